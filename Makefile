@@ -1,0 +1,50 @@
+# Every target sets up what it needs by itself: a .venv at the root, from uv.lock.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+DEMO   := $(VENV)/.ready-demo
+
+# Compiled modules are written once, at the installation: every later start is faster by seconds.
+export UV_COMPILE_BYTECODE := 1
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help demo test check bench soak format clean
+help:            ## show the targets
+	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
+
+$(BIN)/uv:
+	@sh tools/make-venv.sh $(PYTHON) $(VENV)
+
+$(DEMO): $(BIN)/uv pyproject.toml uv.lock
+	@$(BIN)/uv sync --quiet --frozen --inexact --extra server --extra dev
+	@touch $(DEMO)
+
+$(READY): $(DEMO)
+	@touch $(READY)
+
+demo: $(DEMO)    ## the main job on the embedded default: load flights, query, kill, lose nothing
+	@$(BIN)/python examples/demo.py
+
+test: $(READY)   ## all tests that fit in a few minutes
+	@sh tools/install-postgres.sh
+	$(BIN)/pytest -q -n 2 --dist worksteal
+
+check: $(READY)  ## ruff, mypy --strict, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: $(READY)  ## measure the embedded database beside sqlite3 in the same run
+	$(BIN)/python bench/embedded.py
+
+soak: $(READY)   ## long runs: hundreds of kills, thousands of seeds
+	$(BIN)/pytest -q -m soak --timeout 7200
+
+format: $(READY) ## let ruff rewrite the files
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:           ## remove the environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,280 @@
+"""Codec layer, inside: many row images to and from an Arrow batch, a column at a time.
+
+The images lie end to end in one buffer. Their fixed areas are gathered into one matrix, whose
+columns are the Arrow columns; the bytes of a variable column are taken out of the buffer by Arrow
+itself, which is told that the buffer is a binary array of alternating gaps and contents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from herdpy.codec._arrowconform import conform
+from herdpy.codec._arrowtypes import (
+    NUMBERS,
+    Array,
+    Buffer,
+    NumpyArray,
+    arrow_type,
+    buffer_of,
+    datums_to_array,
+    dress,
+    hide_negative_infinity,
+    integers_of,
+    nulls_of,
+    pc,
+    spans_of,
+    storage,
+    storage_type,
+    validity,
+    words_of,
+)
+from herdpy.codec._rowslots import VARIABLE, bitmap_width, slot_width
+from herdpy.codec.kinds import Field, Kind
+
+_LIMIT = 2**31 - 1
+_SLOTS = NUMBERS | {Kind.BOOL: "u1", Kind.DECIMAL64: "<i8", Kind.DECIMAL128: "V16", Kind.UUID: "V16"}
+
+
+def images_to_batch(
+    fields: Sequence[Field],
+    names: Sequence[str],
+    positions: Sequence[int],
+    images: Sequence[bytes] | Array,
+    precisions: Sequence[int | None] | None = None,
+) -> pa.RecordBatch:
+    """Return the columns at these positions of many rows, as one Arrow batch.
+
+    Args:
+        fields: every column of the table, as for ``RowCodec``; images of older layouts are decoded too.
+        names: the batch's column names, one for each position.
+        positions: which columns, in the batch's order.
+        images: the rows, as bytes or as a binary or large_binary array.
+        precisions: of the decimals among the batch's columns, where they are known.
+
+    Raises:
+        ValueError: an image is not one of these fields, or a text column exceeds 2 GiB.
+    """
+    types = [arrow_type(fields[p], precisions[i] if precisions else None) for i, p in enumerate(positions)]
+    schema = pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
+    joined: Array = images if isinstance(images, pa.Array) else pa.array(images, pa.large_binary())
+    joined = joined if pa.types.is_large_binary(joined.type) else joined.cast(pa.large_binary())
+    count = len(joined)
+    if not count:
+        return pa.RecordBatch.from_arrays([pa.array([], kind) for kind in types], schema=schema)
+    if joined.null_count:
+        raise ValueError("a row image is missing")
+    offsets = np.frombuffer(joined.buffers()[1], np.int64, count + 1, joined.offset * 8)
+    buffer = joined.buffers()[2]
+    if buffer is None or int(np.diff(offsets).min()) < 2:
+        raise ValueError("not a row image: fewer than 2 bytes")
+    starts, stops = offsets[:-1], offsets[1:]
+    columns = _overlapping(buffer, "<u2")[starts]
+    layouts = [int(columns[0])] if bool((columns == columns[0]).all()) else np.unique(columns).tolist()
+    if layouts[-1] > len(fields):
+        raise ValueError(f"a row image of {layouts[-1]} columns, where {len(fields)} are known")
+    if len(layouts) == 1:
+        arrays = _Layout(fields, layouts[0]).arrays(positions, buffer, starts, stops)
+    else:
+        groups = [np.flatnonzero(columns == n) for n in layouts]
+        parts = [
+            _Layout(fields, n).arrays(positions, buffer, starts[rows], stops[rows])
+            for n, rows in zip(layouts, groups, strict=True)
+        ]
+        order = pa.array(np.argsort(np.concatenate(groups)))
+        arrays = [pa.concat_arrays(column).take(order) for column in zip(*parts, strict=True)]
+    if not types:
+        no_columns: Array = pa.array([{}] * count, pa.struct([]))
+        return pa.RecordBatch.from_struct_array(no_columns)
+    retyped = [_retyped(array, kind) for array, kind in zip(arrays, types, strict=True)]
+    return pa.RecordBatch.from_arrays(retyped, schema=schema)
+
+
+def _retyped(array: Array, kind: pa.DataType) -> Array:
+    """Return a storage array as the wanted type, which may be a decimal of another precision."""
+    inner = storage_type(kind)
+    if array.type != inner:
+        array = pa.Array.from_buffers(inner, len(array), array.buffers(), array.null_count, array.offset)
+    return dress(array, kind)
+
+
+def _overlapping(buffer: Buffer, dtype: str) -> NumpyArray:
+    """Return a view whose element i is what begins at byte i of the buffer."""
+    width = np.dtype(dtype).itemsize
+    return np.ndarray((max(buffer.size - width + 1, 0),), dtype, buffer, 0, (1,))
+
+
+class _Layout:
+    """The images of one number of columns, as numpy sees them."""
+
+    def __init__(self, fields: Sequence[Field], count: int) -> None:
+        self.fields = fields
+        self.count = count
+        self.bitmap = bitmap_width(count)
+        self.slots: list[int] = []
+        at = 2 + self.bitmap
+        for field in fields[:count]:
+            self.slots.append(at)
+            at += slot_width(field.kind)
+        self.width = at  # of everything before the variable area
+
+    def dtype(self) -> np.dtype[Any]:
+        """Return the structured type of an image's fixed part."""
+        names = ["count", "nulls", *(f"c{i}" for i in range(self.count))]
+        formats: list[Any] = ["<u2", ("u1", (self.bitmap,))]
+        formats += [_SLOTS.get(field.kind, "<u4") for field in self.fields[: self.count]]
+        spec = {"names": names, "formats": formats, "offsets": [0, 2, *self.slots], "itemsize": self.width}
+        return np.dtype(spec)  # type: ignore[call-overload,no-any-return]
+
+    def arrays(
+        self, positions: Sequence[int], buffer: Buffer, starts: NumpyArray, stops: NumpyArray
+    ) -> list[Array]:
+        """Return the storage arrays of these columns of the images between starts and stops."""
+        lengths = stops - starts
+        shortest, longest = int(lengths.min()), int(lengths.max())
+        if shortest < self.width:
+            raise ValueError(f"a damaged row image: {shortest} bytes, of which {self.width} are fixed")
+        first, total = int(starts[0]), len(starts)
+        if shortest == longest and int(stops[-1]) - first == total * longest:
+            fixed: NumpyArray = np.ndarray((total,), self.dtype(), buffer, first, (longest,))
+        else:
+            fixed = _overlapping(buffer, f"V{self.width}")[starts].view(self.dtype())
+        bitmap = fixed["nulls"]
+        any_null = bool(bitmap.any())
+        contents: NumpyArray | None = None
+        arrays: list[Array] = []
+        for p in positions:
+            field = self.fields[p]
+            if p >= self.count:
+                arrays.append(_repeated(field, total))
+                continue
+            nulls = (bitmap[:, p >> 3] >> (p & 7) & 1).astype(bool) if any_null else None
+            if field.kind in VARIABLE:
+                contents = starts + self.width if contents is None else contents
+                before = next((q for q in range(p - 1, -1, -1) if self.fields[q].kind in VARIABLE), None)
+                begin = contents if before is None else contents + fixed[f"c{before}"]
+                arrays.append(_contents(field, buffer, begin, contents + fixed[f"c{p}"], stops, nulls))
+            else:
+                arrays.append(_column(field, fixed[f"c{p}"], nulls))
+        return arrays
+
+
+def _repeated(field: Field, count: int) -> Array:
+    """Return the storage array of a column that the images lack."""
+    one = storage(datums_to_array(field, [field.missing]))
+    return one.take(pa.array(np.zeros(count, np.int32)))
+
+
+def _column(field: Field, slots: NumpyArray, nulls: NumpyArray | None) -> Array:
+    """Return the storage array of a fixed-width column, given its slots (strided)."""
+    valid, count = validity(nulls), len(slots)
+    missing = int(nulls.sum()) if valid is not None and nulls is not None else 0
+    values: NumpyArray
+    if field.kind == Kind.BOOL:
+        values = np.packbits(slots, bitorder="little")
+    elif field.kind == Kind.DECIMAL64:
+        values = np.empty((count, 2), "<i8")
+        values[:, 0] = slots
+        np.right_shift(values[:, 0], 63, out=values[:, 1])
+    elif field.kind in NUMBERS:
+        values = hide_negative_infinity(np.ascontiguousarray(slots), field.kind)
+    else:
+        values = np.ascontiguousarray(slots)
+    kind = storage_type(arrow_type(field))
+    return pa.Array.from_buffers(kind, count, [valid, buffer_of(values.view("u1"))], missing)
+
+
+def _contents(
+    field: Field,
+    buffer: Buffer,
+    begin: NumpyArray,
+    end: NumpyArray,
+    stops: NumpyArray,
+    nulls: NumpyArray | None,
+) -> Array:
+    """Return the array of a variable column, its bytes copied out of the images."""
+    if bool((begin > end).any()) or bool((end > stops).any()):
+        raise ValueError("a damaged row image: a variable column lies outside it")
+    count = len(begin)
+    small = int(stops[-1]) <= _LIMIT
+    offsets = np.empty(2 * count + 1, np.int32 if small else np.int64)
+    offsets[0], offsets[1::2], offsets[2::2] = 0, begin, end
+    alternating = pa.Array.from_buffers(
+        pa.binary() if small else pa.large_binary(), 2 * count, [None, buffer_of(offsets), buffer], 0
+    )
+    contents: Array = pa.array(np.arange(1, 2 * count, 2, dtype=np.int64))
+    taken = alternating.take(contents)
+    taken = taken if small else taken.cast(pa.binary())
+    valid = validity(nulls)
+    _, places, data = taken.buffers()
+    missing = int(nulls.sum()) if valid is not None and nulls is not None else 0
+    return pa.Array.from_buffers(arrow_type(field), count, [valid, places, data], missing, taken.offset)
+
+
+def batch_to_images(fields: Sequence[Field], batch: pa.RecordBatch) -> list[bytes]:
+    """Return the images of a batch's rows, whose columns are the fields in order; NULL where they say.
+
+    Columns of other Arrow types are conformed first. ValueError names the column, and the row
+    counted from 0, of a value that does not fit.
+    """
+    if batch.num_columns != len(fields):
+        raise ValueError(f"a batch of {batch.num_columns} columns for {len(fields)} fields")
+    arrays = []
+    for name, column, field in zip(batch.schema.names, batch.columns, fields, strict=True):
+        try:
+            arrays.append(storage(conform(column, field)))
+        except ValueError as error:
+            raise ValueError(f'column "{name}": {error}') from error
+    return _images(_Layout(fields, len(fields)), arrays, batch.num_rows)
+
+
+def _images(layout: _Layout, arrays: Sequence[Array], count: int) -> list[bytes]:
+    if not count:
+        return []
+    fixed = np.zeros(count, layout.dtype())
+    fixed["count"] = layout.count
+    contents: list[Array] = []
+    end: NumpyArray = np.zeros(count, np.int64)
+    for i, (field, array) in enumerate(zip(layout.fields, arrays, strict=True)):
+        nulls = nulls_of(array)
+        if nulls is not None:
+            fixed["nulls"][:, i >> 3] |= nulls.astype(np.uint8) << (i & 7)
+        if field.kind in VARIABLE:
+            filled = array.view(pa.binary())
+            filled = filled if nulls is None else pc.fill_null(filled, b"")
+            contents.append(filled)
+            end = end + np.diff(spans_of(filled)[0])
+            fixed[f"c{i}"] = end
+            continue
+        slots = _slots_of(field, array)
+        if nulls is not None:
+            slots = slots.copy()
+            slots[nulls] = np.zeros(1, slots.dtype)[0]
+        fixed[f"c{i}"] = slots
+    if not contents:
+        images: list[bytes] = fixed.view(f"V{layout.width}").tolist()
+        return images
+    if count * layout.width + int(end.sum()) > _LIMIT and count > 1:
+        half = count // 2
+        first, second = [a.slice(0, half) for a in arrays], [a.slice(half) for a in arrays]
+        return _images(layout, first, half) + _images(layout, second, count - half)
+    offsets = np.arange(0, (count + 1) * layout.width, layout.width, dtype=np.int32)
+    heads = pa.Array.from_buffers(pa.binary(), count, [None, buffer_of(offsets), buffer_of(fixed.view("u1"))])
+    joined: list[bytes] = pc.binary_join_element_wise(heads, *contents, b"").to_pylist()
+    return joined
+
+
+def _slots_of(field: Field, array: Array) -> NumpyArray:
+    """Return the slots of a fixed-width column; undefined where NULL."""
+    if field.kind == Kind.BOOL:
+        values: NumpyArray = pc.fill_null(array, False).to_numpy(zero_copy_only=False).astype(np.uint8)
+        return values
+    if field.kind in NUMBERS:
+        return integers_of(array, field.kind)
+    if field.kind == Kind.DECIMAL64:
+        return words_of(array)[:, 0].view(np.int64)
+    return np.frombuffer(array.buffers()[1], "V16", len(array), array.offset * 16)

@@ -1,0 +1,228 @@
+"""Codec layer, inside: which Arrow type a kind has, and datums to and from Arrow arrays.
+
+"Storage" is the array under an extension type (a UUID's 16 bytes); other types are their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from herdpy.codec._compile import EXACT, quantum
+from herdpy.codec.kinds import (
+    DATE_NEGATIVE_INFINITY,
+    TIMESTAMP_NEGATIVE_INFINITY,
+    Datum,
+    Field,
+    KeyField,
+    Kind,
+)
+
+Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
+Buffer = Any  # numpy's stubs do not know that a pyarrow.Buffer is a buffer, nor the other way round
+pc: Any = pyarrow.compute
+NumpyArray = np.ndarray[Any, Any]
+
+#: The numpy type of each kind whose Arrow values are plain numbers in a buffer.
+NUMBERS = {
+    Kind.INT16: "<i2",
+    Kind.INT32: "<i4",
+    Kind.INT64: "<i8",
+    Kind.FLOAT32: "<f4",
+    Kind.FLOAT64: "<f8",
+    Kind.DATE: "<i4",
+    Kind.TIME: "<i8",
+    Kind.TIMESTAMP: "<i8",
+    Kind.TIMESTAMPTZ: "<i8",
+}
+#: The kinds whose least integer is -infinity.
+_LEAST = {
+    Kind.DATE: DATE_NEGATIVE_INFINITY,
+    Kind.TIMESTAMP: TIMESTAMP_NEGATIVE_INFINITY,
+    Kind.TIMESTAMPTZ: TIMESTAMP_NEGATIVE_INFINITY,
+}
+
+
+def arrow_type(field: Field | KeyField, precision: int | None = None) -> pa.DataType:
+    """Return the Arrow type of a field's values.
+
+    ``precision`` is a decimal's number of digits where it is known: 18 for DECIMAL64 and 38 for
+    DECIMAL128 otherwise. UUID is the ``arrow.uuid`` extension, which DuckDB takes as its UUID.
+    """
+    match field.kind:
+        case Kind.BOOL:
+            return pa.bool_()
+        case Kind.INT16:
+            return pa.int16()
+        case Kind.INT32:
+            return pa.int32()
+        case Kind.INT64:
+            return pa.int64()
+        case Kind.FLOAT32:
+            return pa.float32()
+        case Kind.FLOAT64:
+            return pa.float64()
+        case Kind.DECIMAL64:
+            return pa.decimal128(precision or 18, field.scale)
+        case Kind.DECIMAL128:
+            return pa.decimal128(precision or 38, field.scale)
+        case Kind.TEXT | Kind.JSON | Kind.DECIMAL:
+            return pa.string()
+        case Kind.BYTES:
+            return pa.binary()
+        case Kind.DATE:
+            return pa.date32()
+        case Kind.TIME:
+            return pa.time64("us")
+        case Kind.TIMESTAMP:
+            return pa.timestamp("us")
+        case Kind.TIMESTAMPTZ:
+            return pa.timestamp("us", "UTC")
+        case Kind.UUID:
+            return pa.uuid()
+
+
+def has_type(array: Array, field: Field | KeyField) -> bool:
+    """Return whether an array is of a field's type, whatever a decimal's precision."""
+    if field.kind in {Kind.DECIMAL64, Kind.DECIMAL128}:
+        return bool(pa.types.is_decimal128(array.type) and array.type.scale == field.scale)
+    return bool(array.type == arrow_type(field))
+
+
+def storage_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of an array's buffers."""
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def storage(array: Array) -> Array:
+    """Return the array under an extension array, or the array itself."""
+    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
+
+
+def dress(array: Array, kind: pa.DataType) -> Array:
+    """Return a storage array as an array of that type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, array)
+    return array
+
+
+def buffer_of(values: NumpyArray) -> Buffer:
+    """Return a numpy array's memory as Arrow's buffer."""
+    memory: Any = values
+    return pa.py_buffer(memory)
+
+
+def nulls_of(array: Array) -> NumpyArray | None:
+    """Return a boolean array that is true where a value is NULL, or None if none is."""
+    if not array.null_count:
+        return None
+    mask: NumpyArray = array.is_null().to_numpy(zero_copy_only=False)
+    return mask
+
+
+def validity(nulls: NumpyArray | None) -> Buffer | None:
+    """Return the validity bitmap of an array with those NULLs."""
+    if nulls is None or not nulls.any():
+        return None
+    return buffer_of(np.packbits(~nulls, bitorder="little"))
+
+
+def numbers_of(array: Array, dtype: str) -> NumpyArray:
+    """Return the values in an array's buffer without copying them; what a NULL holds is undefined."""
+    width = np.dtype(dtype).itemsize
+    if not len(array):
+        return np.empty(0, dtype)
+    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * width)
+
+
+def integers_of(array: Array, kind: Kind) -> NumpyArray:
+    """Return the datums of an array of a number kind as numpy has them; undefined where NULL."""
+    values = numbers_of(array, NUMBERS[kind])
+    least = _LEAST.get(kind)
+    if least is not None and len(values) and values.min() <= least + 1:
+        return np.where(values == least + 1, least, values).astype(values.dtype)
+    return values
+
+
+def hide_negative_infinity(values: NumpyArray, kind: Kind) -> NumpyArray:
+    """Return datums as Arrow values: -infinity is one more there, as DuckDB has it."""
+    least = _LEAST.get(kind)
+    if least is not None and len(values) and values.min() == least:
+        return np.where(values == least, least + 1, values).astype(values.dtype)
+    return values
+
+
+def spans_of(array: Array) -> tuple[NumpyArray, Buffer]:
+    """Return the n + 1 offsets of a string or binary array and the buffer they point into."""
+    _, offsets, data = array.buffers()
+    if not len(array):
+        return np.zeros(1, np.int32), b""
+    return np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4), data or b""
+
+
+def datums_to_array(field: Field, datums: Sequence[Datum], precision: int | None = None) -> Array:
+    """Return the Arrow array of a column of datums; ArrowInvalid (a ValueError) if one does not fit."""
+    kind, target = field.kind, arrow_type(field, precision)
+    if kind in _LEAST:
+        least = _LEAST[kind]
+        plain = pa.int32() if kind == Kind.DATE else pa.int64()
+        raised = [least + 1 if d == least else d for d in datums] if least in datums else datums
+        return pa.array(raised, plain).view(target)
+    if kind == Kind.TIME:
+        return pa.array(datums, pa.int64()).view(target)
+    if kind == Kind.DECIMAL:
+        return pa.array([None if d is None else format(d, "f") for d in datums], target)
+    return dress(pa.array(datums, storage_type(target)), target)
+
+
+def array_to_datums(field: Field, array: Array) -> list[Datum]:
+    """Return the datums of an array of the field's type (see ``conform`` for other types)."""
+    if not has_type(array, field):
+        raise TypeError(f"{array.type} is not the Arrow type of {field.kind.name}: conform it first")
+    kind = field.kind
+    if kind in NUMBERS:
+        return _with_nulls(integers_of(array, kind).tolist(), array)
+    if kind == Kind.BOOL or kind in {Kind.TEXT, Kind.JSON, Kind.BYTES}:
+        listed: list[Datum] = array.to_pylist()
+        return listed
+    if kind == Kind.DECIMAL:
+        return [None if text is None else Decimal(text) for text in array.to_pylist()]
+    if kind == Kind.UUID:
+        if not len(array):
+            return []
+        inner = storage(array)
+        whole = np.frombuffer(inner.buffers()[1], "V16", len(array), inner.offset * 16)
+        return _with_nulls(whole.tolist(), array)
+    return _with_nulls(_decimals(array, field.scale), array)
+
+
+def _with_nulls(values: list[Any], array: Array) -> list[Datum]:
+    nulls = nulls_of(array)
+    if nulls is not None:
+        for i in np.flatnonzero(nulls).tolist():
+            values[i] = None
+    return values
+
+
+def _decimals(array: Array, scale: int) -> list[Decimal]:
+    """Return the values of a decimal128 array; those of NULLs are undefined."""
+    words = words_of(array)
+    multiply: Callable[[int, Decimal], Decimal] = EXACT.multiply
+    unit = quantum(scale)
+    low = words[:, 0].view(np.int64)
+    if bool((words[:, 1].view(np.int64) == low >> 63).all()):
+        return [multiply(n, unit) for n in low.tolist()]
+    highs, lows = words[:, 1].view(np.int64).tolist(), words[:, 0].tolist()
+    return [multiply((h << 64) + n, unit) for h, n in zip(highs, lows, strict=True)]
+
+
+def words_of(array: Array) -> NumpyArray:
+    """Return a decimal128 array's values as (n, 2) unsigned words, the low one first."""
+    if not len(array):
+        return np.empty((0, 2), "<u8")
+    return np.frombuffer(array.buffers()[1], "<u8", len(array) * 2, array.offset * 16).reshape(-1, 2)

@@ -1,0 +1,81 @@
+"""The commit log of one tablespace: positions, records, entries, ledgers, append, read, trim.
+
+From the bottom: ``lsn``, ``errors``, ``records``, ``transaction``, ``entry``, ``assembler`` are the
+format and know no I/O; ``wait`` is how results come back; ``commit_log`` is the interface;
+``files``, ``file_header``, ``file_ledger``, ``ledger_list``, ``recovery``, ``file_ledgers`` are file
+ledgers, and ``group_commit`` and ``file_log`` the log made of them; ``inspect`` shows a log to people.
+DESIGN.md says why it is so; docs/log-format.md has the bytes.
+"""
+
+from herdpy.log.assembler import TransactionAssembler
+from herdpy.log.commit_log import Append, CommitLog, LogSettings
+from herdpy.log.entry import Entry
+from herdpy.log.errors import (
+    ChainError,
+    CorruptLedgerError,
+    LedgerFencedError,
+    LedgerListConflictError,
+    LogClosedError,
+    LogError,
+    LogFullError,
+    LogTrimmedError,
+    LogWriteError,
+    RecordError,
+)
+from herdpy.log.file_log import FileLog
+from herdpy.log.ledger_list import LedgerInfo
+from herdpy.log.lsn import LSN, START
+from herdpy.log.records import (
+    CreateIndex,
+    CreateTable,
+    Delete,
+    DropIndex,
+    DropTable,
+    Insert,
+    InsertBatch,
+    Record,
+    TablesChecksum,
+    Truncate,
+    Update,
+)
+from herdpy.log.recovery import TornTail
+from herdpy.log.transaction import Transaction
+from herdpy.log.wait import OwnWait, Wait, run_blocking
+
+__all__ = [
+    "LSN",
+    "START",
+    "Append",
+    "ChainError",
+    "CommitLog",
+    "CorruptLedgerError",
+    "CreateIndex",
+    "CreateTable",
+    "Delete",
+    "DropIndex",
+    "DropTable",
+    "Entry",
+    "FileLog",
+    "Insert",
+    "InsertBatch",
+    "LedgerFencedError",
+    "LedgerInfo",
+    "LedgerListConflictError",
+    "LogClosedError",
+    "LogError",
+    "LogFullError",
+    "LogSettings",
+    "LogTrimmedError",
+    "LogWriteError",
+    "OwnWait",
+    "Record",
+    "RecordError",
+    "TablesChecksum",
+    "TornTail",
+    "Transaction",
+    "TransactionAssembler",
+    "Truncate",
+    "Update",
+    "Wait",
+    "run_blocking",
+]

@@ -1,0 +1,129 @@
+"""The commit log of one tablespace: what the state machine asks of any kind of log.
+
+Transactions go in by ``append``, which never blocks: the append takes its place in the log's order
+and is a :class:`~herdpy.log.wait.Wait` for its position. Whole entries come out by ``read`` (what
+is there) and ``tail`` (what comes). File ledgers are one implementation; ledgers in BookKeeper are
+another: nothing here assumes that writing is local, that it is synchronous, or that nobody fences.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from herdpy.log.lsn import LSN
+from herdpy.log.wait import Wait
+
+if TYPE_CHECKING:
+    from herdpy.log.entry import Entry
+    from herdpy.log.errors import LogError
+    from herdpy.log.ledger_list import LedgerInfo
+    from herdpy.log.transaction import Transaction
+
+
+class Append(Wait[LSN]):
+    """A transaction on its way into the log; the wait's value is the position it took effect at.
+
+    Attributes:
+        transaction: what was appended.
+        lsn: its position, set before the acknowledging hook sees the append; None until then.
+    """
+
+    __slots__ = ("lsn", "transaction")
+
+    def __init__(self, transaction: Transaction) -> None:
+        super().__init__()
+        self.transaction = transaction
+        self.lsn: LSN | None = None
+
+
+#: Called with appends in log order, before they are resolved. The error is None when they are
+#: durable. It runs in whichever thread flushes; it must not block on an append of the same log.
+Acknowledge = Callable[[Sequence[Append], "LogError | None"], None]
+
+
+@dataclass(slots=True, frozen=True)
+class LogSettings:
+    """How a log is cut into entries and ledgers.
+
+    Attributes:
+        max_entry_bytes: a transaction that does not fit an entry of this size is written in parts.
+        max_group_bytes: about how much is written between two syncs at most.
+        max_ledger_bytes, max_ledger_age_s: a ledger past either is closed and a new one begun.
+        preallocate_bytes: how far space is reserved ahead of the writing (file ledgers).
+    """
+
+    max_entry_bytes: int = 1 << 20
+    max_group_bytes: int = 16 << 20
+    max_ledger_bytes: int = 64 << 20
+    max_ledger_age_s: float = 3600.0
+    preallocate_bytes: int = 4 << 20
+
+
+class CommitLog(ABC):
+    """One tablespace's log. All methods may be called from any thread."""
+
+    @abstractmethod
+    def append(self, transaction: Transaction) -> Append:
+        """Give the transaction its place in the log, without blocking.
+
+        Several appends may be in flight; they are acknowledged strictly in order.
+
+        Raises:
+            LogClosedError: the log is closed or has failed.
+            RecordError: the transaction cannot be encoded.
+        The append itself fails with a LogError that says by ``outcome`` what became of it.
+        """
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Block until everything appended so far is acknowledged; raises what the last one got."""
+
+    @property
+    @abstractmethod
+    def lac(self) -> LSN:
+        """The last entry known durable (last add confirmed), START in an empty log."""
+
+    @property
+    @abstractmethod
+    def end(self) -> LSN:
+        """The last entry written, durable or not yet."""
+
+    @abstractmethod
+    def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, Entry]]:
+        """The entries after ``after``, to ``upto`` (default: the LAC when the reading begins).
+
+        Raises:
+            LogTrimmedError: entries after ``after`` are gone.
+            CorruptLedgerError: an entry is damaged or out of the chain.
+        """
+
+    @abstractmethod
+    def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, Entry]]:
+        """As ``read``, then each entry as it is confirmed; ends when the log is closed."""
+
+    @abstractmethod
+    def roll(self) -> None:
+        """Close the ledger that is written to; the next append begins another."""
+
+    @abstractmethod
+    def roll_if_due(self) -> bool:
+        """Roll when the ledger is past its size or age; True when it was. For a cadence."""
+
+    @abstractmethod
+    def note_lac(self) -> None:
+        """Tell readers, and a later recovery, the LAC without writing an entry. For a cadence."""
+
+    @abstractmethod
+    def trim(self, before: LSN) -> list[int]:
+        """Remove the closed ledgers all of whose entries are at or before ``before``; their ids."""
+
+    @abstractmethod
+    def ledgers(self) -> Sequence[LedgerInfo]:
+        """The ledger list."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Flush, close the ledger and refuse further appends. A second call does nothing."""

@@ -1,0 +1,203 @@
+"""The commit log over file ledgers: the one in a directory, for one process. Top of the log.
+
+``group_commit`` decides who flushes; here a group becomes entries, one write and one fdatasync, on
+the ledger that ``file_ledgers`` gives; readers follow up to the last add confirmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+from herdpy.log.commit_log import Acknowledge, Append, CommitLog, LogSettings
+from herdpy.log.entry import Entry, encode_entry, encode_part
+from herdpy.log.errors import LogClosedError, LogError
+from herdpy.log.file_ledger import LedgerWriter, frame
+from herdpy.log.file_ledgers import FileLedgers, refused
+from herdpy.log.file_reading import Confirmed, LogCursor
+from herdpy.log.files import Files
+from herdpy.log.group_commit import GroupCommit, QueuedAppend
+from herdpy.log.ledger_list import LedgerList, LedgerListState
+from herdpy.log.lsn import LSN
+from herdpy.log.packing import fits, pack
+from herdpy.log.transaction import Transaction
+from herdpy.log.wait import OwnWait
+
+
+class FileLog(FileLedgers, CommitLog):
+    """A tablespace's log in a directory. Open it with :meth:`open`.
+
+    The caller holds the lock on the directory; two writers are detected late, by the ledger list.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        acknowledge: Acknowledge | None = None,
+        *,
+        settings: LogSettings | None = None,
+        files: Files | None = None,
+        ledger_list: LedgerList | None = None,
+        read_only: bool = False,
+        now_us: Callable[[], int] | None = None,
+    ) -> None:
+        """As :meth:`open`."""
+        FileLedgers.__init__(self, directory, settings, files, ledger_list, now_us, read_only=read_only)
+        self._waiting: list[OwnWait[None]] = []
+        self._group = GroupCommit(self._write, acknowledge, self._settings.max_group_bytes)
+        if read_only:
+            self._group.refuse(LogClosedError("the log was opened for reading only"))
+
+    def _refuse(self, error: LogError) -> bool:
+        return self._group.refuse(error)
+
+    @classmethod
+    def open(
+        cls,
+        directory: str,
+        acknowledge: Acknowledge | None = None,
+        *,
+        settings: LogSettings | None = None,
+        files: Files | None = None,
+        ledger_list: LedgerList | None = None,
+        read_only: bool = False,
+        now_us: Callable[[], int] | None = None,
+    ) -> FileLog:
+        """Open the log of ``directory``, after recovering it; an empty directory is an empty log.
+
+        Args:
+            acknowledge: see :data:`~herdpy.log.commit_log.Acknowledge`.
+            read_only: change nothing: a torn tail is reported, not cut; appends are refused.
+            now_us: the clock for ledgers' ages and created times, microseconds since 1970.
+
+        Raises:
+            CorruptLedgerError: the log is damaged where no crash can have damaged it.
+            OSError: the directory cannot be read or, when recovery is needed, written.
+        """
+        return cls(
+            directory,
+            acknowledge,
+            settings=settings,
+            files=files,
+            ledger_list=ledger_list,
+            read_only=read_only,
+            now_us=now_us,
+        )
+
+    # Appending.
+
+    def append(self, transaction: Transaction) -> Append:
+        return self._group.append(transaction)
+
+    def flush(self) -> None:
+        self._group.flush()
+
+    def _write(self, group: list[QueuedAppend]) -> None:
+        """One group to disk: the flusher's work, see ``GroupCommit``."""
+        with self._io:
+            try:
+                ledger = self._writable()
+                data, last, crc = self._encode(ledger, group)
+                ledger.reserve(len(data))
+            except OSError as error:
+                raise refused(error, "not done") from error
+            syncing = False
+            try:
+                ledger.write(data)
+                syncing = True
+                ledger.sync()
+            except BaseException as error:
+                # After a failed sync nobody knows what is on disk, and syncing again may only
+                # seem to work: the ledger ends at its last confirmed entry.
+                spoilt = syncing and isinstance(error, Exception)
+                raise refused(error, self._undo(ledger, keep=not spoilt)) from error
+            ledger.confirm(len(data), last, crc)
+            self._confirmed = Confirmed(ledger.ledger_id, ledger.length, last)
+        if self._waiting:
+            self._wake_tails()
+
+    def _encode(self, ledger: LedgerWriter, group: list[QueuedAppend]) -> tuple[bytes, LSN, int]:
+        """The group's entries as bytes, the last one's position and CRC; sets the appends' positions."""
+        limit = self._settings.max_entry_bytes
+        before, crc, ledger_id, lac = ledger.last, ledger.crc, ledger.ledger_id, ledger.last_entry_id
+        if len(group) == 1 and fits(len(group[0].body), limit):
+            append = group[0]
+            append.lsn = lsn = LSN(ledger_id, lac + 1)
+            data, crc = encode_entry(lsn, before, crc, lac, [encode_part(append.body)])
+            return frame(data), lsn, crc
+        entries, places = pack([append.body for append in group], limit)
+        frames, lsns = [], []
+        for number, parts in enumerate(entries, lac + 1):
+            lsn = LSN(ledger_id, number)
+            data, crc = encode_entry(lsn, before, crc, lac, parts)
+            frames.append(frame(data))
+            lsns.append(lsn)
+            before = lsn
+        for append, place in zip(group, places, strict=True):
+            append.lsn = lsns[place]
+        return b"".join(frames), before, crc
+
+    def close(self) -> None:
+        first = self._group.refuse(LogClosedError("the log is closed"))
+        if self._closed:
+            return
+        try:
+            if first:
+                self._group.flush()
+        finally:
+            self._group.stop()
+            try:
+                self._close_ledgers()
+            finally:
+                self._closed = True
+                self._wake_tails()
+
+    # Reading.
+
+    @property
+    def lac(self) -> LSN:
+        return self._confirmed.lac
+
+    @property
+    def end(self) -> LSN:
+        return self._confirmed.lac
+
+    def cursor(self, after: LSN) -> LogCursor:
+        """A place to read from without an event loop; close it."""
+        return LogCursor(self._files, self._directory, self._view, after)
+
+    def _view(self) -> tuple[Confirmed, LedgerListState]:
+        confirmed = self._confirmed  # first: the list is then at least as new
+        return confirmed, self._state
+
+    async def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, Entry]]:
+        limit = self.lac if upto is None else min(upto, self.lac)
+        cursor = self.cursor(after)
+        try:
+            while (entry := cursor.next(limit)) is not None:
+                yield entry.lsn, entry
+        finally:
+            cursor.close()
+
+    async def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, Entry]]:
+        cursor = self.cursor(after)
+        try:
+            while True:
+                wait: OwnWait[None] = OwnWait()
+                self._waiting.append(wait)  # before the look, so that no entry slips in between
+                try:
+                    closed = self._closed
+                    while (entry := cursor.next(self.lac)) is not None:
+                        yield entry.lsn, entry
+                    if closed:
+                        return
+                    await wait
+                finally:
+                    if wait in self._waiting:
+                        self._waiting.remove(wait)
+        finally:
+            cursor.close()
+
+    def _wake_tails(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for wait in waiting:
+            wait.resolve(None)

@@ -1,0 +1,262 @@
+"""Group commit: many appends, one write and one sync. Between ``commit_log`` and ``file_log``.
+
+There is no thread for it. Whoever blocks on an append while nobody flushes becomes the flusher:
+it takes the whole queue, has it written, has it acknowledged, resolves it, and hands the role to
+one thread that waits for the next group (leader and followers, as in MySQL's binary log). While
+the disk syncs, the next group gathers. Appends that an event loop awaits have no thread to lend:
+a background thread, started when the first such append comes, flushes for them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from herdpy.log.commit_log import Acknowledge, Append
+from herdpy.log.errors import LedgerFencedError, LogClosedError, LogError, LogWriteError
+from herdpy.log.transaction import Transaction
+from herdpy.log.wait import Wait, open_gate
+
+
+class QueuedAppend(Append):
+    """An append of a log whose waiters do the flushing."""
+
+    __slots__ = ("_blocked", "_group", "_promoted", "_watched", "body")
+
+    def __init__(self, group: GroupCommit, transaction: Transaction, body: bytes) -> None:
+        super().__init__(transaction)
+        self.body = body  # the transaction's bytes
+        self._group = group
+        self._blocked = 0  # threads in block()
+        self._promoted = False  # the role was handed to whoever blocks here
+        self._watched = False  # somebody waits without a thread
+
+    def block(self, timeout_s: float | None = None) -> bool:
+        """As ``Wait.block``; the thread may flush for itself and others meanwhile."""
+        group = self._group
+        while not self._done:
+            with group.mutex:
+                if self.done():
+                    break
+                lead = self._promoted or not group.flushing
+                if lead:
+                    self._promoted, group.flushing = False, True
+                    taken = group.take_locked()
+                else:
+                    self._blocked += 1
+                    gate = self._make_gate()
+            if lead:
+                group.lead(taken)
+            elif gate is not None and not self._wait_at(gate, timeout_s):
+                return False
+        return True
+
+    def _make_gate(self) -> threading.Lock | None:
+        with Wait._guard:
+            if self.done():
+                return None
+            if self._gate is None:
+                self._gate = threading.Lock()
+                self._gate.acquire()
+            return self._gate
+
+    def _wait_at(self, gate: threading.Lock, timeout_s: float | None) -> bool:
+        """Wait until done or promoted; False when the time passed first."""
+        came = False
+        try:
+            came = gate.acquire(timeout=-1 if timeout_s is None else timeout_s)
+        finally:
+            with self._group.mutex:
+                self._blocked -= 1
+                if self.done():
+                    open_gate(gate)  # for the next thread that blocks on the same append
+                elif self._promoted and not came:
+                    # The time passed, or a signal came, just as the role was handed over.
+                    self._promoted = False
+                    self._group.hand_on_locked()
+        return came or self.done()
+
+    def when_done(self, callback: Callable[[], object]) -> None:
+        super().when_done(callback)
+        if not self._done:
+            self._group.flush_for(self)
+
+
+class GroupCommit:
+    """The queue of appends and the role of the flusher.
+
+    Attributes:
+        mutex: guards the queue and the role.
+        flushing: whether some thread has the role.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[list[QueuedAppend]], None],
+        acknowledge: Acknowledge | None,
+        max_group_bytes: int,
+    ) -> None:
+        """``write`` makes a group durable and sets its positions, or raises a LogError that says
+        what became of it; ``acknowledge`` sees each group in order before it is resolved."""
+        self.mutex = threading.Lock()
+        self.flushing = False
+        self._write = write
+        self._acknowledge = acknowledge
+        self._max_group_bytes = max_group_bytes
+        self._queue: list[QueuedAppend] = []
+        self._queued_bytes = 0
+        self._in_flight: list[QueuedAppend] = []
+        self._refusal: LogError | None = None
+        self._background: threading.Thread | None = None
+        self._background_turn = threading.Semaphore(0)
+
+    def append(self, transaction: Transaction) -> QueuedAppend:
+        """Queue a transaction; raises LogClosedError once the log is closed or has failed."""
+        body = transaction.encode()
+        append = QueuedAppend(self, transaction, body)
+        with self.mutex:
+            if self._refusal is not None:
+                raise LogClosedError(str(self._refusal)) from self._refusal
+            self._queue.append(append)
+            self._queued_bytes += len(body)
+        return append
+
+    def flush(self) -> None:
+        """Block until all that is queued now is acknowledged; raises what the last one got."""
+        with self.mutex:
+            pending = self._queue or self._in_flight
+            last = pending[-1] if pending else None
+        if last is not None:
+            last.block()
+            last.result()
+
+    def flush_for(self, append: QueuedAppend) -> None:
+        """See to it that ``append`` is flushed although no thread blocks on it."""
+        with self.mutex:
+            append._watched = True
+            if not self.flushing and self._queue:
+                self.flushing = True
+                self._wake_background()
+
+    def refuse(self, error: LogError) -> bool:
+        """Take no appends from now on; False when that was so already."""
+        with self.mutex:
+            first = self._refusal is None
+            if first:
+                self._refusal = error
+            return first
+
+    def stop(self) -> None:
+        """End the background thread; after ``refuse`` and ``flush``."""
+        with self.mutex:
+            thread, self._background = self._background, None
+        if thread is not None and thread is not threading.current_thread():
+            self._background_turn.release()
+            thread.join()
+
+    # The flusher's role.
+
+    def lead(self, group: list[QueuedAppend]) -> None:
+        """Flush the group that was taken with the role, and hand the role on."""
+        try:
+            interrupt = self._flush(group) if group else None
+            with self.mutex:
+                self._in_flight = []
+                self.hand_on_locked()
+        except BaseException as error:
+            self._break_down(error)
+            raise
+        if interrupt is not None:
+            raise interrupt
+
+    def hand_on_locked(self) -> None:
+        """Give the role to a thread that waits for what is queued, or to nobody."""
+        for append in self._queue:
+            if append._blocked:
+                append._promoted = True
+                if append._gate is not None:
+                    open_gate(append._gate)
+                return
+        if any(append._watched for append in self._queue):
+            self._wake_background()
+        else:
+            self.flushing = False
+
+    def take_locked(self) -> list[QueuedAppend]:
+        """What the thread that has just got the role is to flush; it holds the mutex."""
+        group, self._queue = self._queue, []
+        if self._queued_bytes > self._max_group_bytes:
+            size = count = 0
+            while count < len(group) and (not count or size < self._max_group_bytes):
+                size += len(group[count].body)
+                count += 1
+            group, self._queue = group[:count], group[count:]
+            self._queued_bytes -= size
+        else:
+            self._queued_bytes = 0
+        self._in_flight = group
+        return group
+
+    def _flush(self, group: list[QueuedAppend]) -> BaseException | None:
+        """Write a group and answer it; the interrupt that came in between, if one did."""
+        try:
+            self._write(group)
+        except LogError as error:
+            self._fail_group(group, error)
+            cause = error.__cause__
+            return None if cause is None or isinstance(cause, Exception) else cause
+        if self._acknowledge is not None:
+            self._acknowledge(group, None)
+        for append in group:
+            append.resolve(append.lsn)  # type: ignore[arg-type]
+        return None
+
+    def _fail_group(self, group: list[QueuedAppend], error: LogError) -> None:
+        """Fail a group and all that queued up behind it: it may build on what did not happen."""
+        kind = type(error) if isinstance(error, LogWriteError | LedgerFencedError) else LogError
+        behind = kind(f"{error} (for an earlier transaction)", outcome="not done")
+        failed: list[tuple[list[QueuedAppend], LogError]] = []
+        doomed, reason = group, error
+        while doomed:
+            if self._acknowledge is not None:
+                self._acknowledge(doomed, reason)
+            failed.append((doomed, reason))
+            with self.mutex:
+                doomed, self._queue, self._queued_bytes = self._queue, [], 0
+            reason = behind
+        for appends, reason in failed:
+            for append in appends:
+                append.fail(reason)
+
+    def _break_down(self, error: BaseException) -> None:
+        """The flusher failed where it must not: nobody may wait for ever, nothing may be added."""
+        failure = LogError(f"the log failed while it acknowledged: {error!r}", outcome="unknown")
+        failure.__cause__ = error
+        self.refuse(failure)
+        with self.mutex:
+            lost, behind, self._queue = self._in_flight, self._queue, []
+            self._in_flight, self.flushing = [], False
+        for append in lost:
+            append.fail(failure)
+        for append in behind:
+            append.fail(LogClosedError(str(failure)))
+
+    # The background flusher.
+
+    def _wake_background(self) -> None:
+        if self._background is None:
+            self._background = threading.Thread(target=self._run, name="herdpy-log-flusher", daemon=True)
+            self._background.start()
+        self._background_turn.release()
+
+    def _run(self) -> None:
+        while True:
+            self._background_turn.acquire()
+            with self.mutex:
+                if self._background is not threading.current_thread():
+                    return
+                taken = self.take_locked()
+            try:
+                self.lead(taken)
+            except BaseException:  # noqa: BLE001 - the appends carry it, and the log refuses more
+                return

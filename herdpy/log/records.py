@@ -1,0 +1,290 @@
+"""The records of the log: one change each, as bytes and back. Above ``lsn``, below transactions.
+
+A record is framed by its type, the version of its body's layout and the body's length, so that a
+reader can step over what it does not know. Keys and row images are opaque here; ``herdpy.codec``
+makes them. All integers are big-endian. The layouts are in docs/log-format.md, byte by byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import ClassVar, get_args
+
+from herdpy.log.errors import RecordError
+
+_FRAME = Struct(">BBI")
+_T = Struct(">BBII")  # frame, table
+_TI = Struct(">BBIII")  # frame, table, index or key length
+_TII = Struct(">BBIIII")  # frame, table, old key length, key length
+_U32 = Struct(">I")
+_U32X2 = Struct(">II")
+_U32X3 = Struct(">III")
+_CHECKSUM = Struct(">IQQ")
+_UNCHANGED = 0xFFFF_FFFF
+FRAME_BYTES = _FRAME.size
+
+
+@dataclass(slots=True)
+class CreateTable:
+    """A table comes to be; the definition (with the table's id) is the catalog's."""
+
+    definition: bytes
+    type: ClassVar[int] = 1
+
+    def encode(self) -> bytes:
+        return _FRAME.pack(1, 1, len(self.definition)) + self.definition
+
+    @staticmethod
+    def decode(data: bytes, start: int, end: int) -> CreateTable:
+        return CreateTable(data[start:end])
+
+
+# Type 2 is kept for a change of a table's definition.
+
+
+@dataclass(slots=True)
+class DropTable:
+    """A table and its indexes cease to be."""
+
+    table_id: int
+    type: ClassVar[int] = 3
+
+    def encode(self) -> bytes:
+        return _T.pack(3, 1, 4, self.table_id)
+
+    @staticmethod
+    def decode(data: bytes, start: int, end: int) -> DropTable:
+        _exactly(start, end, 4)
+        return DropTable(_U32.unpack_from(data, start)[0])
+
+
+@dataclass(slots=True)
+class CreateIndex:
+    """An index comes to be, filled from the rows that are there."""
+
+    table_id: int
+    definition: bytes
+    type: ClassVar[int] = 4
+
+    def encode(self) -> bytes:
+        return _T.pack(4, 1, 4 + len(self.definition), self.table_id) + self.definition
+
+    @staticmethod
+    def decode(data: bytes, start: int, end: int) -> CreateIndex:
+        _at_least(start, end, 4)
+        return CreateIndex(_U32.unpack_from(data, start)[0], data[start + 4 : end])
+
+
+@dataclass(slots=True)
+class DropIndex:
+    """An index ceases to be."""
+
+    table_id: int
+    index_id: int
+    type: ClassVar[int] = 5
+
+    def encode(self) -> bytes:
+        return _TI.pack(5, 1, 8, self.table_id, self.index_id)
+
+    @staticmethod
+    def decode(data: bytes, start: int, end: int) -> DropIndex:
+        _exactly(start, end, 8)
+        return DropIndex(*_U32X2.unpack_from(data, start))
+
+
+@dataclass(slots=True)
+class Truncate:
+    """All rows of a table go."""
+
+    table_id: int
+    type: ClassVar[int] = 6
+
+    def encode(self) -> bytes:
+        return _T.pack(6, 1, 4, self.table_id)
+
+    @staticmethod
+    def decode(data: bytes, start: int, end: int) -> Truncate:
+        _exactly(start, end, 4)
+        return Truncate(_U32.unpack_from(data, start)[0])
+
+
+@dataclass(slots=True)
+class Insert:
+    """A new row: its key and its image."""
+
+    table_id: int
+    key: bytes
+    row: bytes
+    type: ClassVar[int] = 16
+
+    def encode(self) -> bytes:
+        key, row = self.key, self.row
+        size = len(key)
+        return b"%b%b%b" % (_TI.pack(16, 1, 8 + size + len(row), self.table_id, size), key, row)
+
+    @staticmethod
+    def decode(data: bytes, start: int, end: int) -> Insert:
+        table_id, size = _U32X2.unpack_from(data, start)
+        split = start + 8 + size
+        if split > end:
+            raise RecordError("an insert's key is longer than its record")
+        return Insert(table_id, data[start + 8 : split], data[split:end])
+
+
+@dataclass(slots=True)
+class Update:
+    """A row's new image. ``old_key`` is None when the key stays as it is."""
+
+    table_id: int
+    old_key: bytes | None
+    key: bytes
+    row: bytes
+    type: ClassVar[int] = 17
+
+    def encode(self) -> bytes:
+        old, key, row = self.old_key, self.key, self.row
+        size = len(key)
+        if old is None:
+            head = _TII.pack(17, 1, 12 + size + len(row), self.table_id, _UNCHANGED, size)
+            return b"%b%b%b" % (head, key, row)
+        head = _TII.pack(17, 1, 12 + len(old) + size + len(row), self.table_id, len(old), size)
+        return b"%b%b%b%b" % (head, old, key, row)
+
+    @staticmethod
+    def decode(data: bytes, start: int, end: int) -> Update:
+        table_id, old_size, size = _U32X3.unpack_from(data, start)
+        at = start + 12
+        old = None
+        if old_size != _UNCHANGED:
+            old = data[at : at + old_size]
+            at += old_size
+        split = at + size
+        if split > end:
+            raise RecordError("an update's keys are longer than its record")
+        return Update(table_id, old, data[at:split], data[split:end])
+
+
+@dataclass(slots=True)
+class Delete:
+    """A row goes."""
+
+    table_id: int
+    key: bytes
+    type: ClassVar[int] = 18
+
+    def encode(self) -> bytes:
+        return _T.pack(18, 1, 4 + len(self.key), self.table_id) + self.key
+
+    @staticmethod
+    def decode(data: bytes, start: int, end: int) -> Delete:
+        _at_least(start, end, 4)
+        return Delete(_U32.unpack_from(data, start)[0], data[start + 4 : end])
+
+
+@dataclass(slots=True)
+class InsertBatch:
+    """New rows as the Arrow IPC stream they came in.
+
+    Attributes:
+        stream: one Arrow IPC stream, opaque here.
+        rows: how many rows the stream holds.
+        expanded: room for what the applying layer makes of the stream; neither logged nor compared.
+    """
+
+    table_id: int
+    stream: bytes
+    rows: int
+    expanded: object | None = field(default=None, compare=False, repr=False)
+    type: ClassVar[int] = 19
+
+    def encode(self) -> bytes:
+        return _TI.pack(19, 1, 8 + len(self.stream), self.table_id, self.rows) + self.stream
+
+    @staticmethod
+    def decode(data: bytes, start: int, end: int) -> InsertBatch:
+        _at_least(start, end, 8)
+        table_id, rows = _U32X2.unpack_from(data, start)
+        return InsertBatch(table_id, data[start + 8 : end], rows)
+
+
+@dataclass(slots=True)
+class TablesChecksum:
+    """What the tables must hold at this place of the log: (table id, rows, checksum) of each."""
+
+    checksums: list[tuple[int, int, int]]
+    type: ClassVar[int] = 32
+
+    def encode(self) -> bytes:
+        body = b"".join(_CHECKSUM.pack(*checksum) for checksum in self.checksums)
+        return _T.pack(32, 1, 4 + len(body), len(self.checksums)) + body
+
+    @staticmethod
+    def decode(data: bytes, start: int, end: int) -> TablesChecksum:
+        _at_least(start, end, 4)
+        (count,) = _U32.unpack_from(data, start)
+        _exactly(start, end, 4 + count * _CHECKSUM.size)
+        return TablesChecksum(list(_CHECKSUM.iter_unpack(data[start + 4 : end])))
+
+
+Record = (
+    CreateTable
+    | DropTable
+    | CreateIndex
+    | DropIndex
+    | Truncate
+    | Insert
+    | Update
+    | Delete
+    | InsertBatch
+    | TablesChecksum
+)
+
+_CLASSES: tuple[type[Record], ...] = get_args(Record)
+_DECODERS: dict[int, Callable[[bytes, int, int], Record]] = {c.type << 8 | 1: c.decode for c in _CLASSES}
+_LEAST_BODY = {Insert.type: 8, Update.type: 12}
+
+
+def decode_records(data: bytes, start: int, count: int) -> list[Record]:
+    """``count`` records that fill ``data`` from ``start`` to its end.
+
+    Raises:
+        RecordError: an unknown type or version, or lengths that do not meet.
+    """
+    records: list[Record] = []
+    total = len(data)
+    unpack, decoders, least = _FRAME.unpack_from, _DECODERS, _LEAST_BODY
+    for _ in range(count):
+        if start + FRAME_BYTES > total:
+            raise RecordError("a transaction ends in the middle of a record")
+        number, version, length = unpack(data, start)
+        start += FRAME_BYTES
+        end = start + length
+        if end > total:
+            raise RecordError("a record is longer than its transaction")
+        decoder = decoders.get(number << 8 | version)
+        if decoder is None:
+            raise RecordError(f"record type {number}, version {version} is not known here")
+        if length < least.get(number, 0):
+            raise RecordError(f"a record of type {number} is too short")
+        records.append(decoder(data, start, end))
+        start = end
+    if start != total:
+        raise RecordError(f"{total - start} bytes follow the last record of a transaction")
+    return records
+
+
+def decode_record(data: bytes) -> Record:
+    """The one record that ``data``, as ``encode`` wrote it, holds; RecordError if it is not."""
+    return decode_records(data, 0, 1)[0]
+
+
+def _exactly(start: int, end: int, size: int) -> None:
+    if end - start != size:
+        raise RecordError(f"a record's body has {end - start} bytes, not {size}")
+
+
+def _at_least(start: int, end: int, size: int) -> None:
+    if end - start < size:
+        raise RecordError(f"a record's body has {end - start} bytes, fewer than {size}")

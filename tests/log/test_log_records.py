@@ -1,0 +1,263 @@
+"""Positions, records, transactions, entries: golden bytes and round trips."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from herdpy.log import (
+    LSN,
+    START,
+    ChainError,
+    CreateIndex,
+    CreateTable,
+    Delete,
+    DropIndex,
+    DropTable,
+    Insert,
+    InsertBatch,
+    RecordError,
+    TablesChecksum,
+    Transaction,
+    TransactionAssembler,
+    Truncate,
+    Update,
+)
+from herdpy.log.entry import (
+    FIRST,
+    HEADER_BYTES,
+    LAST,
+    decode_entry,
+    decode_header,
+    encode_entry,
+    encode_part,
+)
+from herdpy.log.packing import fits, pack
+from herdpy.log.records import decode_record
+
+GOLDEN = [
+    (CreateTable(b"def"), "01 01 00000003 646566"),
+    (DropTable(7), "03 01 00000004 00000007"),
+    (CreateIndex(7, b"ix"), "04 01 00000006 00000007 6978"),
+    (DropIndex(7, 9), "05 01 00000008 00000007 00000009"),
+    (Truncate(7), "06 01 00000004 00000007"),
+    (Insert(7, b"k", b"row"), "10 01 0000000c 00000007 00000001 6b 726f77"),
+    (Update(7, None, b"k", b"row"), "11 01 00000010 00000007 ffffffff 00000001 6b 726f77"),
+    (Update(7, b"", b"k", b"row"), "11 01 00000010 00000007 00000000 00000001 6b 726f77"),
+    (Update(7, b"old", b"k", b"row"), "11 01 00000013 00000007 00000003 00000001 6f6c64 6b 726f77"),
+    (Delete(7, b"k"), "12 01 00000005 00000007 6b"),
+    (InsertBatch(7, b"arrow", 2), "13 01 0000000d 00000007 00000002 6172726f77"),
+    (
+        TablesChecksum([(1, 2, 3)]),
+        "20 01 00000018 00000001 00000001 0000000000000002 0000000000000003",
+    ),
+]
+
+u32 = st.integers(0, 2**32 - 1)
+u64 = st.integers(0, 2**64 - 1)
+blob = st.binary(max_size=40)
+records = st.one_of(
+    st.builds(CreateTable, blob),
+    st.builds(DropTable, u32),
+    st.builds(CreateIndex, u32, blob),
+    st.builds(DropIndex, u32, u32),
+    st.builds(Truncate, u32),
+    st.builds(Insert, u32, blob, blob),
+    st.builds(Update, u32, st.none() | blob, blob, blob),
+    st.builds(Delete, u32, blob),
+    st.builds(InsertBatch, u32, blob, u32),
+    st.builds(TablesChecksum, st.lists(st.tuples(u32, u64, u64), max_size=4)),
+)
+transactions = st.builds(
+    Transaction,
+    st.integers(-(2**63), 2**63 - 1),
+    st.lists(records, max_size=6),
+    st.binary(max_size=64),
+)
+lsns = st.builds(LSN, st.integers(-1, 2**63 - 1), st.integers(-1, 2**63 - 1))
+
+
+def test_positions_are_ordered_hashable_and_have_a_text_form():
+    assert START < LSN(0, 0) < LSN(0, 1) < LSN(1, 0)
+    assert {LSN(1, 2): "x"}[LSN(1, 2)] == "x"
+    assert str(LSN(3, 14)) == "3:14"
+    assert f"{START}" == "-1:-1"
+
+
+@given(lsns)
+def test_a_position_survives_its_text(lsn):
+    assert LSN.parse(str(lsn)) == lsn
+
+
+@pytest.mark.parametrize("text", ["", "1", "1:", ":1", "a:b", "1:2:3", "1.5:2"])
+def test_other_text_is_no_position(text):
+    with pytest.raises(ValueError, match="not a log position"):
+        LSN.parse(text)
+
+
+@pytest.mark.parametrize(("record", "text"), GOLDEN)
+def test_records_have_these_bytes(record, text):
+    data = bytes.fromhex(text)
+    assert record.encode() == data
+    assert decode_record(data) == record
+
+
+@given(transactions)
+def test_a_transaction_survives_its_bytes(transaction):
+    assert Transaction.decode(transaction.encode()) == transaction
+
+
+def test_a_transaction_has_these_bytes():
+    plain = Transaction(1, [DropTable(7)])
+    assert plain.encode() == bytes.fromhex("0000000000000001 00 00000001 03 01 00000004 00000007")
+    named = Transaction(-1, [], b"abc")
+    assert named.encode() == bytes.fromhex("ffffffffffffffff 03 616263 00000000")
+
+
+def test_what_the_applying_layer_notes_is_neither_logged_nor_compared():
+    batch = InsertBatch(1, b"s", 3, expanded=[object()])
+    assert batch == InsertBatch(1, b"s", 3)
+    assert decode_record(batch.encode()).expanded is None
+
+
+def test_a_request_id_has_64_bytes_at_most():
+    assert Transaction.decode(Transaction(0, [], b"x" * 64).encode()).request_id == b"x" * 64
+    with pytest.raises(RecordError, match="65 bytes"):
+        Transaction(0, [], b"x" * 65).encode()
+
+
+@given(transactions, st.data())
+def test_cut_or_lengthened_bytes_are_refused(transaction, data):
+    encoded = transaction.encode()
+    cut = data.draw(st.integers(0, len(encoded) - 1))
+    with pytest.raises(RecordError):
+        Transaction.decode(encoded[:cut])
+    with pytest.raises(RecordError):
+        Transaction.decode(encoded + b"\0")
+
+
+@given(st.binary(max_size=80))
+def test_no_bytes_break_the_decoders_otherwise(data):
+    for decode in (Transaction.decode, decode_record, decode_entry, decode_header):
+        try:
+            decode(data)
+        except RecordError:
+            pass
+
+
+def test_unknown_record_types_and_versions_are_refused():
+    with pytest.raises(RecordError, match="type 2, version 1"):
+        decode_record(bytes.fromhex("02 01 00000000"))
+    with pytest.raises(RecordError, match="type 16, version 2"):
+        decode_record(bytes.fromhex("10 02 00000000"))
+
+
+def test_an_entry_has_these_bytes():
+    data, crc = encode_entry(LSN(2, 5), LSN(2, 4), 0x01020304, 3, [encode_part(b"tx")])
+    assert data.hex(" ", 4) == bytes.fromhex(
+        "4850454e 01 00 0000 0000000000000002 0000000000000005 0000000000000002 0000000000000004"
+        "0000000000000003 00000001 00000007 01020304" + data[60:68].hex() + "03 00000002 7478"
+    ).hex(" ", 4)
+    assert int.from_bytes(data[64:68], "big") == crc
+    entry = decode_entry(data)
+    assert (entry.lsn, entry.header.predecessor, entry.header.lac) == (LSN(2, 5), LSN(2, 4), 3)
+    assert [part.data for part in entry.parts] == [b"tx"]
+    assert entry.size == len(data) == HEADER_BYTES + 7
+
+
+@given(st.lists(st.binary(max_size=30), max_size=5), u32, st.data())
+def test_every_flipped_bit_of_an_entry_is_seen(parts, before, data):
+    encoded, _ = encode_entry(LSN(1, 1), LSN(1, 0), before, 0, [encode_part(part) for part in parts])
+    bit = data.draw(st.integers(0, len(encoded) * 8 - 1))
+    flipped = bytearray(encoded)
+    flipped[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(RecordError):
+        decode_entry(bytes(flipped))
+
+
+# Packing and putting together again.
+
+
+def _chain(bodies, limit):
+    entries, places = pack(bodies, limit)
+    before, crc, chain = START, 0, []
+    for number, parts in enumerate(entries):
+        data, crc = encode_entry(LSN(1, number), before, crc, -1, parts)
+        before = LSN(1, number)
+        chain.append(decode_entry(data))
+    return chain, places
+
+
+@given(st.lists(transactions, min_size=1, max_size=8), st.integers(HEADER_BYTES + 6, 400))
+def test_packed_transactions_come_out_whole_in_order_where_it_was_said(given_ones, limit):
+    bodies = [transaction.encode() for transaction in given_ones]
+    chain, places = _chain(bodies, limit)
+    assert all(entry.size <= limit for entry in chain)
+    assembler = TransactionAssembler()
+    out = [item for entry in chain for item in assembler.feed(entry)]
+    assert [transaction for _, transaction in out] == given_ones
+    assert [lsn for lsn, _ in out] == [LSN(1, place) for place in places]
+    assert assembler.safe == assembler.position == chain[-1].lsn
+
+
+def test_small_transactions_share_an_entry_and_a_large_one_begins_its_own():
+    chain, places = _chain([b"a" * 10, b"b" * 10, b"c" * 480, b"d" * 10], 200)
+    assert places == [0, 0, 4, 4]
+    assert [[(p.first, p.last) for p in entry.parts] for entry in chain] == [
+        [(True, True), (True, True)],
+        [(True, False)],
+        [(False, False)],
+        [(False, False)],
+        [(False, True), (True, True)],
+    ]
+    assert fits(127, 200)
+    assert not fits(128, 200)
+
+
+def _entry(number, parts, before_crc=0):
+    before = LSN(1, number - 1) if number else START
+    data, crc = encode_entry(LSN(1, number), before, before_crc, -1, parts)
+    return decode_entry(data), crc
+
+
+def test_a_part_whose_last_never_came_has_no_effect():
+    body = Transaction(1, [DropTable(1)]).encode()
+    other = Transaction(2, [DropTable(2)]).encode()
+    first, crc = _entry(0, [encode_part(body[:4], FIRST)])
+    second, _ = _entry(1, [encode_part(other)], crc)
+    assembler = TransactionAssembler()
+    assert assembler.feed(first) == []
+    assert (assembler.position, assembler.safe) == (LSN(1, 0), START)
+    assert assembler.feed(second) == [(LSN(1, 1), Transaction(2, [DropTable(2)]))]
+    assert assembler.safe == LSN(1, 1)
+
+
+def test_entries_out_of_the_chain_are_refused():
+    body = encode_part(Transaction(1, []).encode())
+    first, crc = _entry(0, [body])
+    second, crc2 = _entry(1, [body], crc)
+    third, _ = _entry(2, [body], crc2)
+    foreign, _ = _entry(1, [body], crc ^ 1)
+    assembler = TransactionAssembler()
+    with pytest.raises(ChainError, match="1:1 follows 1:0"):
+        assembler.feed(second)
+    assembler.feed(first)
+    for wrong in (first, third):
+        with pytest.raises(ChainError):
+            assembler.feed(wrong)
+    with pytest.raises(ChainError, match="another history"):
+        assembler.feed(foreign)
+    assembler.feed(second)
+    assembler.feed(third)
+    assert assembler.position == LSN(1, 2)
+
+
+def test_a_later_part_without_its_first_is_refused():
+    entry, _ = _entry(0, [encode_part(b"tail", LAST)])
+    with pytest.raises(RecordError, match="not begun"):
+        TransactionAssembler().feed(entry)
+
+
+def test_an_unfinished_part_may_not_share_its_entry():
+    data, _ = encode_entry(LSN(1, 0), START, 0, -1, [encode_part(b"a", FIRST), encode_part(b"b")])
+    with pytest.raises(RecordError, match="shares its entry"):
+        decode_entry(data)

@@ -1,0 +1,201 @@
+"""Store layer, inside: the records of the log become changes of rows and index entries.
+
+The one place where that happens, for a leader, a follower and recovery alike: it depends on the
+records and the applied state only. Index entries are computed from the old and the new image of a
+row. (A leader has computed the same changes before it logged the records, and may hand them in.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from herdpy.log.records import (
+    CreateIndex,
+    CreateTable,
+    Delete,
+    DropIndex,
+    DropTable,
+    Insert,
+    InsertBatch,
+    Record,
+    TablesChecksum,
+    Truncate,
+    Update,
+)
+from herdpy_server.store import batches, bulk
+from herdpy_server.store.errors import ApplyError
+from herdpy_server.store.layers import ENTRY_BYTES, Delta, Item
+from herdpy_server.store.memory import Memory
+from herdpy_server.store.tables import TableOps
+from herdpy_sql.catalog import Catalog, decode_index, decode_table
+
+_RUN = 8
+"""From how many records on it pays to take inserts together."""
+
+
+class Applied(Protocol):
+    """The applied state, without anything pending."""
+
+    def get(self, db: int, key: bytes) -> bytes | None:
+        """The value under ``key``."""
+
+    def scan(self, db: int, may_be_long: bool) -> Iterator[Item]:
+        """All items in order."""
+
+
+class Applier:
+    """Applies the records of one transaction.
+
+    Attributes:
+        catalog: the definitions, as changed so far.
+    """
+
+    def __init__(self, memory: Memory, state: Applied, catalog: Catalog, known: dict[int, TableOps]) -> None:
+        self.catalog = catalog
+        self._memory = memory
+        self._state = state
+        self._known = known
+
+    def apply(self, records: Sequence[Record]) -> None:
+        """Apply them in order; ApplyError when one does not fit."""
+        at, count = 0, len(records)
+        while at < count:
+            record = records[at]
+            try:
+                if type(record) is Insert and count - at > _RUN:
+                    at += self._insert_run(record.table_id, records, at)
+                else:
+                    _APPLY[type(record)](self, record)
+                    at += 1
+            except (ValueError, KeyError) as error:
+                raise ApplyError(f"{type(record).__name__} does not fit the state: {error!r}") from error
+
+    def _insert_run(self, table_id: int, records: Sequence[Record], start: int) -> int:
+        """Apply the inserts into one table that follow one another from ``start``; how many they are."""
+        rows: dict[bytes, bytes | None] = {}
+        nbytes, count = 0, 0
+        for at in range(start, len(records)):
+            record = records[at]
+            if type(record) is not Insert or record.table_id != table_id:
+                break
+            rows[record.key] = record.row
+            nbytes += len(record.key) + len(record.row)
+            count += 1
+        delta = Delta()
+        delta.rows, delta.nbytes = rows, nbytes + ENTRY_BYTES * len(rows)
+        self._memory.adopt_delta(table_id, delta)
+        ops = self._ops(table_id)
+        if ops.indexes:
+            memory = self._memory
+            for key, row in rows.items():
+                for db, entry in ops.entries(key, row):  # type: ignore[arg-type]
+                    memory.put(memory.head(db), entry, key)
+        return count
+
+    def _ops(self, table_id: int) -> TableOps:
+        ops = self._known.get(table_id)
+        table = self.catalog.tables[table_id]
+        if ops is None or ops.table is not table:
+            ops = self._known[table_id] = TableOps(table)
+        return ops
+
+    def _insert(self, record: Insert) -> None:
+        ops = self._ops(record.table_id)
+        memory = self._memory
+        memory.put(memory.head(record.table_id), record.key, record.row)
+        if ops.indexes:
+            for db, entry in ops.entries(record.key, record.row):
+                memory.put(memory.head(db), entry, record.key)
+
+    def _remove_entries(self, ops: TableOps, key: bytes) -> None:
+        image = self._state.get(ops.table.id, key)
+        if image is None:
+            raise ValueError(f"table {ops.table.name} has no row {key!r}")
+        for db, entry in ops.entries(key, image):
+            self._memory.put(self._memory.head(db), entry, None)
+
+    def _update(self, record: Update) -> None:
+        ops = self._ops(record.table_id)
+        memory = self._memory
+        if ops.indexes:
+            self._remove_entries(ops, record.key if record.old_key is None else record.old_key)
+        head = memory.head(record.table_id)
+        if record.old_key is not None:
+            memory.put(head, record.old_key, None)
+        memory.put(head, record.key, record.row)
+        if ops.indexes:
+            for db, entry in ops.entries(record.key, record.row):
+                memory.put(memory.head(db), entry, record.key)
+
+    def _delete(self, record: Delete) -> None:
+        ops = self._ops(record.table_id)
+        if ops.indexes:
+            self._remove_entries(ops, record.key)
+        self._memory.put(self._memory.head(record.table_id), record.key, None)
+
+    def _insert_batch(self, record: InsertBatch) -> None:
+        ops = self._ops(record.table_id)
+        keys, images = batches.expanded(ops.table, record)
+        record.expanded = None  # it is in the memtable now
+        delta = Delta()
+        delta.rows = dict(zip(keys, images, strict=True))
+        delta.nbytes = sum(map(len, images)) + sum(map(len, keys)) + ENTRY_BYTES * len(keys)
+        self._memory.adopt_delta(record.table_id, delta)
+        if ops.indexes:
+            rows = list(map(ops.decode, images))
+            for one in ops.indexes:
+                entries = one.entries(rows, keys)[0]
+                delta = Delta()
+                delta.rows = dict(zip(entries, keys, strict=True))
+                delta.nbytes = sum(map(len, entries)) + sum(map(len, keys)) + ENTRY_BYTES * len(keys)
+                self._memory.adopt_delta(one.index.id, delta)
+
+    def _truncate(self, record: Truncate) -> None:
+        table = self.catalog.tables[record.table_id]
+        for db in (table.id, *(index.id for index in table.indexes)):
+            self._memory.clear(db)
+
+    def _create_table(self, record: CreateTable) -> None:
+        table = decode_table(record.definition)
+        self.catalog = self.catalog.with_table(table)
+        for db in (table.id, *(index.id for index in table.indexes)):
+            self._memory.clear(db)
+
+    def _drop_table(self, record: DropTable) -> None:
+        table = self.catalog.tables[record.table_id]
+        self.catalog = self.catalog.without_table(table.id)
+        for db in (table.id, *(index.id for index in table.indexes)):
+            self._memory.clear(db)
+
+    def _create_index(self, record: CreateIndex) -> None:
+        index = decode_index(record.definition)
+        before = self._ops(record.table_id)
+        self.catalog = self.catalog.with_index(index)
+        ops = self._ops(record.table_id)
+        delta = Delta(cleared=True)
+        rows = self._state.scan(record.table_id, before.may_be_long)
+        if bulk.fill_index(ops, ops.index(index.id), rows, delta) is not None:
+            raise ValueError(f"the rows of {ops.table.name} are not unique in {index.name}")
+        self._memory.adopt_delta(index.id, delta)
+
+    def _drop_index(self, record: DropIndex) -> None:
+        self.catalog = self.catalog.without_index(record.table_id, record.index_id)
+        self._memory.clear(record.index_id)
+
+    def _checksum(self, record: TablesChecksum) -> None:
+        """Nothing to change; who compares replicas looks at it."""
+
+
+_APPLY: dict[type[Record], Callable[..., None]] = {
+    Insert: Applier._insert,
+    Update: Applier._update,
+    Delete: Applier._delete,
+    InsertBatch: Applier._insert_batch,
+    Truncate: Applier._truncate,
+    CreateTable: Applier._create_table,
+    DropTable: Applier._drop_table,
+    CreateIndex: Applier._create_index,
+    DropIndex: Applier._drop_index,
+    TablesChecksum: Applier._checksum,
+}

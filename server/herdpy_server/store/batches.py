@@ -1,0 +1,38 @@
+"""Store layer, inside: Arrow batches as the log carries them and as rows are kept."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from herdpy.codec import arrow
+from herdpy.log.records import InsertBatch
+from herdpy_server.store.bulk import Expanded
+from herdpy_sql.catalog import Table
+
+
+def expand(table: Table, batch: pa.RecordBatch) -> Expanded:
+    """Keys and images of a batch's rows, whose columns are the table's; ValueError when one does not fit."""
+    keys = arrow.batch_to_keys(table.key_codec.fields, [batch.column(at) for at in table.key_positions])
+    return Expanded(keys, arrow.batch_to_images(table.fields, batch))
+
+
+def to_stream(batch: pa.RecordBatch) -> bytes:
+    """An Arrow IPC stream of one batch."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def expanded(table: Table, record: InsertBatch) -> Expanded:
+    """What a record's stream holds, made once and kept with the record."""
+    if not isinstance(record.expanded, Expanded):
+        keys: list[bytes] = []
+        images: list[bytes] = []
+        with pa.ipc.open_stream(record.stream) as reader:
+            for batch in reader:
+                one = expand(table, batch)
+                keys += one.keys
+                images += one.images
+        record.expanded = Expanded(keys, images)
+    return record.expanded

@@ -1,0 +1,174 @@
+"""Store layer, inside: many rows at once.
+
+The checks of single inserts, made for a whole set of rows by set operations on keys: duplicates
+within the set, then the deltas above LMDB (only keys that both know are looked at closer), then
+LMDB by one merge of sorted keys. Nothing is changed before all checks have passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
+from typing import TYPE_CHECKING, NamedTuple
+
+from herdpy.codec.kinds import Datum
+from herdpy.log.records import Insert, InsertBatch
+from herdpy_server.store.constraints import duplicate
+from herdpy_server.store.layers import ENTRY_BYTES, Delta, Item
+from herdpy_server.store.physical import MAX_PLAIN
+from herdpy_server.store.tables import IndexOps, TableOps
+from herdpy_sql.catalog import KeyPart, Table
+from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from herdpy_server.store.workspace import Workspace
+
+_FEW = 8
+
+Values = Callable[[int], Sequence[Datum]]
+
+
+class Expanded(NamedTuple):
+    """The rows of an Arrow batch as they are kept."""
+
+    keys: list[bytes]
+    images: list[bytes]
+
+
+def insert_many(space: Workspace, table: Table, rows: Iterable[Sequence[Datum]]) -> int:
+    """Add rows; errors as ``Workspace.insert``, and nothing is added when there is one."""
+    ops = space.ops(table)
+    taken = rows if isinstance(rows, list) else list(rows)
+    if len(taken) <= _FEW:
+        for row in taken:
+            space.insert(table, row)
+        return len(taken)
+    try:
+        keys = list(map(ops.key, taken))
+        images = list(map(ops.encode, taken))
+    except ValueError as error:
+        raise SqlError("22000", str(error)) from error
+    _add(space, ops, keys, images, taken.__getitem__, taken)
+    space.records += map(Insert, repeat(table.id), keys, images)
+    return len(taken)
+
+
+def insert_batch(space: Workspace, table: Table, batch: pa.RecordBatch) -> int:
+    """Add an Arrow batch, logged as it is; errors as :func:`insert_many`."""
+    from herdpy_server.store import batches
+
+    ops = space.ops(table)
+    if not batch.num_rows:
+        return 0
+    try:
+        expanded = batches.expand(table, batch)
+    except ValueError as error:
+        raise SqlError("22000", str(error)) from error
+    decode, images = ops.decode, expanded.images
+    _add(space, ops, expanded.keys, images, lambda row: decode(images[row]), None)
+    space.records.append(InsertBatch(table.id, batches.to_stream(batch), batch.num_rows, expanded))
+    return batch.num_rows
+
+
+def _add(
+    space: Workspace,
+    ops: TableOps,
+    keys: list[bytes],
+    images: list[bytes],
+    values: Values,
+    rows: Sequence[Sequence[Datum]] | None,
+) -> None:
+    """Check and add rows and their index entries. ``values`` gives a row's, ``rows`` all if at hand."""
+    table = ops.table
+    parts = [(table.id, dict(zip(keys, images, strict=True)))]
+    _check(space, table.id, keys, parts[0][1], table, table.key, table.key_name, values)
+    if ops.indexes:
+        if rows is None:
+            rows = list(map(ops.decode, images))
+        for one in ops.indexes:
+            entries = _checked_entries(space, ops, one, keys, rows)
+            parts.append((one.index.id, dict(zip(entries, keys, strict=True))))
+    nbytes = sum(map(len, images))
+    for db, fresh in parts:
+        space.add_fresh(db, fresh, nbytes + len(fresh) * (len(keys[0]) + ENTRY_BYTES))
+        nbytes = 0
+
+
+def _checked_entries(
+    space: Workspace, ops: TableOps, one: IndexOps, keys: list[bytes], rows: Sequence[Sequence[Datum]]
+) -> list[bytes]:
+    try:
+        entries, exclusive = one.entries(rows, keys)
+    except ValueError as error:
+        raise SqlError("22000", str(error)) from error
+    if not one.unique:
+        return entries
+    index = one.index
+    # Only entries without NULL keep others out.
+    picked = range(len(rows)) if exclusive else [row for row in range(len(rows)) if one.excludes(rows[row])]
+    chosen = entries if exclusive else [entries[row] for row in picked]
+    if chosen:
+        fresh = dict.fromkeys(chosen)
+        _check(
+            space, index.id, chosen, fresh, ops.table, index.parts, index.name, lambda at: rows[picked[at]]
+        )
+    return entries
+
+
+def _check(
+    space: Workspace,
+    db: int,
+    keys: list[bytes],
+    fresh: dict[bytes, bytes] | dict[bytes, None],
+    table: Table,
+    parts: Sequence[KeyPart],
+    name: str,
+    values: Values,
+) -> None:
+    """Lock the keys and raise 23505 when one is there twice, or exists."""
+    if len(fresh) != len(keys):
+        seen: set[bytes] = set()
+        for row, key in enumerate(keys):
+            if key in seen:
+                raise duplicate(table, parts, name, values(row))
+            seen.add(key)
+    space.lock_many(db, fresh.keys())
+    clash = space.first_existing(db, keys, fresh.keys())
+    if clash is not None:
+        raise duplicate(table, parts, name, values(keys.index(clash)))
+
+
+def is_plain(keys: Iterable[bytes]) -> bool:
+    """Whether LMDB takes all of these keys as they are."""
+    return max(map(len, keys)) <= MAX_PLAIN
+
+
+def fill_index(ops: TableOps, one: IndexOps, rows: Iterable[Item], delta: Delta) -> Sequence[Datum] | None:
+    """Put the entries of all ``rows`` into ``delta``; the values of a row that is not unique, or None."""
+    entry, decode, entries = one.entry, ops.decode, delta.rows
+    nbytes = 0
+    for key, image in rows:
+        values = decode(image)
+        made, exclusive = entry(values, key)
+        if exclusive and made in entries:
+            return values
+        entries[made] = key
+        nbytes += len(made) + len(key) + ENTRY_BYTES
+    delta.nbytes += nbytes
+    return None
+
+
+def take_back(delta: Delta, keys: Iterable[bytes], previous: dict[bytes, bytes | None]) -> None:
+    """Undo the addition of ``keys``, of which ``previous`` has those that the delta had before."""
+    rows = delta.rows
+    if not previous and len(rows) == len(keys):  # type: ignore[arg-type]
+        rows.clear()
+    else:
+        for key in keys:
+            if key in previous:
+                rows[key] = previous[key]
+            else:
+                del rows[key]
+    delta.forget_order()

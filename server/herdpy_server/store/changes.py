@@ -1,0 +1,131 @@
+"""Store layer, inside: what one transaction has changed, and how it goes back to a place in it.
+
+Below ``reading`` and ``workspace``: every write of a transaction comes through here into its own
+layer, noted so that ``undo`` can take a statement back. The layer is what others will see once the
+transaction has its place in the log; the records are what the log will carry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from herdpy.log.records import Record
+from herdpy_server.store import bulk
+from herdpy_server.store.layers import ENTRY_BYTES, MISSING, Delta, Layer
+from herdpy_server.store.tables import TableOps
+from herdpy_sql.catalog import Catalog
+
+#: A loop asks at every 1,024th of its rows whether to go on.
+WATCHED = 1023
+
+
+class Mark(NamedTuple):
+    """A place in a transaction to which :meth:`Changes.undo` goes back."""
+
+    changes: int
+    records: int
+    catalog: Catalog | None
+
+
+class Changes:
+    """A transaction's own changes.
+
+    Attributes:
+        records: what to log, in order.
+        layer: its changes; not to be written to once it was pushed.
+        watch: asked now and then in long loops; raises when the statement shall end.
+    """
+
+    def __init__(self) -> None:
+        self._catalog: Catalog | None = None
+        self._ops: dict[int, TableOps] | None = None
+        self._changes: list[tuple[Delta | int, object, object]] = []
+        self._frozen: tuple[int, Layer] = (-1, {})
+        self._writes = 0
+        self.layer: Layer = {}
+        self.records: list[Record] = []
+        self.watch: Callable[[], None] | None = None
+
+    @property
+    def own_catalog(self) -> Catalog | None:
+        """The catalog to push with the layer: None when the transaction defined nothing."""
+        return self._catalog
+
+    def _own(self, db: int) -> Delta:
+        delta = self.layer.get(db)
+        if delta is None:
+            delta = self.layer[db] = Delta()
+        return delta
+
+    def _put(self, db: int, key: bytes, value: bytes | None) -> None:
+        delta = self.layer.get(db)
+        if delta is None:
+            delta = self.layer[db] = Delta()
+        rows = delta.rows
+        self._changes.append((delta, key, rows.get(key, MISSING)))
+        rows[key] = value
+        delta.nbytes += len(key) + ENTRY_BYTES + (len(value) if value is not None else 0)
+        self._writes += 1
+        if not self._writes & WATCHED and self.watch is not None:
+            self.watch()
+
+    def add_fresh(self, db: int, fresh: dict[bytes, bytes], nbytes: int) -> None:
+        """Put many new items, which are about ``nbytes`` in memory, into the own layer."""
+        delta = self._own(db)
+        rows = delta.rows
+        previous: dict[bytes, bytes | None] = {}
+        if rows:
+            if not fresh.keys().isdisjoint(rows.keys()):
+                previous = {key: rows[key] for key in fresh.keys() & rows.keys()}
+            rows.update(fresh)
+        else:
+            delta.rows = fresh  # type: ignore[assignment]
+        self._changes.append((delta, list(fresh), previous))
+        delta.nbytes += nbytes
+        self._writes += 1
+
+    def _clear(self, db: int) -> None:
+        self._changes.append((db, self.layer.get(db), None))
+        self.layer[db] = Delta(cleared=True)
+        self._writes += 1
+
+    def _defined(self, catalog: Catalog, record: Record) -> None:
+        self._catalog = catalog
+        self._ops = {}
+        self._writes += 1
+        self.records.append(record)
+
+    def mark(self) -> Mark:
+        """Where the transaction is now."""
+        return Mark(len(self._changes), len(self.records), self._catalog)
+
+    def undo(self, mark: Mark) -> None:
+        """Take back everything since ``mark``; the locks stay."""
+        changes = self._changes
+        while len(changes) > mark.changes:
+            where, key, previous = changes.pop()
+            if isinstance(where, int):
+                if key is None:
+                    del self.layer[where]
+                else:
+                    self.layer[where] = key  # type: ignore[assignment]
+            elif isinstance(key, bytes):
+                if previous is MISSING:
+                    del where.rows[key]
+                    where.forget_order()
+                else:
+                    where.rows[key] = previous  # type: ignore[assignment]
+            else:
+                bulk.take_back(where, key, previous)  # type: ignore[arg-type]
+        del self.records[mark.records :]
+        if self._catalog is not mark.catalog:
+            self._catalog = mark.catalog
+            self._ops = None if mark.catalog is None else {}
+        self._writes += 1
+
+    def frozen_layer(self) -> Layer:
+        """The own layer as it is now, which later writes do not change."""
+        if self._frozen[0] != self._writes:
+            self._frozen = (self._writes, {db: delta.copy() for db, delta in self.layer.items()})
+        return self._frozen[1]

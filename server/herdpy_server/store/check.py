@@ -1,0 +1,76 @@
+"""Store layer, inside: whether what lies in LMDB fits together, for ``herdpy check``.
+
+Every row decodes and lies under its own key, every index entry is that of a row and every row has
+its entries, unique entries are unique (by their keys), and the checksum of each table, computed
+anew, is the one that was kept while it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import lmdb
+
+from herdpy_server.store.disk import DiskView
+from herdpy_server.store.flush import row_hash
+from herdpy_server.store.tables import TableOps
+from herdpy_sql.catalog import Catalog, Table
+
+_MASK = (1 << 64) - 1
+
+
+class Finding(NamedTuple):
+    """Something wrong: in which table, index or file, and what."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+def check(view: DiskView, catalog: Catalog, checksums: dict[int, tuple[int, int]]) -> Iterator[Finding]:
+    """Everything that is wrong in one state of LMDB, as it is found."""
+    for table in catalog.tables.values():
+        where = f"table {table.name}"
+        try:
+            yield from _check_table(view, table, checksums.get(table.id, (0, 0)), where)
+            for index in table.indexes:
+                where = f"index {index.name}"
+                yield from _check_index(view, table, index.id, where)
+        except (lmdb.Error, ValueError) as error:
+            yield Finding(where, f"cannot be read: {error}")
+
+
+def _check_table(view: DiskView, table: Table, kept: tuple[int, int], where: str) -> Iterator[Finding]:
+    ops = TableOps(table)
+    rows = checksum = 0
+    for key, image in view.scan(table.id, None, None, reverse=False, may_be_long=ops.may_be_long):
+        rows += 1
+        checksum += row_hash(key, image)
+        try:
+            values = ops.decode(image)
+            if ops.key(values) != key:
+                yield Finding(where, f"the row under key {key.hex()} has another key")
+            for one in ops.indexes:
+                entry, _ = one.entry(values, key)
+                if view.get(one.index.id, entry) != key:
+                    yield Finding(f"index {one.index.name}", f"no entry for the row under key {key.hex()}")
+        except ValueError as error:
+            yield Finding(where, f"the row under key {key.hex()} does not decode: {error}")
+    if (rows, checksum & _MASK) != kept:
+        found = f"{rows} rows with checksum {checksum & _MASK:016x}"
+        yield Finding(where, f"{found} where {kept[0]} with {kept[1]:016x} were written")
+
+
+def _check_index(view: DiskView, table: Table, index_id: int, where: str) -> Iterator[Finding]:
+    ops = TableOps(table)
+    one = ops.index(index_id)
+    for entry, key in view.scan(index_id, None, None, reverse=False, may_be_long=one.may_be_long):
+        image = view.get(table.id, key)
+        try:
+            if image is None or one.entry(ops.decode(image), key)[0] != entry:
+                yield Finding(where, f"entry {entry.hex()} is that of no row")
+        except ValueError:
+            continue  # the row does not decode, which was found above

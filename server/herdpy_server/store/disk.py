@@ -1,0 +1,300 @@
+"""Store layer, bottom: the LMDB environment of one tablespace.
+
+Named databases: ``t<ID>`` holds a table's rows, ``i<ID>`` an index's entries, ``meta`` the format
+version, uuid, catalog, applied LSN and table checksums. Everything above reads through a
+:class:`DiskView`, one read transaction with the handles it knows; ``current`` is the newest and is
+replaced as one attribute, so that a reader in another thread keeps a view that fits together.
+Only the checkpointer writes (``flush``). Keys of any length: see ``physical``.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+import lmdb
+import msgspec
+
+from herdpy.log.lsn import LSN, START
+from herdpy_server.store import physical, probe
+from herdpy_server.store.errors import StoreDamagedError
+from herdpy_server.store.layers import Item
+from herdpy_sql.catalog import Catalog, decode_table, encode_table
+from herdpy_sql.errors import SqlError
+
+FORMAT = 1
+MAX_DATABASES = 16_384
+META = b"meta"
+_LSN = struct.Struct(">qq")
+_CHECKSUM = struct.Struct(">QQ")
+
+_NOT_DAMAGE = (lmdb.MemoryError, lmdb.DiskError, lmdb.ReadonlyError, lmdb.ReadersFullError, lmdb.LockError)
+"""What the machine refuses, and no reason to set a store aside: memory, space, permission."""
+
+Checksums = dict[int, tuple[int, int]]
+"""(rows, checksum) by table id."""
+
+
+class DiskView:
+    """One state of LMDB, held for as long as anyone refers to it.
+
+    Reads are for one thread at a time, which need not always be the same one.
+    """
+
+    __slots__ = ("__weakref__", "_get", "handles", "txn")
+
+    def __init__(self, txn: Any, handles: Mapping[int, Any]) -> None:
+        self.txn = txn
+        self.handles = handles
+        self._get = txn.get
+
+    def get(self, db: int, key: bytes) -> bytes | None:
+        """The value under ``key`` in a table's or index's database, or None."""
+        handle = self.handles.get(db)
+        if handle is None:
+            return None
+        if len(key) <= physical.MAX_PLAIN:
+            return self._get(key, None, handle)  # type: ignore[no-any-return]
+        value = self._get(physical.long_key(key), None, handle)
+        return None if value is None else value[4 + len(key) :]
+
+    def scan(
+        self, db: int, low: bytes | None, high: bytes | None, *, reverse: bool, may_be_long: bool
+    ) -> Iterator[Item]:
+        """The items with keys in [low, high), in order."""
+        handle = self.handles.get(db)
+        if handle is None:
+            return iter(())
+        if not may_be_long:
+            return self._scan(handle, low, high, reverse)
+        items = self._scan(handle, physical.physical_low(low), physical.physical_high(high), reverse)
+        return physical.in_order(items, low, high, reverse)
+
+    def values(self, db: int) -> Iterator[bytes]:
+        """Every value in key order, for databases without long keys: half the price of items."""
+        handle = self.handles.get(db)
+        if handle is None:
+            return iter(())
+        cursor = self.txn.cursor(handle)
+        return cursor.iternext(keys=False) if cursor.first() else iter(())
+
+    def _scan(self, handle: Any, low: bytes | None, high: bytes | None, reverse: bool) -> Iterator[Item]:
+        cursor = self.txn.cursor(handle)
+        if reverse:
+            beyond = high is not None and cursor.set_range(high)
+            if not (cursor.prev() if beyond else cursor.last()):
+                return iter(())
+            return cursor.iterprev() if low is None else _down_to(cursor, low)
+        if not (cursor.first() if low is None else cursor.set_range(low)):
+            return iter(())
+        return cursor.iternext() if high is None else _up_to(cursor, high)
+
+    def existing(self, db: int, keys: Sequence[bytes]) -> list[bytes]:
+        """Those of the sorted ``keys`` (none of them long) that are there."""
+        handle = self.handles.get(db)
+        if handle is None or not keys:
+            return []
+        cursor = self.txn.cursor(handle)
+        found = []
+        at, count = 0, len(keys)
+        while at < count and cursor.set_range(keys[at]):
+            there = cursor.key()
+            if there == keys[at]:
+                found.append(there)
+                at += 1
+            elif there > keys[-1]:
+                break
+            else:
+                # Step over the keys before what is there: by galloping, since both lists are sorted.
+                step = 1
+                while at + step < count and keys[at + step] < there:
+                    step *= 2
+                stop = min(at + step, count)
+                at += step // 2
+                while at < stop:
+                    middle = (at + stop) // 2
+                    if keys[middle] < there:
+                        at = middle + 1
+                    else:
+                        stop = middle
+        return found
+
+    def entries(self, db: int) -> int:
+        """How many items the database holds."""
+        handle = self.handles.get(db)
+        return 0 if handle is None else self.txn.stat(handle)["entries"]
+
+
+def _up_to(cursor: Any, high: bytes) -> Iterator[Item]:
+    for item in cursor.iternext():
+        if item[0] >= high:
+            return
+        yield item
+
+
+def _down_to(cursor: Any, low: bytes) -> Iterator[Item]:
+    for item in cursor.iterprev():
+        if item[0] < low:
+            return
+        yield item
+
+
+class Disk:
+    """The environment: opening it, its meta database, and the view that readers use."""
+
+    def __init__(self, path: Path, *, map_size_bytes: int, read_only: bool, lock: bool = True) -> None:
+        """Raise StoreDamagedError when LMDB refuses the files or ``meta`` does not fit together."""
+        self.path = path
+        self._trust(path, read_only)
+        self.read_only = read_only
+        self.handles: dict[int, Any] = {}
+        self.condemned: dict[int, Any] = {}  # emptied, to be removed once no view knows them
+        self._views: WeakSet[DiskView] = WeakSet()
+        self._counting = threading.Lock()
+        if not read_only:
+            path.mkdir(parents=True, exist_ok=True)
+        elif not (path / "data.mdb").exists():
+            raise StoreDamagedError(f"{path / 'data.mdb'} does not exist")
+        try:
+            self.env = lmdb.open(
+                str(path),
+                map_size=map_size_bytes,
+                max_dbs=MAX_DATABASES,
+                max_readers=1024,
+                max_spare_txns=16,
+                readonly=read_only,
+                lock=lock,
+                meminit=False,
+                readahead=True,
+            )
+        except _NOT_DAMAGE as error:
+            raise SqlError("53200", f"the store cannot be opened: {error}") from error
+        except lmdb.Error as error:
+            raise StoreDamagedError(f"{path / 'data.mdb'}: {error}") from error
+        try:
+            self._open_meta()
+            self.current = self.renewed()
+        except (lmdb.Error, ValueError, KeyError, TypeError, struct.error) as error:
+            self.env.close()
+            raise StoreDamagedError(f"{path / 'data.mdb'}: {error}") from error
+        except BaseException:
+            self.env.close()
+            raise
+
+    @staticmethod
+    def _trust(path: Path, read_only: bool) -> None:
+        """Raise StoreDamagedError rather than let LMDB open a file that would end the process."""
+        data, closed = path / "data.mdb", path / probe.CLOSED
+        fault = probe.header_fault(data)
+        if data.exists() and (fault is not None or not (read_only or closed.exists())):
+            found = probe.walk_fault(path)
+            if found is not None:
+                raise StoreDamagedError(f"{data}: {found if fault is None else f'{fault}; {found}'}")
+        if not read_only and closed.exists():
+            closed.unlink()
+            _sync_directory(path)
+
+    def _open_meta(self) -> None:
+        if not self.read_only:
+            with self.env.begin(write=True) as txn:
+                meta = self.env.open_db(META, txn=txn)
+                if txn.get(b"format", None, meta) is None:
+                    if txn.stat(meta)["entries"]:
+                        raise StoreDamagedError(f"{self.path}: meta has no format version")
+                    txn.put(b"format", str(FORMAT).encode(), db=meta)
+                    txn.put(b"uuid", str(uuid.uuid4()).encode(), db=meta)
+                    self._write_meta(txn, meta, START, Catalog(), {})
+        # Without a transaction given, so that py-lmdb commits and the handles outlive it.
+        self.meta = self.env.open_db(META, create=False)
+        with self.env.begin() as txn:
+            version = txn.get(b"format", b"", self.meta)
+            if version != str(FORMAT).encode():
+                raise StoreDamagedError(f"{self.path}: format version {version!r}, {FORMAT} is known here")
+            self.uuid = txn.get(b"uuid", b"", self.meta).decode()
+            self.durable = LSN(*_LSN.unpack(txn.get(b"applied", b"", self.meta)))
+            self.written = _decode_catalog(txn.get(b"catalog", b"", self.meta))
+            sums = txn.get(b"checksums", b"", self.meta)
+            self.checksums: Checksums = {
+                int(table): (int(rows), int(checksum, 16))
+                for table, (rows, checksum) in msgspec.json.decode(sums).items()
+            }
+            if set(self.checksums) != set(self.written.tables):
+                raise StoreDamagedError(f"{self.path}: tables and their checksums do not match")
+            present = {bytes(key) for key, _ in txn.cursor()}
+        for table in self.written.tables.values():
+            for name, db in ((b"t", table.id), *((b"i", index.id) for index in table.indexes)):
+                if name + b"%d" % db in present:
+                    self.handles[db] = self.env.open_db(name + b"%d" % db, create=False)
+            if self.checksums[table.id][0] and table.id not in self.handles:
+                raise StoreDamagedError(f"{self.path}: the rows of table {table.name} are gone")
+        known = {META, *(b"t%d" % db for db in self.handles), *(b"i%d" % db for db in self.handles)}
+        left_over = present - known
+        if left_over and not self.read_only:  # of tables that were dropped
+            handles = [self.env.open_db(name, create=False) for name in sorted(left_over)]
+            with self.env.begin(write=True) as txn:
+                for handle in handles:
+                    txn.drop(handle, delete=True)
+
+    def write_meta(self, txn: Any, applied: LSN, catalog: Catalog, checksums: Checksums) -> None:
+        """Put the position, the catalog and the checksums into a write transaction."""
+        self._write_meta(txn, self.meta, applied, catalog, checksums)
+
+    @staticmethod
+    def _write_meta(txn: Any, meta: Any, applied: LSN, catalog: Catalog, checksums: Checksums) -> None:
+        sums = {str(table): (rows, f"{checksum:016x}") for table, (rows, checksum) in checksums.items()}
+        txn.put(b"applied", _LSN.pack(*applied), db=meta)
+        txn.put(b"catalog", _encode_catalog(catalog), db=meta)
+        txn.put(b"checksums", msgspec.json.encode(sums), db=meta)
+
+    def renewed(self) -> DiskView:
+        """A view of the newest state."""
+        view = DiskView(self.env.begin(), dict(self.handles))
+        with self._counting:
+            self._views.add(view)
+        return view
+
+    def is_read(self, db: int) -> bool:
+        """Whether some view may still read a database."""
+        with self._counting:
+            return any(db in view.handles for view in self._views)
+
+    def close(self) -> None:
+        """Close the environment; every view must be out of use."""
+        with suppress(AttributeError):
+            del self.current
+        self.env.close()
+        if not self.read_only:
+            (self.path / probe.CLOSED).touch()
+            _sync_directory(self.path)
+
+
+def _sync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _encode_catalog(catalog: Catalog) -> bytes:
+    tables = [msgspec.Raw(encode_table(table)) for table in catalog.tables.values()]
+    return msgspec.json.encode({"version": catalog.version, "next_id": catalog.next_id, "tables": tables})
+
+
+class _CatalogImage(msgspec.Struct):
+    version: int
+    next_id: int
+    tables: list[msgspec.Raw]
+
+
+def _decode_catalog(data: bytes) -> Catalog:
+    image = msgspec.json.decode(data, type=_CatalogImage)
+    tables = [decode_table(bytes(one)) for one in image.tables]
+    return Catalog(image.version, image.next_id, {table.id: table for table in tables})

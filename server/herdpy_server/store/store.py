@@ -1,0 +1,256 @@
+"""Store layer, top: the state of one tablespace, LMDB underneath and memory above.
+
+How data passes through: a statement writes into its ``Workspace``; when the transaction has its
+place in the log, ``push_pending`` shows its layer to everyone; when the log has it durably,
+``apply`` puts it into the memtable and ``pop_pending`` takes the layer away; ``flush`` writes the
+memtable to LMDB together with the position, which makes the log up to there unnecessary.
+
+One thread at a time calls into a store (the engine's turn), except that ``flush`` and ``copy`` run
+in threads of their own and a ``StoreSnapshot`` may be read by another thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from herdpy.log.lsn import LSN
+from herdpy.log.records import Record
+from herdpy_server.store import check, copy, flush
+from herdpy_server.store.apply import Applier
+from herdpy_server.store.check import Finding
+from herdpy_server.store.columns import ColumnCache
+from herdpy_server.store.copy import Progress
+from herdpy_server.store.disk import Disk
+from herdpy_server.store.layers import Item, Layer, Missing, find, overlay, showing
+from herdpy_server.store.locks import Locks
+from herdpy_server.store.memory import Memory
+from herdpy_server.store.snapshot import StoreSnapshot
+from herdpy_server.store.tables import TableOps
+from herdpy_server.store.workspace import Workspace
+from herdpy_sql.catalog import Catalog
+
+MAP_SIZE_BYTES = 1 << 40
+COLUMN_CACHE_BYTES = 512 << 20
+
+
+class Store:
+    """The state of a tablespace.
+
+    Attributes:
+        applied: the position up to which memory has everything.
+        durable: the position in LMDB; recovery starts after it.
+        catalog: the definitions as applied, without pending ones.
+        visible_catalog: with pending ones, and the token of the newest of those (0: none).
+        uuid: made with the store.
+        memory, disk, table_ops, row_ids: parts of it, for the modules of this package.
+    """
+
+    def __init__(self, disk: Disk, column_cache_bytes: int) -> None:
+        self.disk = disk
+        self.memory = Memory()
+        self.columns = ColumnCache(column_cache_bytes)
+        self.applied = self.durable = disk.durable
+        self.catalog = disk.written
+        self.visible_catalog: tuple[Catalog, int] = (disk.written, 0)
+        self.uuid = disk.uuid
+        self.table_ops: dict[int, TableOps] = {}
+        self.row_ids: dict[int, int] = {}
+        self._apply_ops: dict[int, TableOps] = {}
+        self._sequence = 0
+        self._lock = threading.Lock()  # short steps on what the engine and a flush share
+        self._flushing = threading.Lock()
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        map_size_bytes: int = MAP_SIZE_BYTES,
+        read_only: bool = False,
+        column_cache_bytes: int = COLUMN_CACHE_BYTES,
+    ) -> Store:
+        """Open the store in a directory, which is made when it does not exist.
+
+        Args:
+            map_size_bytes: the most that LMDB's file may grow to.
+            column_cache_bytes: the most that columns kept for DuckDB may take.
+
+        Raises:
+            StoreDamagedError: what is there cannot be trusted; says what is wrong.
+        """
+        return cls(Disk(path, map_size_bytes=map_size_bytes, read_only=read_only), column_cache_bytes)
+
+    # The log's side.
+
+    def apply(self, lsn: LSN, records: Sequence[Record], layer: Layer | None = None) -> None:
+        """Apply one transaction of the log, the only one of the entry at ``lsn``; see ``apply_entry``."""
+        self.apply_entry(lsn, [(records, layer)])
+
+    def apply_entry(self, lsn: LSN, transactions: Sequence[tuple[Sequence[Record], Layer | None]]) -> None:
+        """Apply all transactions that take effect with the entry at ``lsn``, in order, at once.
+
+        At once, so that no flush can come in between: recovery would skip the rest of the entry.
+
+        Args:
+            transactions: the records of each, and what the leader's workspace made of them, where
+                it did and pushed it: then that is taken as it is, which is what applying the
+                records would give.
+
+        Raises:
+            ApplyError: the records do not fit the state; it cannot be used any further.
+        """
+        with self._lock:
+            catalog = self.catalog
+            for nth, (records, layer) in enumerate(transactions):
+                pending = self.memory.nth_pending(nth)
+                if layer is not None and pending is not None and pending.layer is layer:
+                    self.memory.adopt(layer)
+                    catalog = pending.catalog or catalog
+                else:
+                    applier = Applier(self.memory, _AppliedState(self), catalog, self._apply_ops)
+                    applier.apply(records)
+                    catalog = applier.catalog
+                    if pending is not None and pending.catalog == catalog:
+                        catalog = pending.catalog  # the same definitions, known to plans by identity
+            self.applied = lsn
+            self._sequence += 1
+            if catalog is not self.catalog:
+                self.catalog = catalog
+                self._show_catalog()
+
+    def _show_catalog(self) -> None:
+        shown = (self.catalog, 0)
+        for pending in self.memory.transactions:
+            if pending.catalog is not None and pending.catalog.version >= self.catalog.version:
+                shown = (pending.catalog, pending.token)
+        if shown[0] is not self.visible_catalog[0]:
+            self.table_ops.clear()
+        self.visible_catalog = shown
+
+    def push_pending(self, layer: Layer, catalog: Catalog | None) -> int:
+        """Show the changes of a transaction that took its place in the log, not yet durable.
+
+        Returns a rising token. ``catalog`` is None when the transaction defined nothing.
+        """
+        with self._lock:
+            token = self.memory.push(layer, catalog)
+            if catalog is not None:
+                self._show_catalog()
+            return token
+
+    def pop_pending(self, token: int) -> None:
+        """The transactions up to ``token`` were applied."""
+        with self._lock:
+            self.memory.pop(token)
+            if self.visible_catalog[1]:
+                self._show_catalog()
+
+    def drop_pending(self) -> None:
+        """The log failed: no pending transaction shows any more."""
+        with self._lock:
+            self.memory.drop_pending()
+            self.row_ids.clear()
+            self._show_catalog()
+
+    # Readers and writers.
+
+    def workspace(self, locks: Locks, owner: object) -> Workspace:
+        """The view of one transaction, which takes its locks as ``owner``."""
+        return Workspace(self, locks, owner)
+
+    def snapshot(self, workspace: Workspace | None = None) -> StoreSnapshot:
+        """What ``workspace`` (or a new one) sees now, held fast."""
+        own: Layer = {}
+        catalog, token = self.visible_catalog
+        if workspace is not None:
+            own, catalog = workspace.frozen_layer(), workspace.catalog
+            if self.memory.transactions:
+                token = self.memory.transactions[-1].token
+            workspace.read_position = max(workspace.read_position, token)
+        with self._lock:
+            self.memory.hold()
+            applied, pending = self.memory.applied.copy(), self.memory.pending.copy()
+            # After the chains: what LMDB may have got meanwhile is in them too.
+            disk = self.disk.renewed()
+            return StoreSnapshot(disk, applied, pending, own, catalog, self._sequence, self.columns)
+
+    # The checkpointer's side.
+
+    @property
+    def memtable_rows(self) -> int:
+        """Changes of rows and index entries that are applied and not in LMDB."""
+        return self.memory.rows
+
+    @property
+    def memtable_bytes(self) -> int:
+        """About what those take of memory."""
+        return self.memory.nbytes
+
+    def flush(self) -> LSN:
+        """Write what is applied to LMDB, synced; returns the new ``durable``.
+
+        For the checkpointer's thread. An error leaves everything readable, to be tried again.
+
+        Raises:
+            lmdb.Error: LMDB could not write (MapFullError, DiskError).
+        """
+        with self._flushing:
+            with self._lock:
+                frozen = self.memory.freeze()
+                applied, catalog = self.applied, self.catalog
+            if applied == self.durable and not frozen:
+                return applied
+            handles, checksums = flush.write(self.disk, frozen, applied, catalog)
+            self.disk.handles, self.disk.checksums = handles, checksums
+            self.disk.written = catalog
+            view = self.disk.renewed()
+            with self._lock:
+                # Readers take the chain first and LMDB after it, so LMDB is replaced first.
+                self.disk.current = view
+                self.columns.flushed(frozen)
+                self.memory.release(frozen)
+                self.durable = applied
+            return applied
+
+    def table_checksums(self) -> dict[int, tuple[int, int]]:
+        """(rows, checksum) of each table by its id, as of ``durable``."""
+        return dict(self.disk.checksums)
+
+    def copy(self, target: Path, progress: Progress | None = None) -> LSN:
+        """Copy what is durable into the new directory ``target`` while the store is in use.
+
+        Returns the copy's position. Errors as ``herdpy_server.store.copy.copy``.
+        """
+        return copy.copy(self.disk, target, progress)
+
+    def check(self) -> Iterator[Finding]:
+        """What does not fit together in LMDB; nothing when all is well."""
+        with self._lock:
+            catalog, checksums, view = self.disk.written, self.disk.checksums, self.disk.renewed()
+        return check.check(view, catalog, checksums)
+
+    def close(self) -> None:
+        """Close the files. What is not flushed is in the log."""
+        self.columns.clear()
+        self.disk.close()
+
+
+class _AppliedState:
+    """The state without anything pending, as ``apply`` reads it."""
+
+    def __init__(self, store: Store) -> None:
+        self._memory = store.memory
+        self._disk = store.disk
+
+    def get(self, db: int, key: bytes) -> bytes | None:
+        value = find(self._memory.applied.get(db, ()), key)
+        return self._disk.current.get(db, key) if isinstance(value, Missing) else value
+
+    def scan(self, db: int, may_be_long: bool) -> Iterator[Item]:
+        deltas, through = showing(self._memory.applied.get(db, ()))
+        under: Iterator[Item] = iter(())
+        if through:
+            under = self._disk.current.scan(db, None, None, reverse=False, may_be_long=may_be_long)
+        return overlay(deltas, under, None, None, False)

@@ -1,0 +1,1 @@
+"""SQL without I/O: types, catalog, parse, bind, plan, expressions, execution over a storage protocol."""

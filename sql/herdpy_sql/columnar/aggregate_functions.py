@@ -1,0 +1,202 @@
+"""What each aggregate of the columnar engine means: typed arguments and a frame to typed DuckDB text.
+
+SUM and AVG of integers and NUMERIC run natively on integers and DECIMALs; only AVG's last division
+(one a group) is done by an exact function. They register themselves in ``aggregates.AGGREGATES``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from herdpy_sql.columnar import casts
+from herdpy_sql.columnar.aggregates import AGGREGATES, ANONYMOUS, Aggregate, Frame, register
+from herdpy_sql.columnar.binder import Binder
+from herdpy_sql.columnar.operators import order_key
+from herdpy_sql.columnar.typed import INTEGERS, MAX_DIGITS, STRINGS, Typed, numeric_text
+from herdpy_sql.errors import SqlError
+from herdpy_sql.types import BIGINT, BOOLEAN, BYTEA, DOUBLE, NUMERIC, REAL, TEXT, Base, SqlType
+
+_GROWTH = 12  # digits that a sum may gain: 10^12 rows
+
+
+@register("count")
+def _count(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+    if not arguments:
+        return Typed(frame.apply("count", "*"), BIGINT)
+    (x,) = arguments
+    x = casts.settle_text(binder, x)
+    return Typed(frame.apply("count", order_key(x) if frame.distinct else x.sql), BIGINT)
+
+
+@register("sum")
+def _sum(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+    (x,) = arguments
+    if x.unknown:
+        raise SqlError("42725", "function sum(unknown) is not unique")
+    base = x.base
+    if base in (Base.SMALLINT, Base.INTEGER):
+        return Typed(f"CAST({frame.apply('sum', x.sql)} AS BIGINT)", BIGINT)
+    if base is Base.BIGINT:
+        return Typed(f"CAST({frame.apply('sum', x.sql)} AS DECIMAL(32,0))", NUMERIC, (32, 0))
+    if base is Base.NUMERIC:
+        return _sum_numeric(x, frame)
+    if base in (Base.REAL, Base.DOUBLE):
+        total = frame.apply("sum", x.sql)
+        wide = f"pg_fsum({total}, {frame.apply('bool_or', f'isinf({x.sql})', ordered=False)})"
+        if base is Base.REAL:
+            return Typed(f"pg_tofloat({wide})", REAL)
+        return Typed(wide, DOUBLE)
+    if base is Base.INTERVAL:
+        raise SqlError("0A000", "sum of intervals is not supported")
+    raise ValueError
+
+
+def _sum_numeric(x: Typed, frame: Frame) -> Typed:
+    if x.dec is None or x.dec[0] > MAX_DIGITS - 6:
+        text = frame.apply("list", numeric_text(x))
+        return Typed(f"pg_numsum({text})", NUMERIC)
+    dec = (min(x.dec[0] + _GROWTH, MAX_DIGITS), x.dec[1])
+    sql = f"CAST({frame.apply('sum', x.sql)} AS DECIMAL({dec[0]},{dec[1]}))"
+    scale = None
+    if x.scale_sql is not None:
+        used = f"CASE WHEN {x.sql} IS NOT NULL THEN {x.scale_sql} END"
+        scale = replace(frame, distinct="").apply("max", used, ordered=False)
+    return Typed(sql, NUMERIC, dec, scale)
+
+
+@register("avg")
+def _avg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+    (x,) = arguments
+    base = x.base
+    if base in INTEGERS or base is Base.NUMERIC:
+        total = _sum_numeric(x, frame) if base is Base.NUMERIC else Typed(frame.apply("sum", x.sql), BIGINT)
+        text = numeric_text(total) if total.base is Base.NUMERIC else f"CAST({total.sql} AS VARCHAR)"
+        counted = order_key(x) if frame.distinct else x.sql
+        count = frame.apply("count", counted, ordered=False)
+        return Typed(f"pg_numdiv({text}, CAST(nullif({count}, 0) AS VARCHAR))", NUMERIC)
+    if base in (Base.REAL, Base.DOUBLE):
+        x = casts.as_double(binder, x)
+        infinite = frame.apply("bool_or", f"isinf({x.sql})", ordered=False)
+        wide = f"pg_fsum({frame.apply('avg', x.sql)}, {infinite})"
+        return Typed(wide, DOUBLE)
+    if base is Base.INTERVAL:
+        raise SqlError("0A000", "avg of intervals is not supported")
+    raise ValueError
+
+
+def _extreme(name: str) -> Aggregate:
+    def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+        (x,) = arguments
+        x = casts.settle_text(binder, x)
+        if x.base in (Base.BOOLEAN, Base.UUID, Base.JSON, Base.BYTEA) or x.array:
+            raise ValueError
+        if x.is_text_numeric:
+            return Typed(frame.apply(f"arg_{name}", f"{x.sql}, pg_numkey({x.sql})"), NUMERIC)
+        type_ = TEXT if x.base is Base.VARCHAR else (x.type if x.base is Base.CHAR else SqlType(x.base))
+        scale = None
+        if x.scale_sql is not None:
+            scale = frame.apply(f"arg_{name}", f"{x.scale_sql}, {x.sql}", ordered=False)
+        return Typed(frame.apply(name, x.sql), type_, x.dec, scale)
+
+    return function
+
+
+AGGREGATES["min"] = _extreme("min")
+AGGREGATES["max"] = _extreme("max")
+
+
+def _boolean(name: str) -> Aggregate:
+    def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+        (x,) = arguments
+        if not x.unknown and x.base is not Base.BOOLEAN:
+            raise ValueError
+        x = casts.coerce(binder, x, BOOLEAN)
+        return Typed(frame.apply(name, x.sql), BOOLEAN)
+
+    return function
+
+
+AGGREGATES["bool_and"] = AGGREGATES["every"] = _boolean("bool_and")
+AGGREGATES["bool_or"] = _boolean("bool_or")
+
+
+def _spread(kind: str, duck: str) -> Aggregate:
+    def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+        (x,) = arguments
+        if x.base in (Base.REAL, Base.DOUBLE):
+            x = casts.as_double(binder, x)
+            return Typed(frame.apply(duck, x.sql), DOUBLE)
+        x = casts.as_numeric(binder, x)
+        if x.base is not Base.NUMERIC:
+            raise ValueError
+        count = frame.apply("count", x.sql, ordered=False)
+        text = frame.apply("list", numeric_text(x), ordered=False)
+        return Typed(f"pg_variance('{kind}', {count}, {text})", NUMERIC)
+
+    return function
+
+
+for _names, _kind, _duck in (
+    (("stddev", "stddev_samp"), "stddev_samp", "stddev_samp"),
+    (("stddev_pop",), "stddev_pop", "stddev_pop"),
+    (("variance", "var_samp"), "var_samp", "var_samp"),
+    (("var_pop",), "var_pop", "var_pop"),
+):
+    for _name in _names:
+        AGGREGATES[_name] = _spread(_kind, _duck)
+
+
+def _pair(name: str) -> Aggregate:
+    def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+        y, x = (casts.as_double(binder, a) for a in arguments)
+        return Typed(frame.apply(name, f"{y.sql}, {x.sql}"), DOUBLE)
+
+    return function
+
+
+for _name in (
+    "corr", "covar_pop", "covar_samp", "regr_slope", "regr_intercept", "regr_r2", "regr_avgx", "regr_avgy",
+    "regr_sxx", "regr_syy", "regr_sxy",
+):  # fmt: skip
+    AGGREGATES[_name] = _pair(_name)
+    ANONYMOUS.add(_name)
+
+
+def _bits(name: str) -> Aggregate:
+    def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+        (x,) = arguments
+        if x.base not in INTEGERS:
+            raise ValueError
+        return Typed(frame.apply(name, x.sql), x.type)
+
+    return function
+
+
+for _name in ("bit_and", "bit_or", "bit_xor"):
+    AGGREGATES[_name] = _bits(_name)
+    ANONYMOUS.add(_name)
+
+
+@register("regr_count")
+def _regr_count(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+    y, x = (casts.as_double(binder, a) for a in arguments)
+    return Typed(f"CAST({frame.apply('regr_count', f'{y.sql}, {x.sql}')} AS BIGINT)", BIGINT)
+
+
+@register("string_agg")
+def _string_agg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+    x, separator = arguments
+    if not x.unknown and x.base not in STRINGS and x.base is not Base.BYTEA:
+        raise ValueError
+    if x.base is Base.BYTEA:
+        raise SqlError("0A000", f"string_agg of {BYTEA} is not supported")
+    x, separator = casts.as_text(binder, x), casts.as_text(binder, separator)
+    return Typed(frame.apply("string_agg", f"{x.sql}, coalesce({separator.sql}, '')"), TEXT)
+
+
+@register("array_agg")
+def _array_agg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+    (x,) = arguments
+    x = casts.settle_text(binder, x)
+    sql = numeric_text(x) if x.scale_sql is not None else x.sql
+    return Typed(frame.apply("list", sql), x.type, None if x.scale_sql is not None else x.dec, array=True)

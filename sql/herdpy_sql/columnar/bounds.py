@@ -1,0 +1,134 @@
+"""Key ranges: what conditions on the first columns of a primary key say of the rows to read.
+
+Bounds are a superset: the query still checks its conditions, so leaving one out costs time only.
+A condition serves when it compares a key column with a literal or a parameter of the column's own
+kind of type; every conjunct of WHERE or of an inner join's ON may be used alone, because a row that
+fails it cannot be part of the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from herdpy.codec.keys import successor
+from herdpy_sql.errors import SqlError
+from herdpy_sql.types import Base, SqlType
+from herdpy_sql.values import from_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from herdpy.codec.kinds import Datum
+    from herdpy_sql.catalog import Table
+
+_INTEGERS = {Base.SMALLINT: 15, Base.INTEGER: 31, Base.BIGINT: 63}
+_EXACT = frozenset(
+    {*_INTEGERS, Base.TEXT, Base.VARCHAR, Base.DATE, Base.TIMESTAMP, Base.TIMESTAMPTZ, Base.UUID}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A constant, or the parameter of that number."""
+
+    constant: Datum = None
+    param: int = 0
+
+    def get(self, params: Sequence[Datum]) -> Datum:
+        """The datum."""
+        return params[self.param - 1] if self.param else self.constant
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """``equal`` values of the key's first columns, then bounds of the next one: (value, inclusive)."""
+
+    equal: tuple[Value, ...] = ()
+    low: tuple[Value, bool] | None = None
+    high: tuple[Value, bool] | None = None
+
+    def bounds(self, table: Table, params: Sequence[Datum]) -> tuple[bytes | None, bytes | None]:
+        """Key bytes from (inclusive) and to (exclusive), None where open."""
+        prefix = [value.get(params) for value in self.equal]
+        if not _fit(table, prefix):
+            return None, None
+        codec = table.key_codec
+        start = codec.encode_prefix(prefix) if prefix else None
+        low, high = start, (successor(start) if start is not None else None)
+        if self.low is not None:
+            whole = [*prefix, self.low[0].get(params)]
+            if _fit(table, whole):
+                at = codec.encode_prefix(whole)
+                low = at if self.low[1] else successor(at)
+        if self.high is not None:
+            whole = [*prefix, self.high[0].get(params)]
+            if _fit(table, whole):
+                at = codec.encode_prefix(whole)
+                high = successor(at) if self.high[1] else at
+        return low, high
+
+
+def _fit(table: Table, values: Sequence[Datum]) -> bool:
+    """Whether these can be values of the key's first columns (NULL and what is out of range cannot)."""
+    for value, position in zip(values, table.key_positions, strict=False):
+        bits = _INTEGERS.get(table.columns[position].type.base)
+        if value is None or (bits is not None and not -(2**bits) <= int(value) < 2**bits):
+            return False
+    return True
+
+
+def key_range(
+    table: Table, bounded: Sequence[tuple[int, str, Any]], params: Mapping[int, SqlType]
+) -> KeyRange:
+    """The range that conditions (position, operator, value node) describe."""
+    by_position: dict[int, list[tuple[str, Value]]] = {}
+    for position, symbol, node in bounded:
+        value = _value(table.columns[position].type, node, params)
+        if value is not None:
+            by_position.setdefault(position, []).append((symbol, value))
+    equal: list[Value] = []
+    for part in table.key:
+        conditions = by_position.get(part.position, [])
+        exact = next((v for s, v in conditions if s == "="), None)
+        if exact is not None:
+            equal.append(exact)
+            continue
+        if part.descending:
+            break
+        low = next(((v, s == ">=") for s, v in conditions if s in (">", ">=")), None)
+        high = next(((v, s == "<=") for s, v in conditions if s in ("<", "<=")), None)
+        return KeyRange(tuple(equal), low, high)
+    return KeyRange(tuple(equal))
+
+
+def _value(type_: SqlType, node: Any, params: Mapping[int, SqlType]) -> Value | None:
+    base = type_.base
+    if base not in _EXACT:
+        return None
+    if isinstance(node, exp.Parameter):
+        number = int(node.this.this)
+        own = params.get(number)
+        if own is None:
+            return None
+        same = own.base is base or (own.base in _INTEGERS and base in _INTEGERS)
+        return Value(param=number) if same or {own.base, base} <= {Base.TEXT, Base.VARCHAR} else None
+    sign = 1
+    if isinstance(node, exp.Neg):
+        sign, node = -1, node.this
+    if isinstance(node, exp.Cast):
+        return None
+    if not isinstance(node, exp.Literal):
+        return None
+    text = str(node.this)
+    if not node.is_string:
+        return Value(sign * int(text)) if base in _INTEGERS and text.isdigit() else None
+    if sign < 0:
+        return None
+    try:
+        return Value(from_text(SqlType(base))(text))
+    except SqlError:
+        return None

@@ -1,0 +1,116 @@
+"""DuckDB databases in memory: locked down, with our macros and functions, one for each setting.
+
+Making one costs tens of milliseconds, a cursor of one some tens of microseconds, so databases are
+kept. A database holds no data of its own; each run registers its Arrow tables with a cursor.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+from dataclasses import dataclass, replace
+from typing import Any
+
+import duckdb
+
+from herdpy_sql.columnar import macros
+from herdpy_sql.errors import SqlError
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a query may use.
+
+    Attributes:
+        memory_bytes: DuckDB's memory, shared by the queries of one set of limits; None: its default.
+        threads: worker threads of DuckDB.
+        temp_directory: where larger intermediate results may go; None: nowhere.
+        seconds: how long a query may run; None: for ever. Whoever owns a clock enforces it with
+            ``Interrupt.cancel``; ``run`` looks at it between batches of the result.
+    """
+
+    memory_bytes: int | None = None
+    threads: int = 2
+    temp_directory: str | None = None
+    seconds: float | None = None
+
+    def within(self, seconds: float | None) -> Limits:
+        """These limits with that time limit (None or 0: none)."""
+        return replace(self, seconds=seconds or None)
+
+
+class Interrupt:
+    """Stops a query from another thread: ``cancel`` before or during ``run`` raises 57014 there."""
+
+    __slots__ = ("_cursor", "_message")
+
+    def __init__(self) -> None:
+        self._cursor: duckdb.DuckDBPyConnection | None = None
+        self._message: str | None = None
+
+    def cancel(self, message: str = "canceling statement due to user request") -> None:
+        """Stop the query; any thread may call this.
+
+        DuckDB forgets an interrupt that arrives in the instant before it starts to execute, so a
+        caller that must be sure calls again, some milliseconds later, until ``run`` has ended.
+        """
+        if self._message is None:
+            self._message = message
+        cursor = self._cursor
+        if cursor is not None:
+            cursor.interrupt()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether ``cancel`` was called."""
+        return self._message is not None
+
+    def attach(self, cursor: duckdb.DuckDBPyConnection | None) -> None:
+        """The cursor that runs the query (None: it ended); SqlError 57014 when it shall not."""
+        self._cursor = cursor
+        if cursor is not None:
+            self.check()
+
+    def check(self) -> None:
+        """SqlError 57014 when ``cancel`` was called."""
+        if self._message is not None:
+            raise SqlError("57014", self._message)
+
+
+SPILL = 8
+"""How many times a query's memory it may put on disk."""
+
+
+@functools.lru_cache(maxsize=16)
+def database(memory_bytes: int | None, threads: int, temp_directory: str | None, zone: str) -> Any:
+    """The database for these settings."""
+    config: dict[str, Any] = {
+        "threads": max(threads, 1),
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "allow_community_extensions": "false",
+    }
+    if memory_bytes is not None:
+        config["memory_limit"] = f"{max(memory_bytes >> 20, 16)}MiB"
+    config["temp_directory"] = temp_directory or ""
+    if temp_directory and memory_bytes is not None:  # a runaway join must not fill the log's disk
+        config["max_temp_directory_size"] = f"{max(memory_bytes >> 20, 16) * SPILL}MiB"
+    connection = duckdb.connect(":memory:", config=config)
+    quoted = zone.replace("'", "''")
+    try:
+        connection.execute(f"SET GLOBAL TimeZone = '{quoted}'")
+    except duckdb.Error:
+        raise SqlError("22023", f'time zone "{zone}" not recognized') from None
+    connection.execute("SET GLOBAL Calendar = 'gregorian'")
+    connection.execute("SET GLOBAL preserve_insertion_order = true")
+    connection.execute("SET GLOBAL python_enable_replacements = false")
+    macros.install(connection)
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+@atexit.register
+def _close() -> None:
+    """Drop the databases before the interpreter goes: DuckDB holds references to our functions."""
+    database.cache_clear()

@@ -1,0 +1,169 @@
+"""Function calls of the columnar engine: from a syntax tree to PostgreSQL's name and arguments.
+
+sqlglot parses many functions into classes of its own; ``CALLS`` brings those back to a name and arguments
+in PostgreSQL's order, and ``FUNCTIONS`` says what each name means. It is filled by ``number_functions``,
+``text_functions`` and ``time_functions``, which take typed arguments and give typed DuckDB text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from herdpy_sql.columnar import casts
+from herdpy_sql.columnar.arithmetic import type_name
+from herdpy_sql.columnar.binder import Binder, handles
+from herdpy_sql.columnar.scope import Scope
+from herdpy_sql.columnar.typed import STRINGS, Typed
+from herdpy_sql.errors import SqlError
+from herdpy_sql.types import INTEGER, UUID, Base
+
+Function = Callable[[Binder, list[Typed]], Typed]
+
+FUNCTIONS: dict[str, Function] = {}
+
+# class of sqlglot -> PostgreSQL's name and the keys of its arguments, in PostgreSQL's order
+CALLS: dict[type[exp.Expression], tuple[str, tuple[str, ...]]] = {
+    exp.Abs: ("abs", ("this",)),
+    exp.Sign: ("sign", ("this",)),
+    exp.Sqrt: ("sqrt", ("this",)),
+    exp.Cbrt: ("cbrt", ("this",)),
+    exp.Exp: ("exp", ("this",)),
+    exp.Ln: ("ln", ("this",)),
+    exp.Log: ("log", ("this", "expression")),
+    exp.Ceil: ("ceil", ("this",)),
+    exp.Floor: ("floor", ("this",)),
+    exp.Round: ("round", ("this", "decimals")),
+    exp.Trunc: ("trunc", ("this", "decimals")),
+    exp.Upper: ("upper", ("this",)),
+    exp.Lower: ("lower", ("this",)),
+    exp.Initcap: ("initcap", ("this",)),
+    exp.Length: ("length", ("this",)),
+    exp.Substring: ("substring", ("this", "start", "length")),
+    exp.Left: ("left", ("this", "expression")),
+    exp.Right: ("right", ("this", "expression")),
+    exp.Repeat: ("repeat", ("this", "times")),
+    exp.Replace: ("replace", ("this", "expression", "replacement")),
+    exp.Translate: ("translate", ("this", "from_", "to")),
+    exp.Reverse: ("reverse", ("this",)),
+    exp.SplitPart: ("split_part", ("this", "delimiter", "part_index")),
+    exp.StrPosition: ("strpos", ("this", "substr")),
+    exp.StartsWith: ("starts_with", ("this", "expression")),
+    exp.Chr: ("chr", ("expressions",)),
+    exp.Unicode: ("ascii", ("this",)),
+    exp.Ascii: ("ascii", ("this",)),
+    exp.IntDiv: ("div", ("this", "expression")),
+    exp.ToChar: ("to_char", ("this", "format")),
+    exp.Hex: ("to_hex", ("this",)),
+    exp.MD5: ("md5", ("this",)),
+    exp.Pi: ("pi", ()),
+    exp.Sin: ("sin", ("this",)),
+    exp.Cos: ("cos", ("this",)),
+    exp.Tan: ("tan", ("this",)),
+    exp.Asin: ("asin", ("this",)),
+    exp.Acos: ("acos", ("this",)),
+    exp.Atan: ("atan", ("this",)),
+    exp.Atan2: ("atan2", ("this", "expression")),
+    exp.Degrees: ("degrees", ("this",)),
+    exp.Radians: ("radians", ("this",)),
+    exp.Rand: ("random", ()),
+    exp.Overlay: ("overlay", ("this", "expression", "from_", "for_")),
+    exp.RegexpReplace: ("regexp_replace", ("this", "expression", "replacement", "modifiers")),
+}
+
+
+def no_function(name: str, arguments: list[Typed]) -> SqlError:
+    """42883 in PostgreSQL's words."""
+    listed = ", ".join(type_name(a) for a in arguments)
+    return SqlError(
+        "42883",
+        f"function {name}({listed}) does not exist",
+        hint="No function matches the given name and argument types. "
+        "You might need to add explicit type casts.",
+    )
+
+
+def call(binder: Binder, name: str, arguments: list[Typed]) -> Typed:
+    """The function's meaning; SqlError 42883."""
+    function = FUNCTIONS.get(name)
+    if function is None:
+        raise no_function(name, arguments)
+    try:
+        result = function(binder, arguments)
+    except (ValueError, IndexError, TypeError):
+        raise no_function(name, arguments) from None
+    return replace(result, name=name)
+
+
+@handles(*CALLS)
+def _known(binder: Binder, node: Any, scope: Scope) -> Typed:
+    name, keys = CALLS[type(node)]
+    arguments = []
+    for key in keys:
+        value = node.args.get(key)
+        if value is None:
+            continue
+        arguments += binder.bind_all(value if isinstance(value, list) else [value], scope)
+    result = call(binder, name, arguments)
+    return replace(result, name=written(node, name))
+
+
+# Names that sqlglot makes one class of, told apart by the length that it remembers.
+_SYNONYMS: dict[str, tuple[str, ...]] = {
+    "substring": ("substr",),
+    "length": ("char_length", "character_length"),
+    "ceil": ("ceiling",),
+    "power": ("pow",),
+    "strpos": ("position",),
+}
+
+
+def written(node: Any, name: str) -> str:
+    """The function's name as the user wrote it."""
+    if "start" not in node.meta:
+        return "position" if name == "strpos" else name
+    length = node.meta["end"] - node.meta["start"] + 1
+    return next((n for n in (name, *_SYNONYMS.get(name, ())) if len(n) == length), name)
+
+
+@handles(exp.Anonymous)
+def _anonymous(binder: Binder, node: Any, scope: Scope) -> Typed:
+    name = str(node.this).lower()
+    from herdpy_sql.columnar import aggregates
+
+    if name in aggregates.ANONYMOUS:
+        return aggregates.call(binder, name, node.expressions, node, scope)
+    return call(binder, name, binder.bind_all(node.expressions, scope))
+
+
+def register(*names: str) -> Callable[[Function], Function]:
+    """Register a function under its names."""
+
+    def add(function: Function) -> Function:
+        for name in names:
+            FUNCTIONS[name] = function
+        return function
+
+    return add
+
+
+def text_argument(binder: Binder, x: Typed) -> Typed:
+    """A text argument; other types do not become text implicitly in calls."""
+    if not x.unknown and x.base not in STRINGS:
+        raise TypeError
+    return casts.as_text(binder, x)
+
+
+def integer_argument(binder: Binder, x: Typed) -> Typed:
+    """An INTEGER argument; wider types do not become narrower implicitly."""
+    if not x.unknown and x.base not in (Base.SMALLINT, Base.INTEGER):
+        raise TypeError
+    return casts.coerce(binder, x, INTEGER)
+
+
+@register("gen_random_uuid")
+def _uuid(binder: Binder, arguments: list[Typed]) -> Typed:
+    return Typed("uuid()", UUID)

@@ -1,0 +1,147 @@
+"""The functions that DuckDB calls back for, one row's values at a time (``macros`` vectorises them)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from herdpy_sql.columnar import exact, forms, texts
+from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.numeric import division_scale, quotient_at
+from herdpy_sql.types import DATE, DOUBLE, REAL, TIME, TIMESTAMP, TIMESTAMPTZ
+from herdpy_sql.values import floats, from_text
+
+D = Decimal
+
+
+def _binary(function: Callable[[Decimal, Decimal], Decimal]) -> Callable[[str, str], str]:
+    return lambda a, b: exact.text_of(function(D(a), D(b)))
+
+
+def _sum(values: list[str | None]) -> str | None:
+    present = [D(v) for v in values if v is not None]
+    if not present:
+        return None
+    total = present[0]
+    for value in present[1:]:
+        total = exact.add(total, value)
+    return exact.text_of(total)
+
+
+def _extreme(pick: Callable[..., Decimal], values: list[str | None]) -> str | None:
+    present = [D(v) for v in values if v is not None]
+    return exact.text_of(pick(present)) if present else None
+
+
+def _variance(kind: str, count: int, values: list[str | None]) -> str | None:
+    """numeric_stddev_internal: from N, sum(X) and sum(X*X)."""
+    n, sum_x, sum_x2 = D(count), D(0), D(0)
+    for value in values:
+        if value is not None:
+            x = D(value)
+            sum_x, sum_x2 = exact.add(sum_x, x), exact.add(sum_x2, exact.multiply(x, x))
+    sample = kind in ("var_samp", "stddev_samp")
+    if count == 0 or (sample and count <= 1):
+        return None
+    numerator = exact.subtract(exact.multiply(n, sum_x2), exact.multiply(sum_x, sum_x))
+    if numerator <= 0:
+        return "0"
+    divisor = exact.multiply(n, n - 1 if sample else n)
+    scale = division_scale(numerator, divisor)
+    result = quotient_at(numerator, divisor, scale)
+    if kind.startswith("stddev"):
+        result = exact.rescale(exact.WIDE.sqrt(result), scale)
+    return exact.text_of(result)
+
+
+def _double(text: str) -> float:
+    return forms.parse_float(text, DOUBLE)
+
+
+FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
+    ("pg_numadd", _binary(exact.add), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_numsub", _binary(exact.subtract), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_nummul", _binary(exact.multiply), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_numdiv", _binary(exact.divide), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_nummod", _binary(exact.modulo), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_numneg", lambda a: exact.text_of(exact.subtract(D(0), D(a))), ("VARCHAR",), "VARCHAR"),
+    ("pg_numabs", lambda a: exact.text_of(D(a).copy_abs()), ("VARCHAR",), "VARCHAR"),
+    ("pg_numsign", lambda a: (D(a) > 0) - (D(a) < 0), ("VARCHAR",), "INTEGER"),
+    ("pg_numsqrt", lambda a: exact.text_of(exact.square_root(D(a))), ("VARCHAR",), "VARCHAR"),
+    ("pg_numround", lambda a, n: exact.text_of(exact.round_to(D(a), n)), ("VARCHAR", "INTEGER"), "VARCHAR"),
+    (
+        "pg_numtrunc",
+        lambda a, n: exact.text_of(exact.truncate_to(D(a), n)),
+        ("VARCHAR", "INTEGER"),
+        "VARCHAR",
+    ),
+    ("pg_numceil", lambda a: exact.text_of(exact.rescale(D(a), 0, "ROUND_CEILING")), ("VARCHAR",), "VARCHAR"),
+    ("pg_numfloor", lambda a: exact.text_of(exact.rescale(D(a), 0, "ROUND_FLOOR")), ("VARCHAR",), "VARCHAR"),
+    ("pg_numexp", lambda a: exact.text_of(exact.exponential(D(a))), ("VARCHAR",), "VARCHAR"),
+    ("pg_numln", lambda a: exact.text_of(exact.natural_log(D(a))), ("VARCHAR",), "VARCHAR"),
+    ("pg_numlog", _binary(exact.logarithm), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_numpow", _binary(exact.power), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_numintdiv", _binary(exact.whole_quotient), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_similar", texts.similar, ("VARCHAR",), "VARCHAR"),
+    ("pg_replacement", texts.replacement, ("VARCHAR",), "VARCHAR"),
+    ("pg_datedays", from_text(DATE), ("VARCHAR",), "INTEGER"),
+    ("pg_timeus", from_text(TIME), ("VARCHAR",), "BIGINT"),
+    ("pg_timestampus", from_text(TIMESTAMP), ("VARCHAR",), "BIGINT"),
+    ("pg_timestamptzus", from_text(TIMESTAMPTZ), ("VARCHAR",), "BIGINT"),
+    ("pg_numkey", lambda a: exact.number_key(D(a)), ("VARCHAR",), "VARCHAR"),
+    ("pg_numnorm", lambda a: exact.text_of(exact.normal(D(a))), ("VARCHAR",), "VARCHAR"),
+    ("pg_numgreatest", lambda a: _extreme(max, a), ("VARCHAR[]",), "VARCHAR"),
+    ("pg_numleast", lambda a: _extreme(min, a), ("VARCHAR[]",), "VARCHAR"),
+    (
+        "pg_wrap",
+        lambda a, n, bits: ((a << n) + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1)),
+        ("BIGINT", "INTEGER", "INTEGER"),
+        "BIGINT",
+    ),
+    ("pg_initcap", texts.initcap, ("VARCHAR",), "VARCHAR"),
+    ("pg_reverse", lambda a: a[::-1], ("VARCHAR",), "VARCHAR"),
+    ("pg_translate", texts.translate, ("VARCHAR", "VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_split_part", texts.split_part, ("VARCHAR", "VARCHAR", "INTEGER"), "VARCHAR"),
+    ("pg_intervaltext", texts.interval, ("INTERVAL",), "VARCHAR"),
+    (
+        "pg_limit",
+        lambda a, p, s: exact.text_of(exact.limit(D(a), p, s)),
+        ("VARCHAR", "INTEGER", "INTEGER"),
+        "VARCHAR",
+    ),
+    ("pg_numsum", _sum, ("VARCHAR[]",), "VARCHAR"),
+    ("pg_variance", _variance, ("VARCHAR", "BIGINT", "VARCHAR[]"), "VARCHAR"),
+    ("pg_numeric", lambda a: exact.text_of(exact.parse(a)), ("VARCHAR",), "VARCHAR"),
+    ("pg_textdouble", _double, ("VARCHAR",), "DOUBLE"),
+    ("pg_textinteger", lambda a: exact.text_of(exact.rescale(D(a), 0)), ("VARCHAR",), "VARCHAR"),
+    ("pg_floattext", floats.float32_text, ("FLOAT",), "VARCHAR"),
+    ("pg_doubletext", floats.float64_text, ("DOUBLE",), "VARCHAR"),
+    ("pg_floatnumeric", lambda a: exact.text_of(forms.float_numeric(a, single=True)), ("FLOAT",), "VARCHAR"),
+    ("pg_doublenumeric", lambda a: exact.text_of(forms.float_numeric(a)), ("DOUBLE",), "VARCHAR"),
+    ("pg_real", lambda a: forms.parse_float(a, REAL), ("VARCHAR",), "FLOAT"),
+    ("pg_double", _double, ("VARCHAR",), "DOUBLE"),
+    ("pg_bytea", forms.bytea, ("VARCHAR",), "BLOB"),
+    ("pg_uuidform", forms.uuid_form, ("VARCHAR",), "VARCHAR"),
+    ("pg_boolean", forms.boolean, ("VARCHAR",), "BOOLEAN"),
+)
+
+_ARROW: dict[str, pa.DataType] = {
+    "VARCHAR": pa.string(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "FLOAT": pa.float32(),
+    "BLOB": pa.binary(),
+    "BOOLEAN": pa.bool_(),
+}
+
+
+def arrow_of(name: str) -> pa.DataType:
+    """The Arrow type of a function's result."""
+    return _ARROW[name]
+
+
+__all__ = ["FUNCTIONS", "SqlError", "arrow_of"]

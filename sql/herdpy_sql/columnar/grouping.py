@@ -1,0 +1,154 @@
+"""GROUP BY: what is grouped, and what may stand outside aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from herdpy_sql.columnar import casts
+from herdpy_sql.columnar import scope as scopes
+from herdpy_sql.columnar.binder import Binder
+from herdpy_sql.columnar.scope import Scope
+from herdpy_sql.columnar.typed import Typed
+from herdpy_sql.columnar.typenames import name_of
+from herdpy_sql.errors import SqlError
+
+
+@dataclass(slots=True)
+class Groups:
+    """A bound GROUP BY: its DuckDB items; ``simple`` when there are no grouping sets."""
+
+    items: list[str]
+    simple: bool
+
+    def text(self, extra: Sequence[str]) -> str:
+        """The clause, with columns that the primary key determines."""
+        return ", ".join([*self.items, *extra]) or "()"
+
+
+def bind_group(binder: Binder, node: Any, group: Any, scope: Scope) -> Groups:
+    """Bind the clause and tell the scope which expressions are grouped."""
+    scope.clause = "GROUP BY"
+    if group.args.get("all") or group.args.get("totals"):
+        raise SqlError("0A000", "this form of GROUP BY is not supported")
+    items, simple = [], True
+    groups: set[str] = set()
+    listed = [*group.expressions]
+    for key in ("grouping_sets", "rollup", "cube"):
+        listed += group.args.get(key) or []
+    for item in listed:
+        text, plain = _item(binder, node, item, scope, groups)
+        items.append(text)
+        simple = simple and plain
+    scope.groups = groups
+    scope.grouped = True
+    scope.clause = "SELECT"
+    return Groups(items, simple)
+
+
+def _item(binder: Binder, node: Any, item: Any, scope: Scope, groups: set[str]) -> tuple[str, bool]:
+    words = {exp.GroupingSets: "GROUPING SETS", exp.Rollup: "ROLLUP", exp.Cube: "CUBE"}
+    word = words.get(type(item))
+    if word is not None:
+        parts = [_item(binder, node, part, scope, groups)[0] for part in item.expressions]
+        return f"{word} ({', '.join(parts)})", False
+    if isinstance(item, exp.Tuple):
+        parts = [_item(binder, node, part, scope, groups)[0] for part in item.expressions]
+        return f"({', '.join(parts)})", bool(parts)
+    return _expression(binder, node, item, scope, groups), True
+
+
+def _expression(binder: Binder, node: Any, item: Any, scope: Scope, groups: set[str]) -> str:
+    inner = item
+    while isinstance(inner, exp.Paren):
+        inner = inner.this
+    if isinstance(inner, exp.Literal) and not inner.is_string and str(inner.this).isdigit():
+        place = int(inner.this)
+        outputs = _flat(node, scope)
+        if not 1 <= place <= len(outputs):
+            raise SqlError("42P10", f"GROUP BY position {place} is not in select list")
+        inner = outputs[place - 1]
+    elif isinstance(inner, exp.Column) and not inner.args.get("table"):
+        # An input column goes before an output column of the same name.
+        name = name_of(inner.this)
+        if not any(c.name == name for c in scope.star):
+            aliased = [
+                e.this
+                for e in node.expressions
+                if isinstance(e, exp.Alias) and name_of(e.args["alias"]) == name
+            ]
+            if aliased:
+                inner = aliased[0]
+    x = casts.settle_text(binder, binder.bind(inner, scope))
+    if x.agg:
+        raise SqlError("42803", "aggregate functions are not allowed in GROUP BY")
+    if x.window:
+        raise SqlError("42P20", "window functions are not allowed in GROUP BY")
+    groups.add(x.sql)
+    if x.literal is not None:
+        return f"({x.sql})"
+    return f"pg_numnorm({x.sql})" if x.is_text_numeric else x.sql
+
+
+def _flat(node: Any, scope: Scope) -> list[Any]:
+    """Output expressions with stars expanded, for ordinals."""
+    out: list[Any] = []
+    for item in node.expressions:
+        inner = item.this if isinstance(item, exp.Alias) else item
+        if isinstance(inner, exp.Star):
+            out += [_reference(c) for c in scope.star]
+        elif isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star):
+            found = scope.relation(name_of(inner.args["table"]))
+            out += [_reference(c) for c in found[1].columns] if found else []
+        else:
+            out.append(inner)
+    return out
+
+
+def _reference(col: scopes.Col) -> exp.Column:
+    table = exp.to_identifier(col.rel.name, quoted=True) if col.rel is not None and col.rel.name else None
+    return exp.Column(this=exp.to_identifier(col.name, quoted=True), table=table)
+
+
+def check(scope: Scope, parts: Sequence[Typed], *, simple: bool) -> list[str]:
+    """Columns to group by as well because a grouped primary key determines them; else 42803."""
+    extra: dict[str, None] = {}
+    for part in parts:
+        for number, text, position in part.vars:
+            if number != scope.number or text in scope.groups or text in extra:
+                continue
+            alias = text.partition(".")[0]
+            rel = next((r for r in scope.rels if r.alias == alias), None)
+            if rel is not None and rel.table is not None and simple and _keyed(scope, rel):
+                extra[text] = None
+                continue
+            raise ungrouped(scope, text, position)
+    return list(extra)
+
+
+def _keyed(scope: Scope, rel: scopes.Rel) -> bool:
+    table = rel.table
+    assert table is not None
+    assert rel.scan is not None
+    places = rel.scan.positions
+    return not table.has_hidden_key and all(
+        p in places and f"{rel.alias}.c{places[p]}" in scope.groups for p in table.key_positions
+    )
+
+
+def ungrouped(scope: Scope, text: str, position: int) -> SqlError:
+    """42803 in PostgreSQL's words."""
+    name = text
+    for rel in scope.rels:
+        for col in rel.columns:
+            if col.sql == text:
+                name = f"{rel.name}.{col.name}" if rel.name else col.name
+    return SqlError(
+        "42803", f'column "{name}" must appear in the GROUP BY clause or be used in an aggregate function'
+    )
+
+
+__all__ = ["Groups", "bind_group", "check", "replace"]

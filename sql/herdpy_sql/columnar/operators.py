@@ -1,0 +1,227 @@
+"""Comparison and logic of the columnar engine: ``=``, ``<``, BETWEEN, IS, AND, OR, NOT.
+
+Both sides come in as typed DuckDB text, are brought to one type that compares as PostgreSQL compares them,
+and go out as a BOOLEAN; ``order_key`` does the same for sorting and grouping. Arithmetic is beside, in
+``arithmetic``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sqlglot import exp
+
+from herdpy_sql.columnar import casts
+from herdpy_sql.columnar.arithmetic import no_operator, type_name
+from herdpy_sql.columnar.binder import Binder, handles
+from herdpy_sql.columnar.common import align
+from herdpy_sql.columnar.scope import Scope
+from herdpy_sql.columnar.typed import NUMBERS, STRINGS, TIMES, Typed, typed
+from herdpy_sql.errors import SqlError
+from herdpy_sql.types import BOOLEAN, NUMERIC, TEXT, Base, SqlType
+
+
+def comparable(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple[str, str]:
+    """Both sides as DuckDB text that compares as PostgreSQL compares ``a`` and ``b``."""
+    if a.array or b.array:
+        raise SqlError("0A000", "comparison of arrays is not supported")
+    if a.unknown and b.unknown:
+        a, b = casts.settle(binder, a, TEXT), casts.settle(binder, b, TEXT)
+    elif a.unknown:
+        if a.param is not None and b.base is Base.NUMERIC and b.dec is not None and b.dec[0] <= 36:
+            binder.param(a.param, NUMERIC)
+            if binder.params[a.param].base is Base.NUMERIC:
+                return binder.surrogate(a.param, *b.dec), b.sql
+        a = casts.settle(binder, a, b.type)
+    elif b.unknown:
+        if b.param is not None and a.base is Base.NUMERIC and a.dec is not None and a.dec[0] <= 36:
+            binder.param(b.param, NUMERIC)
+            if binder.params[b.param].base is Base.NUMERIC:
+                return a.sql, binder.surrogate(b.param, *a.dec)
+        b = casts.settle(binder, b, a.type)
+    x, y = a.base, b.base
+    if x in NUMBERS and y in NUMBERS:
+        return _comparable_numbers(binder, a, b)
+    if {x, y} == {Base.CHAR, Base.VARCHAR}:  # both as CHAR, which is blind to trailing blanks
+        return tuple(casts.cast(binder, s, SqlType(Base.CHAR)).sql for s in (a, b))  # type: ignore[return-value]
+    if x in STRINGS and y in STRINGS:
+        return casts.as_text(binder, a).sql, casts.as_text(binder, b).sql
+    if x in TIMES and y in TIMES:
+        type_ = a.type if TIMES[x] >= TIMES[y] else b.type
+        return casts.cast(binder, a, type_).sql, casts.cast(binder, b, type_).sql
+    if x is not y or x is Base.JSON:
+        raise no_operator(symbol, a, b)
+    return a.sql, b.sql
+
+
+def _comparable_numbers(binder: Binder, a: Typed, b: Typed) -> tuple[str, str]:
+    x, y = NUMBERS[a.base], NUMBERS[b.base]
+    if x <= 3 and y <= 3:
+        return a.sql, b.sql
+    if x >= 5 or y >= 5:
+        if a.base is b.base:
+            return a.sql, b.sql
+        return casts.as_double(binder, a).sql, casts.as_double(binder, b).sql
+    left, right = align(binder, [casts.as_numeric(binder, a), casts.as_numeric(binder, b)], loose=True)
+    if left.dec is None:
+        return f"pg_numkey({left.sql})", f"pg_numkey({right.sql})"
+    return left.sql, right.sql
+
+
+def compare(binder: Binder, symbol: str, a: Typed, b: Typed) -> Typed:
+    """``a symbol b`` as BOOLEAN."""
+    left, right = comparable(binder, symbol, a, b)
+    return typed(f"({left} {symbol} {right})", BOOLEAN, a, b)
+
+
+def order_key(x: Typed) -> str:
+    """DuckDB text that sorts and groups as ``x`` does."""
+    if x.is_text_numeric:
+        return f"pg_numkey({x.sql})"
+    return x.sql
+
+
+COMPARISONS: dict[type[exp.Expression], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+
+
+def is_row(node: exp.Expression) -> bool:
+    """Whether the node is a row constructor."""
+    return isinstance(node, exp.Tuple) or (
+        isinstance(node, exp.Anonymous) and str(node.this).lower() == "row"
+    )
+
+
+def row_compare(binder: Binder, symbol: str, left: list[Typed], right: list[Typed]) -> Typed:
+    """Row comparison, column by column."""
+    if len(left) != len(right):
+        raise SqlError("42601", "unequal number of entries in row expressions")
+    if symbol in ("=", "<>"):
+        parts = [compare(binder, symbol, a, b) for a, b in zip(left, right, strict=True)]
+        word = " AND " if symbol == "=" else " OR "
+        return typed("(" + word.join(p.sql for p in parts) + ")", BOOLEAN, *parts)
+    if len(left) == 1:
+        return compare(binder, symbol, left[0], right[0])
+    strict = symbol[0]
+    head, equal = compare(binder, strict, left[0], right[0]), compare(binder, "=", left[0], right[0])
+    rest = row_compare(binder, symbol, left[1:], right[1:])
+    return typed(f"({head.sql} OR ({equal.sql} AND {rest.sql}))", BOOLEAN, head, equal, rest)
+
+
+@handles(*COMPARISONS)
+def _compare(binder: Binder, node: Any, scope: Scope) -> Typed:
+    symbol = COMPARISONS[type(node)]
+    right = node.expression
+    if isinstance(right, (exp.Any, exp.All)):
+        from herdpy_sql.columnar import subqueries
+
+        return subqueries.quantified(binder, node.this, symbol, right, scope)
+    if is_row(node.this) and is_row(right):
+        return row_compare(
+            binder,
+            symbol,
+            binder.bind_all(node.this.expressions, scope),
+            binder.bind_all(right.expressions, scope),
+        )
+    return compare(binder, symbol, binder.bind(node.this, scope), binder.bind(right, scope))
+
+
+@handles(exp.NullSafeEQ, exp.NullSafeNEQ)
+def _distinct_from(binder: Binder, node: Any, scope: Scope) -> Typed:
+    a, b = binder.bind(node.this, scope), binder.bind(node.expression, scope)
+    left, right = comparable(binder, "=", a, b)
+    word = "IS DISTINCT FROM" if isinstance(node, exp.NullSafeNEQ) else "IS NOT DISTINCT FROM"
+    return typed(f"({left} {word} {right})", BOOLEAN, a, b)
+
+
+@handles(exp.Between)
+def _between(binder: Binder, node: Any, scope: Scope) -> Typed:
+    x = binder.bind(node.this, scope)
+    low, high = binder.bind(node.args["low"], scope), binder.bind(node.args["high"], scope)
+    inside = _range(binder, x, low, high)
+    if node.args.get("symmetric"):
+        other = _range(binder, x, high, low)
+        return typed(f"({inside.sql} OR {other.sql})", BOOLEAN, x, low, high)
+    return inside
+
+
+def _range(binder: Binder, x: Typed, low: Typed, high: Typed) -> Typed:
+    above, below = compare(binder, ">=", x, low), compare(binder, "<=", x, high)
+    return typed(conjunction("AND", [above.sql, below.sql]), BOOLEAN, above, below)
+
+
+# ---------------------------------------------------------------------------- logic
+
+
+def condition(binder: Binder, x: Typed, what: str) -> Typed:
+    """A BOOLEAN; SqlError 42804 naming the place."""
+    if x.unknown:
+        return casts.settle(binder, x, BOOLEAN)
+    if x.base is not Base.BOOLEAN or x.array:
+        raise SqlError("42804", f"argument of {what} must be type boolean, not type {type_name(x)}")
+    return x
+
+
+@handles(exp.And, exp.Or)
+def _logic(binder: Binder, node: Any, scope: Scope) -> Typed:
+    word = "AND" if isinstance(node, exp.And) else "OR"
+    parts = []
+    cls = type(node)
+    stack = [node]
+    while stack:  # a long chain is a deep tree to the left
+        one = stack.pop()
+        if isinstance(one, cls):
+            stack += [one.expression, one.this]
+        else:
+            parts.append(condition(binder, binder.bind(one, scope), word))
+    return typed(conjunction(word, [part.sql for part in parts]), BOOLEAN, *parts)
+
+
+def conjunction(word: str, texts: list[str]) -> str:
+    """``texts`` joined by AND or OR; a division is not evaluated when what is before it decides.
+
+    DuckDB reorders conditions, and what stands before a division often guards it.
+    """
+    for i in range(1, len(texts)):
+        if _DIVIDES.search(texts[i]):
+            before = f" {word} ".join(texts[:i])
+            guard = "FALSE" if word == "AND" else "TRUE"
+            texts[i] = f"CASE WHEN ({before}) IS NOT {guard} THEN {texts[i]} END"
+    return "(" + f" {word} ".join(texts) + ")"
+
+
+_DIVIDES = re.compile(r" // | % |pg_fdiv|pg_numdiv|pg_nummod")
+
+
+@handles(exp.Not)
+def _not(binder: Binder, node: Any, scope: Scope) -> Typed:
+    x = condition(binder, binder.bind(node.this, scope), "NOT")
+    return typed(f"(NOT {x.sql})", BOOLEAN, x)
+
+
+@handles(exp.Is)
+def _is(binder: Binder, node: Any, scope: Scope) -> Typed:
+    right = node.expression
+    word = "IS NOT" if node.args.get("negate") else "IS"
+    if isinstance(right, exp.Boolean):
+        x = condition(binder, binder.bind(node.this, scope), "IS TRUE" if right.this else "IS FALSE")
+        value = "true" if right.this else "false"
+        kind = "IS DISTINCT FROM" if node.args.get("negate") else "IS NOT DISTINCT FROM"
+        return typed(f"({x.sql} {kind} {value})", BOOLEAN, x)
+    if isinstance(right, exp.Null):
+        if is_row(node.this):
+            parts = binder.bind_all(node.this.expressions, scope)
+            return typed("(" + " AND ".join(f"{p.sql} {word} NULL" for p in parts) + ")", BOOLEAN, *parts)
+        x = casts.settle_text(binder, binder.bind(node.this, scope))
+        return typed(f"({x.sql} {word} NULL)", BOOLEAN, x)
+    raise SqlError("0A000", f"IS {right.sql()} is not supported")
+
+
+__all__ = ["comparable", "compare", "condition", "order_key"]

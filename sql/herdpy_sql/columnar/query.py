@@ -1,0 +1,238 @@
+"""A translated query: what it needs, how it is run over Arrow tables, and its answer as datums."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import ROUND_FLOOR, Decimal
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+
+from herdpy.codec.arrow import array_to_datums, arrow_type
+from herdpy.codec.kinds import DATE_NEGATIVE_INFINITY, TIMESTAMP_NEGATIVE_INFINITY, Kind
+from herdpy_sql.columnar import engine, errors
+from herdpy_sql.columnar.binder import FIRST_SURROGATE, STATEMENT_US, TRANSACTION_US, Surrogate
+from herdpy_sql.columnar.bounds import KeyRange
+from herdpy_sql.columnar.engine import Interrupt, Limits
+from herdpy_sql.columnar.exact import WIDE
+from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.base import OutputColumn
+from herdpy_sql.types import Base, SqlType
+
+if TYPE_CHECKING:
+    from herdpy.codec.kinds import Datum
+    from herdpy_sql.catalog import Table
+    from herdpy_sql.storage import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A base table that a query reads.
+
+    Attributes:
+        name: what the query calls it; the key of ``run``'s ``sources``.
+        positions: the columns that the query needs, in the order in which it wants them.
+        range: what the query's conditions say of the key.
+    """
+
+    name: str
+    table: Table
+    positions: tuple[int, ...]
+    range: KeyRange = field(default_factory=KeyRange)
+
+    def bounds(self, params: Sequence[Datum]) -> tuple[bytes | None, bytes | None]:
+        """Key bytes from (inclusive) and to (exclusive), None where open; a superset of what is needed."""
+        return self.range.bounds(self.table, params)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnarQuery:
+    """A SELECT as DuckDB runs it. Immutable: made once, run many times, from any thread.
+
+    Attributes:
+        sql: DuckDB's text; its parameters are numbered by ``marks``.
+        marks: for each parameter of ``sql``, the statement's parameter number (from 1), or what it
+            is computed from (the clock, a surrogate).
+    """
+
+    sql: str
+    scans: tuple[Scan, ...]
+    columns: tuple[OutputColumn, ...]
+    param_types: tuple[SqlType, ...]
+    marks: tuple[int, ...] = ()
+    surrogates: tuple[Surrogate, ...] = ()
+
+    def run(
+        self,
+        sources: Mapping[str, pa.Table],
+        params: Sequence[Datum],
+        clock: Clock,
+        limits: Limits | None = None,
+        interrupt: Interrupt | None = None,
+    ) -> pa.Table:
+        """The answer as an Arrow table whose types are those of ``arrow_type`` for ``columns``.
+
+        Args:
+            sources: for each scan, by its name, its columns in the order of ``positions``.
+            params: a datum for each of ``param_types``.
+
+        Raises:
+            SqlError: what the statement did wrong, with PostgreSQL's SQLSTATE; 57014 when
+                interrupted; 53200 when it needs more memory than it may have.
+        """
+        if len(params) != len(self.param_types):
+            raise SqlError(
+                "08P01",
+                f"bind message supplies {len(params)} parameters, "
+                f"but the statement requires {len(self.param_types)}",
+            )
+        limits = limits or Limits()
+        values = [self._value(mark, params, clock) for mark in self.marks]
+        connection = engine.database(limits.memory_bytes, limits.threads, limits.temp_directory, clock.zone)
+        cursor = connection.cursor()
+        try:
+            if interrupt is not None:
+                interrupt.check()
+            for scan in self.scans:
+                cursor.register(scan.name, _named(sources[scan.name], scan))
+            table = _fetch(cursor, self.sql, values, limits, interrupt)
+        except duckdb.Error as error:
+            if interrupt is not None:
+                interrupt.check()
+            raise errors.sql_error(error) from None
+        except pa.ArrowException as error:
+            raise SqlError("XX000", f"internal error of the columnar engine: {error}") from None
+        finally:
+            if interrupt is not None:
+                interrupt.attach(None)
+            cursor.close()
+        return self._typed(table)
+
+    def _typed(self, table: pa.Table) -> pa.Table:
+        arrays: list[Any] = []
+        fields = []
+        for column, array in zip(self.columns, table.columns, strict=True):
+            wanted = column_type(column.type)
+            arrays.append(_as(array, wanted))
+            fields.append(pa.field(column.name, wanted))
+        return pa.table(arrays, schema=pa.schema(fields))
+
+    def _value(self, mark: int, params: Sequence[Datum], clock: Clock) -> Any:
+        if mark >= FIRST_SURROGATE:
+            surrogate = self.surrogates[mark - FIRST_SURROGATE]
+            value = params[surrogate.param - 1]
+            return None if value is None else stand_in(Decimal(str(value)), surrogate)
+        if mark == TRANSACTION_US:
+            return clock.transaction_us
+        if mark == STATEMENT_US:
+            return clock.statement_us
+        return duck_value(params[mark - 1], self.param_types[mark - 1])
+
+
+def stand_in(value: Decimal, surrogate: Surrogate) -> str:
+    """A value of DECIMAL(p+2, s+1) that compares with every DECIMAL(p, s) as ``value`` does."""
+    most = Decimal(1).scaleb(surrogate.precision - surrogate.scale)
+    if abs(value) >= most:
+        return str(most if value > 0 else -most)
+    quantum = Decimal(1).scaleb(-surrogate.scale)
+    floor = value.quantize(quantum, rounding=ROUND_FLOOR, context=WIDE)
+    if floor == value:
+        return format(floor, "f")
+    return format(WIDE.add(floor, quantum / 2), "f")
+
+
+def duck_value(value: Datum, type_: SqlType) -> Any:
+    """A datum as DuckDB's Python client takes it; the query casts it to its type."""
+    if value is None:
+        return None
+    base = type_.base
+    if base is Base.NUMERIC:
+        return format(value, "f") if isinstance(value, Decimal) else str(value)
+    if base is Base.UUID:
+        assert isinstance(value, bytes)
+        return str(uuid.UUID(bytes=value))
+    if base is Base.DATE and value == DATE_NEGATIVE_INFINITY:
+        return DATE_NEGATIVE_INFINITY + 1
+    if base in (Base.TIMESTAMP, Base.TIMESTAMPTZ) and value == TIMESTAMP_NEGATIVE_INFINITY:
+        return TIMESTAMP_NEGATIVE_INFINITY + 1
+    return value
+
+
+def column_type(type_: SqlType) -> pa.DataType:
+    """The Arrow type of an answer's column."""
+    if type_.base is Base.INTERVAL:
+        return pa.string()
+    return arrow_type(type_.field)
+
+
+def _named(table: pa.Table, scan: Scan) -> pa.Table:
+    arrays: list[Any] = []
+    for array, position in zip(table.columns, scan.positions, strict=True):
+        type_ = scan.table.columns[position].type
+        decimal = type_.kind in (Kind.DECIMAL64, Kind.DECIMAL128) and type_.precision is not None
+        arrays.append(narrow(array, type_.precision, type_.scale or 0) if decimal else array)
+    return pa.table(arrays, names=[f"c{i}" for i in range(len(arrays))])
+
+
+def narrow(array: Any, precision: Any, scale: int) -> Any:
+    """The same decimals under their declared precision, without touching them (it is kept by the store)."""
+    wanted: Any = pa.decimal128(precision, scale)
+    if array.type == wanted:
+        return array
+    chunks = [
+        pa.Array.from_buffers(wanted, len(chunk), chunk.buffers(), chunk.null_count, chunk.offset)
+        for chunk in array.chunks
+    ]
+    return pa.chunked_array(chunks, wanted)
+
+
+def _fetch(
+    cursor: duckdb.DuckDBPyConnection,
+    sql: str,
+    values: list[Any],
+    limits: Limits,
+    interrupt: Interrupt | None,
+) -> pa.Table:
+    relation: Any = cursor.sql(sql, params=values)
+    if interrupt is not None:  # as late as can be: DuckDB forgets an interrupt that comes before it starts
+        interrupt.attach(cursor)
+    if limits.seconds is None:
+        whole: pa.Table = relation.to_arrow_table()
+        return whole
+    deadline = time.monotonic() + limits.seconds
+    reader = relation.to_arrow_reader(100_000)
+    batches = []
+    for batch in reader:
+        batches.append(batch)
+        if time.monotonic() > deadline:
+            raise SqlError("57014", "canceling statement due to statement timeout")
+    return pa.Table.from_batches(batches, reader.schema)
+
+
+def _as(array: Any, wanted: pa.DataType) -> Any:
+    if array.type == wanted:
+        return array
+    if wanted == pa.uuid():
+        storage = array.cast(pa.string())
+        raw = [None if v is None else uuid.UUID(v).bytes for v in storage.to_pylist()]
+        return pa.chunked_array([pa.ExtensionArray.from_storage(pa.uuid(), pa.array(raw, pa.binary(16)))])
+    return array.cast(wanted)
+
+
+def to_datums(table: pa.Table, types: Sequence[SqlType]) -> list[tuple[Datum, ...]]:
+    """The rows of an answer as datums, in order."""
+    if not types:
+        return [()] * table.num_rows
+    columns = []
+    for i, type_ in enumerate(types):
+        array: Any = table.column(i)
+        if type_.base is Base.INTERVAL:
+            columns.append(array.to_pylist())
+            continue
+        chunk = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+        columns.append(array_to_datums(type_.field, chunk))
+    return list(zip(*columns, strict=True))

@@ -1,0 +1,270 @@
+"""FROM in the columnar engine: tables, joins, derived tables, LATERAL and functions as tables.
+
+Each item of FROM comes in as a syntax tree, with the items to its left for LATERAL, and becomes an
+``Item``: DuckDB text, the relations it names and the columns that ``*`` means. Relations are added to the
+scope last, so that no item sees its neighbours unless it is LATERAL.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from herdpy_sql.columnar import queries
+from herdpy_sql.columnar import scope as scopes
+from herdpy_sql.columnar.binder import Binder
+from herdpy_sql.columnar.common import unify
+from herdpy_sql.columnar.key_conditions import note_bounds
+from herdpy_sql.columnar.operators import comparable, condition
+from herdpy_sql.columnar.scalar import from_column
+from herdpy_sql.columnar.scope import Col, Item, Rel, ScanNeeds, Scope
+from herdpy_sql.columnar.series import bind_series
+from herdpy_sql.columnar.typenames import name_of
+from herdpy_sql.columnar.with_queries import derived
+from herdpy_sql.errors import SqlError
+from herdpy_sql.types import BIGINT
+
+
+def bind_from(binder: Binder, node: Any, scope: Scope) -> str:
+    """Bind FROM and its joins into ``scope``; the DuckDB text, empty without FROM."""
+    source = node.args.get("from_")
+    if source is None:
+        return ""
+    items: list[Item] = []
+    current = _item(binder, source.this, scope, items)
+    for join in node.args.get("joins") or ():
+        if _is_comma(join):
+            items.append(current)
+            current = _item(binder, join.this, scope, items)
+        else:
+            current = _join(binder, current, join, scope, items)
+    items.append(current)
+    for item in items:
+        scope.add(item)
+    return ", ".join(item.sql for item in items)
+
+
+def _is_comma(join: Any) -> bool:
+    return not any(join.args.get(k) for k in ("kind", "side", "method", "on", "using"))
+
+
+def _item(binder: Binder, node: Any, scope: Scope, before: list[Item]) -> Item:
+    """One item of FROM; its own nested joins are part of it."""
+    if isinstance(node, exp.Table):
+        item = _table(binder, node, scope, before)
+    elif isinstance(node, exp.Subquery):
+        item = _subquery(binder, node, scope, before, lateral=False)
+    elif isinstance(node, exp.Lateral):
+        item = _lateral(binder, node, scope, before)
+    elif isinstance(node, exp.Values):
+        item = _derived(binder, node, node.args.get("alias"), scope.inside([], []))
+    elif isinstance(node, exp.Unnest):
+        item = _unnest(binder, node, scope, before)
+    else:
+        raise SqlError("0A000", f"{type(node).__name__} in FROM is not supported")
+    for join in node.args.get("joins") or ():
+        item = _join(binder, item, join, scope, before)
+    return item
+
+
+def _alias_of(node: Any) -> tuple[str | None, list[str]]:
+    alias = node.args.get("alias") if not isinstance(node, exp.TableAlias) else node
+    if alias is None:
+        return None, []
+    this = alias.args.get("this")
+    return (name_of(this) if this is not None else None), [
+        name_of(c) for c in alias.args.get("columns") or ()
+    ]
+
+
+def _table(binder: Binder, node: Any, scope: Scope, before: list[Item]) -> Item:
+    if not isinstance(node.this, exp.Identifier):
+        return _function(binder, node, scope, before)
+    for clause in ("sample", "pivots", "hints", "version", "laterals", "when", "rows_from", "changes"):
+        if node.args.get(clause):
+            raise SqlError("0A000", f"{clause} in FROM is not supported")
+    name = name_of(node.this)
+    own, listed = _alias_of(node)
+    schema = name_of(node.args["db"]) if node.args.get("db") else None
+    if schema is None:
+        make = scope.cte(name)
+        if make is not None:
+            alias = binder.alias()
+            rel = make(alias)
+            rel.name = own or name
+            _rename(rel, listed)
+            return Item(f"{make.alias} AS {alias}", [rel], list(rel.columns))  # type: ignore[attr-defined]
+    table = binder.catalog.by_name.get(name) if schema in (None, "public") else None
+    if table is None or node.args.get("catalog"):
+        full = f"{schema}.{name}" if schema else name
+        raise SqlError("42P01", f'relation "{full}" does not exist')
+    alias = binder.alias()
+    scan = ScanNeeds(f"s{len(binder.scans)}", table)
+    binder.scans.append(scan)
+    rel = Rel(own or name, alias, [], table=table, scan=scan)
+    rel.columns = [scopes.table_column(rel, table, p) for p in table.visible]
+    _rename(rel, listed)
+    return Item(f"{scan.name} AS {alias}", [rel], list(rel.columns))
+
+
+def _rename(rel: Rel, listed: list[str]) -> None:
+    if len(listed) > len(rel.columns):
+        raise SqlError(
+            "42P10",
+            f'table "{rel.name}" has {len(rel.columns)} columns available '
+            f"but {len(listed)} columns specified",
+        )
+    for column, name in zip(rel.columns, listed, strict=False):
+        column.name = name
+
+
+def _seen(scope: Scope, before: list[Item]) -> Scope:
+    """What a LATERAL item sees: the items to its left."""
+    return scope.inside([c for i in before for c in i.star], [r for i in before for r in i.rels])
+
+
+def _subquery(binder: Binder, node: Any, scope: Scope, before: list[Item], *, lateral: bool) -> Item:
+    inner = node.this
+    if isinstance(inner, exp.Table) or (isinstance(inner, exp.Subquery) and inner.args.get("joins")):
+        # A parenthesised join. An alias hides the names inside.
+        item = _item(binder, inner, scope, before)
+        own, listed = _alias_of(node)
+        if own is not None:
+            rel = Rel(own, "", item.star)
+            _rename(rel, listed)
+            return Item(f"({item.sql})", [rel], item.star)
+        return Item(f"({item.sql})", item.rels, item.star)
+    parent = _seen(scope, before) if lateral else scope.inside([], [])
+    return _derived(binder, inner, node.args.get("alias"), parent)
+
+
+def _derived(binder: Binder, query: Any, alias_node: Any, parent: Scope) -> Item:
+    own, listed = _alias_of(alias_node) if alias_node is not None else (None, [])
+    if own is None:
+        raise SqlError(
+            "42601", "subquery in FROM must have an alias", hint="For example, FROM (SELECT ...) [AS] foo."
+        )
+    bound = queries.bind_query(binder, query, parent, mixed=True)
+    alias = binder.alias()
+    rel = derived(own, alias, bound.columns, [])
+    _rename(rel, listed)
+    return Item(f"({bound.sql}) AS {alias}({bound.names()})", [rel], list(rel.columns))
+
+
+def _lateral(binder: Binder, node: Any, scope: Scope, before: list[Item]) -> Item:
+    inner = node.this
+    if isinstance(inner, exp.Subquery):
+        item = _derived(binder, inner.this, node.args.get("alias"), _seen(scope, before))
+        return Item("LATERAL " + item.sql, item.rels, item.star)
+    own, listed = _alias_of(node)
+    if isinstance(inner, exp.Unnest):
+        return _unnest(binder, inner, scope, before, own, listed)
+    return bind_series(binder, inner, own, listed, _seen(scope, before))
+
+
+# ---------------------------------------------------------------------------- functions as tables
+
+
+def _function(binder: Binder, node: Any, scope: Scope, before: list[Item]) -> Item:
+    own, listed = _alias_of(node)
+    return bind_series(
+        binder, node.this, own, listed, _seen(scope, before), bool(node.args.get("ordinality"))
+    )
+
+
+def _unnest(
+    binder: Binder,
+    node: Any,
+    scope: Scope,
+    before: list[Item],
+    own: str | None = None,
+    listed: list[str] | None = None,
+) -> Item:
+    if own is None:
+        own, listed = _alias_of(node)
+    if len(node.expressions) != 1:
+        raise SqlError("0A000", "unnest of several arrays is not supported")
+    x = binder.bind(node.expressions[0], _seen(scope, before))
+    if not x.array:
+        raise SqlError("42883", f"function unnest({x.type}) does not exist")
+    alias = binder.alias()
+    rel = Rel(own or "unnest", alias, [])
+    offset = node.args.get("offset")
+    listed = listed or []
+    name = listed[0] if listed else own or "unnest"
+    rel.columns = [Col(name, f"{alias}.c0", x.type, x.dec, position=0, rel=rel)]
+    sql = f"SELECT unnest({x.sql}) AS c0"
+    if offset:
+        second = name_of(offset) if isinstance(offset, exp.Identifier) else "ordinality"
+        rel.columns.append(Col(second, f"{alias}.c1", BIGINT, position=1, rel=rel))
+        sql += f", CAST(generate_subscripts({x.sql}, 1) AS BIGINT) AS c1"
+    return Item(f"({sql}) AS {alias}", [rel], list(rel.columns))
+
+
+# ---------------------------------------------------------------------------- joins
+
+
+def _join(binder: Binder, left: Item, join: Any, scope: Scope, before: list[Item]) -> Item:
+    right = _item(binder, join.this, scope, [*before, left])
+    side = str(join.args.get("side") or "").upper()
+    kind = str(join.args.get("kind") or "").upper()
+    method = str(join.args.get("method") or "").upper()
+    if method not in ("", "NATURAL") or kind not in ("", "INNER", "OUTER", "CROSS"):
+        raise SqlError("0A000", f"{method or kind} JOIN is not supported")
+    for rel in right.rels:
+        if rel.name and any(r.name == rel.name for r in left.rels):
+            raise SqlError("42712", f'table name "{rel.name}" specified more than once')
+    rels = left.rels + right.rels
+    if kind == "CROSS" or (method == "" and _is_comma(join)):
+        return Item(f"{left.sql} CROSS JOIN {right.sql}", rels, left.star + right.star)
+    word = f"{side} JOIN" if side else "JOIN"
+    using = [name_of(u) for u in join.args.get("using") or ()]
+    if method == "NATURAL":
+        names = {c.name for c in right.star}
+        using = [c.name for c in left.star if c.name in names]
+        if not using:
+            if side:
+                return Item(f"{left.sql} {word} {right.sql} ON true", rels, left.star + right.star)
+            return Item(f"{left.sql} CROSS JOIN {right.sql}", rels, left.star + right.star)
+    if using:
+        return _using(binder, left, right, using, side, word, scope)
+    inner = scope.inside(left.star + right.star, rels)
+    inner.clause = "JOIN/ON"
+    x = condition(binder, binder.bind(join.args["on"], inner), "JOIN/ON")
+    if not side:
+        note_bounds(binder, join.args["on"], inner)
+    return Item(f"{left.sql} {word} {right.sql} ON {x.sql}", rels, left.star + right.star)
+
+
+def _using(
+    binder: Binder, left: Item, right: Item, using: list[str], side: str, word: str, scope: Scope
+) -> Item:
+    merged, conditions = [], []
+    for name in using:
+        pair = []
+        for item, where in ((left, "left"), (right, "right")):
+            found = [c for c in item.star if c.name == name]
+            if not found:
+                raise SqlError(
+                    "42703", f'column "{name}" specified in USING clause does not exist in {where} table'
+                )
+            if len(found) > 1:
+                raise SqlError(
+                    "42702", f'common column name "{name}" appears more than once in {where} table'
+                )
+            pair.append(found[0])
+        a, b = (from_column(c, scope.number) for c in pair)
+        x, y = comparable(binder, "=", a, b)
+        conditions.append(f"{x} = {y}")
+        one, two = unify(binder, [a, b], "JOIN/USING", loose=True)
+        sql = two.sql if side == "RIGHT" else one.sql
+        if side == "FULL":
+            sql = f"coalesce({one.sql}, {two.sql})"
+        merged.append(
+            Col(name, sql, one.type, one.dec, position=pair[0].position, rel=None, merged=tuple(pair))
+        )
+    gone = set(using)
+    star = merged + [c for c in left.star + right.star if c.name not in gone]
+    sql = f"{left.sql} {word} {right.sql} ON {' AND '.join(f'({c})' for c in conditions)}"
+    return Item(sql, left.rels + right.rels, star)

@@ -1,0 +1,291 @@
+"""Scalar nodes of the columnar engine: columns, literals, parameters, casts, CASE, patterns.
+
+Each handler takes a node of the syntax tree and the scope it stands in, and gives typed DuckDB text.
+Operators, functions and aggregates are beside, each in files of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from herdpy_sql.columnar import casts, literals, names, texts
+from herdpy_sql.columnar import scope as scopes
+from herdpy_sql.columnar.arithmetic import no_operator
+from herdpy_sql.columnar.binder import Binder, handles
+from herdpy_sql.columnar.common import unify
+from herdpy_sql.columnar.operators import comparable, condition
+from herdpy_sql.columnar.scope import Col, Scope
+from herdpy_sql.columnar.typed import STRINGS, Typed, integer_type, quote, typed
+from herdpy_sql.columnar.typenames import name_of, sql_type
+from herdpy_sql.errors import SqlError
+from herdpy_sql.types import BOOLEAN, INTEGER, TEXT, UNKNOWN, Base, SqlType
+
+
+def from_column(col: Col, number: int) -> Typed:
+    """A column reference resolved in the scope of that number."""
+    text = scopes.text(col)
+    scale = col.scale_sql
+    return Typed(
+        text,
+        col.type,
+        col.dec,
+        scale,
+        array=col.array,
+        name=col.name,
+        vars=frozenset({(number, text, col.position)}),
+    )
+
+
+@handles(exp.Column)
+def _column(binder: Binder, node: Any, scope: Scope) -> Typed:
+    if isinstance(node.this, exp.Star):
+        raise SqlError("42601", "* is not allowed here")
+    name = name_of(node.this)
+    table = node.args.get("table")
+    if node.args.get("db"):
+        schema = name_of(node.args["db"])
+        if schema != "public":
+            raise SqlError("42P01", f'missing FROM-clause entry for table "{name_of(table)}"')
+    try:
+        found, col = scope.find(name_of(table) if table is not None else None, name)
+    except SqlError as error:
+        if error.sqlstate == "42703" and table is None and scope.relation(name) is not None:
+            raise SqlError("0A000", f'whole-row reference "{name}" is not supported') from None
+        raise
+    result = from_column(col, found.number)
+    inner: Scope | None = scope
+    while inner is not None and inner.number != found.number:
+        inner.outer_vars |= result.vars
+        inner = inner.parent
+    return result
+
+
+@handles(exp.Literal)
+def _literal(binder: Binder, node: Any, scope: Scope) -> Typed:
+    if node.is_string:
+        return Typed("", UNKNOWN, literal=str(node.this))
+    text = str(node.this)
+    if text.isdigit():
+        value = int(text)
+        type_ = integer_type(value)
+        if type_ is not None:
+            sql = str(value) if type_ is INTEGER else f"CAST({value} AS BIGINT)"
+            return Typed(sql, type_, literal=str(value))
+    from herdpy_sql.columnar import exact
+
+    return literals.decimal_literal(exact.parse(text))
+
+
+@handles(exp.Boolean)
+def _boolean(binder: Binder, node: Any, scope: Scope) -> Typed:
+    return Typed("true" if node.this else "false", BOOLEAN)
+
+
+@handles(exp.Null)
+def _null(binder: Binder, node: Any, scope: Scope) -> Typed:
+    return Typed("NULL", UNKNOWN, null=True)
+
+
+@handles(exp.UnicodeString)
+def _unicode_string(binder: Binder, node: Any, scope: Scope) -> Typed:
+    return Typed("", UNKNOWN, literal=texts.unicode_string(str(node.this)))
+
+
+@handles(exp.ByteString)
+def _escape_string(binder: Binder, node: Any, scope: Scope) -> Typed:
+    return Typed("", UNKNOWN, literal=str(node.this))
+
+
+@handles(exp.Parameter)
+def _parameter(binder: Binder, node: Any, scope: Scope) -> Typed:
+    try:
+        number = int(node.this.this if isinstance(node.this, exp.Expression) else node.this)
+    except (TypeError, ValueError, AttributeError):
+        raise SqlError("42601", f'syntax error at or near "{node.sql("postgres")}"') from None
+    if not 1 <= number <= 9000:
+        raise SqlError("42P02", f"there is no parameter ${number}")
+    known = binder.params.setdefault(number, UNKNOWN)
+    if known.base is not Base.UNKNOWN:
+        return binder.param(number, known)
+    return Typed(f"${number}", UNKNOWN, param=number)
+
+
+@handles(exp.Paren)
+def _paren(binder: Binder, node: Any, scope: Scope) -> Typed:
+    return binder.bind(node.this, scope)
+
+
+@handles(exp.Cast)
+def _cast(binder: Binder, node: Any, scope: Scope) -> Typed:
+    target = sql_type(node.args["to"])
+    x = binder.bind(node.this, scope)
+    result = casts.cast(binder, x, target)
+    return replace(result, name=x.name)
+
+
+@handles(exp.Collate)
+def _collate(binder: Binder, node: Any, scope: Scope) -> Typed:
+    if node.expression.name.upper() not in ("C", "POSIX", "UCS_BASIC", "DEFAULT"):
+        raise SqlError("42704", f'collation "{node.expression.name}" for encoding "UTF8" does not exist')
+    return casts.coerce(binder, binder.bind(node.this, scope), TEXT)
+
+
+@handles(exp.Case)
+def _case(binder: Binder, node: Any, scope: Scope) -> Typed:
+    subject = binder.bind(node.this, scope) if node.this is not None else None
+    conditions, values = [], []
+    for branch in node.args["ifs"]:
+        test = binder.bind(branch.this, scope)
+        if subject is None:
+            conditions.append(condition(binder, test, "CASE/WHEN"))
+        else:
+            left, right = comparable(binder, "=", subject, test)
+            conditions.append(typed(f"{left} = {right}", BOOLEAN, subject, test))
+        values.append(binder.bind(branch.args["true"], scope))
+    default = node.args.get("default")
+    last = binder.bind(default, scope) if default is not None else Typed("NULL", UNKNOWN, null=True)
+    name = names.named(default, last) if default is not None else None
+    last, *results = unify(binder, [last, *values], "CASE")  # PostgreSQL asks ELSE for its type first
+
+    def form(pick: Any) -> str:
+        whens = "".join(f" WHEN {c.sql} THEN {pick(v)}" for c, v in zip(conditions, results, strict=True))
+        return f"CASE{whens} ELSE {pick(last)} END"
+
+    result = typed(form(lambda v: v.sql), last.type, *conditions, *results, last, dec=last.dec)
+    if last.scale_sql is not None:
+        result = replace(result, scale_sql=form(lambda v: v.scale_sql))
+    return replace(result, name=name or "case")
+
+
+@handles(exp.Coalesce)
+def _coalesce(binder: Binder, node: Any, scope: Scope) -> Typed:
+    parts = unify(binder, binder.bind_all([node.this, *node.expressions], scope), "COALESCE")
+    first = parts[0]
+    result = typed(f"coalesce({', '.join(p.sql for p in parts)})", first.type, *parts, dec=first.dec)
+    if first.scale_sql is not None:
+        whens = "".join(f" WHEN {p.sql} IS NOT NULL THEN {p.scale_sql}" for p in parts)
+        result = replace(result, scale_sql=f"CASE{whens} END")
+    return replace(result, name="coalesce")
+
+
+@handles(exp.Nullif)
+def _nullif(binder: Binder, node: Any, scope: Scope) -> Typed:
+    a, b = binder.bind(node.this, scope), binder.bind(node.expression, scope)
+    left, right = comparable(binder, "=", a, b)
+    if a.unknown:
+        a = casts.settle(binder, a, b.type if not b.unknown else TEXT)
+    result = typed(f"CASE WHEN {left} = {right} THEN NULL ELSE {a.sql} END", a.type, a, b, dec=a.dec)
+    return replace(result, name="nullif", scale_sql=a.scale_sql)
+
+
+@handles(exp.Greatest, exp.Least)
+def _greatest(binder: Binder, node: Any, scope: Scope) -> Typed:
+    word = "greatest" if isinstance(node, exp.Greatest) else "least"
+    parts = unify(binder, binder.bind_all([node.this, *node.expressions], scope), word.upper())
+    first = parts[0]
+    if first.is_text_numeric:
+        pick = "-1" if word == "greatest" else "1"
+        listed = ", ".join(p.sql for p in parts)
+        keyed = f"list_sort(list_filter([{listed}], lambda v: v IS NOT NULL), pg_numkey)[{pick}]"
+        keyed = f"pg_num{word}([{listed}])"
+        return replace(typed(keyed, first.type, *parts), name=word)
+    result = typed(f"{word}({', '.join(p.sql for p in parts)})", first.type, *parts, dec=first.dec)
+    if first.scale_sql is not None:
+        whens = "".join(f" WHEN {p.sql} = {result.sql} THEN {p.scale_sql}" for p in parts)
+        result = replace(result, scale_sql=f"CASE{whens} END")
+    return replace(result, name=word)
+
+
+@handles(exp.If)
+def _if(binder: Binder, node: Any, scope: Scope) -> Typed:
+    raise SqlError("42883", "function if does not exist")
+
+
+# ---------------------------------------------------------------------------- text
+
+
+def concatenation(binder: Binder, a: Typed, b: Typed) -> Typed:
+    """``a || b``: text, or bytes, with one side of any other type cast to text."""
+    if a.array or b.array:
+        raise SqlError("0A000", "array concatenation is not supported")
+    if a.base is Base.BYTEA or b.base is Base.BYTEA:
+        bytea = SqlType(Base.BYTEA)
+        if not (a.unknown or b.unknown or a.base is b.base):
+            raise no_operator("||", a, b)
+        a, b = casts.coerce(binder, a, bytea), casts.coerce(binder, b, bytea)
+        return typed(f"({a.sql} || {b.sql})", bytea, a, b)
+    if not (a.unknown or b.unknown or a.base in STRINGS or b.base in STRINGS):
+        raise no_operator("||", a, b)
+    a, b = casts.as_text(binder, a), casts.as_text(binder, b)
+    return typed(f"({a.sql} || {b.sql})", TEXT, a, b)
+
+
+@handles(exp.DPipe)
+def _pipe(binder: Binder, node: Any, scope: Scope) -> Typed:
+    return concatenation(binder, binder.bind(node.this, scope), binder.bind(node.expression, scope))
+
+
+def pattern_operands(binder: Binder, node: Any, scope: Scope, symbol: str) -> tuple[Typed, Typed]:
+    """Both operands of LIKE or a regular expression as text."""
+    a, b = binder.bind(node.this, scope), binder.bind(node.expression, scope)
+    out = []
+    for x in (a, b):
+        if not x.unknown and x.base not in STRINGS:
+            raise no_operator(symbol, a, b)
+        # CHAR(n) keeps its blanks in LIKE and ~, unlike in comparisons.
+        out.append(casts.padded(x) if x.base is Base.CHAR else casts.coerce(binder, x, TEXT))
+    return out[0], out[1]
+
+
+@handles(exp.Like, exp.ILike)
+def _like(binder: Binder, node: Any, scope: Scope) -> Typed:
+    return _match(binder, node, scope, "\\")
+
+
+def _match(binder: Binder, node: Any, scope: Scope, escape: str) -> Typed:
+    insensitive = isinstance(node, exp.ILike)
+    a, b = pattern_operands(binder, node, scope, "~~*" if insensitive else "~~")
+    left, right = (f"pg_lower({a.sql})", f"pg_lower({b.sql})") if insensitive else (a.sql, b.sql)
+    return typed(f"({left} LIKE {right} ESCAPE {quote(escape)})", BOOLEAN, a, b)
+
+
+@handles(exp.Escape)
+def _escape(binder: Binder, node: Any, scope: Scope) -> Typed:
+    escape = node.expression
+    if not isinstance(escape, exp.Literal) or not escape.is_string:
+        raise SqlError("0A000", "ESCAPE of anything but a literal is not supported")
+    if len(str(escape.this)) > 1:
+        raise SqlError("22025", "invalid escape string", hint="Escape string must be empty or one character.")
+    inner = node.this
+    if isinstance(inner, exp.Not):
+        x = _match(binder, inner.this, scope, str(escape.this))
+        return typed(f"(NOT {x.sql})", BOOLEAN, x)
+    result = _match(binder, inner, scope, str(escape.this))
+    return typed(f"(NOT {result.sql})", BOOLEAN, result) if inner.args.get("negate") else result
+
+
+@handles(exp.RegexpLike, exp.RegexpILike)
+def _regexp(binder: Binder, node: Any, scope: Scope) -> Typed:
+    insensitive = isinstance(node, exp.RegexpILike)
+    a, b = pattern_operands(binder, node, scope, "~*" if insensitive else "~")
+    options = "'si'" if insensitive else "'s'"
+    return typed(f"regexp_matches({a.sql}, {b.sql}, {options})", BOOLEAN, a, b)
+
+
+@handles(exp.SimilarTo)
+def _similar(binder: Binder, node: Any, scope: Scope) -> Typed:
+    a, b = pattern_operands(binder, node, scope, "~")
+    return typed(f"regexp_matches({a.sql}, pg_similar({b.sql}), 's')", BOOLEAN, a, b)
+
+
+@handles(exp.Array)
+def _array(binder: Binder, node: Any, scope: Scope) -> Typed:
+    parts = unify(binder, binder.bind_all(node.expressions, scope), "ARRAY", loose=True)
+    if not parts:
+        raise SqlError("42P18", "cannot determine type of empty array")
+    first = parts[0]
+    result = typed(f"[{', '.join(p.sql for p in parts)}]", first.type, *parts, dec=first.dec)
+    return replace(result, array=True, name="array")

@@ -1,0 +1,110 @@
+"""Subqueries inside expressions: scalar, EXISTS, IN, ANY and ALL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from herdpy_sql.columnar import casts
+from herdpy_sql.columnar.binder import Binder, handles
+from herdpy_sql.columnar.common import common_type
+from herdpy_sql.columnar.operators import comparable, compare, is_row, row_compare
+from herdpy_sql.columnar.queries import Bound, bind_query
+from herdpy_sql.columnar.scope import Scope
+from herdpy_sql.columnar.typed import Typed, typed
+from herdpy_sql.errors import SqlError
+from herdpy_sql.types import BOOLEAN
+
+
+def _inner(binder: Binder, node: Any, scope: Scope) -> Bound:
+    return bind_query(binder, node, scope)
+
+
+def _outer_vars(bound: Bound, sql: str, template: Typed) -> Typed:
+    return replace(template, sql=sql, vars=bound.vars, agg=False, window=False)
+
+
+@handles(exp.Subquery, exp.Select, exp.Union, exp.Except, exp.Intersect)
+def _scalar(binder: Binder, node: Any, scope: Scope) -> Typed:
+    bound = _inner(binder, node, scope)
+    if len(bound.columns) != 1:
+        raise SqlError("42601", "subquery must return only one column")
+    column = bound.columns[0]
+    return Typed(f"({bound.sql})", column.type, column.dec, vars=bound.vars, name=column.name)
+
+
+@handles(exp.Exists)
+def _exists(binder: Binder, node: Any, scope: Scope) -> Typed:
+    bound = _inner(binder, node.this, scope)
+    return Typed(f"EXISTS ({bound.sql})", BOOLEAN, vars=bound.vars, name="exists")
+
+
+@handles(exp.In)
+def _in(binder: Binder, node: Any, scope: Scope) -> Typed:
+    query = node.args.get("query")
+    if query is not None:
+        return _quantified(binder, node.this, "=", query, scope, "ANY")
+    if not node.expressions:
+        raise SqlError("42601", "syntax error: IN wants a list in parentheses")
+    if is_row(node.this):
+        left = binder.bind_all(node.this.expressions, scope)
+        parts = [
+            row_compare(binder, "=", left, binder.bind_all(r.expressions, scope)) for r in node.expressions
+        ]
+        return typed("(" + " OR ".join(p.sql for p in parts) + ")", BOOLEAN, *parts)
+    x = binder.bind(node.this, scope)
+    values = binder.bind_all(node.expressions, scope)
+    if x.unknown:
+        x = casts.settle(binder, x, common_type([x, *values], "IN"))
+    pairs = [comparable(binder, "=", x, v) for v in values]
+    lefts = {left for left, _ in pairs}
+    if len(lefts) == 1:
+        return typed(f"({lefts.pop()} IN ({', '.join(r for _, r in pairs)}))", BOOLEAN, x, *values)
+    return typed("(" + " OR ".join(f"{a} = {b}" for a, b in pairs) + ")", BOOLEAN, x, *values)
+
+
+def quantified(binder: Binder, left: Any, symbol: str, right: Any, scope: Scope) -> Typed:
+    """``left symbol ANY|ALL (subquery or array)``."""
+    word = "ANY" if isinstance(right, exp.Any) else "ALL"
+    inner = right.this
+    while isinstance(inner, exp.Paren):
+        inner = inner.this
+    if isinstance(inner, (exp.Query, exp.Subquery)):
+        return _quantified(binder, left, symbol, inner, scope, word)
+    x = binder.bind(left, scope)
+    if isinstance(inner, exp.Array):
+        tests = [compare(binder, symbol, x, v) for v in binder.bind_all(inner.expressions, scope)]
+        if not tests:
+            return typed("false" if word == "ANY" else "true", BOOLEAN, x)
+        joined = (" OR " if word == "ANY" else " AND ").join(t.sql for t in tests)
+        return typed(f"({joined})", BOOLEAN, *tests)
+    raise SqlError("0A000", f"{word} over anything but a subquery or ARRAY[...] is not supported")
+
+
+def _quantified(binder: Binder, left: Any, symbol: str, query: Any, scope: Scope, word: str) -> Typed:
+    bound = _inner(binder, query, scope)
+    lefts = binder.bind_all(left.expressions if is_row(left) else [left], scope)
+    if len(bound.columns) != len(lefts):
+        many = "too many" if len(bound.columns) > len(lefts) else "too few"
+        raise SqlError("42601", f"subquery has {many} columns")
+    alias = binder.alias()
+    outs, keys = [], []
+    for i, (x, column) in enumerate(zip(lefts, bound.columns, strict=True)):
+        inside = Typed(f"{alias}.c{i}", column.type, column.dec)
+        a, b = comparable(binder, symbol, x, inside)
+        outs.append(a)
+        keys.append(b)
+    inner = f"(SELECT {', '.join(keys)} FROM ({bound.sql}) AS {alias}({bound.names()}))"
+    side = outs[0] if len(outs) == 1 else f"({', '.join(outs)})"
+    if symbol == "=" and word == "ANY":
+        sql = f"({side} IN {inner})"
+    elif symbol == "<>" and word == "ALL":
+        sql = f"({side} NOT IN {inner})"
+    elif len(outs) == 1:
+        sql = f"({side} {symbol} {word} {inner})"
+    else:
+        raise SqlError("0A000", f"row comparison with {symbol} {word} (subquery) is not supported")
+    result = typed(sql, BOOLEAN, *lefts)
+    return replace(result, vars=result.vars | bound.vars)

@@ -1,0 +1,173 @@
+"""Functions of text in the columnar engine: upper, substring, lpad, concat and their like.
+
+Most are one row of a table: name, DuckDB text with a place for each argument, type of the result, and the
+types of the arguments. Functions register themselves in ``functions.FUNCTIONS``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sqlglot import exp
+
+from herdpy_sql.columnar import casts
+from herdpy_sql.columnar.binder import Binder, handles
+from herdpy_sql.columnar.functions import FUNCTIONS, call, integer_argument, register, text_argument
+from herdpy_sql.columnar.scope import Scope
+from herdpy_sql.columnar.typed import STRINGS, Typed, retyped, typed
+from herdpy_sql.errors import SqlError
+from herdpy_sql.types import INTEGER, TEXT, Base, SqlType
+
+
+def _text_function(name: str, form: str, result: SqlType, shape: str) -> None:
+    """``shape``: a letter an argument, t text and i integer; ``form`` takes them by position."""
+
+    def function(binder: Binder, arguments: list[Typed]) -> Typed:
+        if len(arguments) != len(shape):
+            raise ValueError
+        values = [
+            text_argument(binder, a) if letter == "t" else integer_argument(binder, a)
+            for a, letter in zip(arguments, shape, strict=True)
+        ]
+        return typed(form.format(*(v.sql for v in values)), result, *values)
+
+    FUNCTIONS[f"{name}/{len(shape)}"] = function
+
+    def dispatch(binder: Binder, arguments: list[Typed]) -> Typed:
+        chosen = FUNCTIONS.get(f"{name}/{len(arguments)}")
+        if chosen is None:
+            raise ValueError
+        return chosen(binder, arguments)
+
+    FUNCTIONS[name] = dispatch
+
+
+for _row in (
+    ("upper", "pg_upper({0})", TEXT, "t"),
+    ("lower", "pg_lower({0})", TEXT, "t"),
+    ("initcap", "pg_initcap({0})", TEXT, "t"),
+    ("left", "pg_left({0}, {1})", TEXT, "ti"),
+    ("right", "pg_right({0}, {1})", TEXT, "ti"),
+    ("repeat", "repeat({0}, greatest({1}, 0))", TEXT, "ti"),
+    ("replace", "pg_replace({0}, {1}, {2})", TEXT, "ttt"),
+    ("translate", "pg_translate({0}, {1}, {2})", TEXT, "ttt"),
+    ("reverse", "pg_reverse({0})", TEXT, "t"),
+    ("split_part", "pg_split_part({0}, {1}, {2})", TEXT, "tti"),
+    ("strpos", "CAST(strpos({0}, {1}) AS INTEGER)", INTEGER, "tt"),
+    ("starts_with", "starts_with({0}, {1})", SqlType(Base.BOOLEAN), "tt"),
+    ("chr", "pg_chr({0})", TEXT, "i"),
+    ("ascii", "pg_ascii({0})", INTEGER, "t"),
+    ("md5", "md5({0})", TEXT, "t"),
+    ("lpad", "pg_lpad({0}, {1}, ' ')", TEXT, "ti"),
+    ("lpad", "pg_lpad({0}, {1}, {2})", TEXT, "tit"),
+    ("rpad", "pg_rpad({0}, {1}, ' ')", TEXT, "ti"),
+    ("rpad", "pg_rpad({0}, {1}, {2})", TEXT, "tit"),
+    ("btrim", "trim({0}, ' ')", TEXT, "t"),
+    ("btrim", "trim({0}, {1})", TEXT, "tt"),
+    ("ltrim", "ltrim({0}, ' ')", TEXT, "t"),
+    ("ltrim", "ltrim({0}, {1})", TEXT, "tt"),
+    ("rtrim", "rtrim({0}, ' ')", TEXT, "t"),
+    ("rtrim", "rtrim({0}, {1})", TEXT, "tt"),
+    ("quote_literal", "('''' || replace({0}, '''', '''''') || '''')", TEXT, "t"),
+    ("overlay", "pg_overlay({0}, {1}, {2}, length({1}))", TEXT, "tti"),
+    ("overlay", "pg_overlay({0}, {1}, {2}, {3})", TEXT, "ttii"),
+    ("to_hex", "lower(to_hex(CAST({0} AS BIGINT) & 4294967295))", TEXT, "i"),
+    ("regexp_replace", "regexp_replace({0}, {1}, pg_replacement({2}), 's')", TEXT, "ttt"),
+    ("regexp_replace", "pg_regexp_replace({0}, {1}, {2}, {3})", TEXT, "tttt"),
+):
+    _text_function(*_row)
+
+
+@register("length", "char_length", "character_length")
+def _length(binder: Binder, arguments: list[Typed]) -> Typed:
+    (x,) = arguments
+    if x.base is Base.BYTEA:
+        return typed(f"CAST(octet_length({x.sql}) AS INTEGER)", INTEGER, x)
+    x = text_argument(binder, x)
+    return typed(f"CAST(length({x.sql}) AS INTEGER)", INTEGER, x)
+
+
+@register("octet_length")
+def _octet_length(binder: Binder, arguments: list[Typed]) -> Typed:
+    (x,) = arguments
+    if x.base is Base.BYTEA:
+        return typed(f"CAST(octet_length({x.sql}) AS INTEGER)", INTEGER, x)
+    if x.base is Base.CHAR:
+        return typed(
+            f"CAST(strlen({x.sql}) + greatest({x.type.length or 0} - length({x.sql}), 0) AS INTEGER)",
+            INTEGER,
+            x,
+        )
+    x = text_argument(binder, x)
+    return typed(f"CAST(strlen({x.sql}) AS INTEGER)", INTEGER, x)
+
+
+@register("substring", "substr")
+def _substring(binder: Binder, arguments: list[Typed]) -> Typed:
+    x, *rest = arguments
+    if x.base is Base.BYTEA:
+        raise SqlError("0A000", "substring of bytea is not supported")
+    x = text_argument(binder, x)
+    if len(rest) == 1 and (rest[0].unknown or rest[0].base in STRINGS):
+        pattern = text_argument(binder, rest[0])
+        literal = rest[0].literal
+        if literal is None:
+            raise SqlError("0A000", "substring from a pattern that is not a constant is not supported")
+        group = 1 if re.search(r"(?<!\\)\((?!\?)", literal) else 0
+        found = f"regexp_extract({x.sql}, {pattern.sql}, {group}, 's')"
+        return typed(
+            f"CASE WHEN regexp_matches({x.sql}, {pattern.sql}, 's') THEN {found} END", TEXT, x, pattern
+        )
+    values = [integer_argument(binder, a) for a in rest]
+    macro = {1: "pg_substring_from", 2: "pg_substring"}[len(values)]
+    wide = ", ".join(f"CAST({v.sql} AS BIGINT)" for v in values)
+    return typed(f"{macro}({x.sql}, {wide})", TEXT, x, *values)
+
+
+@register("concat")
+def _concat(binder: Binder, arguments: list[Typed]) -> Typed:
+    parts = [_any_text(binder, a) for a in arguments]
+    if not parts:
+        raise ValueError
+    return typed(" || ".join(["(''", *(f"coalesce({p.sql}, '')" for p in parts)]) + ")", TEXT, *parts)
+
+
+@register("concat_ws")
+def _concat_ws(binder: Binder, arguments: list[Typed]) -> Typed:
+    separator, *rest = [_any_text(binder, a) for a in arguments]
+    return typed(f"concat_ws({', '.join(p.sql for p in [separator, *rest])})", TEXT, separator, *rest)
+
+
+def _any_text(binder: Binder, x: Typed) -> Typed:
+    """Output-function text: booleans are t and f here."""
+    if x.base is Base.BOOLEAN:
+        return retyped(x, f"CASE WHEN {x.sql} THEN 't' WHEN NOT {x.sql} THEN 'f' END", TEXT)
+    if x.base is Base.CHAR:
+        return casts.padded(x)
+    return casts.as_text(binder, x)
+
+
+@handles(exp.Concat, exp.ConcatWs)
+def _concat_node(binder: Binder, node: Any, scope: Scope) -> Typed:
+    if type(node) is exp.Concat and not node.args.get("safe"):
+        # 'a' 'b' on two lines: one literal
+        return Typed("", SqlType(Base.UNKNOWN), literal="".join(str(e.this) for e in node.expressions))
+    name = "concat_ws" if isinstance(node, exp.ConcatWs) else "concat"
+    return call(binder, name, binder.bind_all(node.expressions, scope))
+
+
+@handles(exp.Trim)
+def _trim(binder: Binder, node: Any, scope: Scope) -> Typed:
+    position = str(node.args.get("position") or "BOTH").upper()
+    name = {"BOTH": "btrim", "LEADING": "ltrim", "TRAILING": "rtrim"}[position]
+    parts = [node.this] + ([node.expression] if node.args.get("expression") is not None else [])
+    return call(binder, name, binder.bind_all(parts, scope))
+
+
+@handles(exp.Pad)
+def _pad(binder: Binder, node: Any, scope: Scope) -> Typed:
+    parts = [node.this, node.expression]
+    if node.args.get("fill_pattern") is not None:
+        parts.append(node.args["fill_pattern"])
+    return call(binder, "lpad" if node.args.get("is_left") else "rpad", binder.bind_all(parts, scope))

@@ -1,0 +1,143 @@
+"""From a sqlglot tree to a ColumnarQuery."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from herdpy_sql.columnar import aggregate_functions as _aggregate_functions  # noqa: F401 - registers itself
+from herdpy_sql.columnar import aggregates as _aggregates  # noqa: F401
+from herdpy_sql.columnar import arithmetic as _arithmetic  # noqa: F401
+from herdpy_sql.columnar import casts, queries
+from herdpy_sql.columnar import functions as _functions  # noqa: F401
+from herdpy_sql.columnar import number_functions as _number_functions  # noqa: F401
+from herdpy_sql.columnar import operators as _operators  # noqa: F401
+from herdpy_sql.columnar import scalar as _scalar  # noqa: F401
+from herdpy_sql.columnar import subqueries as _subqueries  # noqa: F401
+from herdpy_sql.columnar import text_functions as _text_functions  # noqa: F401
+from herdpy_sql.columnar import time_functions as _time_functions  # noqa: F401
+from herdpy_sql.columnar import windows as _windows  # noqa: F401
+from herdpy_sql.columnar.binder import Binder
+from herdpy_sql.columnar.bounds import key_range
+from herdpy_sql.columnar.query import ColumnarQuery, Scan
+from herdpy_sql.columnar.typed import Typed, numeric_text, retyped
+from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.base import OutputColumn
+from herdpy_sql.types import NUMERIC, TEXT, UNKNOWN, Base, SqlType
+
+if TYPE_CHECKING:
+    from herdpy_sql.catalog import Catalog
+    from herdpy_sql.columnar.queries import Bound
+    from herdpy_sql.columnar.scope import ScanNeeds
+
+_MARK = re.compile(r"\$(\d+)")
+
+
+def translate(
+    query: exp.Expression,
+    catalog: Catalog,
+    param_types: Sequence[SqlType] = (),
+    *,
+    targets: Sequence[SqlType | None] | None = None,
+) -> ColumnarQuery:
+    """The meaning of a SELECT, VALUES, TABLE, set operation or WITH query over ``catalog``.
+
+    Args:
+        query: a sqlglot tree in the postgres dialect; it is not changed.
+        param_types: types of parameters that the client gave (UNKNOWN: to be inferred).
+        targets: types that the columns' untyped literals and parameters shall take (INSERT ... SELECT).
+
+    Raises:
+        SqlError: 42P01, 42703, 42702, 42803, 42883, 42804 ... as PostgreSQL; 0A000 for what is valid
+            and not supported.
+    """
+    binder = Binder(catalog)
+    for i, type_ in enumerate(param_types):
+        binder.params[i + 1] = type_
+    try:
+        bound = queries.bind_query(binder, query, None, settle=targets is None)
+    except RecursionError:
+        raise SqlError("54001", "stack depth limit exceeded") from None
+    if targets is not None:
+        bound = _settled(binder, bound, targets)
+    for number, type_ in binder.params.items():
+        if type_.base is Base.UNKNOWN:
+            binder.params[number] = TEXT
+    count = max(binder.params, default=0)
+    types = tuple(
+        binder.params.get(n, TEXT if n > len(param_types) else UNKNOWN) for n in range(1, count + 1)
+    )
+    sql, columns = _output(bound)
+    sql, marks = _numbered(sql)
+    return ColumnarQuery(
+        sql=sql,
+        scans=tuple(_scan(needs, binder) for needs in binder.scans),
+        columns=columns,
+        param_types=types,
+        marks=marks,
+        surrogates=tuple(binder.surrogates),
+    )
+
+
+def _settled(binder: Binder, bound: Bound, targets: Sequence[SqlType | None]) -> Bound:
+    alias = binder.alias()
+    items, columns = [], []
+    for i, column in enumerate(bound.columns):
+        target = targets[i] if i < len(targets) else None
+        x = replace(column, sql=f"{alias}.c{i}")
+        if column.unknown:
+            x = casts.settle(binder, column, target or TEXT)
+        items.append(f"{x.sql} AS c{i}")
+        columns.append(replace(x, name=column.name))
+    if not any(c.unknown for c in bound.columns):
+        return bound
+    return queries.Bound(f"SELECT {', '.join(items)} FROM ({bound.sql}) AS {alias}({bound.names()})", columns)
+
+
+def _output(bound: Bound) -> tuple[str, tuple[OutputColumn, ...]]:
+    """The text with every column in the form that its Arrow type wants."""
+    plain = True
+    items, columns = [], []
+    for i, column in enumerate(bound.columns):
+        type_, form = _shown(column, f"o.c{i}")
+        plain = plain and form == f"o.c{i}"
+        items.append(f"{form} AS c{i}")
+        columns.append(OutputColumn(column.name or "?column?", type_))
+    if plain:
+        return bound.sql, tuple(columns)
+    return f"SELECT {', '.join(items)} FROM ({bound.sql}) AS o({bound.names()})", tuple(columns)
+
+
+def _shown(column: Typed, sql: str) -> tuple[SqlType, str]:
+    type_ = column.type if column.base is not Base.UNKNOWN else TEXT
+    if type_.base is Base.INTERVAL:
+        return type_, f"pg_intervaltext({sql})"
+    if type_.base is Base.NUMERIC:
+        if (
+            column.dec is not None
+            and type_.precision is not None
+            and column.dec == (type_.precision, type_.scale)
+        ):
+            return type_, sql
+        shown = retyped(replace(column, sql=sql), sql, NUMERIC, column.dec)
+        return NUMERIC, numeric_text(shown)
+    return type_, sql
+
+
+def _numbered(sql: str) -> tuple[str, tuple[int, ...]]:
+    """Parameters renumbered to those that are used; literals never have a raw ``$``."""
+    marks: dict[int, int] = {}
+
+    def number(match: re.Match[str]) -> str:
+        return f"${marks.setdefault(int(match[1]), len(marks) + 1)}"
+
+    return _MARK.sub(number, sql), tuple(marks)
+
+
+def _scan(needs: ScanNeeds, binder: Binder) -> Scan:
+    positions = tuple(needs.positions) or (needs.table.key_positions[0],)
+    return Scan(needs.name, needs.table, positions, key_range(needs.table, needs.bounded, binder.params))

@@ -1,0 +1,183 @@
+"""A bound expression: DuckDB text with PostgreSQL's type.
+
+This is what the binder's handlers pass to each other. NUMERIC has two representations in DuckDB:
+``dec=(p, s)``, a native DECIMAL(p, s), wherever its digits are known to fit, and text (``dec`` None)
+that exact Python functions compute on. A native value whose rows may differ in display scale (the
+branches of a CASE) carries the scale of each row in ``scale_sql``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from herdpy_sql.errors import SqlError
+from herdpy_sql.types import BIGINT, INTEGER, NUMERIC, SMALLINT, Base, SqlType
+
+MAX_DIGITS = 38
+
+INTEGERS = {Base.SMALLINT: 1, Base.INTEGER: 2, Base.BIGINT: 3}
+NUMBERS = {**INTEGERS, Base.NUMERIC: 4, Base.REAL: 5, Base.DOUBLE: 6}
+STRINGS = (Base.TEXT, Base.VARCHAR, Base.CHAR)
+TIMES = {Base.DATE: 1, Base.TIMESTAMP: 2, Base.TIMESTAMPTZ: 3}
+_INTEGER_DIGITS = {Base.SMALLINT: 5, Base.INTEGER: 10, Base.BIGINT: 19}
+
+DUCK = {
+    Base.BOOLEAN: "BOOLEAN",
+    Base.SMALLINT: "SMALLINT",
+    Base.INTEGER: "INTEGER",
+    Base.BIGINT: "BIGINT",
+    Base.REAL: "FLOAT",
+    Base.DOUBLE: "DOUBLE",
+    Base.TEXT: "VARCHAR",
+    Base.VARCHAR: "VARCHAR",
+    Base.CHAR: "VARCHAR",
+    Base.UNKNOWN: "VARCHAR",
+    Base.JSON: "VARCHAR",
+    Base.BYTEA: "BLOB",
+    Base.UUID: "UUID",
+    Base.DATE: "DATE",
+    Base.TIME: "TIME",
+    Base.TIMESTAMP: "TIMESTAMP",
+    Base.TIMESTAMPTZ: "TIMESTAMPTZ",
+    Base.INTERVAL: "INTERVAL",
+}
+
+Vars = frozenset[tuple[int, str, int]]
+"""Columns used outside aggregates: (scope number, text, index of the relation's column)."""
+
+NO_VARS: Vars = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """DuckDB text, its PostgreSQL type, and what the binder must know about it.
+
+    Attributes:
+        dec: precision and scale of the DECIMAL it is in DuckDB, for NUMERIC; None: it is text.
+        scale_sql: the display scale row by row where it may be less than ``dec``'s.
+        literal: the text of an untyped literal (with type UNKNOWN), or an integer literal's digits.
+        null: it is the bare NULL.
+        param: number of a parameter whose type is not known yet.
+        array: it is a list of ``type`` (arrays live in expressions only).
+        vars, agg, window: columns used outside aggregates; whether it has aggregates or windows.
+    """
+
+    sql: str
+    type: SqlType
+    dec: tuple[int, int] | None = None
+    scale_sql: str | None = None
+    literal: str | None = None
+    null: bool = False
+    param: int | None = None
+    array: bool = False
+    vars: Vars = NO_VARS
+    agg: bool = False
+    window: bool = False
+    name: str | None = None
+    setof: bool = False
+
+    @property
+    def base(self) -> Base:
+        """The type without modifiers."""
+        return self.type.base
+
+    @property
+    def unknown(self) -> bool:
+        """Whether its place decides its type."""
+        return self.type.base is Base.UNKNOWN and not self.array
+
+    @property
+    def is_text_numeric(self) -> bool:
+        """Whether it is a NUMERIC in the text representation."""
+        return self.type.base is Base.NUMERIC and self.dec is None and not self.array
+
+
+def typed(sql: str, type_: SqlType, *parts: Typed, dec: tuple[int, int] | None = None) -> Typed:
+    """An expression made of ``parts``."""
+    if len(parts) == 1:
+        one = parts[0]
+        return Typed(sql, type_, dec=dec, vars=one.vars, agg=one.agg, window=one.window, setof=one.setof)
+    variables = NO_VARS
+    agg = window = setof = False
+    for part in parts:
+        if part.vars:
+            variables = variables | part.vars if variables else part.vars
+        agg = agg or part.agg
+        window = window or part.window
+        setof = setof or part.setof
+    return Typed(sql, type_, dec=dec, vars=variables, agg=agg, window=window, setof=setof)
+
+
+def retyped(part: Typed, sql: str, type_: SqlType, dec: tuple[int, int] | None = None) -> Typed:
+    """``part`` in another form: same columns, same aggregates."""
+    return replace(
+        part,
+        sql=sql,
+        type=type_,
+        dec=dec,
+        scale_sql=None,
+        literal=None,
+        null=False,
+        param=None,
+        array=False,
+    )
+
+
+def column_dec(type_: SqlType) -> tuple[int, int] | None:
+    """The DECIMAL in which values of a declared NUMERIC come, or None for text."""
+    if type_.base is not Base.NUMERIC or type_.precision is None or type_.precision > MAX_DIGITS:
+        return None
+    return type_.precision, type_.scale or 0
+
+
+def duck_type(type_: SqlType, dec: tuple[int, int] | None = None) -> str:
+    """DuckDB's name of the representation."""
+    if type_.base is Base.NUMERIC:
+        return "VARCHAR" if dec is None else f"DECIMAL({dec[0]},{dec[1]})"
+    return DUCK[type_.base]
+
+
+def quote(text: str) -> str:
+    """A DuckDB string literal; ``$`` never appears raw, so that parameters can be found by pattern."""
+    if "\0" in text:
+        raise SqlError("22021", 'invalid byte sequence for encoding "UTF8": 0x00')
+    quoted = "'" + text.replace("'", "''") + "'"
+    if "$" in quoted:
+        quoted = "('" + "'||chr(36)||'".join(p.replace("'", "''") for p in text.split("$")) + "')"
+    return quoted
+
+
+def raise_sql(sqlstate: str, message: str) -> str:
+    """DuckDB text that raises this error when it is evaluated."""
+    return f"error('SQLSTATE {sqlstate}: {message}')"
+
+
+def numeric_of_integer(x: Typed) -> Typed:
+    """An integer as NUMERIC: exact, without fraction digits."""
+    if x.literal is not None:
+        digits = max(len(x.literal.lstrip("-")), 1)
+        return retyped(x, f"CAST({x.sql} AS DECIMAL({digits},0))", NUMERIC, (digits, 0))
+    digits = _INTEGER_DIGITS[x.base]
+    return retyped(x, f"CAST({x.sql} AS DECIMAL({digits},0))", NUMERIC, (digits, 0))
+
+
+def numeric_text(x: Typed) -> str:
+    """A NUMERIC as its text with PostgreSQL's display scale."""
+    if x.dec is None:
+        return x.sql
+    text = f"CAST({x.sql} AS VARCHAR)"
+    if x.dec[0] == x.dec[1]:  # DuckDB leaves out the zero before the point
+        text = f"pg_leading({text})"
+    if x.scale_sql is None:
+        return text
+    return f"pg_dectext({text}, {x.dec[1]} - ({x.scale_sql}))"
+
+
+def integer_type(value: int) -> SqlType | None:
+    """The type of an integer literal, None when only NUMERIC holds it."""
+    if -(2**31) <= value < 2**31:
+        return INTEGER
+    return BIGINT if -(2**63) <= value < 2**63 else None
+
+
+__all__ = ["BIGINT", "INTEGER", "NUMERIC", "SMALLINT", "Typed", "typed"]

@@ -1,0 +1,124 @@
+"""WITH in the columnar engine: common table expressions, recursive ones too.
+
+Each query is bound once and defined under a name of our own; a reference to it in FROM makes a relation of
+its columns. What comes out is the WITH clause, the queries' names being left in the scope.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from herdpy_sql.columnar import casts, queries
+from herdpy_sql.columnar.binder import Binder
+from herdpy_sql.columnar.scope import Col, Rel, Scope
+from herdpy_sql.columnar.typed import Typed, numeric_text, retyped
+from herdpy_sql.columnar.typenames import name_of
+from herdpy_sql.errors import SqlError
+from herdpy_sql.types import Base
+
+
+def bind_with(binder: Binder, with_: Any, scope: Scope) -> str:
+    """Bind WITH queries into ``scope``; the DuckDB clause that defines them."""
+    if with_ is None:
+        return ""
+    recursive = bool(with_.args.get("recursive"))
+    parts = []
+    seen = set()
+    for cte in with_.expressions:
+        name = name_of(cte.args["alias"].this)
+        if name in seen:
+            raise SqlError("42712", f'WITH query name "{name}" specified more than once')
+        seen.add(name)
+        listed = [name_of(c) for c in cte.args["alias"].args.get("columns") or ()]
+        query = _unwrapped(cte.this)
+        if not isinstance(query, (exp.Query, exp.Values, exp.Table)):
+            raise SqlError("0A000", "data-modifying statements in WITH are not supported")
+        binder.relations += 1
+        alias = f"w{binder.relations}"
+        if recursive and isinstance(query, exp.Union) and _mentions(query.expression, name):
+            parts.append(_recursive(binder, query, scope, name, alias, listed))
+            continue
+        bound = queries.bind_query(binder, query, scope, mixed=True)
+        scope.ctes[name] = _factory(alias, name, bound.columns, listed)
+        parts.append(f"{alias}({bound.names()}) AS ({bound.sql})")
+    return f"WITH {'RECURSIVE ' if recursive else ''}{', '.join(parts)} "
+
+
+def _unwrapped(query: Any) -> Any:
+    """VALUES as sqlglot wraps it in WITH: ``SELECT * FROM (VALUES ...) AS _values``."""
+    source = query.args.get("from_") if isinstance(query, exp.Select) else None
+    if source is not None and isinstance(source.this, exp.Values) and len(query.expressions) == 1:
+        alias = source.this.args.get("alias")
+        if alias is not None and alias.name == "_values" and isinstance(query.expressions[0], exp.Star):
+            return source.this
+    return query
+
+
+def _mentions(node: Any, name: str) -> bool:
+    return any(name_of(t.this) == name and not t.args.get("db") for t in node.find_all(exp.Table))
+
+
+def _factory(alias: str, name: str, columns: list[Typed], listed: list[str]) -> Any:
+    if len(listed) > len(columns):
+        raise SqlError(
+            "42P10",
+            f'WITH query "{name}" has {len(columns)} columns available but {len(listed)} columns specified',
+        )
+
+    def make(reference: str) -> Rel:
+        return derived(name, reference, columns, listed, source=alias)
+
+    make.alias = alias  # type: ignore[attr-defined]
+    return make
+
+
+def derived(name: str, alias: str, columns: list[Typed], listed: list[str], source: str = "") -> Rel:
+    """The relation of a bound query's columns under ``alias``."""
+    rel = Rel(name, alias, [])
+    for i, column in enumerate(columns):
+        own = listed[i] if i < len(listed) else column.name or "?column?"
+        scale = f"{alias}.s{i}" if column.scale_sql is not None else None
+        rel.columns.append(
+            Col(own, f"{alias}.c{i}", column.type, column.dec, scale, array=column.array, position=i, rel=rel)
+        )
+    return rel
+
+
+def _recursive(binder: Binder, query: Any, scope: Scope, name: str, alias: str, listed: list[str]) -> str:
+    for clause in ("order", "limit", "offset"):
+        if query.args.get(clause):
+            raise SqlError("0A000", f"{clause.upper()} in a recursive query is not implemented")
+    first = queries.bind_query(binder, _unwrapped(query.this), scope)
+    columns, items = [], []
+    for i, column in enumerate(first.columns):
+        plain = replace(column, sql=f"q.c{i}", vars=frozenset())
+        if plain.base is Base.NUMERIC:  # digits may grow from round to round
+            plain = retyped(plain, numeric_text(plain), plain.type)
+        columns.append(plain)
+        items.append(f"{plain.sql} AS c{i}")
+    scope.ctes[name] = _factory(alias, name, columns, listed)
+    second = queries.bind_query(binder, _unwrapped(query.expression), scope, settle=False)
+    if len(second.columns) != len(columns):
+        raise SqlError("42601", "each UNION query must have the same number of columns")
+    others = []
+    for i, column in enumerate(second.columns):
+        wanted = columns[i]
+        x = column if column.unknown else replace(column, sql=f"q.c{i}")
+        if not x.unknown and x.base is not wanted.base and not casts.implicit(x, wanted.type):
+            raise SqlError(
+                "42804",
+                f'recursive query "{name}" column {i + 1} has type {wanted.base.value} in non-recursive term '
+                f"but type {x.base.value} overall",
+            )
+        x = casts.coerce(binder, x, wanted.type)
+        if x.base is Base.NUMERIC and x.dec is not None:
+            x = retyped(x, numeric_text(x), x.type)
+        others.append(f"{x.sql} AS c{i}")
+    word = "UNION" if query.args.get("distinct") else "UNION ALL"
+    left = f"SELECT {', '.join(items)} FROM ({first.sql}) AS q({first.names()})"
+    right = f"SELECT {', '.join(others)} FROM ({second.sql}) AS q({second.names()})"
+    names = ", ".join(f"c{i}" for i in range(len(columns)))
+    return f"{alias}({names}) AS (({left}) {word} ({right}))"

@@ -1,0 +1,98 @@
+"""What every plan is: made once, run many times, asked for its columns, its tag and its explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from herdpy.codec.kinds import Datum
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+
+    from herdpy_sql.catalog import Table
+    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.types import SqlType
+
+Row = tuple[Datum, ...]
+Compiled = Callable[[Sequence[Datum], Sequence[Datum], "Clock"], Datum]
+"""An expression ready to run: (row, parameters, clock) -> datum."""
+
+
+class SourceChanged(Exception):  # noqa: N818 - a signal to the session, not an error
+    """A row that the columnar source saw has changed since; nothing of the statement has happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    """A column of a result: its name (several may have the same) and type."""
+
+    name: str
+    type: SqlType
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run gave.
+
+    Attributes:
+        rows: the result's rows, or None when there are none or they are in ``table``.
+        count: rows returned or changed, as the command tag says it.
+        table: the columnar engine's answer.
+    """
+
+    rows: list[Row] | None
+    count: int
+    table: pa.Table | None = None
+
+
+class Plan:
+    """A statement that is ready to run.
+
+    Attributes:
+        tag: the command's name, as in its command tag: "SELECT", "CREATE TABLE".
+        columns: of the result, or None for a statement that returns no rows.
+        param_types: the types of $1, $2 ... in order.
+        read_only: whether it changes nothing and locks nothing.
+        source: the query to be run first, outside the engine's turn, whose answer ``run`` is given.
+        engine: "own" or "columnar", for EXPLAIN and for whoever schedules the work.
+    """
+
+    tag: str = ""
+    columns: tuple[OutputColumn, ...] | None = None
+    param_types: tuple[SqlType, ...] = ()
+    read_only: bool = False
+    source: Any = None
+    engine: str = "own"
+
+    @property
+    def tables_written(self) -> tuple[Table, ...]:
+        """The tables whose rows its source chooses to be changed."""
+        return ()
+
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+        """Carry the statement out. SqlError, storage.MustWait or SourceChanged; then nothing happened
+        that the view does not undo with the statement."""
+        raise NotImplementedError(f"{type(self).__name__} is carried out by the session")
+
+    def run_many(self, view: View, param_rows: Iterable[Row], clock: Clock) -> Outcome:
+        """Carry it out once for each row of parameters; the count is the sum, results are dropped."""
+        count = 0
+        for params in param_rows:
+            count += self.run(view, params, clock).count
+        return Outcome(None, count)
+
+    def explain(self) -> list[str]:
+        """Lines that say what will be done, the outermost step first."""
+        return [self.tag.title()]
+
+    def command_tag(self, count: int) -> str:
+        """PostgreSQL's command tag: "SELECT 3", "INSERT 0 3", "CREATE TABLE"."""
+        if self.tag == "INSERT":
+            return f"INSERT 0 {count}"
+        if self.tag in {"SELECT", "UPDATE", "DELETE"}:
+            return f"{self.tag} {count}"
+        return self.tag

@@ -1,0 +1,66 @@
+"""Scalar expressions: bound from sqlglot's nodes to typed trees, coerced, compiled to closures.
+
+    bind(node, scope, params, expected=None) -> Expr            names, operators, functions resolved
+    coerce(expr, target, context, params) -> Expr               "implicit", "assignment" or "explicit"
+    settle(expr, params) -> Expr                                what is still of unknown type becomes TEXT
+    unify(exprs, params, what) -> (type, exprs)                 one common type (VALUES, UNION, CASE)
+    compile_expr(expr) -> (row, params, clock) -> Datum
+    sql_type(data_type_node) -> SqlType                         of a cast or a column definition
+    walk, columns_used, params_used, is_constant, split_conjuncts, as_comparison, remap_columns
+
+``Scope`` is a protocol: ``resolve(table, name) -> ColumnRef``. ``Params(preset)`` collects the types
+of ``$1``... in ``.types``. Wrong SQL raises SqlError; valid SQL that is not evaluated exactly here
+raises :class:`NotOwn`. Nothing here does I/O.
+"""
+
+from herdpy_sql.expr.bind import Binder, NoColumns, Scope, bind, bind_condition, identifier
+from herdpy_sql.expr.bind_conditions import negated
+from herdpy_sql.expr.coerce import Params, coerce, common_type, settle, unify
+from herdpy_sql.expr.compile import Compiled, compile_expr
+from herdpy_sql.expr.nodes import NotOwn
+from herdpy_sql.expr.seek import ALWAYS, NEVER, seek
+from herdpy_sql.expr.typenames import sql_type
+from herdpy_sql.expr.walk import (
+    as_comparison,
+    children,
+    columns_used,
+    has_columns,
+    is_constant,
+    params_used,
+    rebuild,
+    remap_columns,
+    split_conjuncts,
+    walk,
+)
+
+__all__ = [
+    "ALWAYS",
+    "NEVER",
+    "Binder",
+    "Compiled",
+    "NoColumns",
+    "NotOwn",
+    "Params",
+    "Scope",
+    "as_comparison",
+    "bind",
+    "bind_condition",
+    "children",
+    "coerce",
+    "columns_used",
+    "common_type",
+    "compile_expr",
+    "has_columns",
+    "identifier",
+    "is_constant",
+    "negated",
+    "params_used",
+    "rebuild",
+    "remap_columns",
+    "seek",
+    "settle",
+    "split_conjuncts",
+    "sql_type",
+    "unify",
+    "walk",
+]

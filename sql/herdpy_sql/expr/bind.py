@@ -1,0 +1,312 @@
+"""The binder: from sqlglot's expression nodes to typed trees, by PostgreSQL's rules.
+
+A node is bound by the method or function that ``_BINDERS`` names for its class: leaves and operators
+here, conditions in ``bind_conditions``, CASE and its relatives in ``bind_cases``, calls in ``calls``;
+functions and operators choose their candidates in ``resolve``. Nesting is limited (SqlError 54001), and
+long runs of AND, OR and left-deep operators are flattened, so that no input makes Python's stack overflow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, Protocol
+
+from sqlglot import expressions as exp
+
+from herdpy_sql import types as t
+from herdpy_sql.errors import SqlError
+from herdpy_sql.expr import nodes as n
+from herdpy_sql.expr.bind_cases import case, coalesce, extreme, nullif
+from herdpy_sql.expr.bind_conditions import (
+    bare,
+    between,
+    comparison,
+    conjunction,
+    disjunction,
+    escape,
+    in_,
+    is_,
+    is_distinct,
+    like,
+    negation,
+)
+from herdpy_sql.expr.calls import bind_call, function_name
+from herdpy_sql.expr.coerce import Params, coerce, settle
+from herdpy_sql.expr.intervals import parse_interval
+from herdpy_sql.expr.nodes import NotOwn
+from herdpy_sql.expr.operate import binary, concatenate, unary
+from herdpy_sql.expr.typenames import sql_type
+from herdpy_sql.types import BOOLEAN, UNKNOWN, Base, SqlType
+from herdpy_sql.values.numeric import parse_numeric
+from herdpy_sql.values.texts import INTEGER_RANGES, check_text
+
+MAX_DEPTH = 200
+_CHAIN = 16
+_INTEGER = re.compile(r"[0-9]+")
+
+_ARITHMETIC: dict[type, str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.Pow: "^",
+    exp.DPipe: "||",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "#",
+    exp.BitwiseLeftShift: "<<",
+    exp.BitwiseRightShift: ">>",
+}
+_COMPARISONS: dict[type, str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+
+
+class Scope(Protocol):
+    """What names mean where an expression stands."""
+
+    def resolve(self, table: str | None, name: str) -> n.ColumnRef:
+        """The column. SqlError 42703 (no such column), 42702 (ambiguous) or 42P01 (no such table)."""
+
+
+class NoColumns:
+    """The scope of VALUES, LIMIT and DEFAULT. ``volatile`` allows gen_random_uuid() and random()."""
+
+    def __init__(self, *, volatile: bool = False) -> None:
+        self.volatile = volatile
+
+    def resolve(self, table: str | None, name: str) -> n.ColumnRef:
+        """There are no columns here."""
+        raise SqlError("42703", f'column "{name}" does not exist')
+
+
+def bind(node: exp.Expression, scope: Scope, params: Params, expected: SqlType | None = None) -> n.Expr:
+    """The typed tree of a scalar expression.
+
+    Args:
+        expected: the type that a literal or parameter without a type takes here; an expression that
+            has a type keeps it (use :func:`coerce`). Without it such a literal stays UNKNOWN (use
+            :func:`settle`).
+
+    Raises:
+        SqlError: for wrong SQL, with PostgreSQL's SQLSTATE.
+        NotOwn: for valid SQL that is not evaluated here.
+    """
+    bound = Binder(scope, params).bind(node)
+    if bound.type.base is Base.UNKNOWN and expected is not None:
+        bound = coerce(bound, expected, "assignment", params)
+    if bound.type.base is Base.INTERVAL:
+        raise NotOwn("interval")
+    return bound
+
+
+def bind_condition(node: exp.Expression, scope: Scope, params: Params, clause: str = "WHERE") -> n.Expr:
+    """A BOOLEAN expression. SqlError 42804 naming ``clause`` when it is of another type."""
+    return Binder(scope, params).condition(node, clause)
+
+
+class Binder:
+    """Binds the parts of one expression."""
+
+    def __init__(self, scope: Scope, params: Params) -> None:
+        self.scope = scope
+        self.params = params
+        self._depth = 0
+
+    def bind(self, node: exp.Expression) -> n.Expr:
+        """Bind one node and what is under it."""
+        while isinstance(node, exp.Paren):
+            node = node.this
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise SqlError("54001", "statement too complex", detail="The expression is nested too deeply.")
+        kind = type(node)
+        if kind in _ARITHMETIC:
+            result = self._arithmetic(node)
+        elif kind in _COMPARISONS:
+            result = comparison(self, node, _COMPARISONS[kind])
+        else:
+            binder = _BINDERS.get(kind)
+            result = binder(self, node) if binder is not None else bind_call(self, node)
+        self._depth -= 1
+        return result
+
+    def condition(self, node: exp.Expression, what: str) -> n.Expr:
+        """Bind as BOOLEAN."""
+        bound = self.bind(node)
+        if bound.type.base not in {Base.BOOLEAN, Base.UNKNOWN}:
+            raise SqlError(
+                "42804", f"argument of {what} must be type boolean, not type {bound.type.base.value}"
+            )
+        return coerce(bound, BOOLEAN, "implicit", self.params)
+
+    def typed(self, node: exp.Expression) -> n.Expr:
+        """Bind, and make TEXT of what is of unknown type."""
+        return settle(self.bind(node), self.params)
+
+    # Leaves.
+
+    def column(self, node: exp.Column) -> n.Expr:
+        name = node.this
+        if not isinstance(name, exp.Identifier):
+            raise SqlError("42601", "* is not allowed here")
+        if node.args.get("db") is not None:
+            raise NotOwn("qualified name")
+        table = node.args.get("table")
+        return self.scope.resolve(None if table is None else identifier(table), identifier(name))
+
+    def literal(self, node: exp.Literal) -> n.Expr:
+        if node.is_string:
+            return n.Const(UNKNOWN, check_text(node.this))
+        return number(node.this)
+
+    def text(self, node: exp.Expression) -> n.Expr:
+        return n.Const(UNKNOWN, check_text(str(node.this)))
+
+    def boolean(self, node: exp.Boolean) -> n.Expr:
+        return n.TRUE if node.this else n.FALSE
+
+    def null(self, node: exp.Null) -> n.Expr:
+        return n.Const(UNKNOWN, None)
+
+    def parameter(self, node: exp.Parameter) -> n.Expr:
+        if isinstance(node.this, exp.Literal) and _INTEGER.fullmatch(node.this.this):
+            text = node.this.this
+            return self.params.use(int(text) if len(text) < 9 else 10**9)
+        raise NotOwn("@")
+
+    def placeholder(self, node: exp.Placeholder) -> n.Expr:
+        raise SqlError("42601", "parameters are written $1, $2 and so on")
+
+    def interval(self, node: exp.Interval) -> n.Expr:
+        if not isinstance(node.this, exp.Literal):
+            raise NotOwn("interval")
+        unit = node.args.get("unit")
+        if unit is not None and not isinstance(unit, exp.Var):
+            raise NotOwn("interval")
+        text = node.this.this if unit is None else f"{node.this.this} {unit.name}"
+        return n.Const(t.INTERVAL, parse_interval(text))  # type: ignore[arg-type]
+
+    def cast(self, node: exp.Cast) -> n.Expr:
+        if node.args.get("format") is not None:
+            raise NotOwn("CAST FORMAT")
+        try:
+            target = sql_type(node.args["to"])
+        except SqlError as error:
+            if error.sqlstate == "0A000":
+                raise NotOwn(error.message) from None
+            raise
+        return coerce(self.bind(node.this), target, "explicit", self.params)
+
+    # Operators.
+
+    def _arithmetic(self, node: exp.Expression) -> n.Expr:
+        """A left-deep run of operators, without recursion along it."""
+        run: list[exp.Expression] = []
+        while type(node) in _ARITHMETIC:
+            run.append(node)
+            node = bare(node.this)
+        value = self.bind(node)
+        for one in reversed(run[-_CHAIN:]):
+            value = self._operate(_ARITHMETIC[type(one)], value, self.bind(one.expression))
+        rest = run[:-_CHAIN][::-1]
+        return self._chain(value, rest) if rest else value
+
+    def _chain(self, first: n.Expr, run: Sequence[exp.Expression]) -> n.Expr:
+        if first.type.base is Base.UNKNOWN:
+            first = settle(first, self.params)
+        steps: list[tuple[n.Function, n.Expr | None]] = []
+        value: n.Expr = n.CaseOperand(first.type)
+        for one in run:
+            result = self._operate(_ARITHMETIC[type(one)], value, self.bind(one.expression))
+            if isinstance(result, n.Cast):
+                raise NotOwn("operator run")
+            assert isinstance(result, n.Call)
+            left, right = result.args
+            if isinstance(left, n.Cast) and left.function is not None:
+                steps.append((left.function, None))
+            steps.append((result.function, right))
+            value = n.CaseOperand(result.type)
+        return n.Chain(value.type, first, tuple(steps))
+
+    def _operate(self, symbol: str, left: n.Expr, right: n.Expr) -> n.Expr:
+        if symbol == "||":
+            return concatenate(left, right, self.params)
+        return binary(symbol, left, right, self.params)
+
+    def minus(self, node: exp.Neg) -> n.Expr:
+        inner = bare(node.this)
+        if isinstance(inner, exp.Literal) and not inner.is_string:
+            return number("-" + inner.this)
+        return unary("-", self.bind(inner), self.params)
+
+    def invert(self, node: exp.BitwiseNot) -> n.Expr:
+        return unary("~", self.bind(node.this), self.params)
+
+    def not_own(self, node: exp.Expression) -> n.Expr:
+        raise NotOwn(function_name(node))
+
+
+def number(text: str) -> n.Const:
+    """A number as PostgreSQL types it: INTEGER, BIGINT or NUMERIC."""
+    digits = text.lstrip("-")
+    if _INTEGER.fullmatch(digits):
+        if len(digits.lstrip("0")) < 20:
+            value = int(text)
+            for sql_type_ in (t.INTEGER, t.BIGINT):
+                low, high = INTEGER_RANGES[sql_type_.base]
+                if low <= value <= high:
+                    return n.Const(sql_type_, value)
+        return n.Const(t.NUMERIC, Decimal(text))
+    return n.Const(t.NUMERIC, parse_numeric(text))
+
+
+def identifier(node: exp.Expression) -> str:
+    """A name as PostgreSQL reads it: lower case unless quoted."""
+    name: str = node.name
+    return name if node.args.get("quoted") else name.lower()
+
+
+_BINDERS: dict[type, Callable[[Binder, Any], n.Expr]] = {
+    exp.Column: Binder.column,
+    exp.Literal: Binder.literal,
+    exp.RawString: Binder.text,
+    exp.National: Binder.text,
+    exp.ByteString: Binder.text,
+    exp.Boolean: Binder.boolean,
+    exp.Null: Binder.null,
+    exp.Parameter: Binder.parameter,
+    exp.Placeholder: Binder.placeholder,
+    exp.Interval: Binder.interval,
+    exp.And: conjunction,
+    exp.Or: disjunction,
+    exp.Not: negation,
+    exp.Is: is_,
+    exp.NullSafeEQ: is_distinct,
+    exp.NullSafeNEQ: is_distinct,
+    exp.In: in_,
+    exp.Between: between,
+    exp.Like: like,
+    exp.ILike: like,
+    exp.Escape: escape,
+    exp.Case: case,
+    exp.Coalesce: coalesce,
+    exp.Greatest: extreme,
+    exp.Least: extreme,
+    exp.Nullif: nullif,
+    exp.Cast: Binder.cast,
+    exp.Neg: Binder.minus,
+    exp.BitwiseNot: Binder.invert,
+    exp.Subquery: Binder.not_own,
+    exp.Select: Binder.not_own,
+    exp.Exists: Binder.not_own,
+    exp.Window: Binder.not_own,
+}

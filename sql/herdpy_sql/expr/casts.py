@@ -1,0 +1,253 @@
+"""Which casts exist, in which contexts, and what carries them out (PostgreSQL's pg_cast).
+
+Contexts: "implicit" casts happen anywhere, "assignment" ones when a value goes into a column, and
+"explicit" ones only where CAST or :: is written. Casts from and to text go through the text forms.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from herdpy.codec.kinds import (
+    DATE_INFINITY,
+    DATE_NEGATIVE_INFINITY,
+    TIMESTAMP_INFINITY,
+    TIMESTAMP_NEGATIVE_INFINITY,
+)
+from herdpy_sql.errors import SqlError
+from herdpy_sql.expr import numeric, zones
+from herdpy_sql.expr.integers import out_of_range
+from herdpy_sql.expr.nodes import Function
+from herdpy_sql.storage import Clock
+from herdpy_sql.types import Base, SqlType
+from herdpy_sql.values import from_text, to_text
+from herdpy_sql.values.floats import round32
+from herdpy_sql.values.moments import DAY_US, check_date, check_timestamp, parse_zoned
+from herdpy_sql.values.numeric import fit, from_float
+from herdpy_sql.values.texts import INTEGER_RANGES, cut_text, limit_text
+
+B = Base
+_LEVELS = {"implicit": 0, "assignment": 1, "explicit": 2}
+STRINGS = frozenset({B.TEXT, B.VARCHAR, B.CHAR})
+INTEGERS = frozenset({B.SMALLINT, B.INTEGER, B.BIGINT})
+FLOATS = frozenset({B.REAL, B.DOUBLE})
+
+# The narrowest context of each cast that is no text conversion.
+_CONTEXT: dict[tuple[Base, Base], int] = {}
+
+
+def _declare(level: str, source: Base, *targets: Base) -> None:
+    for target in targets:
+        _CONTEXT[source, target] = _LEVELS[level]
+
+
+_declare("implicit", B.SMALLINT, B.INTEGER, B.BIGINT, B.NUMERIC, B.REAL, B.DOUBLE)
+_declare("implicit", B.INTEGER, B.BIGINT, B.NUMERIC, B.REAL, B.DOUBLE)
+_declare("assignment", B.INTEGER, B.SMALLINT)
+_declare("explicit", B.INTEGER, B.BOOLEAN)
+_declare("implicit", B.BIGINT, B.NUMERIC, B.REAL, B.DOUBLE)
+_declare("assignment", B.BIGINT, B.SMALLINT, B.INTEGER)
+_declare("implicit", B.NUMERIC, B.REAL, B.DOUBLE)
+_declare("assignment", B.NUMERIC, B.SMALLINT, B.INTEGER, B.BIGINT)
+_declare("implicit", B.REAL, B.DOUBLE)
+_declare("assignment", B.REAL, B.SMALLINT, B.INTEGER, B.BIGINT, B.NUMERIC)
+_declare("assignment", B.DOUBLE, B.SMALLINT, B.INTEGER, B.BIGINT, B.NUMERIC, B.REAL)
+_declare("explicit", B.BOOLEAN, B.INTEGER)
+_declare("implicit", B.DATE, B.TIMESTAMP, B.TIMESTAMPTZ)
+_declare("implicit", B.TIMESTAMP, B.TIMESTAMPTZ)
+_declare("implicit", B.TIME, B.INTERVAL)
+_declare("assignment", B.TIMESTAMP, B.DATE, B.TIME)
+_declare("assignment", B.TIMESTAMPTZ, B.DATE, B.TIME, B.TIMESTAMP)
+for _source in STRINGS:
+    _declare("implicit", _source, *(STRINGS - {_source}))
+
+
+def can_cast(source: Base, target: Base, context: str) -> bool:
+    """Whether a value of ``source`` may become ``target`` in ``context``."""
+    if source is target or source is B.UNKNOWN:
+        return True
+    level = _CONTEXT.get((source, target))
+    if level is None:
+        if B.INTERVAL in {source, target} and not {source, target} & STRINGS:
+            return False
+        level = 1 if target in STRINGS else 2 if source in STRINGS else 3
+    return level <= _LEVELS[context]
+
+
+@functools.lru_cache(maxsize=4096)
+def cast_function(source: SqlType, target: SqlType, *, explicit: bool) -> Function | None:
+    """What converts datums of ``source`` to ``target``; None when they stay as they are.
+
+    The cast must exist (:func:`can_cast`). An explicit cast cuts long text, another refuses it.
+    """
+    convert, needs_clock = _convert(source, target)
+    fitting = _fit(source, target, explicit=explicit)
+    name = f"::{target}"
+    if fitting is None:
+        return None if convert is None else Function(name, convert, needs_clock=needs_clock)
+    if convert is None:
+        return Function(name, fitting)
+    first, then = convert, fitting  # for the closures below
+    if needs_clock:
+        return Function(name, lambda clock, value: then(first(clock, value)), needs_clock=True)
+    return Function(name, lambda value: then(first(value)))
+
+
+def _fit(source: SqlType, target: SqlType, *, explicit: bool) -> Callable[[Any], Any] | None:
+    """What enforces the modifiers of ``target`` on a value of its base."""
+    base = target.base
+    if base is B.CHAR and (source.base is not B.CHAR or source.length != target.length):
+        return lambda value: (cut_text if explicit else limit_text)(value, target)
+    if base is B.VARCHAR and target.length is not None and source != target:
+        return lambda value: (cut_text if explicit else limit_text)(value, target)
+    if base is B.NUMERIC and target.precision is not None and source != target:
+        return lambda value: fit(value, target)
+    return None
+
+
+def _convert(source: SqlType, target: SqlType) -> tuple[Callable[..., Any] | None, bool]:
+    """What converts between the bases, and whether it needs the clock."""
+    a, b = source.base, target.base
+    if a is b or (a in STRINGS and b in STRINGS) or (a, b) == (B.REAL, B.DOUBLE):
+        return None, False
+    if b in STRINGS:
+        if a is B.TIMESTAMPTZ:
+            return _timestamptz_to_text, True
+        if a in {B.JSON, B.UNKNOWN}:
+            return None, False
+        if a is B.BOOLEAN:
+            return (lambda value: "true" if value else "false"), False
+        return to_text(source), False
+    if a in STRINGS or a is B.UNKNOWN:
+        if b is B.TIMESTAMPTZ:
+            return _text_to_timestamptz, True
+        parse = from_text(SqlType(b))
+        if a is B.CHAR and source.length is not None and b in {B.JSON, B.BYTEA}:
+            width = source.length
+            return (lambda value: parse(value.ljust(width))), False  # they see the blanks
+        return parse, False
+    if b in INTEGERS:
+        return _to_integer(a, b), False
+    if b is B.NUMERIC:
+        if a in FLOATS:
+            digits = 6 if a is B.REAL else 15
+            return (lambda value: _finite_numeric(value, digits)), False
+        return Decimal, False
+    if b in FLOATS:
+        return _to_float(a, b), False
+    if b is B.BOOLEAN:
+        return bool, False
+    return _MOMENTS[a, b]
+
+
+def _to_integer(a: Base, b: Base) -> Callable[[Any], Any] | None:
+    low, high = INTEGER_RANGES[b]
+    if a in INTEGERS:
+        if INTEGER_RANGES[a][1] <= high:
+            return None
+
+        def narrow(value: int) -> int:
+            if low <= value <= high:
+                return value
+            raise out_of_range(b)
+
+        return narrow
+    if a is B.BOOLEAN:
+        return int
+    if a is B.NUMERIC:
+        return lambda value: numeric.to_integer(value, low, high, out_of_range(b))
+
+    def from_double(value: float) -> int:
+        if not math.isfinite(value):
+            raise out_of_range(b)
+        result = round(value)
+        if low <= result <= high:
+            return result
+        raise out_of_range(b)
+
+    return from_double
+
+
+def _to_float(a: Base, b: Base) -> Callable[[Any], float]:
+    if b is B.DOUBLE:
+        return _decimal_to_double if a is B.NUMERIC else float
+    if a is B.NUMERIC:
+        return lambda value: from_text(SqlType(B.REAL))(f"{value:f}")
+    return lambda value: round32(float(value))
+
+
+def _decimal_to_double(value: Decimal) -> float:
+    result = float(value)
+    if math.isinf(result) or (result == 0 and value):
+        raise SqlError("22003", f'"{value:f}" is out of range for type double precision')
+    return result
+
+
+def _finite_numeric(value: float, digits: int) -> Decimal:
+    if not math.isfinite(value):
+        raise SqlError("0A000", "NaN and infinity are not supported in type numeric")
+    return from_float(value, digits)
+
+
+def date_to_timestamp(days: int) -> int:
+    """Midnight of a date; infinities stay. SqlError 22008 beyond a timestamp's range."""
+    if days == DATE_INFINITY:
+        return TIMESTAMP_INFINITY
+    if days == DATE_NEGATIVE_INFINITY:
+        return TIMESTAMP_NEGATIVE_INFINITY
+    try:
+        return check_timestamp(days * DAY_US)
+    except SqlError:
+        raise SqlError("22008", "date out of range for timestamp") from None
+
+
+def timestamp_to_date(us: int) -> int:
+    """The day of a timestamp; infinities stay."""
+    if us == TIMESTAMP_INFINITY:
+        return DATE_INFINITY
+    if us == TIMESTAMP_NEGATIVE_INFINITY:
+        return DATE_NEGATIVE_INFINITY
+    return check_date(us // DAY_US)
+
+
+def timestamp_to_time(us: int) -> int | None:
+    """The time of day; NULL of an infinity."""
+    return None if us in {TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY} else us % DAY_US
+
+
+def timestamptz_to_timestamp(clock: Clock, us: int) -> int:
+    """What a clock in the session's zone shows."""
+    return zones.to_local(us, clock.zone)
+
+
+def timestamp_to_timestamptz(clock: Clock, us: int) -> int:
+    """When a clock in the session's zone shows it."""
+    return zones.to_utc(us, clock.zone)
+
+
+def _timestamptz_to_text(clock: Clock, us: int) -> str:
+    return zones.local_text(us, clock.zone)
+
+
+def _text_to_timestamptz(clock: Clock, text: str) -> int:
+    us, has_zone = parse_zoned(text)
+    return us if has_zone else zones.to_utc(us, clock.zone)
+
+
+_MOMENTS: dict[tuple[Base, Base], tuple[Callable[..., Any], bool]] = {
+    (B.DATE, B.TIMESTAMP): (date_to_timestamp, False),
+    (B.DATE, B.TIMESTAMPTZ): (
+        lambda clock, days: timestamp_to_timestamptz(clock, date_to_timestamp(days)),
+        True,
+    ),
+    (B.TIMESTAMP, B.TIMESTAMPTZ): (timestamp_to_timestamptz, True),
+    (B.TIMESTAMP, B.DATE): (timestamp_to_date, False),
+    (B.TIMESTAMP, B.TIME): (timestamp_to_time, False),
+    (B.TIMESTAMPTZ, B.TIMESTAMP): (timestamptz_to_timestamp, True),
+    (B.TIMESTAMPTZ, B.DATE): (lambda clock, us: timestamp_to_date(zones.to_local(us, clock.zone)), True),
+    (B.TIMESTAMPTZ, B.TIME): (lambda clock, us: timestamp_to_time(zones.to_local(us, clock.zone)), True),
+}

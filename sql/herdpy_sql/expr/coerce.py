@@ -1,0 +1,144 @@
+"""Parameters, coercion in a context, and one common type for several expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.casts import STRINGS, can_cast, cast_function
+from herdpy_sql.expr.fold import folded
+from herdpy_sql.expr.intervals import parse_interval
+from herdpy_sql.expr.nodes import Cast, Const, Expr, NotOwn, Param
+from herdpy_sql.expr.resolve import PREFERRED, can_coerce, category
+from herdpy_sql.types import INTERVAL, TEXT, UNKNOWN, Base, SqlType
+from herdpy_sql.values import from_text
+from herdpy_sql.values.moments import parse_zoned
+from herdpy_sql.values.texts import check_text
+
+MAX_PARAMS = 65_535
+
+
+class Params:
+    """The parameters of one statement: which there are, and the type that each has taken so far.
+
+    ``preset`` are types that the caller knows (UNKNOWN for those it leaves to their places).
+    """
+
+    def __init__(self, preset: Sequence[SqlType] = ()) -> None:
+        self._types = list(preset)
+
+    @property
+    def types(self) -> tuple[SqlType, ...]:
+        """A type for every parameter from $1 to the highest; what no place decided is TEXT."""
+        return tuple(TEXT if one.base is Base.UNKNOWN else one for one in self._types)
+
+    def use(self, number: int) -> Param:
+        """A reference to parameter ``number``. SqlError 42P02 for a number that cannot be."""
+        if not 1 <= number <= MAX_PARAMS:
+            raise SqlError("42P02", f"there is no parameter ${number}")
+        while len(self._types) < number:
+            self._types.append(UNKNOWN)
+        return Param(self._types[number - 1], number)
+
+    def fix(self, param: Param, sql_type: SqlType) -> Param:
+        """``param`` with the type its place gives it; another place may have given it one since."""
+        if self._types[param.number - 1].base is Base.UNKNOWN:
+            self._types[param.number - 1] = SqlType(sql_type.base)
+        return replace(param, type=self._types[param.number - 1])
+
+
+def coerce(expr: Expr, target: SqlType, context: str, params: Params) -> Expr:
+    """``expr`` as a value of ``target``.
+
+    Args:
+        context: "implicit", "assignment" or "explicit"; see :mod:`herdpy_sql.expr.casts`.
+
+    Raises:
+        SqlError: 42846 or 42804 when there is no such cast in the context; 22P02 and the like when a
+            literal is not a value of the type; 22001 and 22003 when it does not fit.
+    """
+    if expr.type.base is Base.UNKNOWN:
+        expr = _type_unknown(expr, target, context, params)
+    source = expr.type
+    if source == target:
+        return expr
+    if not can_cast(source.base, target.base, context):
+        if context == "explicit":
+            raise SqlError("42846", f"cannot cast type {source.base.value} to {target.base.value}")
+        raise SqlError(
+            "42804", f"expression is of type {source.base.value} where {target.base.value} is wanted"
+        )
+    if Base.INTERVAL in {source.base, target.base}:
+        raise NotOwn("interval")
+    if isinstance(expr, Const) and expr.value is None:
+        return Const(target, None)
+    return folded(
+        Cast(
+            target, expr, cast_function(source, target, explicit=context == "explicit"), context == "explicit"
+        )
+    )
+
+
+def settle(expr: Expr, params: Params) -> Expr:
+    """``expr`` itself, or as TEXT when its type is still unknown (a select list's rule)."""
+    return coerce(expr, TEXT, "implicit", params) if expr.type.base is Base.UNKNOWN else expr
+
+
+def unify(exprs: Sequence[Expr], params: Params, what: str) -> tuple[SqlType, tuple[Expr, ...]]:
+    """One common type (PostgreSQL's rules for UNION, CASE and VALUES) and the expressions in it.
+
+    SqlError 42804 naming ``what`` when there is none.
+    """
+    found = common_type([expr.type for expr in exprs], what)
+    return found, tuple(coerce(expr, found, "implicit", params) for expr in exprs)
+
+
+def common_type(types: Sequence[SqlType], what: str) -> SqlType:
+    """The common type of ``types``; TEXT when all are unknown. SqlError 42804 when there is none."""
+    chosen: SqlType | None = None
+    for one in types:
+        if one.base is Base.UNKNOWN or one.base is (chosen.base if chosen else None):
+            continue
+        if chosen is None:
+            chosen = one
+        elif category(one.base) != category(chosen.base):
+            raise SqlError(
+                "42804", f"{what} types {chosen.base.value} and {one.base.value} cannot be matched"
+            )
+        elif (
+            chosen.base not in PREFERRED
+            and can_coerce(chosen.base, one.base)
+            and not can_coerce(one.base, chosen.base)
+        ):
+            chosen = one
+    if chosen is None:
+        return TEXT
+    alike = all(one == chosen for one in types if one.base is not Base.UNKNOWN)
+    result = chosen if alike and not any(one.base is Base.UNKNOWN for one in types) else SqlType(chosen.base)
+    for one in types:
+        if not can_coerce(one.base, result.base):
+            raise SqlError("42846", f"{what} could not convert type {one.base.value} to {result.base.value}")
+    return result
+
+
+def _type_unknown(expr: Expr, target: SqlType, context: str, params: Params) -> Expr:
+    if isinstance(expr, Param):
+        if target.base is Base.INTERVAL:
+            raise NotOwn("interval parameter")
+        return params.fix(expr, target)
+    if not isinstance(expr, Const):
+        return replace(expr, type=TEXT)
+    text = expr.value
+    if text is None:
+        return Const(target, None)
+    assert isinstance(text, str)
+    if target.base is Base.INTERVAL:
+        return Const(INTERVAL, parse_interval(text))  # type: ignore[arg-type]
+    if target.base is Base.TIMESTAMPTZ and not parse_zoned(text)[1]:
+        # Without a zone it is in the session's, known only when the statement runs.
+        function = cast_function(TEXT, target, explicit=True)
+        return Cast(target, Const(TEXT, text), function)
+    if context == "explicit" and target.base in STRINGS:
+        return Const(TEXT, check_text(text))
+    return Const(target, from_text(target)(text))

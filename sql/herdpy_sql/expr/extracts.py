@@ -1,0 +1,239 @@
+"""extract() and date_trunc() over dates and times.
+
+``extract`` gives NUMERIC (PostgreSQL 14 and later); sqlglot reads date_part as the same, so it gives
+NUMERIC here too where PostgreSQL gives double precision.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from decimal import Decimal
+
+from herdpy.codec.kinds import (
+    DATE_INFINITY,
+    DATE_NEGATIVE_INFINITY,
+    TIMESTAMP_INFINITY,
+    TIMESTAMP_NEGATIVE_INFINITY,
+)
+from herdpy_sql import types as t
+from herdpy_sql.errors import SqlError
+from herdpy_sql.expr import zones
+from herdpy_sql.expr.nodes import NOT_OWN, Function, NotOwn
+from herdpy_sql.expr.resolve import Signature
+from herdpy_sql.storage import Clock
+from herdpy_sql.types import Base
+from herdpy_sql.values.moments import (
+    DAY_US,
+    check_date,
+    check_timestamp,
+    civil_from_days,
+    days_from_civil,
+    days_in_month,
+)
+
+B = Base
+_HOUR = 3_600_000_000
+_INFINITE = frozenset(
+    {DATE_INFINITY, DATE_NEGATIVE_INFINITY, TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY}
+)
+
+
+def _shown_year(year: int) -> int:
+    return year if year > 0 else year - 1
+
+
+def _century(year: int) -> int:
+    return (year + 99) // 100 if year > 0 else -((99 - (year - 1)) // 100)
+
+
+def _millennium(year: int) -> int:
+    return (year + 999) // 1000 if year > 0 else -((999 - (year - 1)) // 1000)
+
+
+def _iso_week(days: int) -> tuple[int, int]:
+    """ISO year and week: those of the week's Thursday."""
+    thursday = days - (days + 3) % 7 + 3
+    year = civil_from_days(thursday)[0]
+    return year, (thursday - days_from_civil(year, 1, 1)) // 7 + 1
+
+
+_OF_DAYS: dict[str, Callable[[int], int]] = {
+    "year": lambda days: _shown_year(civil_from_days(days)[0]),
+    "month": lambda days: civil_from_days(days)[1],
+    "day": lambda days: civil_from_days(days)[2],
+    "quarter": lambda days: (civil_from_days(days)[1] + 2) // 3,
+    "dow": lambda days: (days + 4) % 7,
+    "isodow": lambda days: (days + 3) % 7 + 1,
+    "doy": lambda days: days - days_from_civil(civil_from_days(days)[0], 1, 1) + 1,
+    "week": lambda days: _iso_week(days)[1],
+    "isoyear": lambda days: _shown_year(_iso_week(days)[0]),
+    "decade": lambda days: civil_from_days(days)[0] // 10,
+    "century": lambda days: _century(civil_from_days(days)[0]),
+    "millennium": lambda days: _millennium(civil_from_days(days)[0]),
+}
+_OF_TIME: dict[str, Callable[[int], Decimal]] = {
+    "hour": lambda us: Decimal(us // _HOUR),
+    "minute": lambda us: Decimal(us // 60_000_000 % 60),
+    "second": lambda us: Decimal(us % 60_000_000).scaleb(-6),
+    "milliseconds": lambda us: Decimal(us % 60_000_000).scaleb(-3),
+    "microseconds": lambda us: Decimal(us % 60_000_000),
+}
+_ALIASES = {
+    "years": "year",
+    "months": "month",
+    "mon": "month",
+    "days": "day",
+    "hours": "hour",
+    "minutes": "minute",
+    "min": "minute",
+    "seconds": "second",
+    "sec": "second",
+    "millisecond": "milliseconds",
+    "msec": "milliseconds",
+    "ms": "milliseconds",
+    "microsecond": "microseconds",
+    "usec": "microseconds",
+    "us": "microseconds",
+    "weeks": "week",
+    "dayofweek": "dow",
+    "dayofyear": "doy",
+    "weekofyear": "week",
+    "dayofweekiso": "isodow",
+    "week_iso": "week",
+    "epoch_second": "epoch",
+}
+_FORMS = frozenset({B.DATE, B.TIME, B.TIMESTAMP, B.TIMESTAMPTZ})
+_FIELDS = frozenset({*_OF_DAYS, *_OF_TIME, "epoch"})
+
+
+@functools.lru_cache(maxsize=256)
+def extractor(field: str, base: Base) -> Function:
+    """What extracts ``field`` from datums of ``base``.
+
+    NotOwn for a field that is not evaluated here. One that the type does not have fails when it runs.
+    """
+    field = field.lower()
+    field = _ALIASES.get(field, field)
+    name = f"extract({field})"
+    if base not in _FORMS or field not in _FIELDS:
+        raise NotOwn(name)
+    if field == "epoch":
+        return Function(name, _epoch(base))
+    if (base is B.DATE and field in _OF_TIME) or (base is B.TIME and field in _OF_DAYS):
+        return Function(name, lambda value: _refuse(field, base))
+    if field in _OF_TIME:
+        of_time = _OF_TIME[field]
+        if base is B.TIME:
+            return Function(name, of_time)
+        return _of_timestamp(name, base, lambda us: of_time(us % DAY_US))
+    of_days = _OF_DAYS[field]
+    if base is B.DATE:
+        return Function(name, lambda days: _infinite(name) if days in _INFINITE else Decimal(of_days(days)))
+    return _of_timestamp(name, base, lambda us: Decimal(of_days(us // DAY_US)))
+
+
+def _refuse(field: str, base: Base) -> None:
+    raise SqlError("0A000", f'unit "{field}" not supported for type {base.value}')
+
+
+def _of_timestamp(name: str, base: Base, of_local: Callable[[int], Decimal]) -> Function:
+    def run(us: int) -> Decimal | None:
+        return _infinite(name) if us in _INFINITE else of_local(us)
+
+    if base is B.TIMESTAMPTZ:
+        return Function(name, lambda clock, us: run(zones.to_local(us, clock.zone)), needs_clock=True)
+    return Function(name, run)
+
+
+def _infinite(name: str) -> Decimal | None:
+    if name.endswith(("(year)", "(isoyear)", "(decade)", "(century)", "(millennium)")):
+        raise SqlError("0A000", "NaN and infinity are not supported in type numeric")
+    return None
+
+
+def _epoch(base: Base) -> Callable[[int], Decimal]:
+    if base is B.DATE:
+        return lambda days: Decimal(_finite(days) * 86_400)
+    return lambda us: Decimal(_finite(us)).scaleb(-6)
+
+
+def _finite(value: int) -> int:
+    if value in _INFINITE:
+        raise SqlError("0A000", "NaN and infinity are not supported in type numeric")
+    return value
+
+
+def _truncate(field: str, us: int) -> int:
+    """date_trunc of a TIMESTAMP. SqlError 22023 for an unknown field."""
+    if us in _INFINITE:
+        return us
+    field = field.lower()
+    step = {
+        "microseconds": 1,
+        "milliseconds": 1_000,
+        "second": 1_000_000,
+        "minute": 60_000_000,
+        "hour": _HOUR,
+    }
+    if field in step or _ALIASES.get(field) in step:
+        return us - us % step[_ALIASES.get(field, field)]
+    days = us // DAY_US
+    year, month, _ = civil_from_days(days)
+    if field == "day":
+        start = days
+    elif field == "week":
+        start = days - (days + 3) % 7
+    elif field == "month":
+        start = days_from_civil(year, month, 1)
+    elif field == "quarter":
+        start = days_from_civil(year, (month - 1) // 3 * 3 + 1, 1)
+    elif field == "year":
+        start = days_from_civil(year, 1, 1)
+    elif field == "decade":
+        start = days_from_civil(year // 10 * 10, 1, 1)
+    elif field == "century":
+        start = days_from_civil((year - 1) // 100 * 100 + 1, 1, 1)
+    elif field == "millennium":
+        start = days_from_civil((year - 1) // 1000 * 1000 + 1, 1, 1)
+    else:
+        raise SqlError("22023", f'unit "{field}" not recognized for type timestamp without time zone')
+    return check_timestamp(start * DAY_US)
+
+
+def _truncate_zoned(clock: Clock, field: str, us: int) -> int:
+    return zones.to_utc(_truncate(field, zones.to_local(us, clock.zone)), clock.zone)
+
+
+def at_zone(zone: str, us: int) -> int:
+    """TIMESTAMPTZ AT TIME ZONE zone: the local TIMESTAMP."""
+    return zones.to_local(us, zone)
+
+
+def from_zone(zone: str, us: int) -> int:
+    """TIMESTAMP AT TIME ZONE zone: the TIMESTAMPTZ."""
+    return zones.to_utc(us, zone)
+
+
+def _make_date(year: int, month: int, day: int) -> int:
+    shown = year + 1 if year < 0 else year
+    if year == 0 or not 1 <= month <= 12 or not 1 <= day <= days_in_month(shown, month):
+        raise SqlError("22008", f"date field value out of range: {year}-{month:02d}-{day:02d}")
+    return check_date(days_from_civil(shown, month, day))
+
+
+TRUNCATION: dict[str, list[Signature]] = {
+    "date_trunc": [
+        Signature((B.TEXT, B.TIMESTAMP), t.TIMESTAMP, Function("date_trunc", _truncate)),
+        Signature(
+            (B.TEXT, B.TIMESTAMPTZ), t.TIMESTAMPTZ, Function("date_trunc", _truncate_zoned, needs_clock=True)
+        ),
+        Signature((B.TEXT, B.INTERVAL), t.INTERVAL, NOT_OWN),
+    ],
+    "timezone": [
+        Signature((B.TEXT, B.TIMESTAMP), t.TIMESTAMPTZ, Function("timezone", from_zone)),
+        Signature((B.TEXT, B.TIMESTAMPTZ), t.TIMESTAMP, Function("timezone", at_zone)),
+        Signature((B.TEXT, B.TIME), t.TIME, NOT_OWN),
+    ],
+    "make_date": [Signature((B.INTEGER,) * 3, t.DATE, Function("make_date", _make_date))],
+}

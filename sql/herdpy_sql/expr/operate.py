@@ -1,0 +1,127 @@
+"""Operators over bound arguments: the candidate is chosen, arguments coerced, constants folded."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from herdpy_sql import types as t
+from herdpy_sql.errors import SqlError
+from herdpy_sql.expr import nodes as n
+from herdpy_sql.expr.casts import STRINGS
+from herdpy_sql.expr.coerce import Params, coerce
+from herdpy_sql.expr.fold import folded
+from herdpy_sql.expr.nodes import NOT_OWN, NotOwn
+from herdpy_sql.expr.operators import BINARY, COMPARABLE, MOMENTS, UNARY
+from herdpy_sql.expr.resolve import Signature, choose
+from herdpy_sql.expr.walk import comparable_as_is
+from herdpy_sql.types import BOOLEAN, Base, SqlType
+
+_HINT = "No {} matches the given name and argument types. You might need to add explicit type casts."
+_CONCAT = n.Function("||", lambda left, right: left + right)
+_WIDEST = {base: place for place, base in enumerate(MOMENTS)}
+
+
+def no_operator(symbol: str, types: Sequence[SqlType]) -> SqlError:
+    """SqlError 42883 as PostgreSQL words it."""
+    left = f"{types[0].base.value} " if len(types) > 1 else ""
+    message = f"operator does not exist: {left}{symbol} {types[-1].base.value}"
+    return SqlError("42883", message, hint=_HINT.format("operator"))
+
+
+def call(signature: Signature, args: Sequence[n.Expr], params: Params) -> n.Expr:
+    """The chosen candidate over its coerced arguments."""
+    if signature.function is NOT_OWN:
+        raise NotOwn(f"{signature.result} of {', '.join(arg.value for arg in signature.args)}")
+    coerced = tuple(
+        arg if arg.type.base is wanted else coerce(arg, SqlType(wanted), "implicit", params)
+        for arg, wanted in zip(args, signature.args, strict=True)
+    )
+    return folded(n.Call(signature.result, signature.function, coerced))
+
+
+def binary(symbol: str, left: n.Expr, right: n.Expr, params: Params) -> n.Expr:
+    """``left symbol right``. SqlError 42883 when there is no such operator."""
+    chosen = choose(BINARY[symbol], (left.type.base, right.type.base), f"operator {symbol}")
+    if chosen is None:
+        raise no_operator(symbol, (left.type, right.type))
+    return call(chosen, (left, right), params)
+
+
+def unary(symbol: str, arg: n.Expr, params: Params) -> n.Expr:
+    """``symbol arg``. SqlError 42883 when there is no such operator."""
+    chosen = choose(UNARY[symbol], (arg.type.base,), f"operator {symbol}")
+    if chosen is None:
+        raise no_operator(symbol, (arg.type,))
+    return call(chosen, (arg,), params)
+
+
+def concatenate(left: n.Expr, right: n.Expr, params: Params) -> n.Expr:
+    """``left || right``: text with anything, or two BYTEAs."""
+    bases = {left.type.base, right.type.base}
+    if bases <= {Base.BYTEA, Base.UNKNOWN} and Base.BYTEA in bases:
+        args = tuple(coerce(one, t.BYTEA, "implicit", params) for one in (left, right))
+        return folded(n.Call(t.BYTEA, _CONCAT, args))
+    if Base.INTERVAL in bases:
+        raise NotOwn("interval")
+    if not bases & (STRINGS | {Base.UNKNOWN}):
+        raise no_operator("||", (left.type, right.type))
+    args = tuple(coerce(one, t.TEXT, "explicit", params) for one in (left, right))
+    return folded(n.Call(t.TEXT, _CONCAT, args))
+
+
+def compare(op: str, left: n.Expr, right: n.Expr, params: Params) -> n.Expr:
+    """``left op right`` for = <> < <= > >=. SqlError 42883 when the types do not compare."""
+    left, right = comparable(op, left, right, params)
+    return folded(n.Comparison(BOOLEAN, op, left, right))
+
+
+def distinct(left: n.Expr, right: n.Expr, negated: bool, params: Params) -> n.Expr:
+    """``left IS [NOT] DISTINCT FROM right``."""
+    left, right = comparable("=", left, right, params)
+    return folded(n.Distinct(BOOLEAN, left, right, negated))
+
+
+def compared_type(left: n.Expr, right: n.Expr) -> SqlType:
+    """The type that ``left`` has where it is compared with ``right``: what NULLIF gives.
+
+    SqlError 42883 when the types do not compare.
+    """
+    chosen = choose(COMPARABLE, (left.type.base, right.type.base), "operator =")
+    if chosen is None:
+        raise no_operator("=", (left.type, right.type))
+    wanted = chosen.args[0]
+    return left.type if left.type.base is wanted else SqlType(wanted)
+
+
+@functools.lru_cache(maxsize=4096)
+def _chosen(op: str, left: Base, right: Base) -> Signature | None:
+    """Which comparison it is: found once for two types, for an IN list has many pairs of the same."""
+    return choose(COMPARABLE, (left, right), f"operator {op}")
+
+
+def comparable(op: str, left: n.Expr, right: n.Expr, params: Params) -> tuple[n.Expr, n.Expr]:
+    """Both sides as datums that compare as they are; no cast where none is needed."""
+    chosen = _chosen(op, left.type.base, right.type.base)
+    if chosen is None:
+        raise no_operator(op, (left.type, right.type))
+    if Base.INTERVAL in chosen.args:
+        raise NotOwn("interval")
+    first, second = chosen.args
+    if first in _WIDEST and first is not second:
+        first = second = max(first, second, key=lambda base: _WIDEST[base])
+    return _side(left, first, right, params), _side(right, second, left, params)
+
+
+def _side(side: n.Expr, wanted: Base, other: n.Expr, params: Params) -> n.Expr:
+    target = SqlType(wanted)
+    if side.type.base is wanted:
+        return side
+    numbers = {Base.SMALLINT, Base.INTEGER, Base.BIGINT, Base.NUMERIC}
+    if (
+        side.type.base is not Base.UNKNOWN
+        and wanted in numbers | STRINGS
+        and comparable_as_is(side.type, target)
+    ):
+        return side  # an integer beside a NUMERIC, a VARCHAR beside a TEXT: the datums compare already
+    return coerce(side, target, "implicit", params)

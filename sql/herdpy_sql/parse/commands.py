@@ -1,0 +1,276 @@
+"""The statements that are not queries, writes or definitions: a small parser of their own.
+
+Transaction control, settings, CHECKPOINT and EXPLAIN have fixed words and no expressions, so a list of
+tokens and a cursor are enough. The result is a :class:`Command`; the planner makes of it what the session
+carries out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from herdpy_sql.errors import SqlError
+from herdpy_sql.parse.cursor import Cursor
+from herdpy_sql.parse.lexer import Statement
+
+COMMANDS = frozenset(
+    [
+        "BEGIN",
+        "START",
+        "COMMIT",
+        "END",
+        "ROLLBACK",
+        "ABORT",
+        "SAVEPOINT",
+        "RELEASE",
+        "SET",
+        "RESET",
+        "SHOW",
+        "CHECKPOINT",
+        "EXPLAIN",
+        "TRUNCATE",
+    ]
+)
+"""The first words that :func:`parse_command` knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A statement of fixed words.
+
+    Attributes:
+        name: "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "ROLLBACK TO", "SET", "RESET",
+            "SHOW", "CHECKPOINT", "EXPLAIN", "TRUNCATE", "DROP TABLE", "DROP INDEX".
+        argument: the savepoint or setting concerned, folded; "" for none, "all" for RESET/SHOW ALL.
+        value: the new value of a setting as text; None for DEFAULT.
+        options: isolation level and the like, in capitals; of SET, "LOCAL"; of EXPLAIN, "ANALYZE", "JSON";
+            of DROP, "IF EXISTS", "CASCADE".
+        inner: the statement that EXPLAIN explains.
+        names: (schema or None, name) of what is dropped or truncated.
+    """
+
+    name: str
+    argument: str = ""
+    value: str | None = None
+    options: tuple[str, ...] = ()
+    inner: Statement | None = field(default=None)
+    names: tuple[tuple[str | None, str], ...] = ()
+
+
+def parse_command(statement: Statement) -> Command:
+    """Parse a statement whose keyword is in COMMANDS. SqlError 42601."""
+    cursor = Cursor(statement)
+    command = _PARSERS[statement.keyword](cursor)
+    if command.name != "EXPLAIN":
+        cursor.done()
+    return command
+
+
+def _modes(cursor: Cursor) -> tuple[str, ...]:
+    """Transaction modes: isolation level, READ ONLY and so on."""
+    found: list[str] = []
+    while cursor.peek():
+        for words in _MODES:
+            if cursor.accept(*words.split()):
+                found.append(words)
+                break
+        else:
+            raise cursor.fail()
+        cursor.accept(",")
+    return tuple(found)
+
+
+_MODES = (
+    "ISOLATION LEVEL SERIALIZABLE",
+    "ISOLATION LEVEL REPEATABLE READ",
+    "ISOLATION LEVEL READ COMMITTED",
+    "ISOLATION LEVEL READ UNCOMMITTED",
+    "READ WRITE",
+    "READ ONLY",
+    "NOT DEFERRABLE",
+    "DEFERRABLE",
+)
+
+
+def _begin(cursor: Cursor) -> Command:
+    if cursor.statement.keyword == "START":
+        if not cursor.accept("TRANSACTION"):
+            raise cursor.fail()
+    elif not cursor.accept("WORK"):
+        cursor.accept("TRANSACTION")
+    return Command("BEGIN", options=_modes(cursor))
+
+
+def _ending(name: str, cursor: Cursor) -> Command:
+    if not cursor.accept("WORK"):
+        cursor.accept("TRANSACTION")
+    if cursor.accept("AND", "CHAIN"):
+        return Command(name, options=("CHAIN",))
+    cursor.accept("AND", "NO", "CHAIN")
+    return Command(name)
+
+
+def _commit(cursor: Cursor) -> Command:
+    return _ending("COMMIT", cursor)
+
+
+def _rollback(cursor: Cursor) -> Command:
+    mark = cursor.at
+    if not cursor.accept("WORK"):
+        cursor.accept("TRANSACTION")
+    if cursor.accept("TO"):
+        cursor.accept("SAVEPOINT")
+        return Command("ROLLBACK TO", cursor.name())
+    cursor.at = mark
+    return _ending("ROLLBACK", cursor)
+
+
+def _savepoint(cursor: Cursor) -> Command:
+    return Command("SAVEPOINT", cursor.name())
+
+
+def _release(cursor: Cursor) -> Command:
+    cursor.accept("SAVEPOINT")
+    return Command("RELEASE", cursor.name())
+
+
+def _setting_name(cursor: Cursor) -> str:
+    if cursor.accept("TIME", "ZONE"):
+        return "timezone"
+    if cursor.accept("TRANSACTION", "ISOLATION", "LEVEL"):
+        return "transaction_isolation"
+    name = cursor.name()
+    while cursor.accept("."):
+        name += "." + cursor.name()
+    return name
+
+
+def _set(cursor: Cursor) -> Command:
+    if cursor.accept("TRANSACTION") or cursor.accept("SESSION", "CHARACTERISTICS", "AS", "TRANSACTION"):
+        return Command("SET", "transaction", options=_modes(cursor))
+    local = cursor.accept("LOCAL")
+    options = ("LOCAL",) if local else ()
+    if not local:
+        cursor.accept("SESSION")
+    if cursor.accept("TIME", "ZONE"):
+        name = "timezone"
+    else:
+        name = _setting_name(cursor)
+        if not (cursor.accept("TO") or cursor.accept("=")):
+            raise cursor.fail()
+    if cursor.accept("DEFAULT"):
+        return Command("SET", name, None, options)
+    values = [cursor.value()]
+    while cursor.accept(","):
+        values.append(cursor.value())
+    return Command("SET", name, ", ".join(values), options)
+
+
+def _reset(cursor: Cursor) -> Command:
+    return Command("RESET", _setting_name(cursor))
+
+
+def _show(cursor: Cursor) -> Command:
+    return Command("SHOW", _setting_name(cursor))
+
+
+def _checkpoint(cursor: Cursor) -> Command:
+    del cursor
+    return Command("CHECKPOINT")
+
+
+def _explain(cursor: Cursor) -> Command:
+    options: list[str] = []
+    if cursor.accept("("):
+        while not cursor.accept(")"):
+            options += _explain_option(cursor)
+            if not cursor.accept(",") and cursor.peek() != ")":
+                raise cursor.fail()
+    else:
+        if cursor.accept("ANALYZE"):
+            options.append("ANALYZE")
+        cursor.accept("VERBOSE")
+    if cursor.at >= len(cursor.tokens):
+        raise cursor.fail()
+    token = cursor.tokens[cursor.at]
+    outer = cursor.statement
+    text = token.group().lstrip()
+    start = token.end() - len(text)
+    inner = Statement(
+        text=outer.clean[start:],
+        clean=outer.clean[start:],
+        offset=outer.position(start) - 1,
+        keyword=text.upper(),
+    )
+    return Command("EXPLAIN", options=tuple(options), inner=inner)
+
+
+def _explain_option(cursor: Cursor) -> list[str]:
+    name = cursor.name()
+    on = True
+    if name == "format":
+        form = cursor.name()
+        if form not in {"text", "json"}:
+            raise SqlError("0A000", f"EXPLAIN format {form} is not supported")
+        return ["JSON"] if form == "json" else []
+    if cursor.peek() not in {",", ")"}:
+        on = cursor.value().lower() in {"true", "on", "1"}
+    if name in {"verbose", "costs", "buffers", "timing", "summary", "settings", "wal"}:
+        return []
+    if name != "analyze":
+        raise SqlError("42601", f'unrecognized EXPLAIN option "{name}"')
+    return ["ANALYZE"] if on else []
+
+
+def _names(cursor: Cursor) -> tuple[tuple[str | None, str], ...]:
+    found: list[tuple[str | None, str]] = []
+    while True:
+        name = cursor.name()
+        found.append((name, cursor.name()) if cursor.accept(".") else (None, name))
+        if not cursor.accept(","):
+            return tuple(found)
+
+
+def _drop(cursor: Cursor) -> Command:
+    kind = cursor.name().upper()
+    options = []
+    if cursor.accept("CONCURRENTLY"):
+        pass
+    if cursor.accept("IF", "EXISTS"):
+        options.append("IF EXISTS")
+    names = _names(cursor)
+    if cursor.accept("CASCADE"):
+        options.append("CASCADE")
+    else:
+        cursor.accept("RESTRICT")
+    return Command(f"DROP {kind}", options=tuple(options), names=names)
+
+
+def _truncate(cursor: Cursor) -> Command:
+    cursor.accept("TABLE")
+    cursor.accept("ONLY")
+    names = _names(cursor)
+    if not cursor.accept("RESTART", "IDENTITY"):
+        cursor.accept("CONTINUE", "IDENTITY")
+    if not cursor.accept("CASCADE"):
+        cursor.accept("RESTRICT")
+    return Command("TRUNCATE", names=names)
+
+
+_PARSERS = {
+    "BEGIN": _begin,
+    "START": _begin,
+    "COMMIT": _commit,
+    "END": _commit,
+    "ROLLBACK": _rollback,
+    "ABORT": _rollback,
+    "SAVEPOINT": _savepoint,
+    "RELEASE": _release,
+    "SET": _set,
+    "RESET": _reset,
+    "SHOW": _show,
+    "CHECKPOINT": _checkpoint,
+    "EXPLAIN": _explain,
+    "DROP": _drop,
+    "TRUNCATE": _truncate,
+}

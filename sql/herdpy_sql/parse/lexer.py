@@ -1,0 +1,294 @@
+"""Cuts a text into statements, and rewrites what only PostgreSQL's lexer reads rightly.
+
+One pass of one regular expression. It finds the semicolons that end statements, counts nesting
+before any recursive parser sees the text, and notes the few places that are rewritten for sqlglot:
+comments become blanks, ``$tag$...$tag$`` and ``E'...'`` strings become plain ones (sqlglot would take
+``$1,$2`` for a dollar quote, and knows fewer escapes).
+
+Source of the rules: PostgreSQL 15 manual, 4.1 "Lexical Structure".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from herdpy_sql.errors import SqlError
+
+DEFAULT_MAX_BYTES = 16 << 20
+"""The longest text accepted, in bytes of UTF-8."""
+
+MAX_NESTING = 200
+"""The deepest nesting of parentheses, CASE and prefix operators in one statement."""
+
+MAX_BRACKETS = 8
+"""The deepest nesting of square brackets: parsing them takes time exponential in their depth."""
+
+MAX_SUBSCRIPTS = 100
+"""Subscripts that follow each other in one statement: parsing n of them takes time quadratic in n."""
+
+_LEX = re.compile(
+    r"""
+      (?P<escape> [eE]'[^'\\]*(?:(?:\\.|'')[^'\\]*)*' )
+    | (?P<unicode> [uU]&['"] )
+    | (?P<word> [^\W\d][\w$]* )
+    | (?P<string> '[^']*(?:''[^']*)*' )
+    | (?P<ident> "[^"]*(?:""[^"]*)*" )
+    | (?P<line> --[^\r\n]* )
+    | (?P<block> /\* )
+    | (?P<number> \d[\w.]* | \.\d\w* )
+    | (?P<param> \$\d+ )
+    | (?P<dollar> \$(?:[^\W\d]\w*)?\$ )
+    | (?P<open> [(\[] )
+    | (?P<close> [)\]] )
+    | (?P<end> ; )
+    | (?P<prefix> [-+~@!] )
+    | (?P<open_quote> ['"] )
+    | (?P<invalid> [\\{}\x00-\x08\x0b\x0e-\x1f`?] )
+    | (?P<other> \S )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+_NOT_NEWLINE = re.compile(r"[^\r\n]")
+_ESCAPES = re.compile(
+    r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{1,2})|([0-7]{1,3})|(.))|''", re.DOTALL
+)
+_ESCAPE_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement of a text.
+
+    Attributes:
+        text: as it was written, without the semicolon, blanks and comments around it stripped.
+        clean: the same with comments blanked and special strings made plain, for the parser.
+        offset: where ``text`` starts in the text it was cut from, in characters.
+        keyword: its first word, in capitals; "(" for a query in parentheses.
+        edits: (position in ``clean``, characters to add for the position in ``text``) from there on.
+    """
+
+    text: str
+    clean: str
+    offset: int
+    keyword: str
+    edits: tuple[tuple[int, int], ...] = field(default=(), compare=False)
+
+    def position(self, clean_offset: int) -> int:
+        """The 1-based position in the whole text of a 0-based offset into ``clean``."""
+        shift = 0
+        for start, delta in self.edits:
+            if start > clean_offset:
+                break
+            shift = delta
+        return self.offset + clean_offset + shift + 1
+
+
+def split(sql: str, max_bytes: int = DEFAULT_MAX_BYTES) -> list[Statement]:
+    """Cut a text at its semicolons; empty statements are left out.
+
+    Raises SqlError 54000 (longer than ``max_bytes``), 54001 (nested too deeply), 22021 (NUL, or not
+    valid Unicode), 42601 (an unterminated quote or comment, a character that no token starts with).
+    """
+    _check_text(sql, max_bytes)
+    return _Splitter(sql).run()
+
+
+def _check_text(sql: str, max_bytes: int) -> None:
+    if len(sql) > max_bytes or (not sql.isascii() and _utf8_length(sql) > max_bytes):
+        raise SqlError("54000", f"statement is too long: at most {max_bytes} bytes are accepted")
+    if "\x00" in sql:
+        raise SqlError(
+            "22021", 'invalid byte sequence for encoding "UTF8": 0x00', position=sql.index("\x00") + 1
+        )
+
+
+def _utf8_length(sql: str) -> int:
+    try:
+        return len(sql.encode())
+    except UnicodeEncodeError as error:
+        shown = f"U+{ord(sql[error.start]):04X}"
+        raise SqlError(
+            "22021", f'invalid character {shown} for encoding "UTF8"', position=error.start + 1
+        ) from error
+
+
+class _Splitter:
+    """The state of one pass over a text."""
+
+    def __init__(self, sql: str) -> None:
+        self.sql = sql
+        self.statements: list[Statement] = []
+        self.edits: list[tuple[int, int, str]] = []
+        self._begin(0)
+
+    def _begin(self, start: int) -> None:
+        self.first = -1  # where the statement's first token starts
+        self.last = start  # where its last token ends
+        self.keyword = ""
+        self.edits.clear()
+        self.depth = self.brackets = self.cases = self.prefixes = self.subscripts = 0
+
+    def run(self) -> list[Statement]:
+        sql, position = self.sql, 0
+        search = _LEX.search
+        while match := search(sql, position):
+            kind = match.lastgroup
+            start, position = match.span()
+            if kind == "word":
+                self._word(match.group().upper())
+            elif kind == "end":
+                self._finish()
+                self._begin(position)
+                continue
+            elif kind == "line":
+                self.edits.append((start, position, " " * (position - start)))
+                continue
+            elif kind == "block":
+                position = self._comment_end(start)
+                self.edits.append((start, position, _NOT_NEWLINE.sub(" ", sql[start:position])))
+                continue
+            elif kind == "prefix":
+                self._deeper(start, prefix=True)
+            elif kind == "open":
+                self._open(start)
+            elif kind == "close":
+                self._close(start)
+            elif kind == "escape":
+                self.edits.append((start, position, _plain(_unescape(match.group()[2:-1], start))))
+            elif kind == "dollar":
+                body_start = position
+                position = self._dollar_end(start, match.group())
+                body = sql[body_start : position - len(match.group())]
+                self.edits.append((start, position, _plain(body)))
+            elif kind in {"open_quote", "unicode", "invalid"}:
+                self._refuse(start, match.group())
+            if kind not in {"word", "prefix"}:
+                self.prefixes = 0
+            if self.first < 0:
+                self.first = start
+                self.keyword = match.group().upper() if kind == "word" else sql[start]
+            self.last = position
+        self._finish()
+        return self.statements
+
+    def _word(self, word: str) -> None:
+        if word == "NOT":
+            self.prefixes += 1
+        else:
+            self.prefixes = 0
+            if word == "CASE":
+                self.cases += 1
+            elif word == "END" and self.cases:
+                self.cases -= 1
+        if self.prefixes + self.cases + self.depth > MAX_NESTING:
+            raise _too_deep()
+
+    def _deeper(self, start: int, *, prefix: bool) -> None:
+        del start
+        self.prefixes += prefix
+        if self.prefixes + self.cases + self.depth > MAX_NESTING:
+            raise _too_deep()
+
+    def _open(self, start: int) -> None:
+        self.depth += 1
+        self._deeper(start, prefix=False)
+        if self.sql[start] == "[":
+            self.brackets += 1
+            self.subscripts += self.sql[self.last - 1] == "]"
+            if self.brackets > MAX_BRACKETS or self.subscripts > MAX_SUBSCRIPTS:
+                raise _too_deep()
+
+    def _close(self, start: int) -> None:
+        self.depth -= 1
+        if self.sql[start] == "]":
+            self.brackets -= 1
+
+    def _comment_end(self, start: int) -> int:
+        depth, position = 1, start + 2
+        while depth:
+            edge = _COMMENT_EDGE.search(self.sql, position)
+            if edge is None:
+                raise SqlError("42601", "unterminated /* comment", position=start + 1)
+            depth += 1 if edge.group() == "/*" else -1
+            position = edge.end()
+        return position
+
+    def _dollar_end(self, start: int, tag: str) -> int:
+        found = self.sql.find(tag, start + len(tag))
+        if found < 0:
+            raise SqlError("42601", "unterminated dollar-quoted string", position=start + 1)
+        return found + len(tag)
+
+    def _refuse(self, start: int, text: str) -> None:
+        if text[-1] in "'\"" and len(text) > 1:
+            raise SqlError("0A000", "Unicode-escaped strings (U&) are not supported", position=start + 1)
+        if text in {"'", '"'}:
+            what = "string" if text == "'" else "identifier"
+            near = self.sql[start : start + 40]
+            raise SqlError("42601", f'unterminated quoted {what} at or near "{near}"', position=start + 1)
+        raise SqlError("42601", f'syntax error at or near "{text}"', position=start + 1)
+
+    def _finish(self) -> None:
+        if self.first < 0:
+            return
+        text = self.sql[self.first : self.last]
+        clean, edits = (text, ()) if not self.edits else self._apply()
+        self.statements.append(Statement(text, clean, self.first, self.keyword, edits))
+
+    def _apply(self) -> tuple[str, tuple[tuple[int, int], ...]]:
+        pieces: list[str] = []
+        shifts: list[tuple[int, int]] = []
+        position, length = self.first, 0
+        for start, end, replacement in self.edits:
+            if end <= self.first or start >= self.last:
+                continue  # a comment before or after the statement
+            pieces += (self.sql[position:start], replacement)
+            length += start - position + len(replacement)
+            position = end
+            if len(replacement) != end - start:
+                shifts.append((length, position - self.first - length))
+        pieces.append(self.sql[position : self.last])
+        return "".join(pieces), tuple(shifts)
+
+
+def _too_deep() -> SqlError:
+    return SqlError(
+        "54001", "stack depth limit exceeded", detail=f"At most {MAX_NESTING} levels of nesting are accepted."
+    )
+
+
+def _plain(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _unescape(body: str, start: int) -> str:
+    """The value of the inside of an E'...' string."""
+
+    def one(match: re.Match[str]) -> str:
+        four, eight, hexadecimal, octal, letter = match.groups()
+        if letter is not None:
+            return _ESCAPE_LETTERS.get(letter, letter)
+        if four or eight:
+            code = int(four or eight, 16)
+        elif hexadecimal or octal:
+            code = int(hexadecimal, 16) if hexadecimal else int(octal, 8) & 0xFF
+            if code > 0x7F:  # a byte of UTF-8: put back together below
+                return f"\x00{code:02x}"
+        else:
+            return "'"
+        if code == 0 or code > 0x10FFFF or (0xD800 <= code < 0xE000 and not four):
+            raise SqlError("22021", "invalid Unicode escape value", position=start + 1)
+        return chr(code)
+
+    value = _ESCAPES.sub(one, body)
+    try:
+        if "\x00" in value:
+            raw = re.sub(rb"\x00(..)", lambda m: bytes([int(m.group(1), 16)]), value.encode("utf-8"))
+            value = raw.decode("utf-8")
+        elif not value.isascii():
+            value = value.encode("utf-16", "surrogatepass").decode("utf-16")  # joins \ud83d\ude00
+    except UnicodeError as error:
+        raise SqlError("22021", 'invalid byte sequence for encoding "UTF8"', position=start + 1) from error
+    return value

@@ -1,0 +1,48 @@
+"""Plans: a parsed statement bound to a catalog, with the cheapest way to its rows chosen.
+
+    plan = prepare(statement, catalog)          once for a text and a catalog version
+    plan.run(view, params, clock)               as often as wanted
+
+Data passes so: ``prepare`` tells statements apart; ``scope`` resolves names; ``access`` reads the
+conditions for a key or index to use; ``select``, ``insert``, ``change`` and ``define`` build the plans of
+``execute``, or leave a query to ``columnar``. What the session itself carries out (transactions, settings)
+are the small classes of ``commands``.
+"""
+
+from __future__ import annotations
+
+from herdpy_sql.execute.base import Outcome, OutputColumn, Plan, SourceChanged
+from herdpy_sql.plan.commands import (
+    Begin,
+    Checkpoint,
+    Commit,
+    Explain,
+    ReleaseSavepoint,
+    ResetSetting,
+    Rollback,
+    RollbackToSavepoint,
+    Savepoint,
+    SetSetting,
+    ShowSetting,
+)
+from herdpy_sql.plan.prepare import Engine, prepare
+
+__all__ = [
+    "Begin",
+    "Checkpoint",
+    "Commit",
+    "Engine",
+    "Explain",
+    "Outcome",
+    "OutputColumn",
+    "Plan",
+    "ReleaseSavepoint",
+    "ResetSetting",
+    "Rollback",
+    "RollbackToSavepoint",
+    "Savepoint",
+    "SetSetting",
+    "ShowSetting",
+    "SourceChanged",
+    "prepare",
+]

@@ -1,0 +1,293 @@
+"""The cheapest way to a table's rows: conditions read for a key or index to use.
+
+A condition can serve an access path when it is ``column op value`` with a value that does not come from
+the table itself: a constant, a parameter, or a column of a table joined before. Candidates are the key and
+every index; each takes equalities on its first columns, then one IN or one range on the next. What a path
+serves exactly is taken out of the conditions; the rest stays a filter.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from herdpy_sql.execute.bounds import KeyRange, KeyValue, fitting
+from herdpy_sql.execute.sources import FullScan, IndexScan, KeyGet, KeyGets, KeyScan
+from herdpy_sql.expr import compile_expr
+from herdpy_sql.expr.nodes import Param
+from herdpy_sql.plan.sargs import Sarg, sargs_of
+from herdpy_sql.plan.system import is_system, system_source
+from herdpy_sql.plan.text import expr_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from herdpy.codec.kinds import KeyField
+    from herdpy_sql.catalog import Index, KeyPart, Table
+    from herdpy_sql.execute.sources import Source
+    from herdpy_sql.expr.nodes import Expr
+    from herdpy_sql.plan.scope import Item
+
+
+class Reach(enum.IntEnum):
+    """How much an access path may read, the least first."""
+
+    ONE = 0  # a whole key or unique index entry
+    FEW = 1  # several of those (IN)
+    SOME = 2  # equality on all of a plain index, or a prefix of a key
+    RANGE = 3  # both ends of a range
+    HALF = 4  # one end of a range
+    ALL = 5
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One item of the order that rows are wanted in: a column of this table."""
+
+    position: int
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass
+class Access:
+    """A way to the rows.
+
+    Attributes:
+        reach: how much it may read.
+        used: numbers of the conditions it satisfies exactly.
+        ordered: whether rows come in the wanted order.
+        bound: how many columns have a value.
+    """
+
+    source: Source
+    reach: Reach
+    used: frozenset[int] = frozenset()
+    ordered: bool = False
+    bound: int = 0
+    preferred: bool = field(default=False)  # the key rather than an index, all else being equal
+
+    @property
+    def rank(self) -> tuple[int, int, int, int]:
+        """The smaller, the better."""
+        return (self.reach, -self.bound, 0 if self.ordered else 1, 0 if self.preferred else 1)
+
+
+def choose(
+    item: Item,
+    conditions: Sequence[Expr],
+    known: Callable[[int], bool],
+    renumber: Callable[[Expr], Expr],
+    wanted: Sequence[Wanted] = (),
+    *,
+    limited: bool = False,
+    forced_scan: bool = False,
+) -> Access:
+    """The best access path; ``renumber`` turns values into expressions over the outer row.
+
+    ``limited``: few rows are wanted, so that coming in the wanted order is worth more than a shorter range.
+    ``forced_scan``: the full scan, for comparison.
+    """
+    table = item.table
+    if is_system(table):
+        return Access(system_source(table), Reach.ALL, ordered=not wanted)
+    scan = _full_scan(table, wanted)
+    if forced_scan:
+        return scan
+    sargs = sargs_of(item, conditions, known)
+    candidates = [scan]
+    paths: list[tuple[Index | None, tuple[KeyPart, ...]]] = [(None, table.key)]
+    paths += [(index, index.parts) for index in table.indexes]
+    for index, parts in paths:
+        found = _path(table, index, parts, sargs, renumber, wanted)
+        if found is not None and (found.bound or found.reach < Reach.ALL or (found.ordered and limited)):
+            candidates.append(found)
+    if limited and wanted:
+        ordered = [one for one in candidates if one.ordered]
+        best = min(candidates, key=lambda one: one.rank)
+        if ordered and best.reach >= Reach.RANGE:
+            return min(ordered, key=lambda one: one.rank)
+    return min(candidates, key=lambda one: one.rank)
+
+
+def _full_scan(table: Table, wanted: Sequence[Wanted]) -> Access:
+    order = _order(table, table.key, 0, wanted, set(), whole=True)
+    return Access(
+        FullScan(table, reverse=order is True), Reach.ALL, ordered=order is not None, preferred=True
+    )
+
+
+@dataclass
+class _Served:
+    """What a key's first columns are compared with, and the conditions that this serves."""
+
+    equals: list[KeyValue] = field(default_factory=list)
+    items: tuple[KeyValue, ...] = ()
+    low: KeyValue | None = None
+    high: KeyValue | None = None
+    used: set[int] = field(default_factory=set)
+    fixed: set[int] = field(default_factory=set)
+    texts: list[str] = field(default_factory=list)
+
+
+def _served(
+    table: Table,
+    parts: tuple[KeyPart, ...],
+    fields: Sequence[KeyField],
+    sargs: Sequence[Sarg],
+    renumber: Callable[[Expr], Expr],
+) -> _Served:
+    """Equalities with the first columns, then one IN or one range."""
+    found = _Served()
+    halves: dict[int, int] = {}
+    for part, keyed in zip(parts, fields, strict=True):
+        here = [sarg for sarg in sargs if sarg.position == part.position]
+        name = table.columns[part.position].name
+        equal = _first(here, ("=",), keyed, renumber)
+        if equal is not None and not found.items:
+            sarg, (value,) = equal
+            found.equals.append(value)
+            found.used.add(sarg.number)
+            found.fixed.add(part.position)
+            found.texts.append(f"{name} = {expr_text(sarg.values[0], qualified=True)}")
+            continue
+        listed = _first(here, ("in",), keyed, renumber)
+        if listed is not None and not found.items:
+            sarg, found.items = listed
+            found.used.add(sarg.number)
+            found.texts.append(
+                f"{name} IN ({', '.join(expr_text(value, qualified=True) for value in sarg.values)})"
+            )
+            if part is parts[-1]:
+                break
+            continue
+        for ops in ((">", ">="), ("<", "<=")):
+            one = _first(here, ops, keyed, renumber)
+            if one is None:
+                continue
+            sarg, (value,) = one
+            if ops[0] == ">":
+                found.low = value
+            else:
+                found.high = value
+            halves[sarg.number] = halves.get(sarg.number, 0) | (sarg.half or 3)
+            found.texts.append(f"{name} {sarg.op} {expr_text(sarg.values[0], qualified=True)}")
+        break
+    found.used |= {number for number, half in halves.items() if half == 3}
+    return found
+
+
+def _path(
+    table: Table,
+    index: Index | None,
+    parts: tuple[KeyPart, ...],
+    sargs: Sequence[Sarg],
+    renumber: Callable[[Expr], Expr],
+    wanted: Sequence[Wanted],
+) -> Access | None:
+    """The access along one key or index, with all it can use of ``sargs``."""
+    codec = table.key_codec if index is None else table.index_codec(index)
+    served = _served(table, parts, codec.fields, sargs, renumber)
+    equals, items, low, high = served.equals, served.items, served.low, served.high
+    key_range = KeyRange(codec, tuple(equals), items, low, high)
+    whole = index is None or index.unique
+    order = _order(table, parts, len(equals) + bool(items), wanted, served.fixed, whole=whole)
+    if items and len(equals) + 1 < len(parts):  # several ranges, each ordered in itself only
+        order = order if not wanted else None
+    elif items:
+        order = _order(table, parts, len(equals), wanted, served.fixed, whole=whole)
+    reverse = order is True
+    text = " AND ".join(served.texts)
+    complete = key_range.width == len(parts)
+    source: Source
+    if index is not None:
+        source = IndexScan(table, index, key_range, text, reverse)
+    elif complete:
+        source = KeyGets(table, key_range, text, reverse) if items else KeyGet(table, key_range, text)
+    elif key_range.width or low or high:
+        source = KeyScan(table, key_range, text, reverse)
+    else:
+        return None  # the same as the full scan
+    bound = 2 * key_range.width + bool(low) + bool(high)
+    reach = _reach(key_range, complete=complete, unique=whole)
+    return Access(source, reach, frozenset(served.used), order is not None, bound, preferred=index is None)
+
+
+def _reach(key_range: KeyRange, *, complete: bool, unique: bool) -> Reach:
+    """How much a range can read; ``complete``: every column of the key is given."""
+    if complete:
+        if not unique:
+            return Reach.SOME
+        return Reach.FEW if key_range.items else Reach.ONE
+    if key_range.width:
+        return Reach.SOME
+    if key_range.low and key_range.high:
+        return Reach.RANGE
+    return Reach.HALF if key_range.low or key_range.high else Reach.ALL
+
+
+def _first(
+    sargs: Sequence[Sarg], ops: tuple[str, ...], keyed: KeyField, renumber: Callable[[Expr], Expr]
+) -> tuple[Sarg, tuple[KeyValue, ...]] | None:
+    """The first of ``sargs`` with such an operator whose values can be made into key bytes."""
+    for sarg in sargs:
+        if sarg.op not in ops:
+            continue
+        made = [_key_value(keyed, value, sarg.op, renumber) for value in sarg.values]
+        if all(one is not None for one in made):
+            return sarg, tuple(one for one in made if one is not None)
+    return None
+
+
+def _key_value(keyed: KeyField, value: Expr, op: str, renumber: Callable[[Expr], Expr]) -> KeyValue | None:
+    try:
+        kind = value.type.kind
+    except KeyError:
+        return None
+    fit = fitting(keyed, kind)
+    if fit is False:
+        return None
+    assert not isinstance(fit, bool)
+    inner = renumber(value)
+    param = inner.number - 1 if isinstance(inner, Param) else None
+    return KeyValue(keyed, compile_expr(inner), fit, op, param)
+
+
+def _order(
+    table: Table,
+    parts: Sequence[KeyPart],
+    start: int,
+    wanted: Sequence[Wanted],
+    fixed: set[int],
+    *,
+    whole: bool,
+) -> bool | None:
+    """Whether rows along ``parts`` come as wanted: False as they are, True backwards, None if not."""
+    reverse: bool | None = None
+    at = start
+    for want in wanted:
+        if want.position in fixed:
+            continue
+        if at == len(parts):
+            # Beyond a whole key nothing is left to order, if no two rows can share it.
+            return None if not whole or _nullable(table, parts) else bool(reverse)
+        part = parts[at]
+        if part.position in fixed and part.position != want.position:
+            at += 1
+            continue
+        if part.position != want.position:
+            return None
+        backwards = part.descending != want.descending
+        nulls_first = part.nulls_first != backwards
+        if not table.columns[part.position].not_null and nulls_first != want.nulls_first:
+            return None
+        if reverse is not None and reverse != backwards:
+            return None
+        reverse = backwards
+        at += 1
+    return bool(reverse)
+
+
+def _nullable(table: Table, parts: Sequence[KeyPart]) -> bool:
+    return any(not table.columns[part.position].not_null for part in parts)

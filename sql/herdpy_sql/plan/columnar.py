@@ -1,0 +1,55 @@
+"""Queries that the columnar engine answers, as plans."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from herdpy_sql.execute.base import Outcome, OutputColumn, Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from sqlglot import expressions as exp
+
+    from herdpy_sql.catalog import Catalog
+    from herdpy_sql.execute.base import Row
+    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.types import SqlType
+
+
+class ColumnarSelect(Plan):
+    """A SELECT whose rows are those of ``source``, its ColumnarQuery; ``reason`` is why it is not own."""
+
+    tag = "SELECT"
+    read_only = True
+    engine = "columnar"
+
+    def __init__(self, query: Any, reason: str) -> None:
+        self.source = query
+        self.columns: tuple[OutputColumn, ...] = query.columns
+        self.param_types = query.param_types
+        self.reason = reason
+
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+        if source is None:
+            raise ValueError("a columnar plan is given the answer of its source")
+        return Outcome(None, source.num_rows, source)
+
+    def explain(self) -> list[str]:
+        lines = [f"Columnar Query ({self.reason})"]
+        lines += [f"  -> Arrow Scan on {scan.table.name}" for scan in self.source.scans]
+        return lines
+
+
+def columnar_select(
+    tree: exp.Expression,
+    catalog: Catalog,
+    param_types: Sequence[SqlType],
+    reason: str,
+    targets: Sequence[SqlType | None] | None = None,
+) -> ColumnarSelect:
+    """The columnar plan of a query; ``targets`` type its bare literals and parameters. SqlError."""
+    from herdpy_sql.columnar import translate
+
+    return ColumnarSelect(translate(tree, catalog, param_types, targets=targets), reason)

@@ -1,0 +1,107 @@
+"""The names of output columns, PostgreSQL's way, and the functions that make output rows."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING
+
+from sqlglot import expressions as exp
+
+from herdpy_sql.expr import compile_expr
+from herdpy_sql.expr.nodes import ColumnRef
+from herdpy_sql.plan.scope import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from herdpy_sql.execute.base import Row
+    from herdpy_sql.expr.nodes import Expr
+    from herdpy_sql.storage import Clock
+
+UNNAMED = "?column?"
+
+_TYPE_NAMES = {
+    "INT": "int4",
+    "BIGINT": "int8",
+    "SMALLINT": "int2",
+    "FLOAT": "float4",
+    "DOUBLE": "float8",
+    "DECIMAL": "numeric",
+    "BOOLEAN": "bool",
+    "CHAR": "bpchar",
+    "VARBINARY": "bytea",
+}
+# Names that sqlglot makes one class of: told apart by the length of the word, which it remembers.
+_FUNCTION_NAMES: dict[type[object], tuple[str, ...]] = {
+    exp.AtTimeZone: ("timezone",),
+    exp.Ceil: ("ceil", "ceiling"),
+    exp.CurrentTimestamp: ("current_timestamp", "now"),
+    exp.Exists: ("exists",),
+    exp.Extract: ("extract",),
+    exp.IntDiv: ("div",),
+    exp.Length: ("length", "char_length", "character_length"),
+    exp.Mod: ("mod",),
+    exp.Pow: ("power", "pow"),
+    exp.Rand: ("random",),
+    exp.Substring: ("substring", "substr"),
+    exp.TimestampTrunc: ("date_trunc",),
+}
+_TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim"}
+
+
+def output_name(node: exp.Expression) -> str:
+    """The name that PostgreSQL gives an output column without an alias (FigureColname)."""
+    return _figure(node)[0]
+
+
+def _figure(node: exp.Expression) -> tuple[str, int]:
+    """The name and how sure it is: 2 for columns and functions, 1 for casts and CASE, else 0."""
+    if isinstance(node, exp.Column):
+        return name_of(node.this), 2
+    if isinstance(node, exp.Paren):
+        return _figure(node.this)
+    if isinstance(node, exp.Cast):
+        name, strength = _figure(node.this)
+        if strength > 1:
+            return name, strength
+        kind = node.args["to"]
+        name = str(getattr(kind.this, "value", kind.this))
+        return _TYPE_NAMES.get(name, name.lower()), 1
+    if isinstance(node, exp.Case):
+        default = node.args.get("default")
+        name, strength = _figure(default) if default is not None else (UNNAMED, 0)
+        return (name, strength) if strength > 1 else ("case", 1)
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower(), 2
+    called = "start" in node.meta
+    if isinstance(node, exp.Mod | exp.Pow) and not called:
+        return UNNAMED, 0
+    if isinstance(node, exp.StrPosition):
+        return "strpos" if called else "position", 2
+    if isinstance(node, exp.Pad):
+        return "lpad" if node.args.get("is_left") else "rpad", 2
+    if isinstance(node, exp.Trim):
+        return _TRIMS.get(str(node.args.get("position") or "").upper(), "btrim"), 2
+    names = _FUNCTION_NAMES.get(type(node))
+    if names is not None:
+        length = node.meta["end"] - node.meta["start"] + 1 if called else 0
+        return next((name for name in names if len(name) == length), names[0]), 2
+    if isinstance(node, exp.Func) and not isinstance(node, exp.Binary | exp.Connector):
+        return node.sql_name().lower(), 2
+    return UNNAMED, 0
+
+
+def project(exprs: Sequence[Expr]) -> Callable[[Row, Row, Clock], Row]:
+    """A function that makes an output row: (row, params, clock) -> row."""
+    plain = [expr.index for expr in exprs if isinstance(expr, ColumnRef)]
+    if len(plain) == len(exprs) and len(plain) > 1:
+        pick = operator.itemgetter(*plain)
+        return lambda row, params, clock: pick(row)
+    if len(plain) == len(exprs) == 1:
+        only = plain[0]
+        return lambda row, params, clock: (row[only],)
+    compiled = [compile_expr(expr) for expr in exprs]
+    if len(compiled) == 1:
+        single = compiled[0]
+        return lambda row, params, clock: (single(row, params, clock),)
+    return lambda row, params, clock: tuple([one(row, params, clock) for one in compiled])

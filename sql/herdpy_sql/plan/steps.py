@@ -1,0 +1,249 @@
+"""The steps of an own SELECT: the order of its joins, the access to each table, and what is decoded.
+
+A bound ``Query`` comes in, its expressions over one wide row of all columns; ``Planner`` chooses, for each
+table in turn, the access that is best by what has been read so far, renumbers the expressions to the narrow
+rows that the steps really decode, and gives the plan that ``execute`` runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.base import OutputColumn
+from herdpy_sql.execute.query import PointSelect, Rows, SelectPlan, SortKey, Step
+from herdpy_sql.execute.sources import KeyGet
+from herdpy_sql.expr import NotOwn, Params, columns_used, compile_expr, remap_columns
+from herdpy_sql.expr.nodes import And, ColumnRef
+from herdpy_sql.plan.access import Access, Reach, Wanted, choose
+from herdpy_sql.plan.output import project
+from herdpy_sql.plan.scope import Item, TableScope
+from herdpy_sql.plan.system import is_system
+from herdpy_sql.plan.text import expr_text
+from herdpy_sql.types import BOOLEAN, Base
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from herdpy_sql.execute.base import Compiled, Plan
+    from herdpy_sql.expr.nodes import Expr
+    from herdpy_sql.plan.prepare import Settings
+
+
+class NotWorth(NotOwn):
+    """It could run on an own plan, but the columnar engine is the better one for it."""
+
+
+@dataclass
+class Query:
+    """A SELECT while it is bound."""
+
+    scope: TableScope = field(default_factory=TableScope)
+    joins: dict[str, list[Expr]] = field(default_factory=dict)  # ON conditions of left joins, by alias
+    where: list[Expr] = field(default_factory=list)  # and ON conditions of inner joins
+    outputs: list[tuple[str, Expr]] = field(default_factory=list)
+    order: list[tuple[Expr, bool, bool]] = field(default_factory=list)
+    limit: Expr | None = None
+    offset: Expr | None = None
+    locking: bool = False
+
+
+class Planner:
+    """Chooses the order of joins and the access to each table, then builds the steps."""
+
+    def __init__(self, query: Query, params: Params, settings: Settings) -> None:
+        self.query = query
+        self.params = params
+        self.settings = settings
+        self.needed = self._needed()
+        self.places: dict[int, int] = {}  # wide column number -> place in the narrow row
+        self.seen: set[int] = set()  # wide numbers of columns that have values so far
+        self.reach = Reach.ONE
+        self.bounded = True
+
+    def _needed(self) -> set[int]:
+        query = self.query
+        exprs = [expr for _, expr in query.outputs] + [expr for expr, _, _ in query.order] + query.where
+        for conditions in query.joins.values():
+            exprs += conditions
+        return {column.index for expr in exprs for column in columns_used(expr)}
+
+    def plan(self) -> Plan:
+        """The plan of the query; NotWorth when the columnar engine should have it."""
+        query = self.query
+        if query.locking and len(query.scope.items) != 1:
+            raise NotOwn("FOR UPDATE over several tables")
+        steps, ordered, rest = self._steps()
+        sort: tuple[SortKey, ...] = ()
+        if query.order and not ordered:
+            sort = tuple(self._sort_key(*one) for one in query.order)
+        self._judge(sorted_after=bool(sort), filtered=any(step.condition for step in steps[:1]))
+        param_types = self.params.types
+        columns = tuple(OutputColumn(name, expr.type) for name, expr in query.outputs)
+        exprs = [self.narrow(expr) for _, expr in query.outputs]
+        plain = [expr.index for expr in exprs if isinstance(expr, ColumnRef)]
+        if len(steps) == 1 and len(plain) == len(exprs) and not rest:
+            fast = self._point(steps[0], columns, exprs, sort)
+            if fast is not None:
+                return fast
+        condition = self.compile_all(rest) if not steps else None
+        return SelectPlan(
+            Rows(tuple(steps), condition, query.locking),
+            columns,
+            tuple(param_types),
+            None if plain == list(range(len(self.places))) and len(plain) == len(exprs) else project(exprs),
+            sort,
+            compile_expr(query.limit) if query.limit is not None else None,
+            compile_expr(query.offset) if query.offset is not None else None,
+        )
+
+    def _point(
+        self, step: Step, columns: tuple[OutputColumn, ...], exprs: Sequence[Expr], sort: tuple[SortKey, ...]
+    ) -> Plan | None:
+        query = self.query
+        if (
+            not isinstance(step.source, KeyGet)
+            or step.condition is not None
+            or sort
+            or query.limit is not None
+            or query.offset is not None
+            or query.locking
+        ):
+            return None
+        wide = {place: number for number, place in self.places.items()}
+        positions = [wide[expr.index] for expr in exprs if isinstance(expr, ColumnRef)]
+        decode = step.source.table.row_codec.decoder(positions)
+        return PointSelect(step.source, columns, tuple(self.params.types), decode)
+
+    def _judge(self, *, sorted_after: bool, filtered: bool) -> None:
+        """NotWorth when the columnar engine should have it."""
+        if self.settings.engine == "own" or not self.query.scope.items or self.query.locking:
+            return
+        if any(is_system(item.table) for item in self.query.scope.items):
+            return
+        if not self.bounded:
+            raise NotWorth("a join without a key")
+        if self.reach <= Reach.RANGE:
+            return
+        limited = self.query.limit is not None and not sorted_after
+        if not limited or (self.reach == Reach.ALL and filtered):
+            raise NotWorth("a scan of unknown size")
+
+    # --- tables in order -------------------------------------------------------------------------
+
+    def _steps(self) -> tuple[list[Step], bool, list[Expr]]:
+        """The steps, whether their rows come in the wanted order, and conditions left (without tables)."""
+        query = self.query
+        inner = [item for item in query.scope.items if item.alias not in query.joins]
+        outer = [item for item in query.scope.items if item.alias in query.joins]
+        pool = list(query.where)
+        steps: list[Step] = []
+        ordered = False
+        remaining = list(inner)
+        while remaining:
+            first = not steps
+            choices = [(self._access(item, self._ready(pool, item), first=first), item) for item in remaining]
+            if self.settings.engine == "own" and self.settings.scan_only:
+                access, item = choices[0]
+            else:
+                access, item = min(choices, key=lambda one: one[0].rank)
+            conditions = self._ready(pool, item)
+            pool = _without(pool, conditions)
+            if first:
+                ordered = access.ordered and (not query.order or bool(self._wanted(item)))
+                self.reach = access.reach
+            elif access.reach > Reach.SOME:
+                self.bounded = False
+            steps.append(self._step(item, access, conditions))
+            remaining.remove(item)
+        for item in outer:
+            on = query.joins[item.alias]
+            access = self._access(item, on, first=False)
+            if access.reach > Reach.SOME:
+                self.bounded = False
+            after = self._ready(pool, item)
+            pool = _without(pool, after)
+            steps.append(self._step(item, access, on, left=True, after=after))
+        return steps, ordered or not query.order, pool
+
+    def _ready(self, pool: Sequence[Expr], item: Item) -> list[Expr]:
+        """The conditions that can be judged once ``item`` is joined."""
+        return [one for one in pool if all(self._known_with(c.index, item) for c in columns_used(one))]
+
+    def _known_with(self, column: int, item: Item) -> bool:
+        return column in self.seen or item.base <= column < item.end
+
+    def _wanted(self, item: Item) -> list[Wanted]:
+        """The wanted order as columns of ``item``; empty when it is not only those."""
+        found = []
+        for expr, descending, nulls_first in self.query.order:
+            if not isinstance(expr, ColumnRef) or not item.base <= expr.index < item.end:
+                return []
+            found.append(Wanted(expr.index - item.base, descending, nulls_first))
+        return found
+
+    def _access(self, item: Item, conditions: Sequence[Expr], *, first: bool) -> Access:
+        wanted = self._wanted(item) if first else []
+        return choose(
+            item,
+            conditions,
+            self.seen.__contains__,
+            self.narrow,
+            wanted,
+            limited=self.query.limit is not None,
+            forced_scan=self.settings.scan_only,
+        )
+
+    def _step(
+        self,
+        item: Item,
+        access: Access,
+        conditions: Sequence[Expr],
+        *,
+        left: bool = False,
+        after: Sequence[Expr] = (),
+    ) -> Step:
+        used = sorted(column for column in self.needed if item.base <= column < item.end)
+        rest = [one for number, one in enumerate(conditions) if number not in access.used]
+        for column in used:
+            self.places[column] = len(self.places)
+        self.seen.update(range(item.base, item.end))
+        return Step(
+            source=access.source,
+            decode=item.table.row_codec.decoder([column - item.base for column in used]),
+            condition=self.compile_all(rest),
+            condition_text=" AND ".join(map(expr_text, rest)),
+            left=left,
+            after=self.compile_all(after),
+            after_text=" AND ".join(map(expr_text, after)),
+            width=len(used),
+        )
+
+    # --- expressions over the narrow row ---------------------------------------------------------
+
+    def narrow(self, expr: Expr) -> Expr:
+        """``expr`` over the row that the steps so far give."""
+        return remap_columns(expr, lambda column: self.places[column.index])
+
+    def compile_all(self, exprs: Sequence[Expr]) -> Compiled | None:
+        """The conjunction of conditions, ready to run."""
+        if not exprs:
+            return None
+        narrow = [self.narrow(one) for one in exprs]
+        return compile_expr(narrow[0] if len(narrow) == 1 else And(BOOLEAN, tuple(narrow)))
+
+    def _sort_key(self, expr: Expr, descending: bool, nulls_first: bool) -> SortKey:
+        text = expr_text(expr) + (" DESC" if descending else "")
+        if nulls_first != descending:
+            text += " NULLS FIRST" if nulls_first else " NULLS LAST"
+        if expr.type.base is Base.JSON:
+            raise SqlError("42883", "could not identify an ordering operator for type json")
+        floating = expr.type.base in {Base.REAL, Base.DOUBLE}
+        return SortKey(compile_expr(self.narrow(expr)), descending, nulls_first, text, floating)
+
+
+def _without(pool: Sequence[Expr], used: Sequence[Expr]) -> list[Expr]:
+    """The conditions that are not among ``used``, by identity: equal ones may stand twice."""
+    gone = {id(one) for one in used}
+    return [one for one in pool if id(one) not in gone]

@@ -1,0 +1,273 @@
+"""Dates and times at the edges: PostgreSQL's text forms (ISO, MDY) of DATE, TIME, TIMESTAMP, TIMESTAMPTZ.
+
+Dates are days and timestamps microseconds since 1970-01-01, in the proleptic Gregorian calendar with
+PostgreSQL's limits (4713 BC to 5874897 AD, timestamps to 294276 AD). Civil dates are computed as in
+H. Hinnant, "chrono-compatible low-level date algorithms", since datetime ends at year 9999.
+Text without a zone read as TIMESTAMPTZ is in UTC, which is also the zone printed. Special words that
+depend on the clock ('now', 'today') are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date as _date
+
+from herdpy.codec.kinds import (
+    DATE_INFINITY,
+    DATE_NEGATIVE_INFINITY,
+    TIMESTAMP_INFINITY,
+    TIMESTAMP_NEGATIVE_INFINITY,
+)
+from herdpy_sql.errors import SqlError
+
+DAY_US = 86_400_000_000
+DATE_MIN = -2_440_588  # 4714-11-24 BC
+DATE_MAX = 2_145_042_905  # 5874897-12-31
+TIMESTAMP_MIN = DATE_MIN * DAY_US
+_EPOCH_ORDINAL = 719_163
+
+_ISO_DATE = re.compile(r"(\d{4,7})-(\d{1,2})-(\d{1,2})", re.ASCII)
+_COMPACT_DATE = re.compile(r"(\d{4})(\d{2})(\d{2})", re.ASCII)
+_US_DATE = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4,7})", re.ASCII)
+_TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d*))?)?", re.ASCII)
+_ZONE = re.compile(
+    r"\s*(?:(z|utc|gmt|zulu)|([+-])(\d{1,2})(?::?(\d{2}))?(?::(\d{2}))?)", re.ASCII | re.IGNORECASE
+)
+_CLOCK_WORDS = frozenset({"now", "today", "tomorrow", "yesterday", "allballs"})
+
+
+def days_from_civil(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01 of a date whose astronomical year may be zero or less."""
+    if 0 < year < 10_000:
+        return _date(year, month, day).toordinal() - _EPOCH_ORDINAL
+    year -= month <= 2
+    era = year // 400
+    of_era = year - era * 400
+    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+
+
+def civil_from_days(days: int) -> tuple[int, int, int]:
+    """Astronomical year, month and day of a number of days since 1970-01-01."""
+    days += 719_468
+    era = days // 146_097
+    of_era = days - era * 146_097
+    year = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year + year // 4 - year // 100)
+    month = (5 * of_year + 2) // 153
+    day = of_year - (153 * month + 2) // 5 + 1
+    month += 3 if month < 10 else -9
+    return year + era * 400 + (month <= 2), month, day
+
+
+TIMESTAMP_END = days_from_civil(294_277, 1, 1) * DAY_US
+
+
+def days_in_month(year: int, month: int) -> int:
+    """Of an astronomical year."""
+    if month == 2:
+        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    return 30 if month in {4, 6, 9, 11} else 31
+
+
+def check_date(days: int) -> int:
+    """``days`` itself, or SqlError 22008."""
+    if DATE_MIN <= days <= DATE_MAX or days in {DATE_INFINITY, DATE_NEGATIVE_INFINITY}:
+        return days
+    raise SqlError("22008", "date out of range")
+
+
+def check_timestamp(us: int) -> int:
+    """``us`` itself, or SqlError 22008."""
+    if TIMESTAMP_MIN <= us < TIMESTAMP_END or us in {TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY}:
+        return us
+    raise SqlError("22008", "timestamp out of range")
+
+
+def parse_date(text: str) -> int:
+    """Read a DATE (a time after it is checked and dropped)."""
+    try:  # the commonest form, at the speed of C
+        if len(text) == 10 and text[4] == "-" and text.isascii():
+            return _date.fromisoformat(text).toordinal() - _EPOCH_ORDINAL
+    except ValueError:
+        pass
+    special = _special(text, "date", DATE_INFINITY, DATE_NEGATIVE_INFINITY)
+    if special is not None:
+        return special
+    days = _parse(text, "date")[0]
+    if not DATE_MIN <= days <= DATE_MAX:
+        raise SqlError("22008", f'date out of range: "{text}"')
+    return days
+
+
+def parse_time(text: str) -> int:
+    """Read a TIME."""
+    stripped = text.strip()
+    match = _TIME.match(stripped)
+    if match and (match.end() == len(stripped) or _ZONE.fullmatch(stripped, match.end())):
+        return _time_of(match, text)
+    if stripped.lower() in _CLOCK_WORDS:
+        raise _clock_word(text, "time")
+    _, us, _, has_time = _parse(text, "time")
+    if not has_time:
+        raise _syntax(text, "time")
+    return us
+
+
+def parse_timestamp(text: str) -> int:
+    """Read a TIMESTAMP; a zone in the text is ignored, as PostgreSQL does."""
+    return _parse_timestamp(text, "timestamp")[0]
+
+
+def parse_timestamptz(text: str) -> int:
+    """Read a TIMESTAMPTZ; without a zone in the text it is in UTC."""
+    return parse_zoned(text)[0]
+
+
+def date_text(days: int) -> str:
+    """PostgreSQL's text of a DATE."""
+    if -719_162 <= days <= 2_932_896:
+        return _date.fromordinal(days + _EPOCH_ORDINAL).isoformat()
+    if days == DATE_INFINITY:
+        return "infinity"
+    if days == DATE_NEGATIVE_INFINITY:
+        return "-infinity"
+    year, month, day = civil_from_days(days)
+    return f"{year:04d}-{month:02d}-{day:02d}" if year > 0 else f"{1 - year:04d}-{month:02d}-{day:02d} BC"
+
+
+def time_text(us: int) -> str:
+    """PostgreSQL's text of a TIME."""
+    seconds, fraction = divmod(us, 1_000_000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    text = f"{hours:02d}:{minutes:02d}:{seconds:02d}"
+    return f"{text}.{fraction:06d}".rstrip("0") if fraction else text
+
+
+def timestamp_text(us: int, zone: str = "") -> str:
+    """PostgreSQL's text of a TIMESTAMP, with ``zone`` after the time (as in ``+00``)."""
+    if us == TIMESTAMP_INFINITY:
+        return "infinity"
+    if us == TIMESTAMP_NEGATIVE_INFINITY:
+        return "-infinity"
+    days, rest = divmod(us, DAY_US)
+    day = date_text(days)
+    if day.endswith(" BC"):
+        return f"{day[:-3]} {time_text(rest)}{zone} BC"
+    return f"{day} {time_text(rest)}{zone}"
+
+
+def timestamptz_text(us: int) -> str:
+    """PostgreSQL's text of a TIMESTAMPTZ in a session whose zone is UTC."""
+    return timestamp_text(us, "+00")
+
+
+def parse_zoned(text: str) -> tuple[int, bool]:
+    """Read a TIMESTAMPTZ: microseconds, and whether the text named a zone (if not, they are local)."""
+    return _parse_timestamp(text, "timestamp with time zone")
+
+
+def _parse_timestamp(text: str, name: str) -> tuple[int, bool]:
+    special = _special(text, name, TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY)
+    if special is not None:
+        return special, True
+    days, us, offset, _ = _parse(text, name)
+    result = days * DAY_US + us
+    if offset is not None and name != "timestamp":
+        result -= offset
+    if not TIMESTAMP_MIN <= result < TIMESTAMP_END:
+        raise SqlError("22008", f'timestamp out of range: "{text}"')
+    return result, offset is not None
+
+
+def _parse(text: str, name: str) -> tuple[int, int, int | None, bool]:
+    """Days, microseconds of the day, offset in microseconds if given, and whether a time was."""
+    rest = text.strip()
+    before_christ = rest[-2:].upper() == "BC"
+    if before_christ or rest[-2:].upper() == "AD":
+        rest = rest[:-2].rstrip()
+    match = _ISO_DATE.match(rest) or _US_DATE.match(rest) or _COMPACT_DATE.match(rest)
+    if match is None:
+        raise _syntax(text, name)
+    if match.re is _US_DATE:
+        month, day, year = (int(part) for part in match.groups())
+    else:
+        year, month, day = (int(part) for part in match.groups())
+    if (
+        year == 0
+        or not 1 <= month <= 12
+        or not 1 <= day <= days_in_month(1 - year if before_christ else year, month)
+    ):
+        raise SqlError("22008", f'date/time field value out of range: "{text}"')
+    days = days_from_civil(1 - year if before_christ else year, month, day)
+    rest = rest[match.end() :]
+    us = 0
+    offset = None
+    has_time = False
+    if rest:
+        time = (
+            _TIME.match(rest.lstrip(" "))
+            if rest[0] == " "
+            else _TIME.match(rest, 1)
+            if rest[0] in "tT"
+            else None
+        )
+        if time is not None:
+            us = _time_of(time, text)
+            has_time = True
+            rest = time.string[time.end() :]
+        if rest:
+            zone = _ZONE.fullmatch(rest)
+            if zone is None:
+                raise _syntax(text, name)
+            offset = _offset_of(zone, text)
+    return days, us, offset, has_time
+
+
+def _time_of(match: re.Match[str], text: str) -> int:
+    hours, minutes = int(match[1]), int(match[2])
+    seconds = int(match[3] or 0)
+    us = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000
+    if match[4]:
+        digits = match[4]
+        us += int(digits[:6].ljust(6, "0"))
+        # PostgreSQL reads the fraction as a double and rounds it to the nearest, ties to even.
+        if len(digits) > 6:
+            us = us - int(digits[:6]) + round(float("0." + digits) * 1_000_000)
+    if minutes > 59 or seconds > 60 or us > DAY_US:
+        raise SqlError("22008", f'date/time field value out of range: "{text}"')
+    return us
+
+
+def _offset_of(match: re.Match[str], text: str) -> int:
+    if match[1]:
+        return 0
+    hours, minutes, seconds = int(match[3]), int(match[4] or 0), int(match[5] or 0)
+    if hours > 15 or minutes > 59 or seconds > 59:
+        raise SqlError("22009", f'time zone displacement out of range: "{text}"')
+    us = (hours * 3600 + minutes * 60 + seconds) * 1_000_000
+    return -us if match[2] == "-" else us
+
+
+def _special(text: str, name: str, infinity: int, negative: int) -> int | None:
+    word = text.strip().lower()
+    if word in {"infinity", "inf", "+infinity"}:
+        return infinity
+    if word in {"-infinity", "-inf"}:
+        return negative
+    if word == "epoch":
+        return 0
+    if word in _CLOCK_WORDS:
+        raise _clock_word(text, name)
+    return None
+
+
+def _clock_word(text: str, name: str) -> SqlError:
+    return SqlError(
+        "0A000", f'"{text}" is not supported as a value of type {name}', hint="Use now() or CURRENT_DATE."
+    )
+
+
+def _syntax(text: str, name: str) -> SqlError:
+    return SqlError("22007", f'invalid input syntax for type {name}: "{text}"')

@@ -1,0 +1,312 @@
+"""The whole database in one process: a directory, its tablespace, and the turn that threads take.
+
+The roof of the embedded house: directory lock -> log -> store -> recovery -> tablespace ->
+checkpointer, and sessions on top. Engine coroutines run in the thread that calls :meth:`Database.run`
+while it holds the turn; the turn is free while they wait for a lock, the log or DuckDB.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import logging
+import os
+import shutil
+import threading
+import time
+import weakref
+from collections.abc import Coroutine, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import lmdb
+
+from herdpy.log import Append, LogError, LogSettings
+from herdpy.log.wait import run_blocking
+from herdpy_server.database_settings import DatabaseSettings
+from herdpy_server.sessions import LastWait, PlanCache, Session
+from herdpy_server.tablespace import (
+    Checkpointer,
+    Directory,
+    Recovery,
+    Tablespace,
+    open_log,
+    open_store,
+    sql_error,
+    store_error,
+)
+from herdpy_sql.columnar import Limits
+from herdpy_sql.errors import SqlError
+
+logger = logging.getLogger("herdpy.embedded")
+
+T = TypeVar("T")
+
+_CLOSE_PATIENCE_S = 60.0
+_RECOVERY_ROWS = 250_000
+
+
+class Database:
+    """An open directory. Any number of threads may use it, each with a session of its own.
+
+    Attributes:
+        recovery: what opening found in the log.
+        torn: what was cut off the log's end because a crash had torn it; mostly nothing.
+        rebuilt: why the store was rebuilt from the log, or None.
+    """
+
+    _shared: ClassVar[dict[str, tuple[Database, int]]] = {}
+    _sharing: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, path: Path, settings: DatabaseSettings) -> None:
+        self.path = path
+        self.settings = settings
+        self._turn = threading.Lock()
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._plans = PlanCache(settings.plan_cache)
+        self._closed = False
+        self._suspended: set[object] = set()  # coroutines of `run` that wait for something
+        self._idle = threading.Condition(self._turn)
+        directory = Directory(path)
+        self._lock = directory.lock(create=True)
+        try:
+            self._start(directory)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _start(self, directory: Directory) -> None:
+        settings = self.settings
+        shutil.rmtree(directory.spill, ignore_errors=True)  # what a crash left there
+        fresh = not directory.exists()
+        if not fresh:
+            directory.read_format()
+        with contextlib.ExitStack() as undo:
+            log_settings = LogSettings(
+                max_ledger_bytes=settings.max_ledger_bytes, max_ledger_age_s=settings.max_ledger_age_s
+            )
+            self.log = open_log(directory, log_settings, lambda a, e: self.tablespace.acknowledge(a, e))
+            undo.callback(self.log.close)
+            self.torn = self.log.recovered
+            self.store, self.rebuilt = open_store(directory, self.log, settings.column_cache_bytes)
+            undo.callback(lambda: self.store.close())
+            self.tablespace = Tablespace(self.log, self.store, self._turn)
+            try:
+                rows = max(settings.checkpoint_rows, _RECOVERY_ROWS)
+                self.recovery: Recovery = run_blocking(self.tablespace.recover(rows))
+            except LogError as error:
+                raise sql_error(error) from error
+            if fresh:
+                directory.write_marker()
+            self._checkpointer = Checkpointer(
+                self.log,
+                self.store,
+                cadence_s=settings.checkpoint_interval_s,
+                flush_rows=settings.checkpoint_rows,
+                retention_bytes=settings.log_retention_bytes,
+            )
+            self.tablespace.memtable_grew = self._checkpointer.grew
+            self.tablespace.memtable_limit_bytes = settings.memtable_limit_bytes
+            self.tablespace.memtable_full = self._checkpointer.request
+            self._checkpointer.on_progress = self._checkpointed
+            self.tablespace.checkpoint = lambda: self.checkpoint()
+            self._checkpointer.start()
+            undo.pop_all()
+
+    def _checkpointed(self) -> None:
+        """A checkpoint was made, or failed: writers that wait for memory look again."""
+        with self._turn:
+            if not self.tablespace.is_full:
+                self.tablespace.let_writers_in(None)
+            elif self._checkpointer.failure is not None:
+                self.tablespace.let_writers_in(store_error(self._checkpointer.failure))
+
+    # Opening and sharing.
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], **settings: Any) -> Database:
+        """Open the database in directory ``path``, making it when there is none.
+
+        Raises:
+            SqlError: 55006 another process has it, XX001 it is damaged (the message says where and
+                what to do), 0A000 it was written by a newer HerdPy, and what the disk refuses.
+            TypeError: a setting is not known.
+        """
+        unknown = settings.keys() - {field.name for field in fields(DatabaseSettings)}
+        if unknown:
+            raise TypeError(f"unexpected keyword argument {sorted(unknown)[0]!r}")
+        return cls(Path(path).absolute(), DatabaseSettings(**settings))
+
+    @classmethod
+    def acquire(cls, path: str | os.PathLike[str], **settings: Any) -> Database:
+        """The database at ``path``, shared within this process; :meth:`release` gives it back."""
+        key = os.path.realpath(path)
+        with cls._sharing:
+            if key in cls._shared:
+                database, count = cls._shared[key]
+            else:
+                database, count = cls.open(key, **settings), 0
+            cls._shared[key] = (database, count + 1)
+            return database
+
+    def release(self) -> None:
+        """Give back what :meth:`acquire` gave; the last one closes the database."""
+        key = str(self.path)
+        with self._sharing:
+            database, count = self._shared[key]
+            if count > 1:
+                self._shared[key] = (database, count - 1)
+                return
+            del self._shared[key]
+            self.close()
+
+    def close(self) -> None:
+        """Roll back what is open, checkpoint, and close. A second call does nothing."""
+        with self._turn:
+            if self._closed:
+                return
+            self._closed = True
+            for session in list(self._sessions):
+                session.shut()
+        with contextlib.ExitStack() as last:
+            last.callback(self._lock.release)
+            last.callback(self.store.close)
+            last.callback(self.log.close)
+            last.callback(self._last_checkpoint)
+            last.callback(self._checkpointer.stop)
+            self._await_statements()
+
+    def _await_statements(self) -> None:
+        """Wait for the threads that are in the middle of a statement: commits end, all else is told."""
+        with self._turn:
+            self.tablespace.let_writers_in(_closing())
+            until = time.monotonic() + _CLOSE_PATIENCE_S
+            while self._suspended and time.monotonic() < until:
+                for session in list(self._sessions):
+                    session.shut()  # again: DuckDB may miss an interrupt that comes too early
+                self._idle.wait(0.05)
+            for session in list(self._sessions):
+                session.roll_back_now()
+        if self._suspended:
+            logger.error("%d statements did not end when %s was closed", len(self._suspended), self.path)
+
+    def _last_checkpoint(self) -> None:
+        try:
+            self._checkpointer.checkpoint(trim=False)
+        except Exception as error:  # noqa: BLE001 - the log has everything: the next opening replays it
+            logger.error("the last checkpoint failed; opening again will replay the log: %s", error)
+
+    def abandon(self) -> None:
+        """Of a copy in a forked child: leave the directory to the parent, and refuse to be used."""
+        self._closed = True
+        self._lock.release()
+
+    # Using it.
+
+    def session(self) -> Session:
+        """A new session."""
+        limits = Limits(
+            memory_bytes=self.settings.query_memory_bytes,
+            temp_directory=str(Directory(self.path).spill),
+        )
+        with self._turn:
+            if self._closed:
+                raise self._is_closed()
+            session = Session(self.tablespace, self._plans, limits)
+            self._sessions.add(session)
+            return session
+
+    def _is_closed(self) -> SqlError:
+        return SqlError("57P03", f"the database {self.path} is closed")
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a session's coroutine to its end in this thread, in turn with other threads."""
+        turn, suspended = self._turn, self._suspended
+        wait: Any = None
+        interrupt: BaseException | None = None
+        try:
+            while True:
+                try:
+                    with turn:
+                        if wait is not None and self._closed and not isinstance(wait, (Append, LastWait)):
+                            interrupt = _closing()
+                        try:
+                            wait = coroutine.send(None) if interrupt is None else coroutine.throw(interrupt)
+                        except StopIteration as stop:
+                            return stop.value  # type: ignore[no-any-return]
+                        suspended.add(coroutine)
+                    interrupt = None
+                    wait.block()
+                except BaseException as error:
+                    if inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED:
+                        raise
+                    interrupt = error
+                if type(wait) is LastWait and interrupt is None:
+                    # Only the answer is left, and that is the statement's own: no turn is needed.
+                    try:
+                        wait = coroutine.send(None)
+                    except StopIteration as stop:
+                        return stop.value  # type: ignore[no-any-return]
+                    raise AssertionError("a statement waits again after its last wait")
+        finally:
+            if wait is not None:
+                suspended.discard(coroutine)
+                if self._closed:
+                    with turn:
+                        self._idle.notify_all()
+
+    def checkpoint(self) -> list[int]:
+        """Bring everything into the store and delete the ledgers that are no longer needed.
+
+        Returns:
+            Ids of the ledgers deleted.
+
+        Raises:
+            SqlError: the store or the log could not be written (53100: for lack of space); nothing
+                is lost, and it will be tried again. 57P03 when the database is closed.
+        """
+        if self._closed:
+            raise self._is_closed()
+        try:
+            return self._checkpointer.checkpoint(trim=True)
+        except LogError as error:
+            raise sql_error(error) from error
+        except (OSError, lmdb.Error) as error:
+            raise store_error(error) from error
+
+    @property
+    def checkpoint_failure(self) -> Exception | None:
+        """Why the last checkpoint failed; None when it did not. It is tried again on its cadence."""
+        return self._checkpointer.failure
+
+
+def _closing() -> SqlError:
+    return SqlError("57P01", "the statement was ended: the database is being closed")
+
+
+def _in_child() -> None:
+    """A forked child has no threads, turn or lock of its own: it must open directories itself.
+
+    What it inherited is kept as it is: taking it apart could touch files that the parent uses. Only
+    its copy of the lock goes, so that the directory is free once the parent has closed it.
+    """
+    for database, _ in Database._shared.values():
+        _inherited.append(database)
+        database.abandon()
+    Database._shared = {}
+    Database._sharing = threading.Lock()
+
+
+_inherited: list[Database] = []
+os.register_at_fork(after_in_child=_in_child)
+
+
+@contextlib.contextmanager
+def opened(path: str | os.PathLike[str], **settings: Any) -> Iterator[Database]:
+    """A database for the length of a ``with`` block."""
+    database = Database.open(path, **settings)
+    try:
+        yield database
+    finally:
+        database.close()

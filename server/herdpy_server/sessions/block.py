@@ -1,0 +1,176 @@
+"""A session's transaction: begun, committed, rolled back, and the savepoints and settings in it.
+
+The lowest of three: ``block`` holds the open transaction, ``statements`` runs one statement in it,
+``session`` is what a client sees. Everything runs in the engine's turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from herdpy.log import Append, LogError
+from herdpy_server.sessions.settings import Settings
+from herdpy_server.sessions.work import LastWait
+from herdpy_server.store import Mark, Workspace
+from herdpy_server.tablespace import Tablespace, Transaction, lost, sql_error
+from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from herdpy_sql.catalog import Catalog
+
+_OF_NO_ROW = frozenset({"40001", "40P01", "55P03", "57014", "57P01", "57P03"})
+"""Errors that tell nothing of rows."""
+
+
+class TransactionBlock:
+    """The transaction that a session has open, if any, and what waits for it to be durable.
+
+    Attributes:
+        autocommit: True: a statement outside BEGIN is a transaction of its own. False: one begins
+            with the first statement, as PEP 249 wants.
+        settings: what SET and SHOW act upon; ``local`` names those that end with the transaction.
+        transaction: the open one, or None. ``failed``: only ROLLBACK can end it. ``implicit``: it was
+            begun for a text of several statements and ends with it, unless the text says BEGIN.
+    """
+
+    def __init__(self, tablespace: Tablespace) -> None:
+        self.tablespace = tablespace
+        self.autocommit = True
+        self.settings = Settings()
+        self.local: set[str] = set()
+        self.transaction: Transaction | None = None
+        self.failed = False
+        self.implicit = False
+        self._savepoints: list[tuple[str, Mark]] = []
+
+    @property
+    def status(self) -> str:
+        """ "idle", "active" in a transaction, "failed" in one that only ROLLBACK can end."""
+        if self.failed:
+            return "failed"
+        return "idle" if self.transaction is None else "active"
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog that the next statement sees."""
+        if self.transaction is not None:
+            return self.transaction.workspace.catalog
+        return self.tablespace.catalog
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self.settings.begin()
+        self.transaction = self.tablespace.begin(instant=False, lock_timeout_s=self.settings.lock_timeout_s)
+
+    async def commit(self) -> None:
+        """Commit the open transaction, if there is one; a failed one is rolled back (25P02 is not raised)."""
+        transaction = self.transaction
+        if transaction is None:
+            return
+        if self.failed:
+            await self.rollback()
+            return
+        try:
+            append = self.tablespace.commit(transaction)
+        except BaseException as error:
+            self._end(committed=False)
+            if isinstance(error, LogError):
+                raise sql_error(error) from error
+            raise
+        self._end(committed=True)
+        await self._durable(append, transaction.workspace)
+
+    async def rollback(self) -> None:
+        """Undo the open transaction, if there is one."""
+        if self.transaction is not None:
+            self._end(committed=False)
+
+    def roll_back_now(self) -> None:
+        """Undo the open transaction, if there is one; within the engine's turn."""
+        if self.transaction is not None:
+            self._end(committed=False)
+
+    def _end(self, *, committed: bool) -> None:
+        transaction, self.transaction = self.transaction, None
+        self.failed = self.implicit = False
+        if transaction is not None and not committed:
+            self.tablespace.rollback(transaction)
+        self.settings.end(committed=committed, local=frozenset(self.local))
+        self.local.clear()
+        self._savepoints.clear()
+
+    def set_local(self, name: str, value: str | None) -> None:
+        """Give a setting a value until the open transaction ends."""
+        self.settings.set(name, value)
+        self.local.add(name.lower())
+
+    def savepoint(self, name: str) -> None:
+        """Remember this point of the open transaction. SqlError 25P01 outside of one."""
+        if self.transaction is None and not self.autocommit:
+            self.begin()
+        self._savepoints.append((name, self._within_transaction("SAVEPOINT").workspace.mark()))
+
+    def release_savepoint(self, name: str) -> None:
+        """Forget a savepoint and those after it."""
+        self._within_transaction("RELEASE SAVEPOINT")
+        del self._savepoints[self._find_savepoint(name) :]
+
+    def rollback_to(self, name: str) -> None:
+        """Undo what came after a savepoint, and the transaction's failure with it."""
+        transaction = self._within_transaction("ROLLBACK TO SAVEPOINT")
+        found = self._find_savepoint(name)
+        transaction.workspace.undo(self._savepoints[found][1])
+        del self._savepoints[found + 1 :]
+        # Whatever remains was answered, so it rests on nothing that can be lost.
+        transaction.workspace.verified()
+        self.failed = False
+
+    def _within_transaction(self, what: str) -> Transaction:
+        if self.transaction is None:
+            raise SqlError("25P01", f"{what} can only be used in transaction blocks")
+        return self.transaction
+
+    def _find_savepoint(self, name: str) -> int:
+        for at in range(len(self._savepoints) - 1, -1, -1):
+            if self._savepoints[at][0] == name:
+                return at
+        self.failed = True
+        raise SqlError("3B001", f'savepoint "{name}" does not exist')
+
+    # Answers rest only on what is durable.
+
+    async def _durable(self, append: Append | None, workspace: Workspace, *, last: bool = False) -> None:
+        """Answer only when what was written, and all that was read, cannot be lost any more.
+
+        Args:
+            last: nothing but the answer comes after this.
+        """
+        if append is None:
+            if workspace.rests_on_loss:
+                raise lost()
+            if workspace.read_position:
+                await self._read_durable(workspace.read_position)
+            workspace.verified()
+            return
+        try:
+            await (LastWait(append) if last else append)
+        except LogError as error:
+            raise sql_error(error) from error
+
+    async def _read_durable(self, position: int) -> None:
+        append = self.tablespace.durable_of(position)
+        if append is not None:
+            try:
+                await append
+            except LogError as error:
+                raise lost(error) from error
+
+    async def _durable_definitions(self) -> None:
+        """An error of planning is an answer too: it may say that a table is there, or is not."""
+        if self.transaction is None or self.transaction.workspace.own_catalog is None:
+            await self._read_durable(self.tablespace.store.visible_catalog[1])
+
+    async def _confirm(self, error: BaseException, workspace: Workspace) -> None:
+        """Before ``error`` is raised: what it tells of rows must be durable, as any answer."""
+        if isinstance(error, SqlError) and error.sqlstate not in _OF_NO_ROW:
+            await self._durable(None, workspace)

@@ -1,0 +1,254 @@
+"""Bulk loads: Arrow batches into a table, all of them or none, logged as they came.
+
+Beside ``session``. Batches are cut so that other sessions have their turn in between. Tables whose
+columns need a look at every value (CHECK, CHAR(n), JSON, DEFAULT for a column that the data has not)
+take the way of INSERT, row by row; all others stay columns until they are row images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from herdpy.codec.arrow import OutOfRangeError, array_to_datums, arrow_type, conform
+from herdpy_server.sessions.work import Pause
+from herdpy_sql import types
+from herdpy_sql.catalog import HIDDEN_KEY, Catalog, Column, KeyPart, Table
+from herdpy_sql.errors import SqlError
+from herdpy_sql.storage import MustWait
+from herdpy_sql.types import Base, SqlType
+from herdpy_sql.values import to_text
+
+if TYPE_CHECKING:
+    from herdpy_server.tablespace import Transaction
+
+SLICE_ROWS = 16_384
+# Their datums are integers or bytes, which as parameters would be values of other types: text is not.
+_NOT_PARAMETERS = {Base.DATE, Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ, Base.UUID}
+Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
+
+MODES = ("create", "append", "replace", "create_append")
+
+
+def sql_type(arrow: pa.DataType) -> SqlType:
+    """The SQL type of a column that is made for Arrow data.
+
+    Raises:
+        SqlError: 0A000, there is no column type for it.
+    """
+    of = pa.types
+    if of.is_dictionary(arrow):
+        return sql_type(arrow.value_type)
+    if of.is_decimal(arrow) and arrow.precision <= 38 and arrow.scale >= 0:
+        return SqlType(Base.NUMERIC, precision=arrow.precision, scale=arrow.scale)
+    if of.is_timestamp(arrow):
+        return types.TIMESTAMPTZ if arrow.tz else types.TIMESTAMP
+    if getattr(arrow, "extension_name", "") == "arrow.uuid":
+        return types.UUID
+    if getattr(arrow, "extension_name", "") == "arrow.json":
+        return types.JSON
+    for test, found in _TYPES:
+        if test(arrow):
+            return found
+    raise SqlError("0A000", f"there is no column type for Arrow's {arrow}")
+
+
+_TYPES: list[tuple[Callable[[Any], bool], SqlType]] = [
+    (pa.types.is_boolean, types.BOOLEAN),
+    (lambda t: t in (pa.int8(), pa.int16(), pa.uint8()), types.SMALLINT),
+    (lambda t: t in (pa.int32(), pa.uint16()), types.INTEGER),
+    (lambda t: t in (pa.int64(), pa.uint32()), types.BIGINT),
+    (lambda t: t == pa.uint64(), SqlType(Base.NUMERIC, precision=20, scale=0)),
+    (lambda t: t in (pa.float16(), pa.float32()), types.REAL),
+    (pa.types.is_float64, types.DOUBLE),
+    (
+        lambda t: pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t),
+        types.TEXT,
+    ),
+    (pa.types.is_null, types.TEXT),
+    (
+        lambda t: (
+            pa.types.is_binary(t)
+            or pa.types.is_large_binary(t)
+            or pa.types.is_fixed_size_binary(t)
+            or pa.types.is_binary_view(t)
+        ),
+        types.BYTEA,
+    ),
+    (pa.types.is_date, types.DATE),
+    (pa.types.is_time, types.TIME),
+]
+
+
+def table_for(catalog: Catalog, name: str, schema: pa.Schema) -> Table:
+    """The definition of a table that can hold ``schema``, with a hidden key."""
+    columns = tuple(Column(field.name, sql_type(field.type)) for field in schema)
+    names = [column.name for column in columns]
+    if len(set(names)) != len(names):
+        raise SqlError("42701", "the data has two columns of the same name")
+    hidden = Column(HIDDEN_KEY, types.BIGINT, not_null=True, hidden=True)
+    return Table(catalog.next_id, name, (*columns, hidden), (KeyPart(len(columns)),), f"{name}_pkey")
+
+
+def target(transaction: Transaction, name: str, schema: pa.Schema, mode: str) -> Table:
+    """The table to load into, made or replaced as ``mode`` says.
+
+    Raises:
+        SqlError: 42P07 it is there and must not be, 42P01 the reverse, 22023 an unknown mode.
+    """
+    if mode not in MODES:
+        raise SqlError("22023", f"mode {mode!r} is none of {', '.join(MODES)}")
+    view = transaction.workspace
+    found = view.catalog.by_name.get(name)
+    if found is not None:
+        if mode == "create":
+            raise SqlError("42P07", f'relation "{name}" already exists', table=name)
+        if mode != "replace":
+            return found
+        view.drop_table(found)
+    elif mode == "append":
+        raise SqlError("42P01", f'relation "{name}" does not exist', table=name)
+    view.create_table(table_for(view.catalog, name, schema))
+    return view.catalog.by_name[name]
+
+
+class Loader:
+    """Loads batches of one schema into one table."""
+
+    def __init__(self, transaction: Transaction, table: Table, schema: pa.Schema) -> None:
+        self._view = transaction.workspace
+        self._table = table
+        self._places: dict[int, int] = {}
+        for place, name in enumerate(schema.names):
+            position = table.positions.get(name)
+            if position is None or table.columns[position].hidden:
+                raise SqlError(
+                    "42703",
+                    f'column "{name}" of relation "{table.name}" does not exist',
+                    table=table.name,
+                    column=name,
+                )
+            if position in self._places:
+                raise SqlError("42701", f'column "{name}" specified more than once', column=name)
+            self._places[position] = place
+
+    @property
+    def by_row(self) -> bool:
+        """Whether the rows must go through INSERT one by one."""
+        if self._table.checks:
+            return True
+        for position, column in enumerate(self._table.columns):
+            if column.type.base in {Base.CHAR, Base.JSON}:
+                return True
+            if position not in self._places and column.default is not None and not column.dropped:
+                return True
+        return False
+
+    async def load(
+        self, data: Iterable[pa.RecordBatch], wait_for_lock: Callable[[MustWait], Awaitable[None]]
+    ) -> int:
+        """Load everything; returns the number of rows. SqlError names the row that is refused."""
+        done = 0
+        for batch in data:
+            for start in range(0, batch.num_rows, SLICE_ROWS):
+                part = self._physical(batch.slice(start, SLICE_ROWS), done)
+                await self._insert(part, wait_for_lock)
+                done += part.num_rows
+                await Pause()
+        return done
+
+    async def _insert(
+        self, part: pa.RecordBatch, wait_for_lock: Callable[[MustWait], Awaitable[None]]
+    ) -> None:
+        mark = self._view.mark()
+        while True:
+            try:
+                self._view.insert_batch(self._table, part)
+            except MustWait as conflict:
+                self._view.undo(mark)
+                await wait_for_lock(conflict)
+            else:
+                return
+
+    def _physical(self, batch: pa.RecordBatch, done: int) -> pa.RecordBatch:
+        """The batch with every physical column of the table, checked."""
+        count = batch.num_rows
+        arrays: list[Array] = []
+        for position, column in enumerate(self._table.columns):
+            field = self._table.fields[position]
+            if position in self._places:
+                array = self._conformed(batch.column(self._places[position]), column, position, done)
+            elif column.hidden:
+                view, table = self._view, self._table
+                array = pa.array([view.next_row_id(table) for _ in range(count)], pa.int64())
+            else:
+                array = cast(Any, pa).nulls(count, arrow_type(field, column.type.precision))
+            if array.null_count and column.not_null:
+                row = done + _first_null(array) + 1
+                raise SqlError(
+                    "23502",
+                    f'null value in column "{column.name}" of relation "{self._table.name}"'
+                    " violates not-null constraint",
+                    detail=f"It is in row {row} of the data.",
+                    table=self._table.name,
+                    column=column.name,
+                )
+            arrays.append(array)
+        return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._table.columns])
+
+    def _conformed(self, array: Array, column: Column, position: int, done: int) -> Array:
+        try:
+            found = conform(array, self._table.fields[position], column.type.precision)
+        except ValueError as error:
+            raise SqlError(
+                "22003" if isinstance(error, OutOfRangeError) else "22023",
+                f'column "{column.name}" of the data does not fit: {error}',
+                detail=f"Rows are counted from row {done + 1} of the data.",
+                column=column.name,
+            ) from error
+        if column.type.length is not None and len(found) > found.null_count:
+            longest: Any = pc.max(cast(Any, pc).utf8_length(found))
+            if longest.as_py() > column.type.length:
+                raise SqlError(
+                    "22001",
+                    f"value too long for type {column.type}",
+                    detail=f'It is in column "{column.name}".',
+                    column=column.name,
+                )
+        return found
+
+    def rows(self, data: Iterable[pa.RecordBatch]) -> Iterator[list[tuple[Any, ...]]]:
+        """The batches as lists of rows of parameters for :attr:`insert`, in its order."""
+        done = 0
+        for batch in data:
+            for start in range(0, batch.num_rows, SLICE_ROWS):
+                part = batch.slice(start, SLICE_ROWS)
+                columns = []
+                for position, place in self._places.items():
+                    column = self._table.columns[position]
+                    array = self._conformed(part.column(place), column, position, done)
+                    datums: list[Any] = array_to_datums(self._table.fields[position], array)
+                    if column.type.base in _NOT_PARAMETERS:
+                        text = to_text(column.type)
+                        datums = [None if datum is None else text(datum) for datum in datums]
+                    columns.append(datums)
+                yield list(zip(*columns, strict=True))
+                done += part.num_rows
+
+    @property
+    def insert(self) -> str:
+        """The INSERT statement that takes :meth:`rows`."""
+        names = [_quoted(self._table.columns[position].name) for position in self._places]
+        values = ", ".join(f"${number}" for number in range(1, len(names) + 1))
+        return f"INSERT INTO {_quoted(self._table.name)} ({', '.join(names)}) VALUES ({values})"
+
+
+def _first_null(array: Array) -> int:
+    return int(array.is_null().index(True).as_py())
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

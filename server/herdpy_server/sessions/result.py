@@ -1,0 +1,95 @@
+"""What a statement answers: rows of datums, or DuckDB's Arrow table, each turned into the other late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from herdpy_sql.values import output_converter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from herdpy.codec.kinds import Datum
+    from herdpy_sql.plan import OutputColumn, Plan
+
+Row = tuple["Datum", ...]
+
+
+class Result:
+    """The answer to one statement.
+
+    Attributes:
+        rowcount: rows returned or changed; -1 for statements that do neither.
+        columns: name and type of each column, or None when the statement returns no rows.
+    """
+
+    __slots__ = ("_plan", "_rows", "_table", "columns", "rowcount")
+
+    def __init__(
+        self,
+        plan: Plan | str,
+        rowcount: int,
+        columns: tuple[OutputColumn, ...] | None = None,
+        rows: list[Row] | None = None,
+        table: pa.Table | None = None,
+    ) -> None:
+        self._plan = plan
+        self.rowcount = rowcount
+        self.columns = columns
+        self._rows = rows
+        self._table = table
+
+    @property
+    def tag(self) -> str:
+        """PostgreSQL's command tag, such as "SELECT 3" or "INSERT 0 1"."""
+        plan = self._plan
+        return plan if isinstance(plan, str) else plan.command_tag(self.rowcount)
+
+    @property
+    def rows(self) -> list[Row]:
+        """The rows as the engine's datums (see herdpy.codec.kinds)."""
+        if self._rows is None:
+            if self._table is None or self.columns is None:
+                return []
+            from herdpy.codec.arrow import array_to_datums
+
+            columns = [
+                array_to_datums(column.type.field, array.combine_chunks())
+                for column, array in zip(self.columns, self._table.columns, strict=True)
+            ]
+            self._rows = list(zip(*columns, strict=True)) if columns else [()] * self._table.num_rows
+        return self._rows
+
+    def converters(self) -> list[Callable[[Datum], object] | None]:
+        """For each column what makes Python objects of its datums; None where they are already."""
+        return [output_converter(column.type) for column in self.columns or ()]
+
+    def python_rows(self) -> list[tuple[object, ...]]:
+        """The rows as Python objects: dates as ``datetime.date``, UUIDs as ``uuid.UUID`` and so on."""
+        rows = self.rows
+        converters = self.converters()
+        if not any(converters):
+            return rows  # type: ignore[return-value]
+        columns = [
+            values if convert is None else [None if v is None else convert(v) for v in values]
+            for convert, values in zip(converters, zip(*rows, strict=True), strict=False)
+        ]
+        return list(zip(*columns, strict=True))
+
+    def arrow(self) -> pa.Table:
+        """The rows as an Arrow table; of DuckDB's answers without a copy."""
+        if self._table is None:
+            import pyarrow as pa
+
+            from herdpy.codec.arrow import arrow_type, datums_to_array
+
+            columns = self.columns or ()
+            values = list(zip(*self._rows, strict=True)) if self._rows else [()] * len(columns)
+            arrays = [
+                datums_to_array(column.type.field, list(datums))
+                for column, datums in zip(columns, values, strict=True)
+            ]
+            schema = pa.schema([pa.field(c.name, arrow_type(c.type.field)) for c in columns])
+            self._table = pa.Table.from_arrays(arrays, schema=schema)
+        return self._table

@@ -1,0 +1,139 @@
+"""What one connected client can do, with no transport in it: statements, transactions, bulk, cancel.
+
+The top of the engine. The embedded driver and every door of a server use the same sessions. Every
+coroutine runs in the engine's turn and awaits what happens elsewhere: locks, the log, DuckDB. How a
+statement passes through is told in ``statements``; what a transaction is, in ``block``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from herdpy_server.sessions.patience import CANCELLED
+from herdpy_server.sessions.result import Result
+from herdpy_server.sessions.statements import Statements, aborted, session_closed
+from herdpy_sql.errors import SqlError
+from herdpy_sql.storage import MustWait
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Session(Statements):
+    """One client's conversation with a tablespace; see :class:`TransactionBlock` for its attributes."""
+
+    async def execute(self, sql: str, params: Sequence[object] = ()) -> Result:
+        """Run a statement with its ``$1`` parameters; of several without parameters the last answers.
+
+        Raises:
+            SqlError: whatever went wrong; its ``outcome`` says what became of the statement.
+        """
+        self._patience.begin(self.settings.statement_timeout_s)
+        statements = self._plans.statements(sql)
+        if len(statements) == 1:
+            if self.transaction is None and self.autocommit:
+                answer = await self._at_once(statements[0], params)
+                if answer is not None:
+                    return answer
+            return await self._statement(statements[0], params)
+        if params:
+            raise SqlError("42601", "cannot insert multiple commands into a prepared statement")
+        results = await self.execute_all(sql)
+        return results[-1] if results else Result("", -1)
+
+    async def execute_all(self, sql: str) -> list[Result]:
+        """Run every statement of ``sql``, as one transaction unless it says BEGIN or COMMIT itself."""
+        results: list[Result] = []
+        statements = self._plans.statements(sql)
+        try:
+            for statement in statements:
+                self._patience.begin(self.settings.statement_timeout_s)
+                if self.transaction is None and len(statements) > 1:
+                    self.begin()
+                    self.implicit = self.autocommit
+                results.append(await self._statement(statement, ()))
+        except BaseException:
+            if self.implicit:
+                await self.rollback()
+            raise
+        if self.implicit:
+            await self.commit()
+        return results
+
+    async def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> Result:
+        """Run one statement for every row of parameters: all or none of it, one group commit."""
+        statements = self._plans.statements(sql)
+        if len(statements) != 1:
+            raise SqlError("42601", "executemany takes one statement")
+        rows = rows if isinstance(rows, list) else list(rows)
+        if not rows:
+            return Result("", 0)
+        return await self._statement(statements[0], rows, many=True)
+
+    async def ingest(self, table: str, data: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str) -> int:
+        """Load Arrow batches into a table; all or none of it. Returns the number of rows.
+
+        Args:
+            mode: "create" the table from the schema, "append" to it, "replace" it, "create_append".
+
+        Raises:
+            SqlError: 42P07, 42P01, 42703 where table or columns do not fit the mode; 23xxx and 22xxx
+                where a row does not fit the table.
+        """
+        from herdpy_server.sessions.bulk import Loader, target
+
+        if self._closed:
+            raise session_closed()
+        if self.failed:
+            raise aborted()
+        own = self.transaction is None
+        if own:
+            self.begin()
+        assert self.transaction is not None
+        transaction = self.transaction
+        mark = transaction.workspace.mark()
+        try:
+            await self._room()
+            while True:
+                try:
+                    self._may_write("CREATE TABLE" if mode != "append" else "INSERT")
+                    loader = Loader(transaction, target(transaction, table, schema, mode), schema)
+                    break
+                except MustWait as conflict:
+                    transaction.workspace.undo(mark)
+                    await self._wait_for_lock(transaction, conflict)
+            if loader.by_row:
+                count = 0
+                for rows in loader.rows(data):
+                    await self.execute_many(loader.insert, rows)
+                    count += len(rows)
+            else:
+                count = await loader.load(data, lambda c: self._wait_for_lock(transaction, c))
+            if not (own and self.autocommit):
+                await self._durable(None, transaction.workspace)
+        except BaseException as error:
+            transaction.workspace.undo(mark)
+            if own:
+                await self.rollback()
+            else:
+                self.failed = True
+            await self._confirm(error, transaction.workspace)
+            raise
+        if own and self.autocommit:
+            await self.commit()
+        return count
+
+    async def close(self) -> None:
+        """Roll back what is open. The session is of no further use."""
+        self.shut()
+        await self.rollback()
+
+    def shut(self) -> None:
+        """Begin no more statements, and end one that waits; within the engine's turn."""
+        self._closed = True
+        self._end_waiting(SqlError("57P01", "the statement was ended: its session was closed"))
+
+    def cancel(self) -> None:
+        """End the running statement with SQLSTATE 57014; from any thread. A commit is not undone."""
+        self._end_waiting(SqlError("57014", CANCELLED))

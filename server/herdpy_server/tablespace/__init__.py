@@ -1,0 +1,26 @@
+"""The state machine of a tablespace: recovery, leading, checkpoints, locks, transactions."""
+
+from herdpy_server.tablespace.checkpointer import Checkpointer
+from herdpy_server.tablespace.directory import Directory, DirectoryLock
+from herdpy_server.tablespace.locks import LockTable, LockWait
+from herdpy_server.tablespace.log_errors import sql_error, store_error
+from herdpy_server.tablespace.opening import open_log, open_store
+from herdpy_server.tablespace.tablespace import Recovery, Tablespace, lost
+from herdpy_server.tablespace.transaction import Transaction, now_us
+
+__all__ = [
+    "Checkpointer",
+    "Directory",
+    "DirectoryLock",
+    "LockTable",
+    "LockWait",
+    "Recovery",
+    "Tablespace",
+    "Transaction",
+    "lost",
+    "now_us",
+    "open_log",
+    "open_store",
+    "sql_error",
+    "store_error",
+]

@@ -1,0 +1,148 @@
+"""The directory of an embedded database: its layout, and the lock that one process holds.
+
+::
+
+    DIR/HERDPY        format version and uuid, JSON; made last, so a directory without it is no database
+    DIR/LOCK          locked (flock) by the process that has it open; holds that process's id
+    DIR/log/          the ledgers and their list (docs/log-format.md)
+    DIR/store/        LMDB's data.mdb and lock.mdb
+    DIR/spill/        what DuckDB does not hold in memory; of no use after a query
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from herdpy_sql.errors import SqlError
+
+FORMAT = 1
+
+
+@dataclass(slots=True)
+class DirectoryLock:
+    """Held from opening to closing; the kernel gives it back if the process dies."""
+
+    descriptor: int
+
+    def release(self) -> None:
+        """Let another process open the directory."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """Where the parts of a database lie."""
+
+    path: Path
+
+    @property
+    def log(self) -> Path:
+        return self.path / "log"
+
+    @property
+    def store(self) -> Path:
+        return self.path / "store"
+
+    @property
+    def spill(self) -> Path:
+        return self.path / "spill"
+
+    @property
+    def marker(self) -> Path:
+        return self.path / "HERDPY"
+
+    def exists(self) -> bool:
+        """Whether there is a database here."""
+        return self.marker.is_file()
+
+    def read_format(self) -> dict[str, object]:
+        """What the marker says; SqlError when it is not one that this version reads."""
+        try:
+            found = json.loads(self.marker.read_text())
+            version = found["format"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise SqlError(
+                "XX001", f"{self.marker} is damaged: {error}", hint="Restore it from a copy."
+            ) from error
+        if version != FORMAT:
+            raise SqlError(
+                "0A000",
+                f"{self.path} has format {version}, and this HerdPy reads format {FORMAT}",
+                hint="Open it with the HerdPy that wrote it, or a newer one.",
+            )
+        return dict(found)
+
+    def lock(self, *, create: bool) -> DirectoryLock:
+        """Take the directory for this process, making it when ``create``.
+
+        Raises:
+            SqlError: 58P01 it does not exist, 55006 another process has it, 42501 or 58030 the
+                operating system refuses.
+        """
+        try:
+            if create:
+                self.path.mkdir(parents=True, exist_ok=True)
+            elif not self.path.is_dir():
+                raise SqlError("58P01", f"there is no database at {self.path}")
+            return self._flock()
+        except PermissionError as error:
+            raise SqlError("42501", f"cannot open {self.path}: {error.strerror}") from error
+        except (FileExistsError, NotADirectoryError) as error:
+            raise SqlError("58030", f"{self.path} is not a directory") from error
+        except OSError as error:
+            raise SqlError("58030", f"cannot open {self.path}: {error.strerror}") from error
+
+    def _flock(self) -> DirectoryLock:
+        if not self.exists() and (strangers := self._strangers()):
+            raise SqlError(
+                "55000",
+                f"{self.path} is neither empty nor a HerdPy database",
+                detail=f"It holds {strangers[0]}.",
+                hint="Name an empty or a new directory.",
+            )
+        descriptor = os.open(self.path / "LOCK", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 64, 0).decode(errors="replace").strip() or "unknown"
+            os.close(descriptor)
+            raise SqlError(
+                "55006",
+                f"another process has {self.path} open",
+                detail=f"Its process id is {holder}.",
+                hint="Close it there, or share one process: threads may each have a connection.",
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        return DirectoryLock(descriptor)
+
+    def _strangers(self) -> list[str]:
+        ours = {"LOCK", "log", "store", "spill", "HERDPY.new"}
+        return sorted(name for name in os.listdir(self.path) if name not in ours)
+
+    def write_marker(self) -> None:
+        """Say that this is a database; the last step of making one."""
+        text = json.dumps({"format": FORMAT, "uuid": str(uuid.uuid4())}) + "\n"
+        new = self.path / "HERDPY.new"
+        with open(new, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, self.marker)
+        # Names last once their directory is synced: those of the first files, and of what holds them.
+        for directory in (self.log, self.store, self.path, self.path.parent, self.path.parent.parent):
+            try:
+                descriptor = os.open(directory, os.O_RDONLY)
+            except PermissionError:  # not ours, so we did not make it
+                continue
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)

@@ -1,0 +1,234 @@
+"""Row locks of one tablespace: who may write a row until it commits or rolls back.
+
+A lock is (database id, key): a row by its table and key, a unique index entry by its index and
+entry key, a whole table by its id and no key. Locks are only ever asked for in the engine's turn,
+so the table itself needs none. A request that cannot be granted raises
+:class:`~herdpy_sql.storage.MustWait`; the statement is undone and run again when the lock is its
+own. Locks are handed over in the order of asking. A cycle of waiting transactions is found when
+its last edge is drawn: the one that draws it gets SQLSTATE 40P01.
+
+*Instant* owners are autocommit statements: they start and take their place in the log within one
+turn, so nobody can come between, and they need to look at locks but not to take them. One that
+has to wait stops being instant.
+
+A bulk load locks its keys as one set: a lock of its own is made for a key when somebody asks for it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from typing import Protocol
+
+from herdpy.log.wait import Wait
+from herdpy_sql.errors import SqlError
+from herdpy_sql.storage import MustWait
+
+_BULK = 64
+"""From how many keys on a request is kept as a set."""
+
+Resource = tuple[int, bytes | None]
+"""(database id, key); a key of None is the whole database (a table)."""
+
+
+class Owner(Protocol):
+    """What locks need to know of a transaction."""
+
+    instant: bool
+    lock_timeout_s: float | None
+
+
+class LockWait(Wait[None]):
+    """Granted when the lock is the waiter's; fails with 55P03 when its time-out passes first.
+
+    Who waits must call :meth:`LockTable.forget` in the engine's turn when it fails.
+    """
+
+    __slots__ = ("timeout_s",)
+
+    def __init__(self, timeout_s: float | None) -> None:
+        super().__init__()
+        self.timeout_s = timeout_s
+
+    def block(self, timeout_s: float | None = None) -> bool:
+        if timeout_s is not None or self.timeout_s is None:
+            return super().block(timeout_s)
+        if not super().block(self.timeout_s):
+            self.expire()
+        return True
+
+    def expire(self) -> None:
+        """The time-out has passed: whoever keeps the time calls this."""
+        self.fail(SqlError("55P03", "canceling statement due to lock timeout"))
+
+
+class _Lock:
+    """One held lock and those who wait for it. A table may be shared by the writers of its rows."""
+
+    __slots__ = ("holders", "queue", "shared")
+
+    def __init__(self, owner: Owner, *, shared: bool) -> None:
+        self.holders = {owner}
+        self.shared = shared
+        self.queue: deque[tuple[Owner, LockWait, bool]] = deque()
+
+
+class LockTable:
+    """Every lock of a tablespace."""
+
+    def __init__(self) -> None:
+        self._locks: dict[Resource, _Lock] = {}
+        self._held: dict[Owner, dict[Resource, None]] = {}  # in the order they were taken
+        self._waiting: dict[Owner, tuple[Resource, LockWait]] = {}
+        self._bulk: dict[int, list[tuple[Owner, set[bytes]]]] = {}
+
+    def acquire(self, owner: Owner, database_id: int, key: bytes) -> None:
+        """Lock one row or index entry (and share its table with other writers)."""
+        if not self._locks and owner.instant:
+            return
+        self._request(owner, (database_id, None), shared=True)
+        self._request(owner, (database_id, key), shared=False)
+
+    def acquire_many(self, owner: Owner, database_id: int, keys: Collection[bytes]) -> None:
+        """Lock many rows of one table, as :meth:`acquire` does for each; all of them or none."""
+        if not self._locks and owner.instant:
+            return
+        self._request(owner, (database_id, None), shared=True)
+        if len(keys) < _BULK:
+            for key in keys:
+                self._request(owner, (database_id, key), shared=False)
+            return
+        wanted = set(keys)
+        for other, held in self._bulk.get(database_id, ()):
+            if other is not owner and not held.isdisjoint(wanted):
+                self._request(owner, (database_id, min(held & wanted)), shared=False)
+        for resource in [r for r in self._locks if r[0] == database_id and r[1] in wanted]:
+            if owner not in self._locks[resource].holders:
+                self._request(owner, resource, shared=False)
+        if not owner.instant:
+            self._bulk.setdefault(database_id, []).append((owner, wanted))
+
+    def acquire_table(self, owner: Owner, database_id: int) -> None:
+        """Lock a whole table against every other writer."""
+        self._request(owner, (database_id, None), shared=False)
+
+    def _request(self, owner: Owner, resource: Resource, *, shared: bool) -> None:
+        lock = self._locks.get(resource)
+        if lock is None and self._bulk:
+            lock = self._out_of_bulk(resource)
+        if lock is None:
+            if not owner.instant:
+                self._take(owner, resource, shared=shared)
+            return
+        if owner in lock.holders:
+            if shared or not lock.shared:
+                return
+            if len(lock.holders) == 1:
+                lock.shared = False
+                return
+        elif shared and lock.shared and not lock.queue:
+            if not owner.instant:
+                lock.holders.add(owner)
+                self._held.setdefault(owner, {})[resource] = None
+            return
+        self._wait(owner, resource, lock, shared=shared)
+
+    def _take(self, owner: Owner, resource: Resource, *, shared: bool) -> _Lock:
+        lock = self._locks[resource] = _Lock(owner, shared=shared)
+        self._held.setdefault(owner, {})[resource] = None
+        return lock
+
+    def _out_of_bulk(self, resource: Resource) -> _Lock | None:
+        """The lock of a key that somebody holds as one of many."""
+        database_id, key = resource
+        for holder, keys in self._bulk.get(database_id, ()):
+            if key in keys:
+                return self._take(holder, resource, shared=False)
+        return None
+
+    def _wait(self, owner: Owner, resource: Resource, lock: _Lock, *, shared: bool) -> None:
+        if self._would_deadlock(owner, lock):
+            raise SqlError(
+                "40P01",
+                "deadlock detected",
+                detail="The transactions that hold the lock wait, directly or not, for this one.",
+                hint="Run the transaction again from its start.",
+            )
+        owner.instant = False  # it will be run again later, in a turn of its own: now it takes locks
+        wait = LockWait(owner.lock_timeout_s)
+        lock.queue.append((owner, wait, shared))
+        self._waiting[owner] = (resource, wait)
+        raise MustWait(wait)
+
+    def _would_deadlock(self, owner: Owner, lock: _Lock) -> bool:
+        seen: set[int] = set()
+        frontier = [holder for holder in self._ahead(lock, owner) if holder is not owner]
+        while frontier:
+            holder = frontier.pop()
+            if holder is owner:
+                return True
+            if id(holder) in seen:
+                continue
+            seen.add(id(holder))
+            waiting = self._waiting.get(holder)
+            if waiting is not None and (blocker := self._locks.get(waiting[0])) is not None:
+                frontier.extend(self._ahead(blocker, holder))
+        return False
+
+    @staticmethod
+    def _ahead(lock: _Lock, owner: Owner) -> list[Owner]:
+        """Whom ``owner`` waits for at this lock: its holders, and those queued before it."""
+        ahead = [holder for holder in lock.holders if holder is not owner]
+        for queued, _wait, _shared in lock.queue:
+            if queued is owner:
+                break
+            ahead.append(queued)
+        return ahead
+
+    def release_all(self, owner: Owner) -> None:
+        """Give back every lock of ``owner``: its commit has its place in the log, or it rolled back."""
+        if owner in self._waiting:
+            self.forget(owner)
+        for database_id in [d for d, held in self._bulk.items() if any(o is owner for o, _ in held)]:
+            rest = [(o, keys) for o, keys in self._bulk[database_id] if o is not owner]
+            self._bulk[database_id] = rest
+            if not rest:
+                del self._bulk[database_id]
+        for resource in self._held.pop(owner, ()):
+            lock = self._locks[resource]
+            lock.holders.discard(owner)
+            self._hand_over(resource, lock)
+
+    def forget(self, owner: Owner) -> None:
+        """``owner`` no longer waits: it was cancelled, timed out, or rolled back."""
+        waiting = self._waiting.pop(owner, None)
+        if waiting is None:
+            return
+        resource, wait = waiting
+        lock = self._locks.get(resource)
+        if lock is not None:
+            lock.queue = deque(item for item in lock.queue if item[1] is not wait)
+            self._hand_over(resource, lock)
+
+    def _hand_over(self, resource: Resource, lock: _Lock) -> None:
+        """Grant the lock to as many as may have it, in the order of asking."""
+        while lock.queue:
+            owner, wait, shared = lock.queue[0]
+            others = lock.holders - {owner}
+            if others and not (shared and lock.shared):
+                return
+            lock.queue.popleft()
+            del self._waiting[owner]
+            lock.shared = shared if not lock.holders else lock.shared and shared
+            lock.holders.add(owner)
+            self._held.setdefault(owner, {})[resource] = None
+            wait.resolve(None)
+        if not lock.holders:
+            del self._locks[resource]
+
+    def held_by(self, owner: Owner) -> int:
+        """How many locks ``owner`` holds."""
+        return len(self._held.get(owner, ()))
+
+    def __len__(self) -> int:
+        return len(self._locks)

@@ -1,0 +1,67 @@
+"""What a client is told when the log or the store fails: one SqlError for each of their errors."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from herdpy.log import (
+    CorruptLedgerError,
+    LedgerFencedError,
+    LogClosedError,
+    LogError,
+    LogFullError,
+    LogTrimmedError,
+)
+from herdpy_sql.errors import SqlError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def store_error(error: Exception) -> SqlError:
+    """The SqlError for a checkpoint that failed because of ``error``."""
+    full = isinstance(error, LogFullError) or getattr(error, "errno", None) in _FULL
+    if full or any(os.strerror(number) in str(error) for number in _FULL):
+        return SqlError(
+            "53100",
+            "no space is left for the store: the checkpoint failed",
+            detail=str(error),
+            hint="Free some space. Nothing is lost: the log has every commit.",
+        )
+    return SqlError("58030", "the store could not be written: the checkpoint failed", detail=str(error))
+
+
+def sql_error(error: LogError) -> SqlError:
+    """The SqlError that says what ``error`` means, with the same outcome.
+
+    An unknown outcome is always 08007, whatever the cause: it is the outcome that the client must
+    act upon.
+    """
+    if error.outcome == "unknown":
+        return SqlError(
+            "08007",
+            "the outcome of the commit is not known: the log failed before it confirmed it",
+            detail=str(error),
+            hint="Read the rows again before repeating the transaction.",
+            outcome="unknown",
+        )
+    if isinstance(error, LogFullError):
+        return SqlError(
+            "53100",
+            "no space is left for the log: the commit was not done",
+            detail=str(error),
+            hint="Free some space and run the transaction again; reading goes on meanwhile.",
+        )
+    if isinstance(error, LedgerFencedError):
+        return SqlError("25006", "another process leads this tablespace now", detail=str(error))
+    if isinstance(error, CorruptLedgerError):
+        return SqlError(
+            "XX001",
+            str(error),
+            hint="Restore the directory from a copy, or run `herdpy check` to see how far the log is whole.",
+        )
+    if isinstance(error, LogTrimmedError):
+        return SqlError("XX001", str(error), hint="Restore the directory from a copy.")
+    if isinstance(error, LogClosedError):
+        return SqlError("57P03", "the log takes no more commits", detail=str(error))
+    return SqlError("58030", "the log could not be written: the commit was not done", detail=str(error))

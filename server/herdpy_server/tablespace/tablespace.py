@@ -1,0 +1,217 @@
+"""The state machine of one tablespace: log before apply, answer after durable and visible.
+
+Above the log and the store, below sessions. How a change passes through:
+
+1. A session's statements run against the workspace of a :class:`Transaction`; row locks are taken.
+2. :meth:`Tablespace.commit` gives the workspace's records their place in the log, makes them visible
+   to everybody as *pending*, and releases the locks: whoever comes later is behind in the log.
+3. The log writes what has queued as one entry and calls :meth:`acknowledge` once it is durable:
+   the entry's records go through ``Store.apply``, as they do in recovery, and the pending layers go.
+4. The session is answered. Who read something pending is answered only after it is durable.
+5. The checkpointer writes applied changes to LMDB on a cadence; recovery begins after the LSN
+   found there.
+
+When the log fails, everything pending vanishes and those who wait are told; reading goes on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from herdpy.log import LSN, Append, CommitLog, LogError, TransactionAssembler
+from herdpy.log import Transaction as LoggedTransaction
+from herdpy.log.wait import Wait
+from herdpy_server.store import Layer, Store
+from herdpy_server.tablespace.locks import LockTable
+from herdpy_server.tablespace.transaction import Transaction, now_us
+from herdpy_sql.catalog import Catalog
+from herdpy_sql.errors import SqlError
+
+logger = logging.getLogger("herdpy.tablespace")
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What opening a tablespace found in the log after the store's checkpoint."""
+
+    checkpoint: LSN
+    end: LSN
+    transactions: int
+    records: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A commit that has its place in the log and is not durable yet."""
+
+    token: int
+    append: Append
+    layer: Layer
+
+
+class Tablespace:
+    """A store kept equal to its log. Every method runs in the engine's turn unless it says otherwise.
+
+    Args:
+        turn: entered by threads that are not in the turn already when they change shared state: a
+            mutex in the embedded database, nothing where one loop thread does everything.
+    """
+
+    def __init__(self, log: CommitLog, store: Store, turn: AbstractContextManager[object]) -> None:
+        self.log = log
+        self.store = store
+        self.locks = LockTable()
+        self._turn = turn
+        self._pending: deque[_Pending] = deque()
+        self.memtable_grew: Callable[[], None] = lambda: None
+        self.checkpoint: Callable[[], object] = lambda: None
+        self.memtable_limit_bytes = 0  # none
+        self.memtable_full: Callable[[], None] = lambda: None
+        self._kept_out: list[Wait[None]] = []  # writers that wait for memory
+
+    async def recover(self, flush_rows: int, progress: Callable[[int], None] | None = None) -> Recovery:
+        """Apply what the log has after the store's checkpoint, to the log's end.
+
+        Args:
+            flush_rows: how many changed rows may gather in memory before they go to LMDB.
+            progress: called with the number of records applied so far.
+
+        Raises:
+            LogError: the log is damaged, or does not reach back to the checkpoint.
+        """
+        began = time.perf_counter()
+        checkpoint = self.store.durable
+        assembler = TransactionAssembler(checkpoint)
+        transactions = records = 0
+        async for lsn, entry in self.log.read(checkpoint):
+            whole = assembler.feed(entry)
+            changes = [record for _lsn, transaction in whole for record in transaction.records]
+            if whole or assembler.safe == lsn:
+                self.store.apply(assembler.safe, changes)
+            transactions += len(whole)
+            records += len(changes)
+            if self.store.memtable_rows >= flush_rows:
+                self.store.flush()
+                if progress is not None:
+                    progress(records)
+        return Recovery(checkpoint, assembler.position, transactions, records, time.perf_counter() - began)
+
+    def begin(self, *, instant: bool, lock_timeout_s: float | None = None) -> Transaction:
+        """Begin a transaction; an ``instant`` one must commit or end within this turn."""
+        transaction = Transaction(instant=instant, lock_timeout_s=lock_timeout_s)
+        transaction.workspace = self.store.workspace(self.locks, transaction)
+        return transaction
+
+    def commit(self, transaction: Transaction, request_id: bytes = b"") -> Append | None:
+        """Give the transaction its place in the log; None when it changed nothing.
+
+        The changes are visible to others at once and the locks are free. The answer to the client
+        waits for the Append, and its error says what became of the commit.
+
+        Raises:
+            SqlError: 40001, it rests on a commit that the log lost meanwhile.
+            LogError: the log takes no more commits.
+        """
+        workspace = transaction.workspace
+        append = None
+        if workspace.records:
+            if workspace.rests_on_loss:
+                raise lost()
+            append = self.log.append(LoggedTransaction(now_us(), workspace.records, request_id))
+            token = self.store.push_pending(workspace.layer, workspace.own_catalog)
+            self._pending.append(_Pending(token, append, workspace.layer))
+        self.locks.release_all(transaction)
+        return append
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more is in memory than may be: writers wait for a checkpoint."""
+        return 0 < self.memtable_limit_bytes < self.store.memtable_bytes
+
+    def room(self) -> Wait[None]:
+        """What a statement that writes awaits, before it begins, when :attr:`is_full`.
+
+        It fails with a SqlError when the checkpoint that would make room does.
+        """
+        wait: Wait[None] = Wait()
+        self._kept_out.append(wait)
+        self.memtable_full()
+        return wait
+
+    def let_writers_in(self, error: SqlError | None) -> None:
+        """There is room again, or, with an error, there will be none for now."""
+        waiting, self._kept_out = self._kept_out, []
+        for wait in waiting:
+            if error is None:
+                wait.resolve(None)
+            else:
+                wait.fail(error)
+
+    def rollback(self, transaction: Transaction) -> None:
+        """Forget the transaction's changes and give back its locks."""
+        self.locks.release_all(transaction)
+
+    def durable_of(self, position: int) -> Append | None:
+        """The newest pending commit at or before ``position`` (a pending token); None: nothing is pending.
+
+        What was pending may be durable now, or lost: ``Workspace.rests_on_loss`` tells.
+        """
+        if not self._pending or self._pending[0].token > position:
+            return None
+        newest = self._pending[0].append
+        for pending in self._pending:
+            if pending.token > position:
+                break
+            newest = pending.append
+        return newest
+
+    @property
+    def all_durable(self) -> bool:
+        """Whether nothing is pending."""
+        return not self._pending
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog that a new statement sees: committed definitions, pending ones too."""
+        return self.store.visible_catalog[0]
+
+    def acknowledge(self, appends: Sequence[Append], error: LogError | None) -> None:
+        """The log's hook: these appends, in log order, are durable, or all of them failed.
+
+        Runs in the thread that wrote the entry, before anybody who waits for them is woken.
+        """
+        with self._turn:
+            if error is not None:
+                self.store.drop_pending()
+                self._pending.clear()
+                return
+            if len(appends) == 1:
+                one = self._pending.popleft()
+                self.store.apply_entry(appends[0].lsn, [(appends[0].transaction.records, one.layer)])  # type: ignore[arg-type]
+                self.store.pop_pending(one.token)
+                self.memtable_grew()
+                return
+            pending = [self._pending.popleft() for _ in appends]
+            for lsn, group in itertools.groupby(pending, lambda one: one.append.lsn):
+                assert lsn is not None
+                entry = list(group)
+                self.store.apply_entry(lsn, [(one.append.transaction.records, one.layer) for one in entry])
+                self.store.pop_pending(entry[-1].token)
+            self.memtable_grew()
+
+
+def lost(error: LogError | None = None) -> SqlError:
+    """What a client is told whose statement rests on a commit that the log then failed to keep."""
+    return SqlError(
+        "40001",
+        "the statement read a commit that the log then failed to make durable",
+        detail=None if error is None else str(error),
+        hint="Run the transaction again from its start.",
+    )

@@ -1,0 +1,42 @@
+"""One open transaction: its view of the store, its locks, its settings. Held by a session.
+
+Nothing of it is in the log before it commits. Its changes lie in its workspace's own layer; its
+locks are held until its commit has a place in the log, or until it rolls back.
+"""
+
+from __future__ import annotations
+
+import time
+
+from herdpy_server.store import Workspace
+from herdpy_sql.storage import Clock
+
+
+def now_us() -> int:
+    """The wall clock in microseconds since 1970-01-01 UTC."""
+    return time.time_ns() // 1000
+
+
+class Transaction:
+    """An open transaction.
+
+    Attributes:
+        instant: an autocommit statement that begins and takes its place in the log within one turn
+            (see ``locks``); False once it had to wait, and for BEGIN ... COMMIT.
+        lock_timeout_s: how long a lock is waited for; None for ever.
+        started_us: what now() says throughout.
+        workspace: the view that its statements run against.
+    """
+
+    __slots__ = ("instant", "lock_timeout_s", "started_us", "workspace")
+
+    workspace: Workspace
+
+    def __init__(self, *, instant: bool, lock_timeout_s: float | None = None) -> None:
+        self.instant = instant
+        self.lock_timeout_s = lock_timeout_s
+        self.started_us = now_us()
+
+    def clock(self, zone: str) -> Clock:
+        """The time that the statement beginning now may see."""
+        return Clock(self.started_us, self.started_us if self.instant else now_us(), zone)

@@ -1,0 +1,168 @@
+"""Row locks: who gets them, in which order, and who is told of a deadlock."""
+
+from __future__ import annotations
+
+import pytest
+
+from herdpy_server.tablespace.locks import LockTable, LockWait
+from herdpy_sql.errors import SqlError
+from herdpy_sql.storage import MustWait
+
+
+class Owner:
+    def __init__(self, name: str, *, instant: bool = False, lock_timeout_s: float | None = None) -> None:
+        self.name = name
+        self.instant = instant
+        self.lock_timeout_s = lock_timeout_s
+
+
+def blocked(table: LockTable, owner: Owner, key: bytes, database_id: int = 1) -> LockWait:
+    with pytest.raises(MustWait) as caught:
+        table.acquire(owner, database_id, key)
+    assert isinstance(caught.value.wait, LockWait)
+    return caught.value.wait
+
+
+@pytest.fixture
+def table() -> LockTable:
+    return LockTable()
+
+
+def test_a_lock_is_its_owners_until_it_is_released(table: LockTable) -> None:
+    a, b = Owner("a"), Owner("b")
+    table.acquire(a, 1, b"x")
+    table.acquire(a, 1, b"x")
+    table.acquire(b, 1, b"y")
+    wait = blocked(table, b, b"x")
+    assert not wait.done()
+    table.release_all(a)
+    assert wait.done()
+    table.acquire(b, 1, b"x")
+    table.release_all(b)
+    assert len(table) == 0
+
+
+def test_locks_are_granted_in_the_order_of_asking(table: LockTable) -> None:
+    a, b, c = Owner("a"), Owner("b"), Owner("c")
+    table.acquire(a, 1, b"x")
+    first, second = blocked(table, b, b"x"), blocked(table, c, b"x")
+    table.release_all(a)
+    assert (first.done(), second.done()) == (True, False)
+    table.release_all(b)
+    assert second.done()
+
+
+def test_an_instant_owner_takes_no_lock_until_it_has_to_wait(table: LockTable) -> None:
+    a, instant = Owner("a"), Owner("instant", instant=True)
+    table.acquire(instant, 1, b"x")
+    assert len(table) == 0
+    table.acquire(a, 1, b"x")
+    wait = blocked(table, instant, b"x")
+    assert not instant.instant
+    table.release_all(a)
+    assert wait.done()
+    assert table.held_by(instant) == 1
+    blocked(table, a, b"x")
+
+
+def test_the_edge_that_closes_a_cycle_is_refused(table: LockTable) -> None:
+    a, b, c = Owner("a"), Owner("b"), Owner("c")
+    for owner, key in ((a, b"1"), (b, b"2"), (c, b"3")):
+        table.acquire(owner, 1, key)
+    blocked(table, a, b"2")
+    blocked(table, b, b"3")
+    with pytest.raises(SqlError) as caught:
+        table.acquire(c, 1, b"1")
+    assert caught.value.sqlstate == "40P01"
+    assert caught.value.retryable
+    table.release_all(c)
+    table.acquire(b, 1, b"3")
+
+
+def test_waiting_behind_somebody_queued_counts_as_an_edge(table: LockTable) -> None:
+    reader, ddl, writer = Owner("reader"), Owner("ddl"), Owner("writer")
+    table.acquire(reader, 1, b"x")
+    table.acquire(writer, 1, b"y")
+    with pytest.raises(MustWait):
+        table.acquire_table(ddl, 1)
+    newcomer = Owner("newcomer")
+    wait = blocked(table, newcomer, b"z")
+    table.release_all(reader)
+    assert not wait.done()
+    table.release_all(writer)
+    assert not wait.done()
+    table.release_all(ddl)
+    assert wait.done()
+
+
+def test_two_writers_that_both_want_the_whole_table_deadlock(table: LockTable) -> None:
+    a, b = Owner("a"), Owner("b")
+    table.acquire(a, 1, b"x")
+    table.acquire(b, 1, b"y")
+    with pytest.raises(MustWait):
+        table.acquire_table(a, 1)
+    with pytest.raises(SqlError) as caught:
+        table.acquire_table(b, 1)
+    assert caught.value.sqlstate == "40P01"
+
+
+def test_writers_share_a_table_and_a_definition_excludes_them(table: LockTable) -> None:
+    ddl, writer = Owner("ddl"), Owner("writer")
+    table.acquire_table(ddl, 1)
+    blocked(table, writer, b"x")
+    table.acquire(writer, 2, b"x")
+    table.release_all(ddl)
+    table.acquire(writer, 1, b"x")
+
+
+def test_a_lock_timeout_fails_the_wait_and_forgetting_lets_the_next_in(table: LockTable) -> None:
+    a, b, c = Owner("a"), Owner("b", lock_timeout_s=0.001), Owner("c")
+    table.acquire(a, 1, b"x")
+    wait = blocked(table, b, b"x")
+    behind = blocked(table, c, b"x")
+    assert wait.block()
+    with pytest.raises(SqlError) as caught:
+        wait.result()
+    assert caught.value.sqlstate == "55P03"
+    table.forget(b)
+    table.release_all(a)
+    assert behind.done()
+
+
+def test_a_single_sharer_may_take_the_whole_table(table: LockTable) -> None:
+    a, b = Owner("a"), Owner("b")
+    table.acquire(a, 1, b"x")
+    table.acquire_table(a, 1)
+    blocked(table, b, b"y")
+
+
+def test_many_keys_are_locked_as_one_by_one(table: LockTable) -> None:
+    a, b, instant = Owner("a"), Owner("b"), Owner("i", instant=True)
+    table.acquire_many(a, 1, [b"x", b"y"])
+    blocked(table, b, b"y")
+    with pytest.raises(MustWait):
+        table.acquire_many(instant, 1, [b"w", b"x"])
+
+
+def test_a_bulk_load_holds_every_one_of_its_keys(table: LockTable) -> None:
+    a, b, instant = Owner("a"), Owner("b"), Owner("i", instant=True)
+    keys = [b"%d" % i for i in range(1000)]
+    table.acquire_many(a, 1, keys)
+    wait = blocked(table, b, b"500")
+    blocked(table, instant, b"501")
+    table.acquire(a, 1, b"500")
+    with pytest.raises(MustWait):
+        table.acquire_many(Owner("c"), 1, [b"x%d" % i for i in range(100)] + [b"7"])
+    table.release_all(a)
+    assert wait.done()
+    table.acquire_many(Owner("d"), 1, [b"y%d" % i for i in range(100)])
+
+
+def test_a_bulk_load_waits_for_single_locks(table: LockTable) -> None:
+    a, b = Owner("a"), Owner("b")
+    table.acquire(a, 1, b"7")
+    with pytest.raises(MustWait):
+        table.acquire_many(b, 1, [b"%d" % i for i in range(100)])
+    table.release_all(a)
+    table.acquire_many(b, 1, [b"%d" % i for i in range(100)])
+    blocked(table, a, b"99")

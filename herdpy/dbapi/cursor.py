@@ -1,0 +1,208 @@
+"""Cursors: run statements.
+
+A statement passes through here as: text -> :mod:`parameters` (placeholders, remembered) -> the
+connection's link -> a result, kept as it came for :mod:`answer`, from which rows are fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, NoReturn
+
+from herdpy.dbapi import arrow, parameters
+from herdpy.dbapi.answer import Answer
+from herdpy.dbapi.errors import DataError, NotSupportedError, ProgrammingError
+from herdpy.dbapi.parameters import Parameters, translate
+
+if TYPE_CHECKING:
+    from herdpy.dbapi.link import Row
+
+
+class Cursor(Answer):
+    """A cursor; made by :meth:`Connection.cursor`. For one thread at a time.
+
+    Attributes:
+        connection: the connection it belongs to.
+        arraysize: how many rows ``fetchmany()`` gives when it is not told.
+        lastrowid: always None; use INSERT ... RETURNING.
+    """
+
+    __slots__ = ()
+
+    lastrowid = None
+
+    # Running statements.
+
+    def execute(self, query: str | bytes, params: Parameters | None = None) -> Cursor:
+        """Run a statement; returns the cursor.
+
+        Args:
+            query: the text. Without ``params`` it is taken as it is, and may hold several
+                statements, whose results :meth:`nextset` steps through. They are one transaction
+                unless they say BEGIN or COMMIT themselves.
+            params: a sequence for ``%s`` or ``$1``, a mapping for ``%(name)s``. When it is given,
+                even empty, a per cent sign is written ``%%``.
+
+        Raises:
+            Error: the class and ``sqlstate`` say what; the cursor then has no result.
+        """
+        connection = self.connection
+        self._result = self._results = self._rows = None
+        self._next = 0
+        if self._closed:
+            self._refuse()
+        if type(query) is not str:
+            query = _text(query)
+        if params is not None:
+            statement = translate(query)
+            values = statement.bind(params)
+            with connection._lock:
+                self._result = connection._link.execute(statement.sql, values, statement)
+            return self
+        parameters.check(query)
+        if ";" not in query:
+            with connection._lock:
+                self._result = connection._link.execute(query)
+            return self
+        with connection._lock:
+            results = connection._link.execute_script(query)
+        self._results = results[::-1]
+        self._result = self._results.pop() if results else None
+        return self
+
+    def executemany(self, query: str | bytes, params_seq: Iterable[Parameters]) -> Cursor:
+        """Run a statement once for each of ``params_seq``: atomic, and one group commit.
+
+        ``rowcount`` becomes the sum; rows that come back are dropped. The parameters are all
+        taken before the first is used, so they may come from another cursor.
+        """
+        self._result = self._results = self._rows = None
+        self._next = 0
+        if self._closed:
+            self._refuse()
+        statement = translate(_text(query))
+        bind = statement.bind
+        try:
+            rows = [bind(params) for params in params_seq]
+        except TypeError:
+            if isinstance(params_seq, Iterable):
+                raise
+            raise ProgrammingError(
+                f"executemany takes an iterable of parameters, not {type(params_seq).__name__}"
+            ) from None
+        connection = self.connection
+        with connection._lock:
+            result = connection._link.execute_many(statement, rows)
+        self._result = _Count(result.tag, result.rowcount)
+        return self
+
+    def callproc(self, procname: str, params: Sequence[object] = ()) -> NoReturn:
+        """There are no stored procedures: NotSupportedError."""
+        raise NotSupportedError("there are no stored procedures", sqlstate="0A000")
+
+    def nextset(self) -> bool | None:
+        """Step to the result of the next of several statements; None when there is none."""
+        if self._closed:
+            self._refuse()
+        if not self._results:
+            return None
+        self._result = self._results.pop()
+        self._rows = None
+        self._next = 0
+        return True
+
+    def setinputsizes(self, sizes: Sequence[object]) -> None:
+        """Does nothing, as PEP 249 allows."""
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Does nothing, as PEP 249 allows."""
+
+    def adbc_ingest(
+        self,
+        table_name: str,
+        data: object,
+        mode: arrow.Mode = "create",
+        *,
+        catalog_name: str | None = None,
+        db_schema_name: str | None = None,
+        temporary: bool = False,
+    ) -> int:
+        """Load Arrow data into a table: atomic, logged as the batches it came in.
+
+        Args:
+            table_name: the table; its columns are matched by name.
+            data: a table, record batch, reader, pandas or other DataFrame: whatever has
+                ``__arrow_c_stream__`` or ``__arrow_c_array__``. A reader is read to its end first.
+            mode: "create" (the table must not exist), "append" (it must), "replace" (dropped and
+                created again), "create_append" (created when missing).
+            catalog_name, db_schema_name, temporary: ADBC's, for what there is not: NotSupportedError.
+
+        Returns:
+            How many rows were loaded.
+        """
+        self._result = self._results = self._rows = None
+        self._next = 0
+        if self._closed:
+            self._refuse()
+        if catalog_name is not None or db_schema_name not in (None, "public") or temporary:
+            raise NotSupportedError(
+                "tables are loaded into the one schema, public, and not as temporary ones", sqlstate="0A000"
+            )
+        arrow.check_target(table_name, mode)
+        schema, batches = arrow.batches_of(data)
+        connection = self.connection
+        with connection._lock:
+            count = connection._link.ingest(table_name, batches, schema, mode)
+        self._result = _Count(f"INSERT 0 {count}", count)
+        return count
+
+    # The end.
+
+    def close(self) -> None:
+        """Drop the result. The cursor is of no further use; closing it again does nothing."""
+        self._closed = True
+        self._result = self._results = self._rows = None
+
+    def __enter__(self) -> Cursor:
+        if self._closed:
+            self._refuse()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else self.statusmessage or "no result"
+        return f"<herdpy.Cursor [{state}] at {id(self):#x}>"
+
+
+class _Count:
+    """The result of what changes rows and returns none."""
+
+    columns = None
+
+    def __init__(self, tag: str, rowcount: int) -> None:
+        self.tag = tag
+        self.rowcount = rowcount
+
+    def python_rows(self) -> list[Row]:
+        return []
+
+    def arrow(self) -> NoReturn:
+        raise AssertionError("no rows, no Arrow")
+
+
+def _text(query: object) -> str:
+    if isinstance(query, str):
+        return str(query)
+    if isinstance(query, bytes | bytearray):
+        try:
+            return query.decode()
+        except UnicodeDecodeError as error:
+            raise DataError(
+                "a statement must be UTF-8", sqlstate="22021", detail=f"Byte {error.start} is not."
+            ) from None
+    raise ProgrammingError(f"a statement is text, not {type(query).__name__}")

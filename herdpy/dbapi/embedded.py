@@ -1,0 +1,140 @@
+"""The link to a database in this process: the session that servers use too, called directly.
+
+``Database.run`` takes the engine's turn and drives the session's coroutine in the caller's thread,
+so a statement costs no thread switch and no message. This is the only module of the driver that
+knows the engine, and it loads it late: a driver-only install works without.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from herdpy.dbapi.errors import InterfaceError, OperationalError, translated
+from herdpy.dbapi.link import Result, TransactionStatus
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from herdpy.dbapi.parameters import Translation
+    from herdpy_server.embedded import Database
+
+_STATUS = {
+    "idle": TransactionStatus.IDLE,
+    "active": TransactionStatus.INTRANS,
+    "failed": TransactionStatus.INERROR,
+}
+
+
+def open_link(path: str, *, create: bool, autocommit: bool, settings: dict[str, Any]) -> EmbeddedLink:
+    """Open the database in directory ``path``, or share the one that is open in this process.
+
+    Raises:
+        InterfaceError: the database itself is not installed, or a setting is unknown.
+        OperationalError: there is none and ``create`` is false (08001); another process has it
+            open (55006); the disk refuses.
+    """
+    try:
+        from herdpy_server.embedded import Database
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("herdpy"):
+            raise
+        raise InterfaceError(
+            f'opening a directory needs the database itself: pip install "herdpy[server]" ({error})'
+        ) from error
+    if not create and not (os.path.isdir(path) and os.listdir(path)):
+        raise OperationalError(f"there is no database in {path}", sqlstate="08001")
+    try:
+        database = Database.acquire(path, **settings)
+    except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
+        if isinstance(error, TypeError) and "keyword argument" in str(error):
+            raise InterfaceError(f"an option is not known: {error}") from None
+        raise translated(error) from (None if hasattr(error, "sqlstate") else error)
+    return EmbeddedLink(database, autocommit)
+
+
+class EmbeddedLink:
+    """One session of a database in this process. Holds a reference to the database until closed."""
+
+    def __init__(self, database: Database, autocommit: bool) -> None:
+        self._database = database
+        self._run = database.run
+        self._session = session = database.session()
+        self._execute = session.execute
+        session.autocommit = autocommit
+
+    @property
+    def autocommit(self) -> bool:
+        """Whether each statement is its own transaction."""
+        return self._session.autocommit
+
+    @autocommit.setter
+    def autocommit(self, value: bool) -> None:
+        self._session.autocommit = value
+
+    def execute(self, sql: str, params: Sequence[object] = (), source: Translation | None = None) -> Result:
+        """Run one statement. ``source`` knows where in the caller's text an error's position is."""
+        try:
+            return self._run(self._execute(sql, params))
+        except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
+            self._raise(error, source)
+
+    def execute_script(self, text: str) -> list[Result]:
+        """Run the statements of ``text``, one implicit transaction where none is open."""
+        try:
+            return list(self._run(self._session.execute_all(text)))
+        except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
+            self._raise(error)
+
+    def execute_many(self, statement: Translation, rows: Iterable[Sequence[object]]) -> Result:
+        """Run one statement for each row of parameters; all or none of it happens."""
+        try:
+            return self._run(self._session.execute_many(statement.sql, rows))
+        except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
+            self._raise(error, statement)
+
+    def ingest(self, table: str, data: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str) -> int:
+        """Load Arrow batches; all or none of it happens."""
+        try:
+            return self._run(self._session.ingest(table, data, schema, mode))
+        except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
+            self._raise(error)
+
+    def commit(self) -> None:
+        """Make the transaction's work last."""
+        try:
+            self._run(self._session.commit())
+        except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
+            self._raise(error)
+
+    def rollback(self) -> None:
+        """Undo the transaction's work."""
+        try:
+            self._run(self._session.rollback())
+        except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
+            self._raise(error)
+
+    def cancel(self) -> None:
+        """End the running statement, from another thread."""
+        self._session.cancel()
+
+    def status(self) -> TransactionStatus:
+        """Where the session stands."""
+        return _STATUS[self._session.status]
+
+    def close(self) -> None:
+        """Roll back what is open; the last one to leave closes the database."""
+        try:
+            try:
+                self._run(self._session.close())
+            finally:
+                self._database.release()
+        except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
+            self._raise(error)
+
+    def _raise(self, error: Exception, source: Translation | None = None) -> NoReturn:
+        new = translated(error)
+        if source is not None:
+            new.position = source.position(new.position)
+        raise new from (error if new.sqlstate == "XX000" else None)

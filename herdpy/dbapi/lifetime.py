@@ -1,0 +1,75 @@
+"""When connections end without being closed: at exit, when forgotten, after a fork.
+
+* At exit what is still open is closed, quietly: the interpreter ends, the log is whole.
+* A connection that is collected while open warns (ResourceWarning) and is closed by a thread of
+  its own. Collection can strike anywhere, also inside the engine, where closing at once would
+  wait for the turn that this very thread has.
+* A forked child shares the parent's files but not its threads or locks: it must not touch the
+  parent's database. Its copies of the connections are made useless, each says so when used.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from herdpy.dbapi.connection import Connection
+    from herdpy.dbapi.link import Link
+
+_open: weakref.WeakSet[Connection] = weakref.WeakSet()
+_closing: set[threading.Thread] = set()
+_inherited: list[Link] = []
+
+
+def opened(connection: Connection) -> None:
+    """``connection`` is open and wants to be closed at exit."""
+    _open.add(connection)
+
+
+def closed(connection: Connection) -> None:
+    """``connection`` was closed by its owner."""
+    _open.discard(connection)
+
+
+def abandon(link: Link) -> None:
+    """Close the link of a connection that was collected, soon and in another thread."""
+
+    def run() -> None:
+        try:
+            link.close()
+        finally:
+            _closing.discard(thread)
+
+    thread = threading.Thread(target=run, name="herdpy-close", daemon=True)
+    _closing.add(thread)
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter ends: whatever is left, the log is whole
+        _closing.discard(thread)
+
+
+def settle(timeout_s: float | None = None) -> None:
+    """Wait until the connections that were collected while open are closed."""
+    for thread in list(_closing):
+        thread.join(timeout_s)
+
+
+def _at_exit() -> None:
+    for connection in list(_open):
+        connection._close_at_exit()
+    settle(timeout_s=10)
+
+
+def _in_child() -> None:
+    # Kept: the end of a link must not touch what the parent uses.
+    _inherited.extend(connection._disown() for connection in list(_open))
+    _open.clear()
+    _closing.clear()
+
+
+atexit.register(_at_exit)
+os.register_at_fork(after_in_child=_in_child)

@@ -1,0 +1,120 @@
+"""What a connection stands on: a session somewhere, behind blocking calls.
+
+A :class:`Link` runs statements and raises the driver's exceptions. ``embedded`` has the one to a
+database in this process; :class:`BrokenLink` takes its place once there is none any more.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+from herdpy.dbapi.errors import InterfaceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from herdpy.dbapi.parameters import Translation
+
+Row = tuple[object, ...]
+
+
+class TransactionStatus(enum.IntEnum):
+    """Where a connection stands, numbered as libpq does."""
+
+    IDLE = 0
+    ACTIVE = 1
+    INTRANS = 2
+    INERROR = 3
+    UNKNOWN = 4
+
+
+class OutputType(Protocol):
+    """A column's type, as ``herdpy_sql.types.SqlType`` has it."""
+
+    @property
+    def oid(self) -> int: ...
+    @property
+    def length(self) -> int | None: ...
+    @property
+    def precision(self) -> int | None: ...
+    @property
+    def scale(self) -> int | None: ...
+
+
+class OutputColumn(Protocol):
+    """A column's name and type."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> OutputType: ...
+
+
+class Result(Protocol):
+    """The answer to one statement, as ``herdpy_server.sessions.Result`` has it."""
+
+    @property
+    def tag(self) -> str: ...
+    @property
+    def rowcount(self) -> int: ...
+    @property
+    def columns(self) -> Sequence[OutputColumn] | None: ...
+    def python_rows(self) -> list[Row]: ...
+    def arrow(self) -> pa.Table: ...
+
+
+class Link(Protocol):
+    """A session. Its caller takes care that one thread uses it at a time, ``cancel`` apart."""
+
+    autocommit: bool
+
+    def execute(self, sql: str, params: Sequence[object] = (), source: Translation | None = None) -> Result:
+        """Run one statement. ``source`` knows where in the caller's text an error's position is."""
+
+    def execute_script(self, text: str) -> list[Result]:
+        """Run the statements of ``text``, one implicit transaction where none is open."""
+
+    def execute_many(self, statement: Translation, rows: Iterable[Sequence[object]]) -> Result:
+        """Run one statement for each row of parameters; all or none of it happens."""
+
+    def ingest(self, table: str, data: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str) -> int:
+        """Load Arrow batches; all or none of it happens. Returns how many rows."""
+
+    def commit(self) -> None:
+        """Make the transaction's work last."""
+
+    def rollback(self) -> None:
+        """Undo the transaction's work."""
+
+    def cancel(self) -> None:
+        """End the running statement, from another thread."""
+
+    def status(self) -> TransactionStatus:
+        """Where the session stands."""
+
+    def close(self) -> None:
+        """Roll back what is open and give the session up."""
+
+
+class BrokenLink:
+    """No session any more: whatever is asked of it is refused with the reason."""
+
+    def __init__(self, reason: str, sqlstate: str | None = None, autocommit: bool = False) -> None:
+        self._reason = reason
+        self._sqlstate = sqlstate
+        self.autocommit = autocommit
+
+    def refuse(self, *_: object) -> NoReturn:
+        """Raise InterfaceError with the reason."""
+        raise InterfaceError(self._reason, sqlstate=self._sqlstate)
+
+    execute = execute_script = execute_many = ingest = commit = rollback = cancel = refuse
+
+    def status(self) -> TransactionStatus:
+        """Nothing is known."""
+        return TransactionStatus.UNKNOWN
+
+    def close(self) -> None:
+        """Nothing is left to close."""

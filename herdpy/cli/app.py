@@ -1,0 +1,44 @@
+"""The commands of ``herdpy``, put together. Every module imported here is light: see DESIGN.md."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import typer
+
+from herdpy.cli.command_bulk import export_command, import_command
+from herdpy.cli.command_check import check_command
+from herdpy.cli.command_log import log_command
+from herdpy.cli.command_sql import sql_command
+from herdpy.cli.command_state import checkpoint_command, info_command, version_command
+from herdpy.cli.errors import guarded
+
+
+def _help(command: Callable[..., None]) -> str:
+    """The docstring with each paragraph on one line; those after a backspace (examples) stay as they are."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(one if one.startswith("\b") else " ".join(one.split()) for one in paragraphs)
+
+
+app = typer.Typer(
+    name="herdpy",
+    help="A SQL database in a directory that logs before it applies.\n\n"
+    "A database is named by a URL (herdpy:///srv/flights) or by its directory (./flights).\n\n"
+    "Exit codes: 0 all went well, 1 something failed or was found to be wrong, 2 wrong usage.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _name, _command in (
+    ("sql", sql_command),
+    ("import", import_command),
+    ("export", export_command),
+    ("log", log_command),
+    ("check", check_command),
+    ("info", info_command),
+    ("checkpoint", checkpoint_command),
+    ("version", version_command),
+):
+    app.command(_name, help=_help(_command))(guarded(_command))

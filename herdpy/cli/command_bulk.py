@@ -1,0 +1,221 @@
+"""``herdpy import`` and ``herdpy export``: the commands around ``load`` and ``dump``."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from herdpy.cli import target
+from herdpy.cli.command_sql import Database
+from herdpy.cli.errors import USAGE, CliError, tell
+from herdpy.cli.progress import Bar, speed
+from herdpy.cli.source import BLOCK_BYTES, FileFormat, OnError, ReadOptions, format_of, open_source
+
+_FormatOption = Annotated[
+    FileFormat | None, typer.Option("--format", help="What the file is; by its name if not given.")
+]
+_JsonOption = Annotated[bool, typer.Option("--json", help="Tell the result as JSON on standard output.")]
+
+
+def import_command(
+    url: Database,
+    file: Annotated[Path, typer.Argument(help="CSV, Parquet or JSON lines; .csv.gz and .jsonl.gz too.")],
+    table: Annotated[str, typer.Option("-t", "--table", help="Where the rows go.")],
+    format: _FormatOption = None,
+    create: Annotated[bool, typer.Option("--create", help="Make the table; it must not exist.")] = False,
+    append: Annotated[bool, typer.Option("--append", help="Add to the table; it must exist.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Drop the table first.")] = False,
+    key: Annotated[
+        str, typer.Option("--key", metavar="COL,...", help="The primary key of a table that is made.")
+    ] = "",
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="COL=TYPE", help="A column's SQL type, instead of the inferred one."),
+    ] = None,
+    null: Annotated[
+        list[str] | None,
+        typer.Option("--null", metavar="TEXT", help="Means NULL in CSV, as an empty field does."),
+    ] = None,
+    delimiter: Annotated[str, typer.Option("--delimiter", help="What stands between CSV's fields.")] = ",",
+    header: Annotated[
+        bool, typer.Option("--header/--no-header", help="Whether CSV begins with column names.")
+    ] = True,
+    resume: Annotated[
+        bool | None,
+        typer.Option("--resume/--restart", help="Go on with an interrupted import, or begin it again."),
+    ] = None,
+    on_error: Annotated[
+        OnError, typer.Option("--on-error", help="At a bad row, stop or go on without it.")
+    ] = OnError.STOP,
+    rejects: Annotated[
+        Path | None,
+        typer.Option("--rejects", metavar="FILE", help="Where bad rows go; FILE.rejects.jsonl if not given."),
+    ] = None,
+    block_bytes: Annotated[int, typer.Option("--block-bytes", hidden=True)] = BLOCK_BYTES,
+    json: _JsonOption = False,
+) -> None:
+    """Load a file into a table.
+
+    The table is made when it is not there, its column types inferred from the file. Rows go in
+    batches, a transaction each, and each transaction records how far the file has been read (in the
+    table herdpy_imports): an import that was interrupted, however it was, goes on exactly there when
+    the same command is run again.
+
+    \b
+    Examples:
+      herdpy import ./flights airlines.csv --table airlines --key carrier
+      herdpy import ./flights planes.csv -t planes --key tailnum --null NA
+      herdpy import ./flights planes.csv -t planes --type year=integer
+      herdpy import ./flights more.parquet -t flights --append
+      herdpy import ./flights dirty.csv -t flights --on-error skip
+    """
+    modes = [
+        name for name, chosen in (("create", create), ("append", append), ("replace", replace)) if chosen
+    ]
+    if len(modes) > 1:
+        raise CliError(f"--{modes[0]} and --{modes[1]} exclude each other", code=USAGE)
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise CliError("--delimiter is one character", code=USAGE)
+    chosen = _types(types or [])
+    kind = format_of(file, format)
+    if not file.is_file():
+        raise CliError(f"cannot read {file}: there is no such file", code=USAGE)
+    found = target.parse(url)
+    target.needed("pyarrow")
+    target.needed("msgspec")
+    options = ReadOptions(delimiter, header, ("", *(null or [])), block_bytes)
+    source = open_source(file, kind, options)
+    from herdpy.cli import journal, load
+
+    if on_error is OnError.SKIP and rejects is None:
+        rejects = file.with_name(f"{file.name}.rejects.jsonl")
+    plan = load.Plan(
+        file,
+        table,
+        load.Mode(modes[0]) if modes else load.Mode.EITHER,
+        tuple(name.strip() for name in key.split(",") if name.strip()),
+        chosen,
+        resume,
+        on_error,
+        rejects if on_error is OnError.SKIP else None,
+    )
+    reading = {
+        "format": kind,
+        "delimiter": delimiter,
+        "header": header,
+        "null": null or [],
+        "names": source.names,
+    }
+    connection = target.connect(found, autocommit=False)
+    try:
+        importer = load.Importer(connection, source, plan, journal.identity(file, table, reading))
+        with Bar(f"{file.name} -> {table}") as bar:
+
+            def on_batch(progress: journal.Progress) -> None:
+                bar.update(*source.progress(), progress.at.rows - importer.resumed_at)
+
+            result = importer.run(on_batch)
+    except KeyboardInterrupt:
+        tell("Interrupted: run the same command again to go on.")
+        raise
+    finally:
+        connection.close()
+    summary = {
+        "table": table,
+        "rows": result.loaded,
+        "rejected": result.rejected,
+        "resumed_at": importer.resumed_at,
+        "seconds": round(bar.seconds, 3),
+        "rejects_file": str(rejects) if result.rejected else None,
+    }
+    fresh = result.at.rows - importer.resumed_at
+    _tell_result(summary, json, f"{table}: {speed(fresh, bar.seconds)}", importer.resumed_at, result.loaded)
+    if result.rejected:
+        tell(f"{result.rejected:,} records were rejected: see {rejects}")
+
+
+def export_command(
+    url: Database,
+    what: Annotated[list[str], typer.Argument(metavar="[TABLE] FILE", help="The table, and where it goes.")],
+    query: Annotated[
+        str | None, typer.Option("--query", metavar="SQL", help="Export what this gives instead of a table.")
+    ] = None,
+    format: _FormatOption = None,
+    header: Annotated[
+        bool, typer.Option("--header/--no-header", help="Whether CSV begins with column names.")
+    ] = True,
+    resume: Annotated[
+        bool | None,
+        typer.Option("--resume/--restart", help="Go on with an interrupted export, or begin it again."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace FILE if it exists.")] = False,
+    save_rows: Annotated[int, typer.Option("--save-rows", hidden=True)] = 500_000,
+    json: _JsonOption = False,
+) -> None:
+    """Write a table, or what a query gives, to a file.
+
+    The rows are those of one moment (one statement, one snapshot). They go to FILE.partial, which
+    becomes FILE when it is whole. An interrupted export of a table goes on after the last key that is
+    on disk; its rest is then of the moment of the second run.
+
+    \b
+    Examples:
+      herdpy export ./flights flights flights.parquet
+      herdpy export ./flights airlines airlines.csv --overwrite
+      herdpy export ./flights --query "SELECT * FROM planes LIMIT 9" few.jsonl
+    """
+    if len(what) != (1 if query else 2):
+        raise CliError("name a table and a file, or --query SQL and a file", code=USAGE)
+    path = Path(what[-1])
+    kind = format_of(path, format)
+    if path.exists() and not overwrite:
+        raise CliError(f"{path} exists already", hint="--overwrite replaces it.", code=USAGE)
+    if query and resume:
+        raise CliError("only exports of a table can be continued", code=USAGE)
+    found = target.existing(url)
+    target.needed("pyarrow")
+    connection = target.connect(found, autocommit=True)
+    try:
+        from herdpy.cli import dump
+
+        plan = dump.Plan(
+            path, kind, None if query else what[0], query, header, resume, save_rows=max(save_rows, 1)
+        )
+        exporter = dump.Exporter(connection, plan, str(found.path))
+        with Bar(f"{what[0] if not query else 'query'} -> {path.name}") as bar:
+            exporter.run(lambda rows, total: bar.update(rows, total, rows - exporter.resumed_at))
+    except KeyboardInterrupt:
+        if not query:
+            tell("Interrupted: run the same command again to go on.")
+        raise
+    finally:
+        connection.close()
+    summary: dict[str, Any] = {
+        "file": str(path),
+        "rows": exporter.rows,
+        "resumed_at": exporter.resumed_at,
+        "seconds": round(bar.seconds, 3),
+    }
+    fresh = exporter.rows - exporter.resumed_at
+    _tell_result(summary, json, f"{path}: {speed(fresh, bar.seconds)}", exporter.resumed_at, exporter.rows)
+
+
+def _types(given: list[str]) -> dict[str, str]:
+    chosen = {}
+    for one in given:
+        name, equals, kind = one.partition("=")
+        if not (name and equals and kind.strip()) or not all(c.isalnum() or c in " (),_" for c in kind):
+            raise CliError(f"--type {one}: write COLUMN=TYPE, such as price=numeric(10,2)", code=USAGE)
+        chosen[name] = kind
+    return chosen
+
+
+def _tell_result(summary: dict[str, Any], json: bool, text: str, resumed_at: int, total: int) -> None:
+    if json:
+        sys.stdout.write(jsonlib.dumps(summary) + "\n")
+        return
+    tell(text + (f"; continued after {resumed_at:,}, {total:,} in all" if resumed_at else ""))

@@ -1,0 +1,138 @@
+"""``herdpy sql``: a prompt, or scripts from ``-c``, ``-f`` and standard input."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from herdpy.cli import target
+from herdpy.cli.errors import FAILED, USAGE, CliError, tell
+from herdpy.cli.output import Format
+
+_SHOWN_ROWS = 1_000
+
+Database = Annotated[str, typer.Argument(metavar="URL", help="herdpy:///path/to/dir, or just the directory.")]
+
+
+def sql_command(
+    url: Database,
+    commands: Annotated[
+        list[str] | None,
+        typer.Option("-c", "--command", metavar="SQL", help="Run this and end; may be given several times."),
+    ] = None,
+    files: Annotated[
+        list[Path] | None,
+        typer.Option("-f", "--file", metavar="FILE", help="Run a script and end; - is standard input."),
+    ] = None,
+    format: Annotated[Format, typer.Option("--format", help="How rows are shown.")] = Format.TABLE,
+    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write rows to a file.")
+    ] = None,
+    header: Annotated[bool, typer.Option("--header/--no-header", help="A line of column names.")] = True,
+    expanded: Annotated[bool, typer.Option("-x", "--expanded", help="One line a column.")] = False,
+    timing: Annotated[bool, typer.Option("--timing", help="Show how long each statement takes.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Rows only: no tags, no row counts.")] = False,
+    single_transaction: Annotated[
+        bool, typer.Option("-1", "--single-transaction", help="All of it or nothing.")
+    ] = False,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Go on after an error; the exit code is 1 all the same.")
+    ] = False,
+) -> None:
+    """Run SQL: at a prompt, or from the command line, files or standard input.
+
+    The directory is made when there is none. At the prompt, a statement ends with a semicolon, \\\\?
+    lists the backslash commands, Tab completes, Ctrl-C cancels what runs.
+
+    \b
+    Examples:
+      herdpy sql ./flights
+      herdpy sql ./flights --format csv -c "SELECT count(*) FROM flights"
+      herdpy sql ./flights -1 -f schema.sql -f data.sql
+      echo "SELECT 1" | herdpy sql ./flights --json
+    """
+    if json:
+        format = Format.JSON
+    found = target.parse(url)
+    interactive = not commands and not files and sys.stdin.isatty()
+    if output is not None and interactive:
+        raise CliError("-o is for -c, -f and standard input", hint="At the prompt, \\o FILE.", code=USAGE)
+    texts = _texts(commands or [], files or []) if not interactive else []
+    fresh = not found.exists
+    connection = target.connect(found, autocommit=True)
+    from herdpy.cli.meta import Quit
+    from herdpy.cli.shell import Shell
+
+    shell = Shell(
+        connection,
+        found,
+        format=format,
+        header=header,
+        expanded=expanded,
+        timing=timing or interactive,
+        quiet=quiet,
+        limit=_SHOWN_ROWS if interactive else 0,
+        stop=not keep_going or single_transaction,
+    )
+    try:
+        if interactive:
+            _prompt(shell, fresh)
+            return
+        if output is not None:
+            shell.send_to(output)
+        try:
+            _run_all(shell, texts, single_transaction=single_transaction)
+        except Quit:
+            pass
+        if shell.failures:
+            raise typer.Exit(FAILED)
+    finally:
+        shell.close()
+
+
+def _prompt(shell: object, fresh: bool) -> None:
+    from herdpy import __version__
+    from herdpy.cli import repl
+    from herdpy.cli.shell import Shell
+
+    assert isinstance(shell, Shell)
+    tell(f"HerdPy {__version__}: {'a new database' if fresh else 'the database'} in {shell.target.path}")
+    tell("Type \\? for help, \\q to quit.")
+    repl.run(shell)
+
+
+def _texts(commands: list[str], files: list[Path]) -> list[tuple[str, str | None]]:
+    """The scripts and their names; read before the database is opened."""
+    texts: list[tuple[str, str | None]] = [(command, None) for command in commands]
+    for path in files or ([] if commands else [Path("-")]):
+        try:
+            if str(path) == "-":
+                texts.append((sys.stdin.read(), "stdin" if files else None))
+            else:
+                texts.append((path.read_text(encoding="utf-8-sig"), str(path)))
+        except (OSError, UnicodeDecodeError) as error:
+            raise CliError(f"cannot read {path}: {error}", code=USAGE) from error
+    return texts
+
+
+def _run_all(shell: object, texts: list[tuple[str, str | None]], *, single_transaction: bool) -> None:
+    from herdpy.cli.shell import Shell
+
+    assert isinstance(shell, Shell)
+    if single_transaction:
+        shell.connection.execute("BEGIN").close()
+    good = True
+    for text, name in texts:
+        good = shell.run_script(text, name) and good
+        if not good and shell.stop:
+            break
+    if single_transaction:
+        if good:
+            shell.connection.commit()
+        else:
+            shell.connection.rollback()
+            tell("Nothing of it was kept.")

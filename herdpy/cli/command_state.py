@@ -1,0 +1,130 @@
+"""``herdpy info``, ``herdpy checkpoint`` and ``herdpy version``: small looks at a database."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from herdpy.cli import target
+from herdpy.cli.command_sql import Database
+from herdpy.cli.errors import CliError, tell
+from herdpy.cli.output import write_table
+
+JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of tables.")]
+
+
+def info_command(url: Database, json: JsonOption = False) -> None:
+    """Show a database's size, tables, rows and positions, as of its last checkpoint.
+
+    It reads the files only, so the database may be open in another process.
+
+    \b
+    Examples:
+      herdpy info ./flights
+      herdpy info ./flights --json
+    """
+    found = target.existing(url)
+    target.needed("herdpy_server.store")
+    from herdpy.log import LogError
+    from herdpy_server.store import StoreDamagedError
+
+    try:
+        facts = _facts(found)
+    except (LogError, StoreDamagedError) as error:
+        raise CliError(str(error), hint=f"herdpy check {url} looks at all of it.") from error
+    if json:
+        sys.stdout.write(jsonlib.dumps(facts, indent=2) + "\n")
+        return
+    rows = [(name.replace("_", " "), value) for name, value in facts.items() if name != "tables"]
+    write_table(["Database", str(found.path)], rows, sys.stdout, numeric=[False, False])
+    tables = [(t["table"], t["rows"], t["columns"], t["indexes"]) for t in facts["tables"]]
+    if tables:
+        write_table(["Table", "Rows", "Columns", "Indexes"], tables, sys.stdout)
+
+
+def _facts(found: target.Target) -> dict[str, Any]:
+    inspect = target.needed("herdpy.log.inspect")
+    ledgers = inspect.ledgers(str(found.log))
+    facts: dict[str, Any] = {
+        "ledgers": len(ledgers),
+        "log_bytes": sum(ledger.file_bytes for ledger in ledgers),
+        "store_bytes": _size(found.store),
+        "checkpoint_lsn": None,
+        "store_uuid": None,
+        "tables": [],
+    }
+    store = target.needed("herdpy_server.store").Store.open(found.store, read_only=True)
+    try:
+        sums = store.table_checksums()
+        facts["checkpoint_lsn"] = str(store.durable)
+        facts["store_uuid"] = store.uuid
+        facts["tables"] = [
+            {
+                "table": table.name,
+                "rows": sums[table.id][0],
+                "columns": len(table.visible),
+                "indexes": len(table.indexes),
+            }
+            for table in sorted(store.catalog.tables.values(), key=lambda table: table.name)
+        ]
+    finally:
+        store.close()
+    return facts
+
+
+def _size(directory: Path) -> int:
+    """Bytes that the files take on the disk (LMDB's may have holes)."""
+    return sum(path.stat().st_blocks * 512 for path in directory.iterdir() if path.is_file())
+
+
+def checkpoint_command(url: Database, json: JsonOption = False) -> None:
+    """Bring everything that is in the log into the store, and delete ledgers no longer needed.
+
+    A database does this by itself as it runs; this is for before a copy, or to get disk space back.
+
+    \b
+    Examples:
+      herdpy checkpoint ./flights
+    """
+    found = target.existing(url)
+    connection = target.connect(found, autocommit=True)
+    try:
+        inspect = target.needed("herdpy.log.inspect")
+        before = {ledger.info.ledger_id for ledger in inspect.ledgers(str(found.log))}
+        connection.execute("CHECKPOINT").close()
+        after = {ledger.info.ledger_id for ledger in inspect.ledgers(str(found.log))}
+    finally:
+        connection.close()
+    deleted = sorted(before - after)
+    if json:
+        sys.stdout.write(jsonlib.dumps({"deleted_ledgers": deleted}) + "\n")
+    else:
+        tell(f"Checkpoint done; ledgers deleted: {', '.join(map(str, deleted)) or 'none'}.")
+
+
+def version_command(json: JsonOption = False) -> None:
+    """Show the versions of HerdPy, Python and the libraries that it stands on.
+
+    \b
+    Examples:
+      herdpy version
+    """
+    from importlib import metadata
+
+    from herdpy import __version__
+
+    versions: dict[str, str | None] = {"herdpy": __version__, "python": sys.version.split()[0]}
+    for name in ("duckdb", "lmdb", "pyarrow", "sqlglot", "msgspec"):
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = None
+    if json:
+        sys.stdout.write(jsonlib.dumps(versions) + "\n")
+        return
+    for name, version in versions.items():
+        sys.stdout.write(f"{name} {version or 'not installed'}\n")

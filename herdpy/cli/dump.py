@@ -1,0 +1,211 @@
+"""``herdpy export``: a table or a query, as one statement, into a file that appears whole.
+
+Rows are written to ``FILE.partial``; ``FILE.partial.json`` says up to which key they are on disk.
+An interrupted export of a table goes on after that key. One run is one statement and so one
+snapshot; a continued export is one snapshot a run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from herdpy.cli import schema
+from herdpy.cli.errors import CliError
+from herdpy.cli.sink import CsvSink, JsonlSink, ParquetSink, Sink, replace, sync
+from herdpy.cli.source import FileFormat
+
+if TYPE_CHECKING:
+    from herdpy_sql.types import SqlType
+
+_BATCH_ROWS = 32_768
+_SAVE_ROWS = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to export and how.
+
+    Attributes:
+        table, query: one of the two.
+        resume: True: go on where it stopped; False: begin again; None: go on if it had stopped.
+    """
+
+    path: Path
+    format: FileFormat
+    table: str | None = None
+    query: str | None = None
+    header: bool = True
+    resume: bool | None = None
+    batch_rows: int = _BATCH_ROWS
+    save_rows: int = _SAVE_ROWS
+
+
+@dataclass(slots=True)
+class State:
+    """What is on disk of an export.
+
+    Attributes:
+        identity: what it is an export of; a state of another one is not continued.
+        key: texts of the key's columns in the last row, in key order.
+        rows: rows so far.
+        mark: the sink's.
+    """
+
+    identity: list[object]
+    key: list[str] = field(default_factory=list)
+    rows: int = 0
+    mark: int = 0
+
+
+class Exporter:
+    """One run of an export.
+
+    Attributes:
+        resumed_at: rows that an earlier run had written.
+        rows: rows written in all.
+    """
+
+    def __init__(self, connection: Any, plan: Plan, database: str) -> None:
+        self._connection = connection
+        self._plan = plan
+        self._partial = plan.path.with_name(f"{plan.path.name}.partial")
+        self._state_path = plan.path.with_name(f"{plan.path.name}.partial.json")
+        self._table = schema.table(connection, plan.table) if plan.table else None
+        self._key = _key_of(self._table) if self._table else ()
+        names = [column.name for column in self._table.columns] if self._table else []
+        self._state = State([database, plan.table, plan.query, str(plan.format), plan.header, names])
+        self.resumed_at = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows written in all."""
+        return self._state.rows
+
+    def run(self, on_batch: Callable[[int, int], None]) -> None:
+        """Export what is left; ``on_batch(rows, of)`` is called after each batch.
+
+        Raises:
+            CliError: there is nothing to continue, or the file cannot be written.
+        """
+        self._continue()
+        sql, parameters = self._statement()
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql, parameters) if parameters else cursor.execute(sql)
+            if cursor.description is None:
+                raise CliError("this statement gives no rows", hint="export takes a SELECT.")
+            types = [column.type for column in cursor._result.columns]  # SqlTypes: exact texts need them
+            table = cursor.fetch_arrow_table()
+        hidden = len(self._key) if self._table and self._table.hidden_key else 0
+        shown = table.num_columns - hidden
+        names = table.column_names[:shown]
+        if len(set(names)) < len(names) and self._plan.format is not FileFormat.CSV:
+            raise CliError("two columns have the same name", hint="Name them apart with AS.")
+        sink = self._sink(names, types[:shown])
+        total = self._state.rows + table.num_rows
+        try:
+            since_saved = 0
+            if not table.num_rows and not self._state.rows:
+                sink.write(_empty(table.select(range(shown)).schema))
+            for batch in table.to_batches(self._plan.batch_rows):
+                sink.write(batch.select(range(shown)) if hidden else batch)
+                self._state.rows += batch.num_rows
+                since_saved += batch.num_rows
+                if self._key and since_saved >= self._plan.save_rows:
+                    self._save(sink, batch, types)
+                    since_saved = 0
+                on_batch(self._state.rows, total)
+            sink.finish(self._plan.path)
+        except BaseException:
+            sink.discard()
+            raise
+        self._state_path.unlink(missing_ok=True)
+
+    def _continue(self) -> None:
+        """Take up the state that an earlier run left, if this is the same export."""
+        if self._plan.resume is False:
+            return
+        try:
+            found = State(**json.loads(self._state_path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            found = None
+        except (ValueError, TypeError) as error:
+            raise CliError(
+                f"{self._state_path} is damaged: {error}", hint="--restart begins again."
+            ) from error
+        if found is not None and found.identity == self._state.identity and self._key:
+            self._state = found
+            self.resumed_at = found.rows
+        elif self._plan.resume:
+            raise CliError(
+                f"there is no interrupted export of this to {self._plan.path}",
+                hint="Only exports of a table can be continued. Leave out --resume to begin.",
+            )
+
+    def _statement(self) -> tuple[str, tuple[str, ...]]:
+        if self._table is None:
+            assert self._plan.query is not None
+            return self._plan.query, ()
+        columns = [column.name for column in self._table.columns]
+        if self._table.hidden_key:
+            columns += [part.name for part in self._key]
+        sql = f"SELECT {', '.join(map(schema.quoted, columns))} FROM {schema.quoted(self._table.name)}"
+        if self._state.key:
+            sql += f" WHERE {_after(self._key)}"
+        order = [f"{schema.quoted(part.name)}{' DESC' if part.descending else ''}" for part in self._key]
+        return f"{sql} ORDER BY {', '.join(order)}", tuple(self._state.key)
+
+    def _sink(self, names: Sequence[str], types: Sequence[SqlType]) -> Sink:
+        mark = self._state.mark
+        try:
+            match self._plan.format:
+                case FileFormat.CSV:
+                    return CsvSink(self._partial, mark, types, header=self._plan.header, names=names)
+                case FileFormat.JSONL:
+                    return JsonlSink(self._partial, mark, types, names)
+                case _:
+                    return ParquetSink(self._partial, mark)
+        except OSError as error:
+            raise CliError(f"cannot write {self._partial}: {error.strerror}") from error
+
+    def _save(self, sink: Sink, batch: pa.RecordBatch, types: Sequence[SqlType]) -> None:
+        """Record that all up to the last row of ``batch`` is on disk."""
+        from herdpy.codec.arrow import array_to_datums
+        from herdpy_sql.values import to_text as text_of
+
+        self._state.mark = sink.save()
+        last = batch.slice(batch.num_rows - 1)
+        self._state.key = []
+        for part in self._key:
+            place = last.schema.get_field_index(part.name)
+            datum = array_to_datums(types[place].field, last.column(place))[0]
+            self._state.key.append(text_of(types[place])(datum))
+        new = self._state_path.with_name(f"{self._state_path.name}.new")
+        new.write_text(json.dumps(asdict(self._state)), encoding="utf-8")
+        sync(new)
+        replace(new, self._state_path)
+
+
+def _key_of(table: schema.Table) -> tuple[schema.KeyPart, ...]:
+    if table.hidden_key:
+        return (schema.KeyPart(table.hidden_key, descending=False),)
+    return table.key
+
+
+def _after(key: Sequence[schema.KeyPart]) -> str:
+    """The condition for rows after the key in parameters $1...: a > $1 OR (a = $1 AND b > $2) ..."""
+    branches = []
+    for i, part in enumerate(key):
+        equal = [f"{schema.quoted(before.name)} = ${n}" for n, before in enumerate(key[:i], 1)]
+        sign = "<" if part.descending else ">"
+        branches.append("(" + " AND ".join([*equal, f"{schema.quoted(part.name)} {sign} ${i + 1}"]) + ")")
+    return " OR ".join(branches)
+
+
+def _empty(kind: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], one.type) for one in kind], schema=kind)

@@ -1,0 +1,143 @@
+"""How failures are told: what happened, where in the statement, and what to do next.
+
+Every command runs under :func:`guarded`. A :class:`CliError` is one the command line found itself;
+anything with a ``sqlstate`` comes from the database and is shown with its DETAIL, HINT and a caret
+under the place in the statement. Both go to standard error.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import NoReturn, ParamSpec, TypeVar
+
+import typer
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+FAILED = 1
+USAGE = 2
+INTERRUPTED = 130
+
+_LINE_LIMIT = 160
+
+
+class CliError(Exception):
+    """The command cannot go on. ``hint`` says what to do next; ``code`` is the exit code."""
+
+    def __init__(self, message: str, *, hint: str | None = None, code: int = FAILED) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.code = code
+
+
+def database_error(error: BaseException) -> BaseException | None:
+    """Return what carries the SQLSTATE: the error itself or a cause of it; None if nothing does."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if getattr(seen, "sqlstate", None):
+            return seen
+        seen = seen.__cause__
+    return None
+
+
+def render(error: BaseException, statement: str | None = None, where: str | None = None) -> str:
+    """Return the lines for people that tell of ``error``.
+
+    Args:
+        statement: the SQL that failed, for the line with the caret.
+        where: which statement it was, such as ``load.sql:12``.
+    """
+    prefix = f"{where}: " if where else ""
+    if isinstance(error, CliError):
+        return _joined(f"{prefix}error: {error.message}", None, None, error.hint)
+    found = database_error(error)
+    if found is None:
+        return f"{prefix}ERROR: {type(error).__name__}: {error}"
+    message = str(getattr(found, "message", None) or str(found).split("\nDETAIL:")[0].split("\nHINT:")[0])
+    position = getattr(found, "position", None)
+    caret = point_at(statement, position) if statement and isinstance(position, int) else None
+    outcome = getattr(found, "outcome", "not done")
+    hint = getattr(found, "hint", None)
+    if outcome == "unknown":
+        unknown = "It is not known whether this took effect: look before you run it again."
+        hint = f"{hint} {unknown}" if hint else unknown
+    return _joined(
+        f"{prefix}ERROR:  {getattr(found, 'sqlstate', '')}: {message}",
+        caret,
+        getattr(found, "detail", None),
+        hint,
+    )
+
+
+def point_at(statement: str, position: int) -> str | None:
+    """Return the line of ``statement`` that holds the 1-based character, and a caret under it."""
+    from rich.cells import cell_len
+
+    offset = position - 1
+    if not 0 <= offset <= len(statement):
+        return None
+    begin = statement.rfind("\n", 0, offset) + 1
+    end = statement.find("\n", offset)
+    line = statement[begin : len(statement) if end < 0 else end]
+    column = offset - begin
+    left = 0
+    if len(line) > _LINE_LIMIT:  # show the neighbourhood only
+        left = max(0, min(column - _LINE_LIMIT // 2, len(line) - _LINE_LIMIT))
+        line = line[left : left + _LINE_LIMIT]
+    line = line.replace("\t", " ")
+    label = f"LINE {statement.count(chr(10), 0, begin) + 1}: " + ("..." if left else "")
+    indent = cell_len(label + line[: column - left])
+    return f"{label}{line}\n{' ' * indent}^"
+
+
+def _joined(first: str, caret: str | None, detail: str | None, hint: str | None) -> str:
+    lines = [first]
+    if caret:
+        lines.append(caret)
+    if detail:
+        lines.append(f"DETAIL:  {detail}")
+    if hint:
+        lines.append(f"HINT:  {hint}")
+    return "\n".join(lines)
+
+
+def tell(text: str) -> None:
+    """Print ``text`` to standard error: progress notes, warnings and failures, never results."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def guarded(command: Callable[P, R]) -> Callable[P, R]:
+    """Make a command tell its failures and end with the right exit code."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except CliError as error:
+            tell(render(error))
+            raise typer.Exit(error.code) from error
+        except KeyboardInterrupt:
+            tell("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            _reader_went_away()
+        except Exception as error:
+            if database_error(error) is None and not isinstance(error, OSError):
+                raise
+            tell(render(error))
+            raise typer.Exit(FAILED) from error
+
+    return run
+
+
+def _reader_went_away() -> NoReturn:
+    """End quietly when standard output was closed by its reader (``herdpy ... | head``)."""
+    # What is still buffered would fail again when the interpreter flushes at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise typer.Exit(FAILED)

@@ -1,0 +1,259 @@
+"""``herdpy import``: the blocks of a source become rows, a transaction each, journalled as they go.
+
+    source -> block -> arrays (or, when something does not fit, records one by one) -> adbc_ingest
+           -> journal, both in one transaction -> the next block
+
+What does not fit stops the import, or goes to the file of rejects with its line and the reason.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from herdpy.cli import journal, schema
+from herdpy.cli.batch import Batch, one_by_one, whole
+from herdpy.cli.errors import USAGE, CliError, database_error
+from herdpy.cli.fields import TargetField, why
+from herdpy.cli.rejects import Bad, Rejects
+from herdpy.cli.source import Block, Misfit, OnError, Record, Source
+
+if TYPE_CHECKING:
+    from herdpy.cli.journal import Progress
+
+_ROW_ERRORS = ("22", "23")  # SQLSTATE classes that are one row's fault: data and constraints
+
+
+class Mode(enum.Enum):
+    """What becomes of the table."""
+
+    CREATE = "create"
+    APPEND = "append"
+    REPLACE = "replace"
+    EITHER = "create it if it is not there, append otherwise"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to import and how.
+
+    Attributes:
+        key: columns of the primary key of a table that is made.
+        types: SQL types by column, over the inferred ones.
+        resume: True: go on where it stopped; False: begin again; None: go on if it had stopped.
+        rejects: where bad rows go when they are skipped.
+    """
+
+    path: Path
+    table: str
+    mode: Mode = Mode.EITHER
+    key: tuple[str, ...] = ()
+    types: dict[str, str] | None = None
+    resume: bool | None = None
+    on_error: OnError = OnError.STOP
+    rejects: Path | None = None
+
+
+class BadRowError(CliError):
+    """The import stopped at a row."""
+
+    def __init__(self, plan: Plan, line: int, message: str, loaded: int) -> None:
+        super().__init__(
+            f"{plan.path}:{line}: {message}",
+            hint=f"{loaded:,} rows before it are in the table. Correct the file, or run it again with"
+            " --on-error skip: it goes on from there.",
+        )
+
+
+class Importer:
+    """One run of an import.
+
+    Attributes:
+        resumed_at: records that an earlier run had read; 0 when this one began.
+        progress: how far it has come.
+    """
+
+    def __init__(self, connection: Any, source: Source, plan: Plan, key: str) -> None:
+        """``connection`` is not in autocommit; ``key`` is ``journal.identity`` of the import."""
+        self._connection = connection
+        self._source = source
+        self._plan = plan
+        self._name = schema.folded(plan.table)
+        self._journal = journal.Journal(connection, key)
+        self.resumed_at = 0
+        self.progress: Progress = journal.Progress(str(plan.path), plan.table, "running", False)
+
+    def run(self, on_batch: Callable[[Progress], None]) -> Progress:
+        """Import what is left; ``on_batch`` is called after each commit.
+
+        Raises:
+            CliError: the table or file is not as the plan wants it, or a bad row stopped it.
+        """
+        self._journal.prepare()
+        before = self._journal.read()
+        self._connection.commit()
+        going_on = before is not None and self._goes_on(before)
+        if before is not None and going_on:
+            self.progress, self.resumed_at = before, before.at.rows
+            if before.state == "done":
+                return before
+        elif self._plan.resume:
+            raise CliError(
+                f"there is no interrupted import of {self._plan.path} into {self._plan.table}",
+                hint="A file that has changed since is another import. Leave out --resume to begin.",
+            )
+        else:
+            self._begin(before)
+        fields = self._fields(schema.table(self._connection, self._plan.table))
+        self._connection.rollback()
+        with Rejects(self._plan.rejects, self.progress.rejects_bytes) as rejects:
+            for block in self._source.blocks(self.progress.at):
+                self._load(block, fields, rejects)
+                on_batch(self.progress)
+        self.progress = journal.finished(self.progress)
+        self._journal.advance(self.progress)
+        self._connection.commit()
+        return self.progress
+
+    def _goes_on(self, before: Progress) -> bool:
+        """Whether this run continues an earlier one; CliError when that had finished, and nobody asked."""
+        if self._plan.resume is not None:
+            return self._plan.resume
+        if before.state != "done":
+            return True
+        if self._plan.mode is Mode.REPLACE:
+            return False
+        raise CliError(
+            f"{self._plan.path} is in table {before.table} already ({before.loaded:,} rows)",
+            hint="--restart imports it once more.",
+        )
+
+    def _begin(self, before: Progress | None) -> None:
+        """Make the table ready and record the beginning, in one transaction."""
+        plan = self._plan
+        table = schema.find(self._connection, plan.table)
+        # An interrupted import that had made the table may make it again.
+        again = (
+            before is not None
+            and before.created
+            and before.state == "running"
+            and plan.mode is not Mode.APPEND
+            and plan.resume is False
+        )
+        if table is not None and plan.mode is Mode.CREATE and not again:
+            raise CliError(
+                f"table {plan.table} exists already", hint="--append adds to it, --replace empties it first."
+            )
+        if table is None and plan.mode is Mode.APPEND:
+            raise CliError(f"there is no table {plan.table}", hint="--create makes it.")
+        drop = table is not None and (plan.mode is Mode.REPLACE or again)
+        if table is not None and not drop and (plan.key or plan.types):
+            raise CliError(
+                f"table {plan.table} exists already: --key and --type are for one that is made", code=USAGE
+            )
+        if drop:
+            self._connection.execute(f"DROP TABLE {schema.quoted(table.name)}").close()  # type: ignore[union-attr]
+        if table is None or drop:
+            self._connection.execute(self._definition()).close()
+        self.progress = replace(self.progress, created=table is None or drop)
+        self._journal.begin(self.progress)
+        self._connection.commit()
+
+    def _definition(self) -> str:
+        """CREATE TABLE for the file's columns."""
+        names = self._source.names
+        chosen = self._plan.types or {}
+        missing = [name for name in (*self._plan.key, *chosen) if name not in names]
+        if missing:
+            raise CliError(f"the file has no column {missing[0]!r}", hint=f"It has: {', '.join(names)}")
+        types = [chosen.get(name, kind) for name, kind in zip(names, self._source.infer(), strict=True)]
+        lines = [f"{schema.quoted(name)} {kind}" for name, kind in zip(names, types, strict=True)]
+        if self._plan.key:
+            lines.append(f"PRIMARY KEY ({', '.join(map(schema.quoted, self._plan.key))})")
+        body = ",\n  ".join(lines)
+        return f"CREATE TABLE {schema.quoted(self._name)} (\n  {body}\n)"
+
+    def _fields(self, table: schema.Table) -> list[TargetField]:
+        """The columns of the table that the file fills, by name (letter case aside)."""
+        columns = {column.name: column for column in table.columns}
+        columns |= {
+            column.name.lower(): column for column in table.columns if column.name.lower() not in columns
+        }
+        fields = []
+        for place, name in enumerate(self._source.names):
+            column = columns.get(name) or columns.get(name.lower())
+            if column is None:
+                raise CliError(
+                    f"table {table.name} has no column for {name!r} of the file",
+                    hint=f"It has: {', '.join(column.name for column in table.columns)}",
+                )
+            fields.append(TargetField(column.name, column.sql_type, place))
+        return fields
+
+    def _load(self, block: Block, fields: Sequence[TargetField], rejects: Rejects) -> None:
+        """One block, one transaction: its rows, its rejects and the journal."""
+        try:
+            batch = whole(block, fields)
+            bad: list[Bad] = []
+        except Misfit:
+            batch, bad = one_by_one(block, fields)
+        if bad and self._plan.on_error is OnError.STOP:
+            self._stop(bad[0])
+        self._connection.execute("BEGIN").close()
+        try:
+            loaded = self._ingest(batch, lambda: block.records(fields), bad)
+        except BaseException:
+            self._connection.rollback()
+            raise
+        rejects.write(sorted(bad, key=lambda one: one.record.line))
+        before = self.progress
+        self.progress = replace(
+            before,
+            at=block.end,
+            loaded=before.loaded + loaded,
+            rejected=before.rejected + len(bad),
+            rejects_bytes=rejects.size,
+        )
+        self._journal.advance(self.progress)
+        self._connection.commit()
+
+    def _ingest(self, batch: Batch, records: Callable[[], Iterator[Record]], bad: list[Bad]) -> int:
+        """Add the rows of a batch, halving it around those that the database refuses."""
+        rows = batch.rows.num_rows
+        if rows == 0:
+            return 0
+        guarded = rows > 1 or self._plan.on_error is OnError.SKIP
+        if guarded:
+            self._connection.execute("SAVEPOINT herdpy_import").close()
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.adbc_ingest(self._name, batch.rows, mode="append")
+        except Exception as error:
+            found = database_error(error)
+            if found is None or not str(getattr(found, "sqlstate", "")).startswith(_ROW_ERRORS):
+                raise
+            if guarded:
+                self._connection.execute("ROLLBACK TO SAVEPOINT herdpy_import").close()
+            if batch.records is None:
+                batch = Batch(batch.rows, list(records()))
+            assert batch.records is not None
+            if rows == 1:
+                one = Bad(batch.records[0], why(found))
+                if self._plan.on_error is OnError.STOP:
+                    self._stop(one)
+                bad.append(one)
+                return 0
+            half = rows // 2
+            return sum(
+                self._ingest(part, records, bad) for part in (batch.part(0, half), batch.part(half, rows))
+            )
+        if guarded:
+            self._connection.execute("RELEASE SAVEPOINT herdpy_import").close()
+        return rows
+
+    def _stop(self, bad: Bad) -> NoReturn:
+        self._connection.rollback()
+        raise BadRowError(self._plan, bad.record.line, bad.reason, self.progress.loaded)

@@ -1,0 +1,222 @@
+"""Rows of a result -> a table for people, CSV, JSON, JSON lines or an Arrow stream.
+
+The rows come from any PEP 249 cursor, some thousands at a time, and go to a text stream (or the
+bytes under it, for Arrow). Nothing but rows is written here: row counts and timings are the
+shell's.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
+from typing import IO, TYPE_CHECKING, Any
+
+from herdpy.cli.errors import CliError
+from herdpy.cli.target import needed
+from herdpy.cli.values import JsonText, json_names, json_object, shortest_real, to_json, to_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+_CHUNK = 5_000
+_UNLIMITED = 1_000_000
+_SPECIAL: dict[int | None, Callable[[Any], object]] = {
+    700: lambda value: float(shortest_real(value)),
+    114: lambda value: JsonText(to_json(value)),
+}
+_NUMERIC_OIDS = {20, 21, 23, 700, 701, 1700}
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
+_CSV_SPECIAL = re.compile(r'[",\r\n]|^\s|\s$').search
+
+
+class Format(enum.StrEnum):
+    """How rows are written."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    JSONL = "jsonl"
+    ARROW = "arrow"
+
+
+def write_result(
+    cursor: Any, format: Format, out: IO[str], *, header: bool = True, expanded: bool = False, limit: int = 0
+) -> int:
+    """Write the rows that ``cursor`` has to give; returns how many there were.
+
+    Args:
+        header: whether tables and CSV have a line with the columns' names.
+        expanded: one line a column instead of one line a row (tables only).
+        limit: show no more than this many rows of a table, and say how many there were; 0 is all.
+    """
+    if format is Format.ARROW:
+        return _write_arrow(cursor, out)
+    names = [column[0] for column in cursor.description]
+    rows = _rows(cursor)
+    match format:
+        case Format.TABLE:
+            found = list(rows)
+            shown = found[:limit] if limit else found
+            write_table(names, shown, out, header=header, expanded=expanded, numeric=_numeric(cursor))
+            return len(found)
+        case Format.CSV:
+            return write_csv(names, rows, out, header=header)
+        case Format.JSON:
+            return write_json(names, rows, out)
+        case _:
+            return write_jsonl(names, rows, out)
+
+
+def write_table(
+    names: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    out: IO[str],
+    *,
+    header: bool = True,
+    expanded: bool = False,
+    numeric: Sequence[bool] = (),
+) -> None:
+    """Write rows as a table; NULL is empty, as a string cannot be told from it see ``--format csv``."""
+    from rich import box
+    from rich.table import Table
+
+    console = console_for(out)
+    if expanded:
+        for number, row in enumerate(rows, 1):
+            table = Table(box=box.SIMPLE, show_header=False, title=f"row {number}", title_justify="left")
+            table.add_column(no_wrap=True)
+            table.add_column(overflow="fold")
+            for name, value in zip(names, row, strict=True):
+                table.add_row(_cell(name), _cell(value))
+            console.print(table)
+        return
+    if not names:
+        return
+    right = list(numeric) or [_looks_numeric(row[i] for row in rows) for i in range(len(names))]
+    table = Table(box=box.ROUNDED if console.is_terminal else box.SQUARE, show_header=header)
+    for name, to_right in zip(names, right, strict=True):
+        table.add_column(_cell(name), justify="right" if to_right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(_cell, row))
+    console.print(table)
+
+
+def write_csv(
+    names: Sequence[str], rows: Iterable[Sequence[object]], out: IO[str], *, header: bool = True
+) -> int:
+    """Write CSV (RFC 4180); NULL is nothing at all and the empty string ``""``, as PostgreSQL has it."""
+    if header:
+        out.write(csv_line(names))
+    count = 0
+    for row in rows:
+        out.write(csv_line(row))
+        count += 1
+    return count
+
+
+def csv_line(row: Sequence[object]) -> str:
+    """Return one line of CSV with its end."""
+    return ",".join([_csv_cell(value) for value in row]) + "\n"
+
+
+def _csv_cell(value: object) -> str:
+    if value is None:
+        return ""
+    text = to_text(value)
+    if not text or _CSV_SPECIAL(text):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def write_json(names: Sequence[str], rows: Iterable[Sequence[object]], out: IO[str]) -> int:
+    """Write one JSON array of objects, an object a line."""
+    keys = json_names(names)
+    count = 0
+    out.write("[")
+    for row in rows:
+        out.write(f"{',' if count else ''}\n  {json_object(keys, row)}")
+        count += 1
+    out.write("\n]\n" if count else "]\n")
+    return count
+
+
+def write_jsonl(names: Sequence[str], rows: Iterable[Sequence[object]], out: IO[str]) -> int:
+    """Write a JSON object a line."""
+    keys = json_names(names)
+    count = 0
+    for row in rows:
+        out.write(json_object(keys, row) + "\n")
+        count += 1
+    return count
+
+
+def console_for(out: IO[str]) -> Console:
+    """Return a console that writes to ``out`` and wraps lines only where that is a terminal."""
+    from rich.console import Console
+
+    terminal = out.isatty()
+    return Console(
+        file=out, highlight=False, markup=False, emoji=False, width=None if terminal else _UNLIMITED
+    )
+
+
+def _rows(cursor: Any) -> Iterator[Sequence[object]]:
+    oids = [_oid(column[1]) for column in cursor.description]
+    # A REAL with the digits it needs and no more, not those of the 64-bit float; JSON as it is.
+    special = [(i, _SPECIAL[oid]) for i, oid in enumerate(oids) if oid in _SPECIAL]
+    while chunk := cursor.fetchmany(_CHUNK):
+        if not special:
+            yield from chunk
+            continue
+        for row in chunk:
+            changed = list(row)
+            for i, change in special:
+                if changed[i] is not None:
+                    changed[i] = change(changed[i])
+            yield changed
+
+
+def _numeric(cursor: Any) -> list[bool]:
+    """Which columns are numbers, to stand on the right."""
+    return [_oid(column[1]) in _NUMERIC_OIDS for column in cursor.description]
+
+
+def _oid(type_code: object) -> int | None:
+    """PostgreSQL's id of a column's type, which drivers give as it is or as something that has it."""
+    found = getattr(type_code, "oid", type_code)
+    return found if isinstance(found, int) else None
+
+
+def _looks_numeric(values: Iterable[object]) -> bool:
+    kinds = {type(value) for value in values if value is not None}
+    return bool(kinds) and kinds <= {int, float, Decimal}
+
+
+def _cell(value: object) -> Text:
+    from rich.text import Text
+
+    if value is None:
+        return Text("NULL", style="dim")
+    # Control characters would move the cursor of the terminal; tabs would bend the frame.
+    return Text(_CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", to_text(value)))
+
+
+def _write_arrow(cursor: Any, out: IO[str]) -> int:
+    pa = needed("pyarrow")
+    if out.isatty():
+        raise CliError("Arrow is not for a terminal", hint="Give a file with -o FILE, or pipe it on.")
+    reader = cursor.fetch_record_batch()
+    count = 0
+    out.flush()
+    binary = getattr(out, "buffer", None)
+    if binary is None:
+        raise CliError("Arrow cannot be written to this kind of output", hint="Give a file with -o FILE.")
+    with pa.ipc.new_stream(binary, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+            count += batch.num_rows
+    binary.flush()
+    return count

@@ -1,0 +1,105 @@
+"""SIGKILL at random moments: everything acknowledged is there, nothing is there by half."""
+
+from __future__ import annotations
+
+import os
+import random
+import runpy
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import herdpy
+from herdpy_server.embedded import opened
+
+HERE = Path(__file__).parent
+ROOTS = [str(HERE), *(str(HERE.parent.parent / root) for root in ("", "server", "sql", "spark_jobs"))]
+WORKLOAD = runpy.run_path(str(HERE / "crash_workload.py"))
+SEED = int(os.environ.get("HERDPY_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
+
+
+def run_until_killed(directory: Path, seed: int, first_op: int, random_: random.Random) -> dict[int, str]:
+    """Start the workload, kill it at a random moment, and return what it acknowledged."""
+    child = subprocess.Popen(
+        [sys.executable, str(HERE / "crash_workload.py"), str(directory), str(seed), str(first_op)],
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(ROOTS)},
+    )
+    assert child.stdout is not None
+    acknowledged: dict[int, str] = {}
+    try:
+        if random_.random() < 0.1:  # while it opens and recovers, too
+            threading.Timer(random_.uniform(0, 1.5), child.kill).start()
+            wanted = 10**9
+        else:
+            assert child.stdout.readline() == b"ready\n"
+            wanted = random_.choice([1, 5, 40, 200])
+        for line in child.stdout:
+            if not line.endswith(b"\n") or line == b"ready\n":
+                continue
+            op, kind = line.split()
+            acknowledged[int(op)] = kind.decode()
+            if len(acknowledged) == wanted:
+                child.send_signal(signal.SIGKILL)
+    finally:
+        child.kill()
+        child.stdout.close()
+        assert child.wait() == -signal.SIGKILL
+    return acknowledged
+
+
+def verify(connection: herdpy.Connection, acknowledged: dict[int, str]) -> int:
+    """Check what a killed process left; returns the highest operation found."""
+    found = connection.execute(
+        "SELECT id, count(*), min(parts), max(parts), min(kind), max(kind), max(part) FROM op GROUP BY id"
+    ).fetchall()
+    for op, count, low, high, kind, last_kind, last in found:
+        # "replaced" starts as one statement with more parts: either form, but only whole.
+        assert (low, kind) == (high, last_kind), f"operation {op} is of two minds"
+        assert count == low == last + 1, f"operation {op} has {count} of {low} parts"
+    kinds = {row[0]: row[4] for row in found}
+    lost = {op: kind for op, kind in acknowledged.items() if op not in kinds}
+    assert not lost, f"acknowledged operations are gone: {lost}"
+    undone = [op for op, kind in acknowledged.items() if kind == "replaced" and kinds[op] != "replaced"]
+    assert not undone, f"acknowledged changes are gone: {undone}"
+    total = connection.execute("SELECT sum(balance), count(*) FROM account").fetchone()
+    accounts = WORKLOAD["ACCOUNTS"]
+    assert total == (accounts * WORKLOAD["START_BALANCE"], accounts), "a transfer was done by half"
+    by_index = connection.execute("SELECT count(*) FROM op WHERE kind = 'arrow'").fetchone()
+    assert by_index == (sum(row[1] for row in found if row[4] == "arrow"),)
+    return max((row[0] for row in found), default=0)
+
+
+def kill_rounds(directory: Path, rounds: int, seed: int) -> None:
+    """Kill and reopen the same directory ``rounds`` times."""
+    random_ = random.Random(seed)
+    acknowledged: dict[int, str] = {}
+    next_op = 1
+    for turn in range(rounds):
+        acknowledged |= run_until_killed(directory, seed + turn, next_op, random_)
+        with opened(directory) as database:
+            findings = list(database.store.check())
+            assert not findings, findings
+        with herdpy.connect(f"herdpy://{directory}", autocommit=True) as connection:
+            if "account" in database.store.catalog.by_name:
+                next_op = verify(connection, acknowledged) + 1
+            else:
+                assert not acknowledged
+
+
+@pytest.mark.timeout(300)
+def test_ten_kills_lose_nothing(tmp_path: Path, record_property: pytest.RecordProperty) -> None:
+    record_property("seed", SEED)
+    print(f"replay with HERDPY_SEED={SEED}")
+    kill_rounds(tmp_path / "db", 10, SEED)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("turn", range(10))
+def test_hundreds_of_kills_lose_nothing(tmp_path: Path, turn: int) -> None:
+    print(f"replay with HERDPY_SEED={SEED}")
+    kill_rounds(tmp_path / "db", 20, SEED + 1000 * turn)

@@ -1,0 +1,33 @@
+"""The simulation is itself tested: with a bug put in, some seed has to fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lmdb
+import pytest
+
+from tests.simulation.seeded_bugs import SIMULATED, Bug
+from tests.simulation.sim_world import simulate
+
+TRIES = 150
+
+
+@pytest.mark.parametrize("bug", SIMULATED, ids=lambda bug: bug.__name__)
+def test_the_simulation_catches(
+    bug: Bug,
+    simulation_directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: pytest.RecordProperty,
+) -> None:
+    bug(monkeypatch)
+    for seed in range(1, TRIES):
+        try:
+            simulate(simulation_directory, seed, trouble=0.04 if seed % 2 else 0.0)
+        except Exception as error:
+            if isinstance(error, AttributeError | TypeError | NameError | lmdb.Error):
+                raise  # the bug itself is broken
+            record_property("caught", f"seed {seed}: {error!r}")
+            print(f"caught by seed {seed}: {type(error).__name__}: {error}")
+            return
+    pytest.fail(f"{TRIES} seeds do not notice a database that {bug.__name__}")

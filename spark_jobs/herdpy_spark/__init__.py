@@ -1,0 +1,1 @@
+"""PySpark data source and jobs: an empty room until the data pipeline is built."""

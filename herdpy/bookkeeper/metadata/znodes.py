@@ -1,0 +1,154 @@
+"""What the client needs of ZooKeeper, as a protocol: a tree of versioned values with watches.
+
+The lowest layer of the metadata. ``zookeeper.KazooZnodes`` is the real one, ``herdpy.testing.model`` has one in
+memory; everything above (layout, ids, ledger store, registry) knows only this protocol. All methods are called
+on the event loop, and all callbacks come on it.
+
+Paths are absolute ("/ledgers/available"). What an operation in doubt means: when the connection is lost while a
+change was under way, the change raises ``ZooKeeperUnavailableError`` with ``Outcome.UNKNOWN``; the
+implementation does not repeat it, because only the caller can tell its own change from another's. Reads are
+repeated until a deadline.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+ANY_VERSION = -1
+"""As the version of ``delete`` or ``set``: whatever the version is."""
+
+
+class SessionState(enum.Enum):
+    """The connection to ZooKeeper, as far as the client can know it."""
+
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"
+    """The connection is lost, the session may still live: nothing is known to have changed."""
+    LOST = "lost"
+    """The session is over: its ephemeral znodes are gone. A new session follows by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Znode:
+    """One version of a znode: its data, the version of the data, and the znode's creation time."""
+
+    data: bytes
+    version: int
+    ctime_ms: int
+
+
+class ZnodeError(Exception):
+    """An answer of ZooKeeper about a path; the operation is known not to have been done.
+
+    Attributes:
+        path: the znode asked for.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+class NoNodeError(ZnodeError):
+    """The znode (or, when creating, its parent) does not exist."""
+
+
+class NodeExistsError(ZnodeError):
+    """There is a znode of that path already."""
+
+
+class BadVersionError(ZnodeError):
+    """The znode's version is not the one given: a compare-and-set was lost."""
+
+
+class NotEmptyError(ZnodeError):
+    """The znode has children, so it cannot be deleted."""
+
+
+class Watch(Protocol):
+    """What watches or listens until it is cancelled."""
+
+    def cancel(self) -> None:
+        """Call back no more; calling it again does nothing."""
+
+
+class Znodes(Protocol):
+    """A session with ZooKeeper.
+
+    Every method raises ``ZooKeeperUnavailableError`` when there is no connection in time (outcome NOT_DONE
+    when nothing was sent, UNKNOWN when a change was sent and not answered), ``SessionExpiredError`` when the
+    session ended under a change, and ``ClosedClientError`` after ``close``.
+    """
+
+    async def start(self) -> None:
+        """Connect; returns once there is a session."""
+
+    async def close(self) -> None:
+        """End the session, all watches and all threads; calling it again does nothing."""
+
+    async def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        ephemeral: bool = False,
+        sequence: bool = False,
+        make_parents: bool = False,
+    ) -> str:
+        """Make a znode and return its path (with ``sequence``: the path given, and ten digits).
+
+        Raises:
+            NodeExistsError: the path is taken (also when an earlier create in doubt did it).
+            NoNodeError: the parent is missing and ``make_parents`` is off.
+        """
+
+    async def get(self, path: str) -> Znode:
+        """Read a znode.
+
+        Raises:
+            NoNodeError: there is none.
+        """
+
+    async def set(self, path: str, data: bytes, version: int) -> int:
+        """Replace the data if the version is the one given; returns the new version.
+
+        Raises:
+            NoNodeError: there is none.
+            BadVersionError: it has another version.
+        """
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Remove a znode if its version is the one given.
+
+        Raises:
+            NoNodeError: there is none.
+            BadVersionError: it has another version.
+            NotEmptyError: it has children.
+        """
+
+    async def children(self, path: str) -> list[str]:
+        """The names (not paths) of a znode's children, in no order.
+
+        Raises:
+            NoNodeError: there is none.
+        """
+
+    async def exists(self, path: str) -> Znode | None:
+        """The znode, or None."""
+
+    def watch_data(self, path: str, callback: Callable[[Znode | None], None]) -> Watch:
+        """Call back with the present state (soon, not within this call), then after every change of it.
+
+        None means that there is no such znode. States that come and go quickly may be told as one. The watch
+        lives through lost connections and sessions: the state is read again after each, and told if it
+        changed.
+        """
+
+    def watch_children(self, path: str, callback: Callable[[list[str] | None], None]) -> Watch:
+        """As ``watch_data``, for the sorted names of a znode's children."""
+
+    def on_session(self, callback: Callable[[SessionState], None]) -> Watch:
+        """Call back after every change of the session's state from now on."""

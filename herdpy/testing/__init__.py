@@ -1,0 +1,33 @@
+"""A testing kit for programs that use Apache BookKeeper: real ZooKeeper and bookies, started for a test.
+
+    with BookKeeperCluster(bookies=3) as cluster:
+        ...                        # cluster.uri is for BookKeeper(...)
+        cluster.bookies[0].kill()
+
+Servers listen on free loopback ports, and die with the process that started them. Java 17 and Maven are
+needed; the jars are fetched once. Linux only.
+"""
+
+from herdpy.testing.bookie import BookieServer
+from herdpy.testing.cluster import BookKeeperCluster
+from herdpy.testing.errors import (
+    KitError,
+    MissingSoftwareError,
+    NetworkUnavailableError,
+    PortTakenError,
+    StartError,
+)
+from herdpy.testing.jars import jars
+from herdpy.testing.zookeeper import ZooKeeperServer
+
+__all__ = [
+    "BookKeeperCluster",
+    "BookieServer",
+    "KitError",
+    "MissingSoftwareError",
+    "NetworkUnavailableError",
+    "PortTakenError",
+    "StartError",
+    "ZooKeeperServer",
+    "jars",
+]

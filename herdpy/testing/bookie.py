@@ -1,0 +1,146 @@
+"""A real bookie."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from herdpy.testing.errors import StartError
+from herdpy.testing.place import LOOPBACK, Place
+from herdpy.testing.registry import LEDGERS_ROOT, ClusterZnodes
+from herdpy.testing.server import START_TIMEOUT_S, Server
+from herdpy.testing.waiting import await_until
+
+PORT_IN_NAMESPACE = 3181
+
+_OPTIONS = ("-Xms32m", "-Xmx256m", "-XX:MaxDirectMemorySize=256m")
+
+# Small files and few threads; names are those of BookKeeper's conf/bk_server.conf.
+_DEFAULTS: dict[str, object] = {
+    "allowLoopback": "true",
+    "allowStorageExpansion": "false",
+    "httpServerEnabled": "false",
+    "journalFlushWhenQueueEmpty": "true",
+    "journalPreAllocSizeMB": 1,
+    "journalMaxSizeMB": 128,
+    "logSizeLimit": 32 << 20,
+    "skipListSizeLimit": 8 << 20,
+    "pageLimit": 1024,
+    "fileInfoCacheInitialCapacity": 16,
+    "isForceGCAllowWhenNoSpace": "true",
+    "diskUsageThreshold": 0.99,
+    "diskUsageWarnThreshold": 0.985,
+    "diskUsageLwmThreshold": 0.985,
+    "minUsableSizeForIndexFileCreation": 1 << 20,
+    "minUsableSizeForEntryLogCreation": 1 << 20,
+    "minUsableSizeForHighPriorityWrites": 1 << 20,
+    "gcWaitTime": 5000,
+    "numAddWorkerThreads": 1,
+    "numReadWorkerThreads": 2,
+    "numLongPollWorkerThreads": 1,
+    "numHighPriorityWorkerThreads": 2,
+    "numJournalCallbackThreads": 1,
+    "serverNumIOThreads": 2,
+    "zkTimeout": 4000,
+}
+
+
+def write_configuration(path: Path, values: Mapping[str, object]) -> None:
+    """Write a file of ``name=value`` lines, as bookies, auto recovery and `bookie shell` read it."""
+    path.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+
+
+def metadata_service_uri(zookeeper: str) -> str:
+    """The URI of a cluster's metadata as Java's configuration has it."""
+    return f"zk+longhierarchical://{zookeeper}{LEDGERS_ROOT}"
+
+
+class BookieServer(Server):
+    """One bookie of the cluster whose ZooKeeper is at `zookeeper` (``host:port``).
+
+    `configuration` overrides lines of its configuration file. The bookie's id is ``address:port``.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        zookeeper: str,
+        *,
+        name: str = "bookie",
+        configuration: Mapping[str, object] | None = None,
+        place: Place = LOOPBACK,
+    ) -> None:
+        super().__init__(
+            name, directory, place=place, fixed_port=None if place.is_shared else PORT_IN_NAMESPACE
+        )
+        self.zookeeper = zookeeper
+        self.configuration_path = directory / "bookie.conf"
+        self._registered_before: int | None = None
+        self._values = {
+            "metadataServiceUri": metadata_service_uri(zookeeper),
+            "bookiePort": self.port,
+            "advertisedAddress": self.address,
+            "listeningInterface": place.interface,
+            "journalDirectories": directory / "journal",
+            "ledgerDirectories": directory / "ledgers",
+            "indexDirectories": directory / "ledgers",
+            **_DEFAULTS,
+            **(configuration or {}),
+        }
+
+    @property
+    def id(self) -> str:
+        """The bookie's id in ledgers' metadata."""
+        return self.hostport
+
+    def configure(self, **values: object) -> None:
+        """Change lines of the configuration, from the next start on."""
+        self._values.update(values)
+
+    def start(self) -> None:
+        """Start the bookie, on the disk it had, and wait until it serves and is registered. Raises
+        StartError.
+        """
+        with ClusterZnodes(self.zookeeper) as znodes:
+            self.launch(znodes)
+            self.await_ready(znodes)
+
+    def launch(self, znodes: ClusterZnodes) -> None:
+        """Begin `start`, so that several bookies can start at the same time."""
+        if self.is_running:
+            return
+        self._registered_before = znodes.registration(self.id)
+        write_configuration(self.configuration_path, self._values)
+        self._launch(
+            "org.apache.bookkeeper.server.Main",
+            ["--conf", str(self.configuration_path)],
+            options=_OPTIONS,
+            archive="bookie",
+        )
+
+    def await_ready(self, znodes: ClusterZnodes) -> None:
+        """Finish `start`: the bookie itself listens, and its registration is not one left by an earlier
+        process.
+        """
+        self._await_listening()
+
+        def settled() -> bool:
+            return znodes.registration(self.id) not in (None, self._registered_before) or not self.is_running
+
+        if not await_until(settled, START_TIMEOUT_S) or not self.is_running:
+            tail = self.log_tail()
+            self.kill()
+            raise StartError(f"{self.name} did not register as {self.id}\n{tail}")
+        self._registered_before = None
+
+    def wipe(self) -> None:
+        """Empty the disk of a bookie that does not run, and its cookie: it comes back as a new one with the
+        old id.
+        """
+        if self.is_running:
+            raise ValueError(f"{self.name} runs: kill or stop it first")
+        for kind in ("journal", "ledgers"):
+            shutil.rmtree(self.directory / kind, ignore_errors=True)
+        with ClusterZnodes(self.zookeeper) as znodes:
+            znodes.forget_cookie(self.id)

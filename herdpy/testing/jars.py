@@ -1,0 +1,118 @@
+"""Java and the jars: found, or fetched once per machine with Maven into a cache directory.
+
+`jars()` is what the servers stand on. The cache is $HERDPY_CACHE, else $XDG_CACHE_HOME/herdpy, else
+~/.cache/herdpy; a lock on a file there makes one process fetch while others wait, and the mark `.ok` says
+that a directory is whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from herdpy.testing.errors import MissingSoftwareError
+
+BOOKKEEPER_VERSION = "4.17.3"
+JAVA_VERSION = 17
+
+_HERE = Path(__file__).parent
+_FETCH_TIMEOUT_S = 900.0
+_INSTALL = "install Java 17 or newer and Maven (Debian: apt-get install openjdk-17-jdk-headless maven)"
+
+
+def cache_directory() -> Path:
+    """Where what is fetched or compiled is kept between runs; made when it is not there."""
+    root = os.environ.get("HERDPY_CACHE")
+    if root is None:
+        root = os.path.join(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "herdpy")
+    directory = Path(root) / f"bookkeeper-{BOOKKEEPER_VERSION}"
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+@cache
+def java() -> str:
+    """The path of a Java of version 17 or newer: $JAVA_HOME's, else the one on the path. MissingSoftwareError
+    if none.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if found is None or not os.access(found, os.X_OK):
+        raise MissingSoftwareError(f"no Java was found{f' in JAVA_HOME={home}' if home else ''}: {_INSTALL}")
+    said = subprocess.run(
+        [found, "-version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    version = re.search(r'version "(\d+)', said.stderr)
+    if version is None or int(version[1]) < JAVA_VERSION:
+        first = said.stderr.strip().splitlines()[:1]
+        raise MissingSoftwareError(
+            f"{found} is not Java {JAVA_VERSION} or newer ({' '.join(first)}): {_INSTALL}"
+        )
+    return found
+
+
+def jars() -> Path:
+    """The directory of BookKeeper's and ZooKeeper's jars; the first call on a machine fetches them (about 95
+    MB).
+
+    Raises MissingSoftwareError where Maven is missing or cannot reach a repository.
+    """
+    home = cache_directory()
+    directory = home / "jars"
+    if (directory / ".ok").exists():
+        return directory
+    with (home / "jars.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (directory / ".ok").exists():
+            _fetch(directory)
+    return directory
+
+
+def classpath() -> str:
+    """The class path of the servers and of Java programs that use BookKeeper."""
+    return f"{jars()}/*"
+
+
+def _fetch(directory: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise MissingSoftwareError(f"Maven, which fetches BookKeeper's jars, was not found: {_INSTALL}")
+    java()
+    print(
+        f"herdpy.testing: fetching BookKeeper {BOOKKEEPER_VERSION} into {directory} ...",
+        file=sys.stderr,
+        flush=True,
+    )
+    shutil.rmtree(directory, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="fetch-", dir=directory.parent) as scratch:
+        shutil.copy(_HERE / "pom.xml", scratch)
+        done = subprocess.run(
+            [
+                maven, "--quiet", "--batch-mode", "--file", f"{scratch}/pom.xml",
+                f"-Dbookkeeper.version={BOOKKEEPER_VERSION}", "dependency:copy-dependencies",
+                "-DincludeScope=runtime", f"-DoutputDirectory={scratch}/jars",
+            ],
+            capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=_FETCH_TIMEOUT_S,
+        )  # fmt: skip
+        if done.returncode != 0:
+            tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
+            raise MissingSoftwareError(f"Maven could not fetch BookKeeper {BOOKKEEPER_VERSION}:\n{tail}")
+        fetched = Path(scratch) / "jars"
+        (fetched / ".ok").touch()
+        fetched.rename(directory)
+    count = sum(1 for _ in directory.glob("*.jar"))
+    print(f"herdpy.testing: {count} jars fetched", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        print(jars())
+    except MissingSoftwareError as error:
+        sys.exit(str(error))

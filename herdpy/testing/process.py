@@ -1,0 +1,196 @@
+"""One server process: started, watched, signalled, and never outliving the process that started it.
+
+Children die with their parent by prctl(PR_SET_PDEATHSIG), which the small program `_launch.py` sets before it
+becomes the server: no preexec_fn, which runs Python between fork and exec and can deadlock where other
+threads hold locks. The kernel sends that signal when the *thread* that started the child ends, so every child
+is started by one thread of this process that never ends; whoever calls start() may then be a short-lived
+thread.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import IO
+
+from herdpy.testing.errors import PortTakenError, StartError
+from herdpy.testing.ports import listener_inodes, owns_socket
+from herdpy.testing.waiting import await_until
+
+_LAUNCH = str(Path(__file__).with_name("_launch.py"))
+_LOG_TAIL_LINES = 25
+_LOG_TAIL_BYTES = 16_384
+
+
+class Child:
+    """A process that dies with this one.
+
+    `argv` is what is run, `log_path` the file its output is appended to. Not safe for use by several threads
+    at once.
+    """
+
+    def __init__(
+        self, name: str, argv: Sequence[str], log_path: Path, *, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self.argv = tuple(argv)
+        self.log_path = log_path
+        self._environment = dict(environment or {})
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the process; does nothing when it runs already."""
+        if self.is_running:
+            return
+        with self.log_path.open("ab") as log:
+            self._process = spawn(self.argv, stdout=log, environment=self._environment)
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id, None when it does not run."""
+        return self._process.pid if self._process is not None and self.is_running else None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process was started and has not ended; a paused one runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def await_listening(self, address: str, port: int, timeout_s: float) -> None:
+        """Wait until this process, and not another, listens on the port.
+
+        Raises PortTakenError when another has it, StartError when the process ended or the time is over.
+        """
+
+        def settled() -> bool:
+            return not self.is_running or bool(listener_inodes(address, port, self.pid or "self"))
+
+        in_time = await_until(settled, timeout_s)
+        inodes = listener_inodes(address, port, self.pid or "self")
+        if self.pid is not None and owns_socket(self.pid, inodes):
+            return
+        if inodes:
+            raise PortTakenError(
+                f"{self.name}: port {port} of {address} is listened on by another process\n{self.log_tail()}"
+            )
+        why = f"did not listen on {address}:{port} within {timeout_s:g} s" if not in_time else self._ending()
+        raise StartError(f"{self.name} {why}\n{self.log_tail()}")
+
+    def log_tail(self) -> str:
+        """The last lines that the process wrote."""
+        try:
+            with self.log_path.open("rb") as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
+                text = log.read().decode(errors="replace")
+        except FileNotFoundError:
+            return f"(no log {self.log_path})"
+        return "\n".join([f"--- end of {self.log_path}", *text.splitlines()[-_LOG_TAIL_LINES:]])
+
+    def pause(self) -> None:
+        """Stop the process from running (SIGSTOP): its connections stay open and nobody answers."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused process run again (SIGCONT)."""
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End the process at once (SIGKILL), as a crash does, and wait until it has ended."""
+        self._signal(signal.SIGKILL)
+        self._reap(None)
+
+    def terminate(self, timeout_s: float = 10.0) -> None:
+        """Ask the process to end (SIGTERM), also when paused; kill it when it has not ended within
+        `timeout_s`.
+        """
+        self._signal(signal.SIGTERM)
+        self._signal(signal.SIGCONT)
+        try:
+            self._reap(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def ask_to_end(self) -> None:
+        """Send SIGTERM and do not wait, so that several processes can end at the same time."""
+        self._signal(signal.SIGTERM)
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)  # does nothing when the process has ended
+
+    def _reap(self, timeout_s: float | None) -> None:
+        if self._process is not None:
+            self._process.wait(timeout_s)
+            self._process = None
+
+    def _ending(self) -> str:
+        code = self._process.returncode if self._process is not None else None
+        return "was not started" if code is None else f"ended with {code} instead of listening"
+
+
+def spawn(
+    argv: Sequence[str],
+    *,
+    stdout: int | IO[bytes],
+    stderr: int | IO[bytes] = subprocess.STDOUT,
+    stdin: int = subprocess.DEVNULL,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """A Popen of `argv` that is killed when this process ends, however it ends."""
+    command = [sys.executable, "-I", "-S", _LAUNCH, str(os.getpid()), *argv]
+    environ = {**os.environ, **(environment or {})}
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command, stdin=stdin, stdout=stdout, stderr=stderr, env=environ, start_new_session=True
+        )
+
+    return _starter().run(start)
+
+
+class _Starter:
+    """The thread that starts every child, and lives as long as the process."""
+
+    def __init__(self) -> None:
+        self._work: queue.SimpleQueue[
+            tuple[Callable[[], subprocess.Popen[bytes]], Future[subprocess.Popen[bytes]]]
+        ] = queue.SimpleQueue()
+        self._pid = os.getpid()
+        threading.Thread(target=self._serve, name="herdpy-testing-starter", daemon=True).start()
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether the thread is in this process: a fork has no threads but its own."""
+        return self._pid == os.getpid()
+
+    def run(self, start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        result: Future[subprocess.Popen[bytes]] = Future()
+        self._work.put((start, result))
+        return result.result()
+
+    def _serve(self) -> None:
+        while True:
+            start, result = self._work.get()
+            try:
+                result.set_result(start())
+            except (OSError, ValueError) as error:
+                result.set_exception(error)
+
+
+_lock = threading.Lock()
+_the_starter: _Starter | None = None
+
+
+def _starter() -> _Starter:
+    global _the_starter
+    with _lock:
+        if _the_starter is None or not _the_starter.is_mine:
+            _the_starter = _Starter()
+        return _the_starter

@@ -1,0 +1,63 @@
+"""A real ZooKeeper server, alone in its ensemble."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+from herdpy.testing.place import LOOPBACK, Place
+from herdpy.testing.server import Server
+
+PORT_IN_NAMESPACE = 2181
+TICK_MS = 500
+"""Session time-outs may be as short as two ticks."""
+
+_OPTIONS = (
+    "-Xms16m",
+    "-Xmx96m",
+    # The page cache outlives a killed process, and no test pulls the plug: no need to wait for the disk.
+    "-Dzookeeper.forceSync=no",
+    "-Dzookeeper.nio.numSelectorThreads=1",
+    "-Dzookeeper.nio.numWorkerThreads=2",
+)
+
+
+class ZooKeeperServer(Server):
+    """ZooKeeper on one port. `with ZooKeeperServer(directory) as zookeeper: ...` starts and stops it."""
+
+    def __init__(self, directory: Path, *, place: Place = LOOPBACK) -> None:
+        super().__init__(
+            "ZooKeeper", directory, place=place, fixed_port=None if place.is_shared else PORT_IN_NAMESPACE
+        )
+        data = directory / "data"
+        data.mkdir(exist_ok=True)
+        self._configuration = directory / "zoo.cfg"
+        settings = {
+            "tickTime": TICK_MS,
+            "minSessionTimeout": 2 * TICK_MS,
+            "maxSessionTimeout": 60_000,
+            "dataDir": data,
+            "clientPort": self.port,
+            "clientPortAddress": self.address,
+            "maxClientCnxns": 0,
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "*",
+            "preAllocSize": 1024,
+        }
+        self._configuration.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+
+    def start(self) -> None:
+        """Start the server and wait until it accepts connections; does nothing when it runs. Raises
+        StartError.
+        """
+        self._launch(
+            "org.apache.zookeeper.server.ZooKeeperServerMain",
+            [str(self._configuration)],
+            options=_OPTIONS,
+            archive="zookeeper",
+        )
+        self._await_listening()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import typer
 
+from herdpy.cli import ledgers
 from herdpy.cli.command_bulk import export_command, import_command
 from herdpy.cli.command_check import check_command
 from herdpy.cli.command_log import log_command
@@ -42,3 +43,8 @@ for _name, _command in (
     ("version", version_command),
 ):
     app.command(_name, help=_help(_command))(guarded(_command))
+
+_ledgers = typer.Typer(help=ledgers.HELP, no_args_is_help=True)
+for _name, _command in ledgers.COMMANDS:
+    _ledgers.command(_name, help=_help(_command))(guarded(_command))
+app.add_typer(_ledgers, name="ledgers")

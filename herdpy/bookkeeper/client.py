@@ -1,0 +1,374 @@
+"""The way in: a cluster of bookies, named by its ZooKeeper, and what can be done there.
+
+Top layer of the package. It owns what all ledgers share (the ZooKeeper session, the registry of
+bookies, one connection to each bookie) and hands it to the writers and readers that it makes; it knows
+nothing of frames or quorums itself. See DESIGN.md for how an append passes down from here.
+"""
+
+from __future__ import annotations
+
+import hmac
+import random
+import time
+import weakref
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from herdpy.bookkeeper.arguments import (
+    check_custom_metadata,
+    check_ledger_id,
+    check_password,
+    check_quorums,
+)
+from herdpy.bookkeeper.bookie.metrics import Metrics
+from herdpy.bookkeeper.bookie.pool import BookiePool
+from herdpy.bookkeeper.cluster import BookieInfo, bookies_of
+from herdpy.bookkeeper.digest import Digest, DigestType
+from herdpy.bookkeeper.errors import ClosedClientError, Outcome, WrongDigestTypeError, WrongPasswordError
+from herdpy.bookkeeper.metadata.layout import read_layout
+from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, Segment
+from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
+from herdpy.bookkeeper.metadata.registry import Registry
+from herdpy.bookkeeper.metadata.uri import parse_uri
+from herdpy.bookkeeper.metadata.znodes import Znodes
+from herdpy.bookkeeper.placement import Placement
+from herdpy.bookkeeper.read import LedgerReader, recover_ledger
+from herdpy.bookkeeper.settings import ClientSettings
+from herdpy.bookkeeper.write import LedgerWriter
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What is there while the client is open."""
+
+    store: LedgerStore
+    registry: Registry
+    pool: BookiePool
+    placement: Placement
+
+
+class LedgerIds:
+    """The ids of a cluster's ledgers: ``async for`` gives one at a time, ``await`` a sorted list."""
+
+    def __init__(self, ids: Callable[[], AsyncIterator[int]]) -> None:
+        self._ids = ids
+
+    def __aiter__(self) -> AsyncIterator[int]:
+        return self._ids()
+
+    def __await__(self) -> Generator[Any, None, list[int]]:
+        return self._all().__await__()
+
+    async def _all(self) -> list[int]:
+        return sorted([ledger_id async for ledger_id in self._ids()])
+
+
+class BookKeeper:
+    """A client of one BookKeeper cluster; everything happens on the event loop that opened it.
+
+    Use it as ``async with BookKeeper("zk://host:2181/ledgers") as bk: ...``, or call :meth:`open` and
+    :meth:`close`.
+
+    Args:
+        uri: ``zk://host:port[,host:port]/ledgers``: ZooKeeper's servers, and the znode under which the
+            cluster keeps its metadata.
+        znodes: instead of a URI, the metadata itself; the client starts and closes it. For simulations.
+        root: the root znode that goes with ``znodes``.
+        settings: limits and time-outs.
+        clock: the time that new ledgers are stamped with, in seconds since 1970.
+        rng: the source of every random choice; pass a seeded one to have runs repeat.
+
+    Raises:
+        ValueError, TypeError: the arguments are wrong.
+        ImportError: kazoo is missing: ``pip install "herdpy[bookkeeper]"``.
+    """
+
+    def __init__(
+        self,
+        uri: str | None = None,
+        *,
+        znodes: Znodes | None = None,
+        root: str = "/ledgers",
+        settings: ClientSettings | None = None,
+        clock: Callable[[], float] = time.time,
+        rng: random.Random | None = None,
+    ) -> None:
+        if (uri is None) == (znodes is None):
+            raise ValueError("give either a URI, such as zk://host:2181/ledgers, or znodes")
+        self.settings = settings or ClientSettings()
+        scheme = None
+        if znodes is None:
+            assert uri is not None
+            where = parse_uri(uri)
+            root, scheme = where.root, where.scheme
+            znodes = _zookeeper(where.connect_string, self.settings)
+        self._znodes = znodes
+        self._root = root.rstrip("/")
+        self._scheme = scheme
+        self._clock = clock
+        self._rng = rng or random.Random()
+        self._metrics = Metrics()
+        self._parts: _Parts | None = None
+        self._closed = False
+        self._writers: weakref.WeakSet[LedgerWriter] = weakref.WeakSet()
+        self._readers: weakref.WeakSet[LedgerReader] = weakref.WeakSet()
+
+    async def open(self) -> None:
+        """Connect to ZooKeeper, read the cluster's layout, and learn which bookies there are.
+
+        Connections to bookies are made when something is first sent to them.
+
+        Raises:
+            ZooKeeperUnavailableError: no server answers.
+            UnknownLayoutError: the metadata is laid out in a way that this client does not know, or
+                there is no cluster under that root.
+            ClosedClientError: the client was closed; make another one.
+        """
+        if self._closed:
+            raise ClosedClientError("the client is closed; make another one", outcome=Outcome.NOT_DONE)
+        if self._parts is not None:
+            raise RuntimeError("the client is open already")
+        registry: Registry | None = None
+        try:
+            await self._znodes.start()
+            layout = await read_layout(self._znodes, self._root, self._scheme)
+            registry = Registry(self._znodes, self._root)
+            await registry.start()
+        except BaseException:
+            self._closed = True
+            if registry is not None:
+                registry.close()
+            await self._znodes.close()
+            raise
+        store = LedgerStore(self._znodes, self._root, layout)
+        pool = BookiePool(self.settings, registry.address, self._metrics, self._rng)
+        placement = Placement(registry, self._rng, self.settings)
+        self._parts = _Parts(store, registry, pool, placement)
+
+    async def close(self) -> None:
+        """Let go of every ledger, close all connections and end the ZooKeeper session; may be repeated.
+
+        Ledgers still open for writing are not closed in the metadata (``await writer.close()`` does
+        that): their appends in flight fail with :class:`ClosedClientError`, and whoever opens them with
+        ``recover=True`` finds every entry that was acknowledged.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        parts, self._parts = self._parts, None
+        if parts is None:
+            return
+        try:
+            for writer in list(self._writers):
+                writer.abandon(ClosedClientError("the client was closed", ledger_id=writer.ledger_id))
+            for reader in list(self._readers):
+                await reader.close()
+            parts.pool.close()
+            parts.registry.close()
+        finally:
+            await self._znodes.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def create_ledger(
+        self,
+        ensemble_size: int = 3,
+        write_quorum: int = 3,
+        ack_quorum: int = 2,
+        digest: DigestType = DigestType.CRC32C,
+        password: bytes = b"",
+        custom_metadata: Mapping[str, bytes] | None = None,
+        *,
+        ledger_id: int | None = None,
+        deferred_sync: bool = False,
+    ) -> LedgerWriter:
+        """Make a ledger and open it for writing.
+
+        Args:
+            ensemble_size: how many bookies share the ledger's entries.
+            write_quorum: how many of them store each entry.
+            ack_quorum: how many must have stored an entry before its append is done.
+            digest: the checksum of every entry. HMAC proves that the writer knew the password, too.
+            password: opens the ledger again. It stands in the clear in ZooKeeper.
+            custom_metadata: kept with the ledger's metadata, shown by every tool.
+            ledger_id: an id of the caller's choice; None takes the next one.
+            deferred_sync: bookies answer before the entry is on their disks; ``force`` makes it safe, and
+                only then the last add confirmed moves. Such a ledger cannot replace a failed bookie.
+
+        Raises:
+            ValueError, TypeError: an argument is wrong.
+            NotEnoughBookiesError: fewer writable bookies than ensemble_size.
+            LedgerExistsError: ledger_id is taken.
+            ZooKeeperUnavailableError: the outcome is unknown; a ledger that came to be is empty.
+        """
+        parts = self._open_parts()
+        check_quorums(ensemble_size, write_quorum, ack_quorum)
+        if not isinstance(digest, DigestType):
+            raise TypeError(f"digest must be a DigestType, not {type(digest).__name__}")
+        check_password(password)
+        custom = check_custom_metadata(custom_metadata)
+        if ledger_id is not None:
+            check_ledger_id(ledger_id)
+        metadata = LedgerMetadata(
+            ensemble_size=ensemble_size,
+            segments=(Segment(0, parts.placement.new_ensemble(ensemble_size)),),
+            write_quorum=write_quorum,
+            ack_quorum=ack_quorum,
+            digest=digest,
+            password=password,
+            custom_metadata=custom,
+            ctime_ms=int(self._clock() * 1000),
+            c_token=self._rng.getrandbits(63),
+        )
+        created, versioned = await parts.store.create(metadata, ledger_id)
+        self._open_parts()
+        writer = LedgerWriter(
+            created,
+            versioned,
+            parts.store,
+            parts.pool,
+            parts.placement,
+            self.settings,
+            Digest.of(digest, password),
+            deferred_sync=deferred_sync,
+        )
+        self._writers.add(writer)
+        return writer
+
+    async def open_ledger(
+        self,
+        ledger_id: int,
+        password: bytes = b"",
+        recover: bool = False,
+        digest: DigestType | None = None,
+    ) -> LedgerReader:
+        """Open a ledger for reading.
+
+        Args:
+            password: what it was created with.
+            recover: take the ledger from its writer: fence it, find its true end, and close it there.
+                Without it an open ledger stays open, and is read up to its last add confirmed.
+            digest: insist on this type; None takes what the ledger has.
+
+        Raises:
+            NoSuchLedgerError: there is none of that id.
+            WrongPasswordError, WrongDigestTypeError: it was created otherwise.
+            RecoveryError: too few bookies answered to know the ledger's end; it stays in recovery, and
+                can be recovered when they are back.
+        """
+        parts = self._open_parts()
+        check_ledger_id(ledger_id)
+        check_password(password)
+        versioned = await parts.store.read(ledger_id)
+        checker = _unlocked(ledger_id, versioned.metadata, password, digest)
+        if recover and not versioned.metadata.is_closed:
+            versioned = await recover_ledger(
+                ledger_id,
+                versioned,
+                parts.store,
+                parts.pool,
+                parts.placement,
+                self.settings,
+                checker,
+                password,
+            )
+        self._open_parts()
+        reader = LedgerReader(ledger_id, versioned, parts.store, parts.pool, self.settings, checker)
+        self._readers.add(reader)
+        if not reader.is_closed:
+            try:
+                await reader.read_last_add_confirmed()
+            except BaseException:
+                await reader.close()
+                raise
+        return reader
+
+    async def delete_ledger(self, ledger_id: int) -> None:
+        """Delete a ledger, whatever its state; the bookies free its space some minutes later.
+
+        Raises:
+            NoSuchLedgerError: there is none of that id.
+        """
+        check_ledger_id(ledger_id)
+        await self._open_parts().store.delete(ledger_id)
+
+    def list_ledgers(self) -> LedgerIds:
+        """The ids of all ledgers: ``async for id in bk.list_ledgers()`` or ``await bk.list_ledgers()``.
+
+        The first reads as it goes, in ascending order; ledgers made or deleted meanwhile may or may not
+        be among them.
+        """
+        return LedgerIds(self._open_parts().store.list)
+
+    async def ledger_metadata(self, ledger_id: int) -> LedgerMetadata:
+        """What ZooKeeper has of a ledger: quorums, ensembles, state, custom metadata.
+
+        Raises:
+            NoSuchLedgerError: there is none of that id.
+            MetadataError: it cannot be understood.
+        """
+        check_ledger_id(ledger_id)
+        return (await self._open_parts().store.read(ledger_id)).metadata
+
+    async def bookies(self) -> list[BookieInfo]:
+        """Every bookie that is or was registered: where it is, its state, its free space.
+
+        Each one that is up is asked, all at the same time; one that does not answer has no figures and
+        says why in ``problem``.
+        """
+        parts = self._open_parts()
+        return await bookies_of(self._znodes, self._root, parts.registry, parts.pool)
+
+    @property
+    def znodes(self) -> Znodes:
+        """The client's ZooKeeper session, for an application's own znodes (a ledger list, an election)."""
+        self._open_parts()
+        return self._znodes
+
+    @property
+    def metrics(self) -> Metrics:
+        """Counters and latency histograms of every bookie, since the client was made."""
+        return self._metrics
+
+    def _open_parts(self) -> _Parts:
+        if self._parts is None:
+            why = "the client is closed" if self._closed else "the client is not open: use async with"
+            raise ClosedClientError(why, outcome=Outcome.NOT_DONE)
+        return self._parts
+
+
+def _unlocked(ledger_id: int, metadata: LedgerMetadata, password: bytes, digest: DigestType | None) -> Digest:
+    """The digest of a ledger for whoever knows its password (client/LedgerOpenOp.java)."""
+    if not metadata.has_password:
+        # Before BookKeeper 4.2 neither was stored: the caller's word is all there is.
+        return Digest.of(digest or metadata.digest, password)
+    if not hmac.compare_digest(metadata.password, password):
+        raise WrongPasswordError("the ledger has another password", ledger_id=ledger_id)
+    if digest is not None and digest is not metadata.digest:
+        raise WrongDigestTypeError(
+            f"the ledger's digest type is {metadata.digest.name}, not {digest.name}", ledger_id=ledger_id
+        )
+    return Digest.of(metadata.digest, password)
+
+
+def _zookeeper(hosts: str, settings: ClientSettings) -> Znodes:
+    """ZooKeeper's znodes; imported late, so that simulations need no kazoo."""
+    try:
+        from herdpy.bookkeeper.metadata.zookeeper import KazooZnodes
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "kazoo":
+            raise
+        raise ImportError('kazoo is not installed: pip install "herdpy[bookkeeper]"') from error
+    return KazooZnodes(hosts, settings.zookeeper_timeout_s)

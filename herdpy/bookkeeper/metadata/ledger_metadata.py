@@ -116,7 +116,8 @@ class LedgerMetadata:
                     f"the ensemble size is {self.ensemble_size}"
                 )
             for member in segment.members:
-                check_bookie_id(member)
+                if not is_bookie_id(member):
+                    raise MetadataError(f"{member[:80]!r} is not a bookie id")
 
     def _check_end(self) -> None:
         if self.state is LedgerState.CLOSED:
@@ -172,11 +173,6 @@ class LedgerMetadata:
         return replace(self, segments=(*kept, Segment(first_entry_id, tuple(members))))
 
 
-def check_bookie_id(bookie_id: str) -> None:
-    """Refuse what BookKeeper does not take as a bookie's id.
-
-    Raises:
-        MetadataError: for characters outside BookKeeper's alphabet, more than 255 of them, or "readonly".
-    """
-    if not _BOOKIE_ID.fullmatch(bookie_id) or bookie_id.lower() == "readonly":
-        raise MetadataError(f"{bookie_id[:80]!r} is not a bookie id")
+def is_bookie_id(text: str) -> bool:
+    """Whether BookKeeper takes this as a bookie's id: its alphabet, at most 255 long, not "readonly"."""
+    return _BOOKIE_ID.fullmatch(text) is not None and text.lower() != "readonly"

@@ -9,6 +9,292 @@ Sources: BookKeeper's meta/AbstractZkLedgerManager.java, client/MetadataUpdateLo
 
 from __future__ import annotations
 
-from herdpy.bookkeeper.metadata.versioned import Versioned
+import logging
+import random
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
-__all__ = ["Versioned"]
+from herdpy.bookkeeper.errors import (
+    LedgerExistsError,
+    MetadataError,
+    MetadataVersionError,
+    NoSuchLedgerError,
+    Outcome,
+    ZooKeeperUnavailableError,
+)
+from herdpy.bookkeeper.metadata.ids import LedgerIds
+from herdpy.bookkeeper.metadata.layout import Layout
+from herdpy.bookkeeper.metadata.ledger_metadata import FORMAT_VERSION, LedgerMetadata
+from herdpy.bookkeeper.metadata.listing import list_ledgers
+from herdpy.bookkeeper.metadata.paths import LedgerPaths, Scheme
+from herdpy.bookkeeper.metadata.patience import UNANSWERED, Patience
+from herdpy.bookkeeper.metadata.serde import decode, encode
+from herdpy.bookkeeper.metadata.versioned import Versioned
+from herdpy.bookkeeper.metadata.znodes import (
+    BadVersionError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    Watch,
+    Znode,
+    Znodes,
+)
+
+__all__ = ["LedgerStore", "Versioned", "update"]
+
+_log = logging.getLogger("herdpy.bookkeeper.ledger_store")
+
+_TOKEN_BITS = 63
+_MAX_IDS_TRIED = 16
+
+
+class LedgerStore:
+    """The ledgers of one cluster, as ZooKeeper knows them."""
+
+    def __init__(
+        self,
+        znodes: Znodes,
+        root: str,
+        layout: Layout,
+        *,
+        rng: random.Random | None = None,
+        patience_s: float = 30.0,
+    ) -> None:
+        """Args:
+        znodes: a started session.
+        root: the absolute path of the ledgers.
+        layout: what ``read_layout`` found there.
+        rng: where creators' tokens come from; None takes the system's randomness.
+        patience_s: how long a change is tried again while ZooKeeper does not answer.
+        """
+        self._znodes = znodes
+        self._paths = LedgerPaths(root, layout.scheme)
+        self._ids = LedgerIds(znodes, root, layout.scheme, patience_s=patience_s)
+        self._rng = rng or random.SystemRandom()
+        self._patience_s = patience_s
+
+    @property
+    def paths(self) -> LedgerPaths:
+        """Where the ledgers are."""
+        return self._paths
+
+    async def create(
+        self,
+        metadata_for: Callable[[int], LedgerMetadata] | LedgerMetadata,
+        ledger_id: int | None = None,
+    ) -> tuple[int, Versioned]:
+        """Make a ledger's znode; a reply lost on the way is found out by the creator's token in it.
+
+        Args:
+            metadata_for: the metadata, or what makes it for an id. Its ``c_token`` is replaced.
+            ledger_id: the id to use; None takes a new one.
+
+        Returns:
+            the id, and the metadata as stored (someone may have changed it since the lost reply).
+
+        Raises:
+            LedgerExistsError: the id given is taken.
+            MetadataError: what is to be stored cannot be, or there are no ids left.
+            ZooKeeperUnavailableError: no answer within the patience; UNKNOWN when it may have been made.
+        """
+        for _ in range(_MAX_IDS_TRIED):
+            chosen = ledger_id if ledger_id is not None else await self._ids.next()
+            metadata = metadata_for(chosen) if callable(metadata_for) else metadata_for
+            token = self._rng.getrandbits(_TOKEN_BITS)
+            created = await self._create(
+                chosen, replace(metadata, c_token=token, format_version=FORMAT_VERSION)
+            )
+            if created is not None:
+                return chosen, created
+            if ledger_id is not None:
+                raise LedgerExistsError(ledger_id=ledger_id)
+            # Somebody chose this number by hand; the sequence goes on behind it.
+            _log.info("new ledger id is taken", extra={"ledger_id": chosen})
+        raise LedgerExistsError(f"{_MAX_IDS_TRIED} new ids in a row are taken", ledger_id=chosen)
+
+    async def _create(self, ledger_id: int, metadata: LedgerMetadata) -> Versioned | None:
+        """One id: the metadata stored, or None when the znode is somebody else's."""
+        path, data = self._paths.path(ledger_id), encode(metadata)
+        patience = Patience(self._patience_s)
+        in_doubt = False
+        while True:
+            try:
+                await self._znodes.create(path, data, make_parents=True)
+                return Versioned(metadata, 0)
+            except NodeExistsError:
+                return await self._mine(ledger_id, metadata.c_token)
+            except UNANSWERED as lost:
+                in_doubt = in_doubt or lost.outcome is Outcome.UNKNOWN
+                if not await patience.pause():
+                    raise _gave_up(lost, ledger_id, in_doubt=in_doubt) from lost
+
+    async def _mine(self, ledger_id: int, token: int | None) -> Versioned | None:
+        try:
+            stored = await self.read(ledger_id)
+        except NoSuchLedgerError:
+            # It came and went between two requests, so it was somebody's ledger: do not bring it back.
+            return None
+        except MetadataError:
+            return None  # not written here
+        return stored if stored.metadata.c_token == token else None
+
+    async def read(self, ledger_id: int) -> Versioned:
+        """The metadata and its version, as of now.
+
+        Raises:
+            NoSuchLedgerError: there is no such ledger.
+            MetadataError: what is stored cannot be understood.
+            ZooKeeperUnavailableError: no answer in time.
+        """
+        try:
+            return _versioned(await self._znodes.get(self._paths.path(ledger_id)), ledger_id)
+        except NoNodeError:
+            raise NoSuchLedgerError(ledger_id=ledger_id) from None
+
+    async def write(self, ledger_id: int, metadata: LedgerMetadata, version: int) -> Versioned:
+        """Replace the metadata if its version is still the one given (compare-and-set).
+
+        Raises:
+            MetadataVersionError: it was changed meanwhile; read it again and decide anew. Its outcome is
+                UNKNOWN when a reply was lost: this change may have been made, and another one after it.
+            NoSuchLedgerError: the ledger was deleted.
+            MetadataError: what is to be stored cannot be.
+            ZooKeeperUnavailableError: no answer within the patience; UNKNOWN when it may have been done.
+        """
+        path, data = self._paths.path(ledger_id), encode(metadata)
+        patience = Patience(self._patience_s)
+        in_doubt = False
+        while True:
+            try:
+                changed = await self._znodes.set(path, data, version)
+                break
+            except NoNodeError:
+                raise NoSuchLedgerError(ledger_id=ledger_id, outcome=_outcome(in_doubt)) from None
+            except BadVersionError:
+                # After a lost reply the other version may be this very change.
+                if in_doubt and await self._holds(path, data, version + 1):
+                    changed = version + 1
+                    break
+                raise MetadataVersionError(ledger_id=ledger_id, outcome=_outcome(in_doubt)) from None
+            except UNANSWERED as lost:
+                in_doubt = in_doubt or lost.outcome is Outcome.UNKNOWN
+                if not await patience.pause():
+                    raise _gave_up(lost, ledger_id, in_doubt=in_doubt) from lost
+        return Versioned(replace(metadata, format_version=FORMAT_VERSION), changed)
+
+    async def _holds(self, path: str, data: bytes, version: int) -> bool:
+        try:
+            stored = await self._znodes.get(path)
+        except NoNodeError:
+            return False
+        return stored.version == version and stored.data == data
+
+    async def delete(self, ledger_id: int) -> None:
+        """Remove a ledger; the bookies drop its entries when they next compare notes with ZooKeeper.
+
+        Directories that hold no other ledger go with it.
+
+        Raises:
+            NoSuchLedgerError: there is none (not raised when a lost reply may have deleted it just now).
+            ZooKeeperUnavailableError: no answer within the patience; UNKNOWN when it may have been done.
+        """
+        path = self._paths.path(ledger_id)
+        patience = Patience(self._patience_s)
+        in_doubt = False
+        while True:
+            try:
+                await self._znodes.delete(path)
+                break
+            except NoNodeError:
+                if in_doubt:
+                    break
+                raise NoSuchLedgerError(ledger_id=ledger_id) from None
+            except UNANSWERED as lost:
+                in_doubt = in_doubt or lost.outcome is Outcome.UNKNOWN
+                if not await patience.pause():
+                    raise _gave_up(lost, ledger_id, in_doubt=in_doubt) from lost
+        if self._paths.scheme is not Scheme.FLAT:
+            await self._tidy(ledger_id)
+
+    async def _tidy(self, ledger_id: int) -> None:
+        for directory in self._paths.parents(ledger_id):
+            try:
+                await self._znodes.delete(directory)
+            except (NotEmptyError, NoNodeError):
+                return
+            except UNANSWERED as lost:
+                # The ledger is deleted; an empty directory that stays is harmless.
+                _log.info("empty directory left", extra={"path": directory, "reason": lost.message})
+                return
+
+    def list(self) -> AsyncIterator[int]:
+        """The ids of all ledgers, ascending, found while they are asked for (see ``listing``)."""
+        return list_ledgers(self._znodes, self._paths)
+
+    def watch(self, ledger_id: int, callback: Callable[[Versioned | None], None]) -> Watch:
+        """Call back on the loop with the present metadata, then after each change; None: no such ledger.
+
+        A value that cannot be understood is logged and not told.
+        """
+
+        def tell(znode: Znode | None) -> None:
+            if znode is None:
+                callback(None)
+                return
+            try:
+                versioned = _versioned(znode, ledger_id)
+            except MetadataError as garbled:
+                _log.error(
+                    "ledger metadata cannot be understood",
+                    extra={"ledger_id": ledger_id, "reason": garbled.message},
+                )
+                return
+            callback(versioned)
+
+        return self._znodes.watch_data(self._paths.path(ledger_id), tell)
+
+
+async def update(
+    store: LedgerStore,
+    ledger_id: int,
+    current: Versioned,
+    change: Callable[[LedgerMetadata], LedgerMetadata | None],
+) -> Versioned:
+    """Change a ledger's metadata by compare-and-set, deciding again whenever somebody else was first.
+
+    Args:
+        store: where the ledger is.
+        ledger_id: the ledger.
+        current: what is known of it; may be old.
+        change: makes the metadata wanted from the metadata found, or None when nothing is to be done.
+            What it raises ends the loop.
+
+    Returns:
+        what is stored now, with its version (``current`` when there was nothing to do).
+
+    Raises:
+        NoSuchLedgerError, MetadataError, ZooKeeperUnavailableError: as ``LedgerStore.write``.
+    """
+    while True:
+        wanted = change(current.metadata)
+        if wanted is None:
+            return current
+        try:
+            return await store.write(ledger_id, wanted, current.version)
+        except MetadataVersionError:
+            current = await store.read(ledger_id)
+
+
+def _versioned(znode: Znode, ledger_id: int) -> Versioned:
+    try:
+        return Versioned(decode(znode.data, znode.ctime_ms), znode.version)
+    except MetadataError as garbled:
+        raise MetadataError(garbled.message, ledger_id=ledger_id) from garbled
+
+
+def _outcome(in_doubt: bool) -> Outcome:
+    return Outcome.UNKNOWN if in_doubt else Outcome.NOT_DONE
+
+
+def _gave_up(lost: Exception, ledger_id: int, *, in_doubt: bool) -> ZooKeeperUnavailableError:
+    return ZooKeeperUnavailableError(str(lost), outcome=_outcome(in_doubt), ledger_id=ledger_id)

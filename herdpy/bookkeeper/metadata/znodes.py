@@ -1,13 +1,12 @@
 """What the client needs of ZooKeeper, as a protocol: a tree of versioned values with watches.
 
-The lowest layer of the metadata. ``zookeeper.KazooZnodes`` is the real one, ``herdpy.testing.model`` has one in
-memory; everything above (layout, ids, ledger store, registry) knows only this protocol. All methods are called
-on the event loop, and all callbacks come on it.
+The lowest layer of the metadata. ``zookeeper.KazooZnodes`` is the real one, ``herdpy.testing.model`` has one
+in memory; everything above (layout, ids, ledger store, registry) knows only this protocol. All methods are
+called on the event loop, and all callbacks come on it.
 
-Paths are absolute ("/ledgers/available"). What an operation in doubt means: when the connection is lost while a
-change was under way, the change raises ``ZooKeeperUnavailableError`` with ``Outcome.UNKNOWN``; the
-implementation does not repeat it, because only the caller can tell its own change from another's. Reads are
-repeated until a deadline.
+Paths are absolute ("/ledgers/available"). When the connection is lost while a change is under way, the change
+raises ``ZooKeeperUnavailableError`` with ``Outcome.UNKNOWN``; the implementation does not repeat it, because
+only the caller can tell its own change from another's. Reads are repeated until a deadline.
 """
 
 from __future__ import annotations

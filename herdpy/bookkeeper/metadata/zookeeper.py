@@ -1,0 +1,342 @@
+"""``Znodes`` over kazoo: ZooKeeper's protocol in kazoo's threads, every result brought to the event loop.
+
+Kazoo runs three threads (its connection, completions, watch events). Each request is handed to it with a
+future of the loop, and what its threads find is posted to the loop (``zookeeper_bridge``). Nothing above
+knows of threads.
+
+Lost connections: kazoo reconnects by itself, and opens a new session when the old one expired. Reads wait for
+that and are repeated until their deadline. A change that was handed over and not answered is never repeated;
+it raises with ``Outcome.UNKNOWN``. Persistent watches are in ``zookeeper_watch``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from kazoo.client import KazooClient  # type: ignore[import-untyped]
+from kazoo.exceptions import KazooException
+from kazoo.exceptions import SessionExpiredError as KazooSessionExpiredError  # type: ignore[import-untyped]
+from kazoo.protocol.states import KazooState  # type: ignore[import-untyped]
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE  # type: ignore[import-untyped]
+
+from herdpy.bookkeeper.errors import (
+    ClosedClientError,
+    MetadataError,
+    Outcome,
+    SessionExpiredError,
+    ZooKeeperUnavailableError,
+)
+from herdpy.bookkeeper.metadata.listeners import Listeners
+from herdpy.bookkeeper.metadata.znodes import (
+    ANY_VERSION,
+    NodeExistsError,
+    NoNodeError,
+    SessionState,
+    Watch,
+    Znode,
+)
+from herdpy.bookkeeper.metadata.zookeeper_bridge import LOST, AsyncResult, Bridge
+from herdpy.bookkeeper.metadata.zookeeper_watch import ChildrenWatch, DataWatch, PersistentWatch
+
+_log = logging.getLogger("herdpy.bookkeeper.zookeeper")
+
+MAX_DATA_BYTES = 1_000_000
+"""The most data of one znode: a server drops the connection of whoever sends more (jute.maxbuffer, 1 MiB)."""
+
+T = TypeVar("T")
+
+_MAX_PARENT_ROUNDS = 16
+_STATES = {
+    KazooState.CONNECTED: SessionState.CONNECTED,
+    KazooState.SUSPENDED: SessionState.SUSPENDED,
+    KazooState.LOST: SessionState.LOST,
+}
+
+
+class Acl(enum.Enum):
+    """Who may do what with the znodes that are made."""
+
+    OPEN = "open"
+    """Anyone anything: BookKeeper's default."""
+    CREATOR = "creator"
+    """Only who authenticated as their creator (BookKeeper's zkEnableSecurity)."""
+
+
+class KazooZnodes:
+    """A session with a ZooKeeper ensemble; the protocol ``Znodes`` says what its methods do."""
+
+    def __init__(
+        self,
+        hosts: str,
+        session_timeout_s: float = 10.0,
+        *,
+        operation_timeout_s: float | None = None,
+        acl: Acl = Acl.OPEN,
+        digest_auth: str | None = None,
+    ) -> None:
+        """Args:
+        hosts: "host:port,host:port"; a path behind them ("/chroot") is put before every path.
+        session_timeout_s: asked of ZooKeeper, which may grant another.
+        operation_timeout_s: how long one operation may take, waiting for the connection included; None:
+            as long as the session time-out.
+        acl: of the znodes made.
+        digest_auth: "user:password" of ZooKeeper's digest scheme.
+        """
+        self._hosts = hosts
+        self._session_timeout_s = session_timeout_s
+        self._operation_timeout_s = session_timeout_s if operation_timeout_s is None else operation_timeout_s
+        self._acl = CREATOR_ALL_ACL if acl is Acl.CREATOR else OPEN_ACL_UNSAFE
+        self._auth = [("digest", digest_auth)] if digest_auth is not None else None
+        self._client: Any = None
+        self._connected = asyncio.Event()
+        self._state = SessionState.LOST
+        self._closing: asyncio.Future[None] | None = None
+        self._bridge = Bridge()
+        self._watches: set[PersistentWatch[Any]] = set()
+        self._listeners: Listeners[[SessionState]] = Listeners()
+
+    @property
+    def state(self) -> SessionState:
+        """The session's state as last heard."""
+        return self._state
+
+    async def start(self) -> None:
+        if self._client is not None:
+            return
+        self._refuse_closed()
+        self._bridge.open(asyncio.get_running_loop())
+        self._client = KazooClient(
+            hosts=self._hosts,
+            timeout=self._session_timeout_s,
+            default_acl=self._acl,
+            auth_data=self._auth,
+            connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
+        )
+        self._client.add_listener(self._state_in_thread)
+        self._client.start_async()
+        try:
+            async with asyncio.timeout(max(self._session_timeout_s, self._operation_timeout_s)):
+                await self._connected.wait()
+        except TimeoutError:
+            await self.close()
+            raise ZooKeeperUnavailableError(
+                f"no session with ZooKeeper at {self._hosts}", outcome=Outcome.NOT_DONE
+            ) from None
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_future()
+            for watch in tuple(self._watches):
+                watch.cancel()
+            self._bridge.fail_pending()
+            self._connected.set()  # whoever waits for it finds the client closed
+            self._listeners.clear()
+            if self._client is None:
+                self._closing.set_result(None)
+            else:
+                # Not the loop's executor, whose threads would stay: stopping waits for kazoo's threads.
+                threading.Thread(target=self._stop_in_thread, args=(self._closing,), daemon=True).start()
+        await asyncio.shield(self._closing)
+
+    def _stop_in_thread(self, stopped: asyncio.Future[None]) -> None:
+        try:
+            self._client.stop()
+            self._client.close()
+        except KazooException as stuck:
+            _log.error("kazoo did not stop", extra={"reason": str(stuck)})
+        finally:
+            self._bridge.post(stopped.set_result, None)
+
+    async def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        ephemeral: bool = False,
+        sequence: bool = False,
+        make_parents: bool = False,
+    ) -> str:
+        for _ in range(_MAX_PARENT_ROUNDS):
+            try:
+                made: str = await self._change(
+                    path,
+                    lambda: self._client.create_async(path, data, ephemeral=ephemeral, sequence=sequence),
+                    data,
+                )
+                return made
+            except NoNodeError:
+                parent = path.rpartition("/")[0]
+                if not make_parents or not parent:
+                    raise
+            await self._make_parent(parent)
+        raise NoNodeError(path)  # somebody removes the parents as fast as they are made
+
+    async def _make_parent(self, parent: str) -> None:
+        try:
+            await self.create(parent, make_parents=True)
+        except NodeExistsError:
+            pass
+        except (ZooKeeperUnavailableError, SessionExpiredError) as lost:
+            # A parent made or not: what was asked for has not been.
+            raise type(lost)(lost.message, outcome=Outcome.NOT_DONE) from lost
+
+    async def get(self, path: str) -> Znode:
+        return await self._read(path, lambda: self._get(path))
+
+    async def set(self, path: str, data: bytes, version: int) -> int:
+        stat = await self._change(path, lambda: self._client.set_async(path, data, version), data)
+        return int(stat.version)
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        await self._change(path, lambda: self._client.delete_async(path, version))
+
+    async def children(self, path: str) -> list[str]:
+        return await self._read(
+            path, lambda: self._bridge.request(path, lambda: self._client.get_children_async(path))
+        )
+
+    async def exists(self, path: str) -> Znode | None:
+        try:
+            return await self.get(path)
+        except NoNodeError:
+            return None
+
+    def watch_data(self, path: str, callback: Callable[[Znode | None], None]) -> Watch:
+        return self._watch(DataWatch(self, path, callback))
+
+    def watch_children(self, path: str, callback: Callable[[list[str] | None], None]) -> Watch:
+        return self._watch(ChildrenWatch(self, path, callback))
+
+    def _watch(self, watch: PersistentWatch[Any]) -> Watch:
+        self._refuse_closed()
+        self._watches.add(watch)
+        watch.refresh()
+        return watch
+
+    def on_session(self, callback: Callable[[SessionState], None]) -> Watch:
+        self._refuse_closed()
+        return self._listeners.add(callback)
+
+    # What the watches use.
+
+    def forget(self, watch: PersistentWatch[Any]) -> None:
+        """A watch was cancelled."""
+        self._watches.discard(watch)
+
+    async def read_watched(self, path: str, fire: Callable[[Any], None]) -> Znode | None:
+        """The znode, with kazoo's one-shot watch set on it, or on its creation when there is none."""
+
+        async def once() -> Znode | None:
+            while True:
+                try:
+                    return await self._get(path, fire)
+                except NoNodeError:
+                    if (
+                        await self._bridge.request(path, lambda: self._client.exists_async(path, fire))
+                        is None
+                    ):
+                        return None
+
+        return await self._read(path, once)
+
+    async def read_children_watched(self, path: str, fire: Callable[[Any], None]) -> list[str] | None:
+        """The names of the children, watched as above."""
+
+        async def once() -> list[str] | None:
+            while True:
+                try:
+                    names = await self._bridge.request(
+                        path, lambda: self._client.get_children_async(path, fire)
+                    )
+                    return sorted(names)
+                except NoNodeError:
+                    if (
+                        await self._bridge.request(path, lambda: self._client.exists_async(path, fire))
+                        is None
+                    ):
+                        return None
+
+        return await self._read(path, once)
+
+    def post_from_thread(self, call: Callable[..., object], *arguments: object) -> None:
+        """Call something on the loop, from one of kazoo's threads, unless all is over."""
+        if self._closing is None:
+            self._bridge.post(call, *arguments)
+
+    # Below: requests, and what kazoo's threads tell.
+
+    async def _get(self, path: str, fire: Callable[[Any], None] | None = None) -> Znode:
+        data, stat = await self._bridge.request(path, lambda: self._client.get_async(path, fire))
+        return Znode(data or b"", stat.version, stat.ctime)
+
+    async def _read(self, path: str, once: Callable[[], Awaitable[T]]) -> T:
+        """Read, again after each lost connection, until there is an answer or the time is up."""
+        try:
+            async with asyncio.timeout(self._operation_timeout_s):
+                while True:
+                    await self._await_connection()
+                    try:
+                        return await once()
+                    except LOST:
+                        self._refuse_closed()
+                        await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise ZooKeeperUnavailableError(
+                f"ZooKeeper did not answer a read of {path} in {self._operation_timeout_s} s",
+                outcome=Outcome.NOT_DONE,
+            ) from None
+
+    async def _change(self, path: str, start: Callable[[], AsyncResult], data: bytes = b"") -> Any:
+        """Ask for a change once; what is not answered is in doubt."""
+        if len(data) > MAX_DATA_BYTES:
+            raise MetadataError(f"{len(data)} bytes for {path}: a znode holds at most {MAX_DATA_BYTES}")
+        outcome = Outcome.NOT_DONE
+        try:
+            async with asyncio.timeout(self._operation_timeout_s):
+                await self._await_connection()
+                outcome = Outcome.UNKNOWN
+                return await self._bridge.request(path, start)
+        except KazooSessionExpiredError as lost:
+            raise SessionExpiredError(
+                f"the session expired while {path} was changed", outcome=outcome
+            ) from lost
+        except (TimeoutError, *LOST) as lost:
+            if self._closing is not None:
+                raise ClosedClientError(f"closed while {path} was changed", outcome=outcome) from lost
+            raise ZooKeeperUnavailableError(
+                f"ZooKeeper did not answer a change of {path}", outcome=outcome
+            ) from lost
+
+    async def _await_connection(self) -> None:
+        if self._client is None:
+            raise ClosedClientError("the ZooKeeper client was not started", outcome=Outcome.NOT_DONE)
+        await self._connected.wait()
+        self._refuse_closed()
+
+    def _refuse_closed(self) -> None:
+        if self._closing is not None:
+            raise ClosedClientError("the ZooKeeper client is closed", outcome=Outcome.NOT_DONE)
+
+    def _state_in_thread(self, state: str) -> None:
+        self.post_from_thread(self._state_changed, _STATES[state])
+
+    def _state_changed(self, state: SessionState) -> None:
+        if self._closing is not None:
+            return
+        self._state = state
+        _log.info("ZooKeeper session", extra={"state": state.value, "hosts": self._hosts})
+        if state is SessionState.CONNECTED:
+            self._connected.set()
+            for watch in tuple(self._watches):
+                watch.refresh()  # kazoo forgets its watches with the connection
+        else:
+            self._connected.clear()
+        self._listeners.tell(state)

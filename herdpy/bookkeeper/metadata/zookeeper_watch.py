@@ -1,0 +1,102 @@
+"""Watches that last, made of ZooKeeper's, which fire once and die with the connection.
+
+Between ``KazooZnodes`` and those who watch. A watch reads the state and leaves a one-shot watch in the same
+request, tells the state, and does so again each time the one-shot watch fires and each time the session is
+(re)connected. At most one read is under way; what changes meanwhile causes another one after it, so the last
+state told is the last state there was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError
+from herdpy.bookkeeper.metadata.znodes import Znode
+
+if TYPE_CHECKING:
+    from herdpy.bookkeeper.metadata.zookeeper import KazooZnodes
+
+_log = logging.getLogger("herdpy.bookkeeper.zookeeper")
+
+S = TypeVar("S")
+
+_RETRY_S = 1.0
+_NOTHING_TOLD = object()
+
+
+class PersistentWatch(ABC, Generic[S]):
+    """One watched znode; the protocol ``Watch`` says what ``cancel`` does."""
+
+    def __init__(self, znodes: KazooZnodes, path: str, callback: Callable[[S], None]) -> None:
+        self._znodes = znodes
+        self._path = path
+        self._callback: Callable[[S], None] | None = callback
+        self._told: object = _NOTHING_TOLD
+        self._stale = False
+        self._reading: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        # One object for the watch's life: kazoo keeps a set of them for each path, and it does not grow.
+        self._fire = self._fired_in_thread
+
+    @abstractmethod
+    async def _read(self) -> S:
+        """The state now, with the one-shot watch set."""
+
+    def refresh(self) -> None:
+        """Read the state (again); on the loop."""
+        if self._callback is None:
+            return
+        self._stale = True
+        if self._reading is None:
+            self._reading = asyncio.get_running_loop().create_task(self._follow())
+
+    def cancel(self) -> None:
+        self._callback = None
+        if self._reading is not None:
+            self._reading.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._znodes.forget(self)
+
+    def _fired_in_thread(self, _event: Any) -> None:
+        self._znodes.post_from_thread(self.refresh)
+
+    async def _follow(self) -> None:
+        try:
+            while self._stale:
+                self._stale = False
+                state = await self._read()
+                if self._callback is not None and state != self._told:
+                    self._told = state
+                    # Not from here: what a callback raises is the loop's to report, not this watch's end.
+                    asyncio.get_running_loop().call_soon(self._tell, state)
+        except ClosedClientError:
+            return
+        except BookKeeperError as error:
+            # Unavailable for a whole operation: the next connection refreshes; a refusal is tried again.
+            _log.warning("watched znode not read", extra={"path": self._path, "reason": str(error)})
+            self._timer = asyncio.get_running_loop().call_later(_RETRY_S, self.refresh)
+        finally:
+            self._reading = None
+
+    def _tell(self, state: S) -> None:
+        if self._callback is not None:
+            self._callback(state)
+
+
+class DataWatch(PersistentWatch[Znode | None]):
+    """Watches a znode's data, and whether it exists."""
+
+    async def _read(self) -> Znode | None:
+        return await self._znodes.read_watched(self._path, self._fire)
+
+
+class ChildrenWatch(PersistentWatch[list[str] | None]):
+    """Watches the names of a znode's children."""
+
+    async def _read(self) -> list[str] | None:
+        return await self._znodes.read_children_watched(self._path, self._fire)

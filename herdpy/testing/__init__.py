@@ -9,7 +9,7 @@ needed; the jars are fetched once. Linux only.
 """
 
 from herdpy.testing.bookie import BookieServer
-from herdpy.testing.cluster import BookKeeperCluster
+from herdpy.testing.cluster import BookKeeperCluster, ClusterView
 from herdpy.testing.errors import (
     KitError,
     MissingSoftwareError,
@@ -18,13 +18,20 @@ from herdpy.testing.errors import (
     StartError,
 )
 from herdpy.testing.jars import jars
+from herdpy.testing.network import Network
+from herdpy.testing.recovery import AutoRecovery
+from herdpy.testing.tls import Certificates
 from herdpy.testing.zookeeper import ZooKeeperServer
 
 __all__ = [
+    "AutoRecovery",
     "BookKeeperCluster",
     "BookieServer",
+    "Certificates",
+    "ClusterView",
     "KitError",
     "MissingSoftwareError",
+    "Network",
     "NetworkUnavailableError",
     "PortTakenError",
     "StartError",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from herdpy.testing.errors import StartError
+from herdpy.testing.java import JavaCommand
 from herdpy.testing.place import LOOPBACK, Place
 from herdpy.testing.registry import LEDGERS_ROOT, ClusterZnodes
 from herdpy.testing.server import START_TIMEOUT_S, Server
@@ -70,13 +71,14 @@ class BookieServer(Server):
         name: str = "bookie",
         configuration: Mapping[str, object] | None = None,
         place: Place = LOOPBACK,
+        java_options: Sequence[str] = (),
     ) -> None:
         super().__init__(
             name, directory, place=place, fixed_port=None if place.is_shared else PORT_IN_NAMESPACE
         )
         self.zookeeper = zookeeper
         self.configuration_path = directory / "bookie.conf"
-        self._registered_before: int | None = None
+        self._java_options = tuple(java_options)
         self._values = {
             "metadataServiceUri": metadata_service_uri(zookeeper),
             "bookiePort": self.port,
@@ -110,29 +112,20 @@ class BookieServer(Server):
         """Begin `start`, so that several bookies can start at the same time."""
         if self.is_running:
             return
-        self._registered_before = znodes.registration(self.id)
+        znodes.forget_registration(self.id)  # of a killed process, which a new one would wait to expire
         write_configuration(self.configuration_path, self._values)
-        self._launch(
-            "org.apache.bookkeeper.server.Main",
-            ["--conf", str(self.configuration_path)],
-            options=_OPTIONS,
-            archive="bookie",
-        )
+        options = (*_OPTIONS, *self._java_options)
+        main = "org.apache.bookkeeper.server.Main"
+        self._launch(JavaCommand("bookie", main, ["--conf", str(self.configuration_path)], options=options))
 
     def await_ready(self, znodes: ClusterZnodes) -> None:
-        """Finish `start`: the bookie itself listens, and its registration is not one left by an earlier
-        process.
-        """
+        """Finish `start`: the bookie itself listens, and is registered."""
         self._await_listening()
-
-        def settled() -> bool:
-            return znodes.registration(self.id) not in (None, self._registered_before) or not self.is_running
-
-        if not await_until(settled, START_TIMEOUT_S) or not self.is_running:
+        await_until(lambda: znodes.is_registered(self.id) or not self.is_running, START_TIMEOUT_S)
+        if not (self.is_running and znodes.is_registered(self.id)):
             tail = self.log_tail()
             self.kill()
             raise StartError(f"{self.name} did not register as {self.id}\n{tail}")
-        self._registered_before = None
 
     def wipe(self) -> None:
         """Empty the disk of a bookie that does not run, and its cookie: it comes back as a new one with the

@@ -100,21 +100,18 @@ class Child:
         """Let a paused process run again (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
-    def kill(self) -> None:
-        """End the process at once (SIGKILL), as a crash does, and wait until it has ended."""
+    def kill(self) -> int | None:
+        """End the process at once (SIGKILL), as a crash does; its exit code, None without a process."""
         self._signal(signal.SIGKILL)
-        self._reap(None)
+        return self._reap(None)
 
-    def terminate(self, timeout_s: float = 10.0) -> None:
-        """Ask the process to end (SIGTERM), also when paused; kill it when it has not ended within
-        `timeout_s`.
-        """
-        self._signal(signal.SIGTERM)
-        self._signal(signal.SIGCONT)
+    def terminate(self, timeout_s: float = 10.0) -> int | None:
+        """Ask the process to end (SIGTERM), even when paused; kill it after `timeout_s`. The exit code."""
+        self.ask_to_end()
         try:
-            self._reap(timeout_s)
+            return self._reap(timeout_s)
         except subprocess.TimeoutExpired:
-            self.kill()
+            return self.kill()
 
     def ask_to_end(self) -> None:
         """Send SIGTERM and do not wait, so that several processes can end at the same time."""
@@ -125,10 +122,12 @@ class Child:
         if self._process is not None:
             self._process.send_signal(number)  # does nothing when the process has ended
 
-    def _reap(self, timeout_s: float | None) -> None:
-        if self._process is not None:
-            self._process.wait(timeout_s)
-            self._process = None
+    def _reap(self, timeout_s: float | None) -> int | None:
+        if self._process is None:
+            return None
+        code = self._process.wait(timeout_s)
+        self._process = None
+        return code
 
     def _ending(self) -> str:
         code = self._process.returncode if self._process is not None else None

@@ -59,19 +59,34 @@ class ClusterZnodes:
             if isinstance(result, Exception):
                 raise result
 
-    def registration(self, bookie_id: str) -> int | None:
-        """The transaction that created the registration of `bookie_id`, writable or read-only; None without
-        one.
+    def is_registered(self, bookie_id: str) -> bool:
+        """Whether the bookie says that it is there, writable or read-only."""
+        return any(self._client.exists(path) is not None for path in _registrations(bookie_id))
+
+    def forget_registration(self, bookie_id: str) -> None:
+        """Delete the registration that a bookie that has ended left behind."""
+        for path in _registrations(bookie_id):
+            self._delete(path)
+
+    def has_auditor(self) -> bool:
+        """Whether an auto recovery process stands for election, so that the ledgers of lost bookies are
+        looked after.
         """
-        for parent in ("available", "available/readonly"):
-            stat = self._client.exists(f"{LEDGERS_ROOT}/{parent}/{bookie_id}")
-            if stat is not None:
-                return int(stat.czxid)
-        return None
+        try:
+            return bool(self._client.get_children(f"{LEDGERS_ROOT}/underreplication/auditorelection"))
+        except NoNodeError:
+            return False
 
     def forget_cookie(self, bookie_id: str) -> None:
         """Delete the cookie of `bookie_id`, so that it may come back with an empty disk."""
+        self._delete(f"{LEDGERS_ROOT}/cookies/{bookie_id}")
+
+    def _delete(self, path: str) -> None:
         try:
-            self._client.delete(f"{LEDGERS_ROOT}/cookies/{bookie_id}")
+            self._client.delete(path)
         except NoNodeError:
             return
+
+
+def _registrations(bookie_id: str) -> tuple[str, str]:
+    return f"{LEDGERS_ROOT}/available/{bookie_id}", f"{LEDGERS_ROOT}/available/readonly/{bookie_id}"

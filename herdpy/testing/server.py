@@ -4,11 +4,11 @@ port.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from herdpy.testing.java import java_command
+from herdpy.testing.errors import StartError
+from herdpy.testing.java import JavaCommand
 from herdpy.testing.place import LOOPBACK, Place
 from herdpy.testing.ports import PortReservation
 from herdpy.testing.process import Child
@@ -37,6 +37,7 @@ class Server:
         self.port = port
         self.address = place.address
         self._child: Child | None = None
+        self._command: JavaCommand | None = None
 
     @property
     def hostport(self) -> str:
@@ -61,12 +62,12 @@ class Server:
     def kill(self) -> None:
         """End the process as a crash does (SIGKILL); its data stays."""
         if self._child is not None:
-            self._child.kill()
+            self._ended(self._child.kill())
 
     def stop(self) -> None:
         """Let the process end in order (SIGTERM) and wait for it; its data stays."""
         if self._child is not None:
-            self._child.terminate()
+            self._ended(self._child.terminate())
 
     def ask_to_stop(self) -> None:
         """Begin `stop` without waiting."""
@@ -82,6 +83,14 @@ class Server:
         """Let a paused process go on (SIGCONT)."""
         if self._child is not None:
             self._child.resume()
+
+    def cut(self, *, incoming: bool = True, outgoing: bool = True) -> None:
+        """Lose what is sent to this server, what it sends, or both. NetworkUnavailableError on loopback."""
+        self.place.cut(incoming=incoming, outgoing=outgoing)
+
+    def heal(self) -> None:
+        """Undo `cut`."""
+        self.place.heal()
 
     def log_tail(self) -> str:
         """The last lines of the server's log."""
@@ -100,17 +109,23 @@ class Server:
     ) -> None:
         self.close()
 
-    def _launch(self, main: str, arguments: Sequence[str], *, options: Sequence[str], archive: str) -> None:
+    def _launch(self, command: JavaCommand) -> None:
         """Start the Java process; the caller waits until it is ready."""
-        if self._child is None:
-            command = java_command(main, arguments, options=options, archive=archive)
-            self._child = Child(self.name, [*self.place.prefix, *command], self.log_path)
+        if self.is_running:
+            return
+        self._command = command
+        self._child = Child(self.name, [*self.place.prefix, *command.argv()], self.log_path)
         self._child.start()
 
     def _await_listening(self) -> None:
         if self._child is not None:
             try:
                 self._child.await_listening(self.address, self.port, START_TIMEOUT_S)
-            except Exception:
-                self._child.kill()
+            except StartError:
+                self.kill()
                 raise
+
+    def _ended(self, code: int | None) -> None:
+        if self._command is not None:
+            self._command.ended(code)
+            self._command = None

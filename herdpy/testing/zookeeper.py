@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
+from herdpy.testing.java import JavaCommand
 from herdpy.testing.place import LOOPBACK, Place
 from herdpy.testing.server import Server
 
@@ -25,10 +27,11 @@ _OPTIONS = (
 class ZooKeeperServer(Server):
     """ZooKeeper on one port. `with ZooKeeperServer(directory) as zookeeper: ...` starts and stops it."""
 
-    def __init__(self, directory: Path, *, place: Place = LOOPBACK) -> None:
+    def __init__(self, directory: Path, *, place: Place = LOOPBACK, java_options: Sequence[str] = ()) -> None:
         super().__init__(
             "ZooKeeper", directory, place=place, fixed_port=None if place.is_shared else PORT_IN_NAMESPACE
         )
+        self._java_options = tuple(java_options)
         data = directory / "data"
         data.mkdir(exist_ok=True)
         self._configuration = directory / "zoo.cfg"
@@ -50,12 +53,9 @@ class ZooKeeperServer(Server):
         """Start the server and wait until it accepts connections; does nothing when it runs. Raises
         StartError.
         """
-        self._launch(
-            "org.apache.zookeeper.server.ZooKeeperServerMain",
-            [str(self._configuration)],
-            options=_OPTIONS,
-            archive="zookeeper",
-        )
+        main = "org.apache.zookeeper.server.ZooKeeperServerMain"
+        options = (*_OPTIONS, *self._java_options)
+        self._launch(JavaCommand("zookeeper", main, [str(self._configuration)], options=options))
         self._await_listening()
 
     def __enter__(self) -> Self:

@@ -10,10 +10,10 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
+from herdpy.bookkeeper.auth_provider import AuthProvider
+
 if TYPE_CHECKING:
     import ssl
-
-    from herdpy.bookkeeper.bookie.auth import AuthProvider
 
 ENTRY_HEADER_BYTES = 32
 """Ledger id, entry id, LAC and length in front of an entry's data (proto/checksum/DigestManager.java)."""

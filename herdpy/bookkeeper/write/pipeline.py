@@ -1,0 +1,289 @@
+"""The entries in flight and the bookies they go to: who has what, and what is therefore confirmed.
+
+The core of the write path, with no clock, socket or metadata in it. In: entries in order (``push``), what
+bookies answered (``Add.on_add_reply``), a changed ensemble (``use``), an end (``fail``). Out: frames handed
+to bookies, futures resolved strictly in entry order, and calls of the hooks below.
+
+The rules, from BookKeeper's client/PendingAddOp.java and LedgerHandle.java:
+
+- an entry is complete when A bookies of its write set, in the ensemble of now, have it; it is confirmed when
+  it and all before it are complete;
+- when a bookie fails, nothing more is confirmed until it is replaced: the entries behind the last add
+  confirmed belong to the new ensemble and must have A of *its* bookies. Each is sent to the successors of
+  failed bookies in its write set, and what those had acknowledged counts no more, even if that undoes a
+  completion;
+- a bookie that fails an entry which has its A acknowledgements already is only *suspect*: it is replaced
+  before the next entry goes out, so that a ledger nobody appends to any more is left as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from herdpy.bookkeeper.errors import BookKeeperError, Outcome, error_of
+from herdpy.bookkeeper.schedule import write_set
+from herdpy.bookkeeper.wire.status import Status
+from herdpy.bookkeeper.write.add import Add, Resent
+
+if TYPE_CHECKING:
+    from herdpy.bookkeeper.bookie.handle import Bookie
+
+_EUA = int(Status.EUA)
+_EFENCED = int(Status.EFENCED)
+
+
+class Pipeline:
+    """The state machine of one ledger's writer.
+
+    Attributes:
+        pending: entries not yet confirmed, in order.
+        pushed, pushed_length: the last entry given a place; data bytes up to it.
+        confirmed, confirmed_length: the last entry that is complete with all before it.
+        lac, lac_length: the last add confirmed: as ``confirmed``, but moved by ``advance`` alone when
+            ``deferred`` (entries are then complete before they are on disk).
+        carried: the last add confirmed that the newest entry sent carries.
+        in_flight_bytes: frames of the entries pending.
+        failed: index -> id of bookies to be replaced in the change under way.
+        suspects: the same, for a change that can wait for the next entry.
+        changing: nothing is confirmed, because the ensemble is about to change.
+        cause: what the last bookie that failed said.
+        failure: why this pipeline has ended, or None.
+        waiting: set while ``wake`` is to be called after every answer.
+    """
+
+    __slots__ = (
+        "_ack_quorum",
+        "_deferred",
+        "_ensemble_size",
+        "_ledger_id",
+        "_on_bookie_failed",
+        "_on_failed",
+        "_on_lac",
+        "_reached",
+        "_sends",
+        "_targets",
+        "_watched",
+        "_write_sets",
+        "bit_of",
+        "bookies",
+        "carried",
+        "cause",
+        "changing",
+        "confirmed",
+        "confirmed_length",
+        "failed",
+        "failure",
+        "in_flight_bytes",
+        "lac",
+        "lac_length",
+        "pending",
+        "pushed",
+        "pushed_length",
+        "suspects",
+        "waiting",
+        "wake",
+    )
+
+    def __init__(
+        self,
+        ledger_id: int,
+        bookies: Sequence[Bookie],
+        write_quorum: int,
+        ack_quorum: int,
+        *,
+        deferred: bool = False,
+        on_lac: Callable[[], None],
+        on_bookie_failed: Callable[[], None],
+        on_failed: Callable[[], None],
+    ) -> None:
+        """``on_lac``: the last add confirmed moved. ``on_bookie_failed``: ``failed`` has to be seen to.
+        ``on_failed``: the pipeline has ended.
+        """
+        self._ledger_id = ledger_id
+        self._ensemble_size = len(bookies)
+        self._ack_quorum = ack_quorum
+        self._deferred = deferred
+        self._on_lac = on_lac
+        self._on_bookie_failed = on_bookie_failed
+        self._on_failed = on_failed
+        self._reached: list[tuple[int, asyncio.Future[None]]] = []
+        self._write_sets = [write_set(e, len(bookies), write_quorum) for e in range(len(bookies))]
+        self._targets = [sum(1 << index for index in indexes) for indexes in self._write_sets]
+        self.pending: deque[Add] = deque()
+        self.pushed = self.confirmed = self.lac = self.carried = -1
+        self.pushed_length = self.confirmed_length = self.lac_length = 0
+        self.in_flight_bytes = 0
+        self.failed: dict[int, str] = {}
+        self.suspects: dict[int, str] = {}
+        self.changing = False
+        self.cause = BookKeeperError("no bookie failed")
+        self.failure: BookKeeperError | None = None
+        self.waiting = False
+        self.wake: Callable[[], None] = _nothing
+        self.bookies: tuple[Bookie, ...] = ()
+        self._watched: tuple[Bookie, ...] = ()
+        self.bit_of: dict[Bookie, int] = {}
+        self._adopt(bookies)
+
+    def has_room(self, size_bytes: int, max_bytes: int, max_entries: int, max_bookie_bytes: int) -> bool:
+        """Whether an entry fits: among what is in flight, and among what waits for the slowest bookie."""
+        pending = self.pending
+        if pending and (self.in_flight_bytes + size_bytes > max_bytes or len(pending) >= max_entries):
+            return False
+        for bookie in self._watched:  # noqa: SIM110 (all() takes twice as long)
+            if bookie.pending_bytes >= max_bookie_bytes:
+                return False
+        return True
+
+    def push(self, add: Add) -> None:
+        """Take the next entry and hand it to the bookies of its write set that have not failed."""
+        turn = add.entry_id % self._ensemble_size
+        add.targets = self._targets[turn]
+        self.pending.append(add)
+        self.pushed = add.entry_id
+        self.pushed_length = add.length
+        self.in_flight_bytes += add.size_bytes
+        self.carried = self.lac
+        txn, frame = add.txn, add.frame
+        for send in self._sends[turn]:
+            send(txn, frame, add)
+
+    def confirm(self) -> None:
+        """Resolve the entries at the head that are complete."""
+        if self.changing:
+            return
+        pending, quorum = self.pending, self._ack_quorum
+        last = None
+        while pending and pending[0].acked.bit_count() >= quorum:
+            last = pending.popleft()
+            self.in_flight_bytes -= last.size_bytes
+            last.frame = b""
+            if not last.future.done():
+                last.future.set_result(last.entry_id)
+        if last is None:
+            return
+        self.confirmed = last.entry_id
+        self.confirmed_length = last.length
+        if not self._deferred:
+            self.lac = last.entry_id
+            self.lac_length = last.length
+            self._on_lac()
+        if self._reached:
+            self._tell_reached()
+
+    def advance(self, entry_id: int, length: int) -> None:
+        """The entries up to this one are on disk: the last add confirmed moves (deferred sync)."""
+        if entry_id > self.lac and self.failure is None:
+            self.lac = entry_id
+            self.lac_length = length
+            self._on_lac()
+
+    def refused(self, add: Add, bookie: Bookie, status: int) -> None:
+        """A replica did not take an entry: the ledger is lost to us, or that bookie has to be replaced."""
+        if self.failure is not None:
+            return
+        error = error_of(status, bookie=bookie.id, ledger_id=self._ledger_id, entry_id=add.entry_id)
+        if status == _EFENCED:
+            # Whoever fences knows the ledger's key, so this holds also from a bookie that was replaced.
+            self.fail(error)
+            return
+        bit = self.bit_of.get(bookie, 0)
+        if not bit & add.targets:
+            return
+        if status == _EUA:
+            self.fail(error)
+            return
+        self.cause = error
+        index = bit.bit_length() - 1
+        if not self.changing and add.acked.bit_count() >= self._ack_quorum:
+            self.suspects[index] = bookie.id
+            self._watched = tuple(one for one in self._watched if one is not bookie)
+        elif index not in self.failed:
+            self.failed[index] = bookie.id
+            self.start_change()
+
+    def start_change(self) -> None:
+        """Stop confirming, and stop sending to the bookies known to have failed, suspects among them."""
+        self.failed |= self.suspects
+        self.suspects = {}
+        self._route()
+        self.changing = True
+        self._on_bookie_failed()
+
+    def use(self, bookies: Sequence[Bookie], deadline_s: float) -> None:
+        """Go on with a changed ensemble: entries whose write set has a changed index are sent there again."""
+        changed = [index for index, old in enumerate(self.bookies) if old is not bookies[index]]
+        self._adopt(bookies)
+        self.failed = {}
+        kept = ~sum(1 << index for index in changed)
+        for add in self.pending:
+            for index in changed:
+                if add.targets >> index & 1:
+                    add.acked &= kept
+                    bookies[index].send_add(add.txn, add.frame, Resent(add, deadline_s))
+        self.changing = False
+        self.confirm()
+
+    def fail(self, error: BookKeeperError) -> None:
+        """End: what is in flight fails with this error and an unknown outcome; only the first end counts."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        pending, self.pending = self.pending, deque()
+        self.in_flight_bytes = 0
+        for add in pending:
+            add.frame = b""
+            if not add.future.done():
+                add.future.set_exception(restated(error, Outcome.UNKNOWN, add.entry_id))
+        self._tell_reached()
+        self._on_failed()
+
+    async def reached(self, entry_id: int) -> None:
+        """Return when the entries up to this one are complete, or the pipeline has ended."""
+        if self.failure is None and self.confirmed < entry_id:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._reached.append((entry_id, future))
+            await future
+
+    def write_set_of(self, entry_id: int) -> list[Bookie]:
+        """The bookies that hold an entry, in the ensemble of now."""
+        return [self.bookies[index] for index in self._write_sets[entry_id % self._ensemble_size]]
+
+    def _tell_reached(self) -> None:
+        waiting, self._reached = self._reached, []
+        for entry_id, future in waiting:
+            if self.failure is None and self.confirmed < entry_id:
+                self._reached.append((entry_id, future))
+            elif not future.done():
+                future.set_result(None)
+
+    def _adopt(self, bookies: Sequence[Bookie]) -> None:
+        self.bookies = tuple(bookies)
+        self.bit_of = {bookie: 1 << index for index, bookie in enumerate(self.bookies)}
+        self.failed = {}
+        self._route()
+
+    def _route(self) -> None:
+        failed, bookies = self.failed, self.bookies
+        self._sends = [
+            tuple(bookies[index].send_add for index in indexes if index not in failed)
+            for indexes in self._write_sets
+        ]
+        self._watched = tuple(bookie for index, bookie in enumerate(bookies) if index not in failed)
+
+
+def restated(error: BookKeeperError, outcome: Outcome, entry_id: int | None = None) -> BookKeeperError:
+    """The same error, said of one entry."""
+    again = copy.copy(error)
+    again.outcome = outcome
+    again.entry_id = entry_id
+    again.__cause__ = error.__cause__
+    return again
+
+
+def _nothing() -> None:
+    pass

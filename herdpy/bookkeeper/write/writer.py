@@ -1,0 +1,362 @@
+"""What callers hold to write a ledger: append, force, close.
+
+The top of the write path: it ties the pipeline (entries in flight, pure) to what has a clock or does I/O: the
+bookies' connections, room for callers that must wait, ensemble changes, the explicit last add confirmed,
+and a watch on the metadata, by which an idle writer, too, learns that another client took its ledger.
+
+An append goes: room -> id, length, frame -> pipeline -> W bookies' connections -> A replies -> future, in
+order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from herdpy.bookkeeper.digest import Digest, master_key
+from herdpy.bookkeeper.errors import (
+    BackPressureError,
+    BookKeeperError,
+    EntryTooLargeError,
+    LedgerClosedError,
+    LedgerFencedError,
+    NoSuchLedgerError,
+    Outcome,
+)
+from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState
+from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
+from herdpy.bookkeeper.metadata.versioned import Versioned
+from herdpy.bookkeeper.placement import Placement
+from herdpy.bookkeeper.settings import ClientSettings
+from herdpy.bookkeeper.wire.adds import AddEncoder
+from herdpy.bookkeeper.write.add import Add
+from herdpy.bookkeeper.write.ending import close_ledger
+from herdpy.bookkeeper.write.ensemble_change import EnsembleChange
+from herdpy.bookkeeper.write.explicit_lac import ExplicitLac
+from herdpy.bookkeeper.write.force import force_ledger
+from herdpy.bookkeeper.write.pipeline import Pipeline, restated
+from herdpy.bookkeeper.write.room import Room
+
+if TYPE_CHECKING:
+    from herdpy.bookkeeper.bookie.pool import BookiePool
+
+_log = logging.getLogger("herdpy.bookkeeper.writer")
+
+
+class LedgerWriter:
+    """The one writer of a ledger; made by ``BookKeeper.create_ledger``.
+
+    Once it has failed (another client fenced the ledger, no bookies are left, ...) it stays so: entries in
+    flight fail with that error and ``Outcome.UNKNOWN``, every further append with the same error and
+    ``Outcome.NOT_DONE``. A failed writer can still be closed, if nobody else recovers the ledger: the
+    ledger then ends at the last add confirmed. A bookie that fails is replaced and nobody notices.
+    """
+
+    def __init__(
+        self,
+        ledger_id: int,
+        versioned: Versioned,
+        store: LedgerStore,
+        pool: BookiePool,
+        placement: Placement,
+        settings: ClientSettings,
+        digest: Digest,
+        *,
+        deferred_sync: bool = False,
+    ) -> None:
+        """Args:
+        ledger_id: the ledger, new and empty.
+        versioned: its metadata as created.
+        deferred_sync: bookies answer before entries are on their disks, see ``force``.
+        """
+        loop = asyncio.get_running_loop()
+        metadata = versioned.metadata
+        key = master_key(metadata.password)
+        self.ledger_id = ledger_id
+        self._versioned = versioned
+        self._store = store
+        self._pool = pool
+        self._deferred = deferred_sync
+        self._pipeline = Pipeline(
+            ledger_id,
+            [pool.get(bookie_id) for bookie_id in metadata.last_segment.members],
+            metadata.write_quorum,
+            metadata.ack_quorum,
+            deferred=deferred_sync,
+            on_lac=self._lac_moved,
+            on_bookie_failed=self._bookie_failed,
+            on_failed=self._failed,
+        )
+        self._room = Room(self._pipeline, settings)
+        self._explicit_lac = ExplicitLac(
+            ledger_id, digest, key, self._pipeline, settings.explicit_lac_interval_s
+        )
+        self._ensemble_change = EnsembleChange(ledger_id, store, placement, self._pipeline)
+        self._change: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._is_ending = False
+        self._is_settling = False
+        self._is_abandoned = False
+        # Looked up once: an append costs a few microseconds in all.
+        self._encode = AddEncoder(ledger_id, key, digest, deferred_sync=deferred_sync).encode
+        self._next_txn = pool.next_txn
+        self._now = loop.time
+        self._create_future = loop.create_future
+        self._request_timeout_s = settings.request_timeout_s
+        self._max_entry_bytes = settings.max_entry_bytes
+        self._limits = (
+            settings.max_in_flight_bytes,
+            settings.max_in_flight_entries,
+            settings.max_bookie_pending_bytes,
+        )
+        self._watch = store.watch(ledger_id, self._metadata_changed)
+
+    @property
+    def metadata(self) -> LedgerMetadata:
+        """The ledger's metadata, as far as this writer knows them."""
+        return self._versioned.metadata
+
+    @property
+    def last_add_confirmed(self) -> int:
+        """The last entry that is safe together with all before it; -1 when there is none."""
+        return self._pipeline.lac
+
+    @property
+    def last_add_pushed(self) -> int:
+        """The last entry that was given a place in the ledger; -1 when there is none."""
+        return self._pipeline.pushed
+
+    @property
+    def length_bytes(self) -> int:
+        """Bytes of data appended; once the writer has ended, up to the last add confirmed."""
+        pipeline = self._pipeline
+        return pipeline.pushed_length if pipeline.failure is None else pipeline.lac_length
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the ledger is known to be closed."""
+        return self._versioned.metadata.is_closed
+
+    @property
+    def failure(self) -> BookKeeperError | None:
+        """Why this writer can write no more, or None; closing is no failure."""
+        return None if self.is_closed and self._is_ending else self._pipeline.failure
+
+    async def append(self, data: bytes) -> int:
+        """Add an entry and wait until its ack quorum, and that of every entry before it, has it.
+
+        Waits for room first, in the order of the calls. Cancelling it once the entry is on its way does not
+        take the entry back.
+
+        Returns:
+            the entry's id; ids are consecutive, from 0.
+
+        Raises:
+            EntryTooLargeError: it does not fit into a frame.
+            LedgerFencedError: another client recovers the ledger, or has recovered it.
+            LedgerClosedError: this writer was closed.
+            NotEnoughBookiesError: a bookie failed and there is none to replace it.
+            BookKeeperError: whatever else ended this writer; see ``outcome``.
+        """
+        self._check(data)
+        await self._room.wait(len(data))
+        return await self.append_nowait(data)
+
+    def append_nowait(self, data: bytes) -> asyncio.Future[int]:
+        """Send an entry; the future resolves to its id when ``append`` would return, or raises as it does.
+
+        Raises:
+            BackPressureError: as much as is allowed is in flight; wait for ``room``.
+            EntryTooLargeError, LedgerFencedError, LedgerClosedError, NotEnoughBookiesError, ...: as
+                ``append``. Nothing was sent.
+        """
+        pipeline = self._pipeline
+        size_bytes = len(data)
+        if self._is_ending or pipeline.failure is not None or size_bytes > self._max_entry_bytes:
+            self._check(data)
+        if not pipeline.has_room(size_bytes, *self._limits):
+            raise BackPressureError(ledger_id=self.ledger_id)
+        if pipeline.suspects:
+            pipeline.start_change()
+            self._check(data)
+        entry_id = pipeline.pushed + 1
+        length = pipeline.pushed_length + size_bytes
+        txn = self._next_txn()
+        frame = self._encode(txn, entry_id, pipeline.lac, length, data)
+        future = self._create_future()
+        pipeline.push(
+            Add(pipeline, entry_id, length, txn, frame, future, self._now() + self._request_timeout_s)
+        )
+        return future
+
+    async def room(self) -> None:
+        """Return when ``append_nowait`` has room, or the writer has ended. Nothing is reserved."""
+        await self._room.wait(0)
+
+    async def force(self) -> None:
+        """Wait until everything appended before is on the bookies' disks, and thus confirmed.
+
+        Without deferred sync it only waits for what is in flight.
+
+        Raises:
+            LedgerFencedError, NotEnoughBookiesError, ...: as ``append``.
+            BookieUnavailableError, TimedOutError, ...: a bookie did not sync; it may be tried again.
+        """
+        self._check(b"")
+        await self._force(self._pipeline.pushed)
+
+    async def close(self) -> None:
+        """Wait for what is in flight, then close the ledger at the last add confirmed; may be repeated.
+
+        With deferred sync, what is not yet forced is forced first. Calls at the same time share one
+        attempt; after one that failed, the next tries again.
+
+        Raises:
+            LedgerFencedError: another client is recovering the ledger.
+            LedgerClosedError: another client closed it at another end (at the same one is success).
+            ZooKeeperUnavailableError: unknown whether it is closed; call again.
+            BookKeeperError: with deferred sync, the force failed: the ledger is closed without what was not
+                forced.
+        """
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(self._close())
+        ending = self._ending
+        try:
+            await asyncio.shield(ending)
+        finally:
+            if self._ending is ending and ending.done() and not _succeeded(ending):
+                self._ending = None
+
+    def abandon(self, error: BookKeeperError) -> None:
+        """Stop at once and leave the ledger open in the metadata, for a recovery: the client is closing.
+
+        Entries in flight fail with ``error`` and an unknown outcome; so do all later calls.
+        """
+        if self.is_closed:
+            return
+        self._is_abandoned = True
+        self._pipeline.fail(error)
+        if self._change is not None:
+            self._change.cancel()
+
+    def _check(self, data: bytes) -> None:
+        """Refuse what cannot be appended, before anything is sent."""
+        failure = self._pipeline.failure
+        if failure is not None:
+            raise restated(failure, Outcome.NOT_DONE)
+        if self._is_ending:
+            raise LedgerClosedError(
+                "this writer is being closed", outcome=Outcome.NOT_DONE, ledger_id=self.ledger_id
+            )
+        if not isinstance(data, bytes):
+            raise TypeError(f"an entry is bytes, not {type(data).__name__}")
+        if len(data) > self._max_entry_bytes:
+            raise EntryTooLargeError(
+                f"an entry of {len(data)} bytes is above the limit of {self._max_entry_bytes} bytes",
+                ledger_id=self.ledger_id,
+            )
+
+    async def _force(self, entry_id: int) -> None:
+        pipeline = self._pipeline
+        await pipeline.reached(entry_id)
+        if pipeline.failure is not None:
+            raise restated(pipeline.failure, Outcome.UNKNOWN)
+        if self._deferred:
+            await force_ledger(self.ledger_id, pipeline)
+
+    async def _close(self) -> None:
+        pipeline = self._pipeline
+        self._is_ending = True
+        self._room.close()
+        await pipeline.reached(pipeline.pushed)
+        if self._change is not None:
+            await asyncio.wait([self._change])
+        if self._is_abandoned and pipeline.failure is not None:
+            raise restated(pipeline.failure, Outcome.NOT_DONE)
+        unforced: BookKeeperError | None = None
+        if pipeline.failure is None and pipeline.lac < pipeline.confirmed:
+            try:
+                await self._force(pipeline.confirmed)
+            except BookKeeperError as error:
+                unforced = error
+        self._is_settling = True
+        try:
+            self._versioned = await close_ledger(
+                self._store, self.ledger_id, self._versioned, pipeline.lac, pipeline.lac_length
+            )
+        finally:
+            self._is_settling = False
+        pipeline.fail(LedgerClosedError("this writer was closed", ledger_id=self.ledger_id))
+        self._failed()
+        if unforced is not None:
+            raise unforced
+
+    def _lac_moved(self) -> None:
+        self._explicit_lac.lac_moved()
+
+    def _bookie_failed(self) -> None:
+        """The pipeline wants bookies replaced, or more of them than before."""
+        pipeline = self._pipeline
+        if self._deferred:
+            bookies = ", ".join(sorted(pipeline.failed.values()))
+            error = type(pipeline.cause)(
+                f"a ledger with deferred sync cannot replace bookie {bookies}: {pipeline.cause.message}",
+                ledger_id=self.ledger_id,
+            )
+            error.__cause__ = pipeline.cause
+            pipeline.fail(error)
+        elif self._change is None:
+            self._change = asyncio.get_running_loop().create_task(self._replace())
+
+    async def _replace(self) -> None:
+        pipeline = self._pipeline
+        try:
+            versioned = await self._ensemble_change.run(self._versioned)
+        except BookKeeperError as error:
+            error.__cause__ = error.__cause__ or pipeline.cause
+            self._change = None
+            pipeline.fail(error)
+        except Exception as error:
+            pipeline.fail(BookKeeperError(f"the ensemble could not be changed: {error!r}"))
+            raise
+        else:
+            self._change = None
+            self._seen(versioned)
+            if pipeline.failure is None:
+                members = versioned.metadata.last_segment.members
+                pipeline.use([self._pool.get(one) for one in members], self._now() + self._request_timeout_s)
+                self._room.wake()
+
+    def _metadata_changed(self, versioned: Versioned | None) -> None:
+        """The watch: another client may have taken the ledger, or deleted it."""
+        if self._is_settling or self._pipeline.failure is not None:
+            return
+        if versioned is None:
+            self._pipeline.fail(NoSuchLedgerError("the ledger was deleted", ledger_id=self.ledger_id))
+            return
+        self._seen(versioned)
+        if versioned.metadata.state is not LedgerState.OPEN:
+            self._pipeline.fail(
+                LedgerFencedError(
+                    f"another client took the ledger: it is {versioned.metadata.state.name}",
+                    ledger_id=self.ledger_id,
+                )
+            )
+
+    def _seen(self, versioned: Versioned) -> None:
+        if versioned.version > self._versioned.version:
+            self._versioned = versioned
+
+    def _failed(self) -> None:
+        """The pipeline has ended; nothing here may outlive it."""
+        self._explicit_lac.stop()
+        self._watch.cancel()
+        self._room.wake()
+        failure = self.failure
+        if failure is not None:
+            _log.warning("writer ended", extra={"ledger_id": self.ledger_id, "reason": str(failure)})
+
+
+def _succeeded(task: asyncio.Task[None]) -> bool:
+    return not task.cancelled() and task.exception() is None

@@ -63,6 +63,7 @@ class ZnodeTree:
         parent.children[path.rsplit("/", 1)[1]] = None
         self._nodes[path] = _Node(bytes(data), now_ms, session)
         self._on_data(path)
+        self._on_children(path)
         self._on_children(parent_path)
         return path
 

@@ -1,0 +1,346 @@
+"""One entry from one of its replicas: the next is asked when one fails, lacks it, lies, or is late.
+
+Between those who want entries (``window``, ``recovery``) and the bookies. ``EntryReader`` holds what all
+reads of a ledger share; ``EntryRead`` is one read, a receiver of replies rather than a task, because
+reading is the path where microseconds count. The first body whose digest and ids are right wins; replies
+that come later are ignored.
+
+When no replica gave the entry, what was not heard decides which error it is. An entry that the ack quorum A
+has can be missing on at most W - A of its W replicas: so only W - A + 1 replicas without it prove that it
+was never confirmed, and fewer leave it open (client/PendingReadOp.java, client/ReadOpBase.java).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from herdpy.bookkeeper.digest import Digest, Entry
+from herdpy.bookkeeper.errors import (
+    BookKeeperError,
+    ClosedClientError,
+    DigestMismatchError,
+    NoSuchEntryError,
+    NoSuchLedgerError,
+)
+from herdpy.bookkeeper.read.asking import send_read
+from herdpy.bookkeeper.read.replicas import ReplicaOrder
+from herdpy.bookkeeper.schedule import write_set
+from herdpy.bookkeeper.settings import ClientSettings
+from herdpy.bookkeeper.wire.replies import ReadReply
+
+if TYPE_CHECKING:
+    from herdpy.bookkeeper.bookie import Bookie, BookiePool
+
+log = logging.getLogger("herdpy.bookkeeper.reader")
+
+
+class EntryReader:
+    """Everything that the reads of one ledger share.
+
+    Args:
+        fence_key: for recovery: the master key. Each read then fences the bookie it asks, and ends as soon
+            as enough replicas lack the entry.
+
+    Attributes:
+        digest_mismatches: replicas passed over because their body was not the entry asked for.
+        speculative_reads: replicas asked because another one was late.
+    """
+
+    def __init__(
+        self,
+        ledger_id: int,
+        write_quorum: int,
+        ack_quorum: int,
+        pool: BookiePool,
+        settings: ClientSettings,
+        digest: Digest,
+        order: ReplicaOrder,
+        *,
+        fence_key: bytes | None = None,
+    ) -> None:
+        self.ledger_id: Final = ledger_id
+        self.write_quorum: Final = write_quorum
+        self.pool: Final = pool
+        self.digest: Final = digest
+        self.order: Final = order
+        self.fence_key: Final = fence_key
+        self.missing_proof: Final = write_quorum - ack_quorum + 1
+        self.digest_mismatches = 0
+        self.speculative_reads = 0
+        self.is_closed = False
+        self._loop = asyncio.get_running_loop()
+        self._speculative_s = settings.speculative_read_s
+        self._outstanding: dict[EntryRead, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._orders: dict[tuple[tuple[str, ...], int], tuple[Bookie, ...]] = {}
+        self._orders_version = -1
+
+    def begin(
+        self, entry_id: int, members: tuple[str, ...], on_done: Callable[[EntryRead], None]
+    ) -> EntryRead:
+        """Start to read an entry from the segment with these members; ``on_done`` is called later, once."""
+        read = EntryRead(self, entry_id, members, on_done)
+        read.replicas = self._replicas(entry_id, members)
+        read.speculate_at = self._loop.time() + self._speculative_s
+        self._outstanding[read] = None
+        if self._timer is None:
+            self._timer = self._loop.call_at(read.speculate_at, self._speculate)
+        read.ask_next()
+        return read
+
+    async def read(self, entry_id: int, members: tuple[str, ...]) -> EntryRead:
+        """Read an entry and wait for the outcome, good or bad; nothing is raised for a bad one."""
+        done: asyncio.Future[EntryRead] = self._loop.create_future()
+        read = self.begin(entry_id, members, done.set_result)
+        try:
+            return await done
+        finally:
+            read.cancel()
+
+    def closed_error(self) -> ClosedClientError:
+        """What reads end with once this is closed."""
+        return ClosedClientError("the reader is closed", ledger_id=self.ledger_id)
+
+    def close(self) -> None:
+        """End all reads under way with ClosedClientError."""
+        self.is_closed = True
+        for read in list(self._outstanding):
+            read.fail(self.closed_error())
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def ended(self, read: EntryRead) -> None:
+        """A read has come to its end; for EntryRead."""
+        del self._outstanding[read]
+
+    def _replicas(self, entry_id: int, members: tuple[str, ...]) -> tuple[Bookie, ...]:
+        """The bookies of the entry's write set in the order to ask them; the same few orders come again."""
+        order = self.order
+        order.refresh()
+        if order.version != self._orders_version or len(self._orders) > 1024:
+            self._orders.clear()
+            self._orders_version = order.version
+        key = (members, entry_id % len(members))
+        found = self._orders.get(key)
+        if found is None:
+            indexes = write_set(entry_id, len(members), self.write_quorum)
+            get = self.pool.get
+            found = tuple(get(bookie) for bookie in order.ordered(members[index] for index in indexes))
+            self._orders[key] = found
+        return found
+
+    def _speculate(self) -> None:
+        """Ask another replica for every read that is late; one timer serves them all."""
+        now = self._loop.time()
+        self._timer = None
+        soonest = 0.0
+        for read in list(self._outstanding):
+            if read.speculate_at <= now:
+                if read.asked == len(read.replicas):
+                    continue
+                self.speculative_reads += 1
+                read.speculate_at = now + (self._speculative_s * (1 << read.asked))
+                read.ask_next()
+            if not soonest or read.speculate_at < soonest:
+                soonest = read.speculate_at
+        if soonest:
+            self._timer = self._loop.call_at(soonest, self._speculate)
+
+
+class EntryRead:
+    """One read. Exactly one of ``entry`` and ``error`` is set when it is done.
+
+    Attributes:
+        entry_id, members: what is read, from which ensemble.
+        entry: the entry; body: as it was sealed (kept for recovery only).
+        error: why no replica gave it, naming what each of them said.
+    """
+
+    __slots__ = (
+        "_missing",
+        "_on_done",
+        "_pending",
+        "_problems",
+        "_reader",
+        "asked",
+        "body",
+        "entry",
+        "entry_id",
+        "error",
+        "is_done",
+        "members",
+        "replicas",
+        "speculate_at",
+    )
+
+    def __init__(
+        self,
+        reader: EntryReader,
+        entry_id: int,
+        members: tuple[str, ...],
+        on_done: Callable[[EntryRead], None],
+    ) -> None:
+        self.entry_id = entry_id
+        self.members = members
+        self.replicas: tuple[Bookie, ...] = ()
+        self.asked = 0
+        self.speculate_at = 0.0
+        self.entry: Entry | None = None
+        self.body: bytes | None = None
+        self.error: BookKeeperError | None = None
+        self.is_done = False
+        self._reader = reader
+        self._on_done = on_done
+        self._pending = 0
+        self._missing = 0
+        self._problems: dict[str, BookKeeperError] | None = None
+
+    def ask_next(self) -> None:
+        """Send the read to the next replica."""
+        asked = self.asked
+        replica = self.replicas[asked]
+        self.asked = asked + 1
+        self._pending += 1
+        reader = self._reader
+        sink = _OtherReplica(self, replica) if asked else self
+        send_read(replica, reader.ledger_id, self.entry_id, sink, reader.fence_key)
+
+    def cancel(self) -> None:
+        """Want it no longer: replies are ignored, ``on_done`` is not called."""
+        if not self.is_done:
+            self.is_done = True
+            self._reader.ended(self)
+
+    def fail(self, error: BookKeeperError) -> None:
+        """End it with an error of the caller's."""
+        if not self.is_done:
+            self.error = error
+            self._finish()
+
+    # What a bookie's handle calls for the first replica asked (as it would a future).
+
+    def done(self) -> bool:
+        """Whether nobody waits for a reply any more."""
+        return self.is_done
+
+    def set_result(self, reply: object) -> None:
+        """The first replica replied."""
+        self.replied(self.replicas[0], reply)
+
+    def set_exception(self, error: BaseException) -> None:
+        """The first replica refused, or could not be reached."""
+        self.refused(self.replicas[0], error)
+
+    def replied(self, bookie: Bookie, reply: object) -> None:
+        """A replica gave something: is it the entry?"""
+        if self.is_done:
+            return
+        reader = self._reader
+        body = reply.body if type(reply) is ReadReply else None
+        try:
+            self.entry = reader.digest.open(body or b"", reader.ledger_id, self.entry_id)
+        except DigestMismatchError as error:
+            self._pending -= 1
+            self._mismatch(bookie, error)
+            return
+        if reader.fence_key is not None:
+            self.body = body
+        if self.asked > 1:
+            self._blame_the_late(bookie)
+        self._finish()
+
+    def refused(self, bookie: Bookie, error: BaseException) -> None:
+        """A replica has not the entry, or failed."""
+        if self.is_done:
+            return
+        if not isinstance(error, BookKeeperError):
+            raise error
+        self._pending -= 1
+        self._failed(bookie, error)
+
+    def _mismatch(self, bookie: Bookie, error: DigestMismatchError) -> None:
+        reader = self._reader
+        reader.digest_mismatches += 1
+        log.warning(
+            "a replica does not match its digest",
+            extra={"ledger_id": reader.ledger_id, "entry_id": self.entry_id, "bookie": bookie.id},
+        )
+        error.bookie = bookie.id
+        self._failed(bookie, error)
+
+    def _blame_the_late(self, winner: Bookie) -> None:
+        """Replicas asked earlier that have said nothing yet are slow."""
+        problems = self._problems or {}
+        for replica in self.replicas[: self.asked]:
+            if replica is winner:
+                break
+            if replica.id not in problems:
+                self._reader.order.doubt(replica.id)
+
+    def _failed(self, bookie: Bookie, error: BookKeeperError) -> None:
+        if self._problems is None:
+            self._problems = {}
+        self._problems[bookie.id] = error
+        if isinstance(error, NoSuchEntryError | NoSuchLedgerError):
+            self._missing += 1
+            if self._reader.fence_key is not None and self._missing >= self._reader.missing_proof:
+                self.error = self._outcome()
+                self._finish()
+                return
+        elif not isinstance(error, DigestMismatchError):
+            self._reader.order.doubt(bookie.id)
+        if self._pending:
+            return
+        if self.asked < len(self.replicas):
+            self.ask_next()
+        else:
+            self.error = self._outcome()
+            self._finish()
+
+    def _outcome(self) -> BookKeeperError:
+        """The error for what all replicas said."""
+        problems = self._problems or {}
+        said = "; ".join(f"{bookie}: {error.message}" for bookie, error in problems.items())
+        kinds = list(problems.values())
+        kind: type[BookKeeperError]
+        if self._missing >= self._reader.missing_proof:
+            kind = NoSuchEntryError
+        else:
+            # What may pass counts more than what will not: trying again can help only then.
+            others = [one for one in kinds if not isinstance(one, NoSuchEntryError | NoSuchLedgerError)]
+            passing = [one for one in others if not isinstance(one, DigestMismatchError)]
+            kind = type((passing or others)[0])
+        return kind(
+            f"no replica gave the entry: {said}", ledger_id=self._reader.ledger_id, entry_id=self.entry_id
+        )
+
+    def _finish(self) -> None:
+        self.is_done = True
+        self._reader.ended(self)
+        self._on_done(self)
+
+
+class _OtherReplica:
+    """Takes the reply of a replica asked after the first one."""
+
+    __slots__ = ("_bookie", "_read")
+
+    def __init__(self, read: EntryRead, bookie: Bookie) -> None:
+        self._read = read
+        self._bookie = bookie
+
+    def done(self) -> bool:
+        """Whether nobody waits for a reply any more."""
+        return self._read.is_done
+
+    def set_result(self, reply: object) -> None:
+        """This replica replied."""
+        self._read.replied(self._bookie, reply)
+
+    def set_exception(self, error: BaseException) -> None:
+        """This replica refused, or could not be reached."""
+        self._read.refused(self._bookie, error)

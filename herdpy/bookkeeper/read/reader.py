@@ -1,0 +1,195 @@
+"""A ledger opened for reading: entries by id, in order, or as they come.
+
+The top of the reading layer: the object that ``BookKeeper.open_ledger`` gives. Bounds are checked here,
+against what is known to be confirmed; a range becomes a ``ReadWindow`` over the ``EntryReader``; when all
+replicas of an entry failed, the metadata are read again, because auto recovery moves the entries of closed
+ledgers, too, and the read is repeated if their ensemble has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from typing import TYPE_CHECKING
+
+from herdpy.bookkeeper.digest import Digest, Entry
+from herdpy.bookkeeper.errors import ClosedClientError, NoSuchEntryError
+from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata
+from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, Versioned
+from herdpy.bookkeeper.read.entry_read import EntryReader
+from herdpy.bookkeeper.read.last_confirmed import read_last_confirmed
+from herdpy.bookkeeper.read.ranges import RangeReader
+from herdpy.bookkeeper.read.replicas import ReplicaOrder
+from herdpy.bookkeeper.read.tail import Tail
+from herdpy.bookkeeper.read.view import LedgerView
+from herdpy.bookkeeper.settings import ClientSettings
+
+if TYPE_CHECKING:
+    from herdpy.bookkeeper.bookie import BookiePool
+
+
+class LedgerReader:
+    """Reads one ledger; any number of its methods may run at the same time.
+
+    Args:
+        versioned: the ledger's metadata, as just read.
+        preferred: bookies to read from first, where they have the entry (ids).
+
+    Attributes:
+        ledger_id: which ledger.
+    """
+
+    def __init__(
+        self,
+        ledger_id: int,
+        versioned: Versioned,
+        store: LedgerStore,
+        pool: BookiePool,
+        settings: ClientSettings,
+        digest: Digest,
+        *,
+        preferred: Iterable[str] = (),
+    ) -> None:
+        self.ledger_id = ledger_id
+        self._pool = pool
+        self._settings = settings
+        self._digest = digest
+        metadata = versioned.metadata
+        self._view = LedgerView(ledger_id, versioned, store)
+        self._order = ReplicaOrder(asyncio.get_running_loop(), settings.quarantine_s, preferred)
+        self._entries = EntryReader(
+            ledger_id, metadata.write_quorum, metadata.ack_quorum, pool, settings, digest, self._order
+        )
+        self._ranges = RangeReader(self._view, self._entries, settings)
+        self._is_released = False
+        self._view.follow()
+
+    @property
+    def metadata(self) -> LedgerMetadata:
+        """The ledger's metadata, as new as is known; they change while the ledger is open, and when auto
+        recovery moves entries."""
+        return self._view.metadata
+
+    @property
+    def last_add_confirmed(self) -> int:
+        """The last entry known to be confirmed, -1 for none; of a closed ledger the last there is.
+
+        It moves by what is read: ``read_last_add_confirmed`` and ``tail`` ask for it.
+        """
+        return self._view.last_add_confirmed
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the ledger is closed: no entry will follow ``last_add_confirmed``."""
+        return self._view.is_closed
+
+    @property
+    def length_bytes(self) -> int:
+        """Data bytes of the ledger if it is closed, else those up to the furthest entry read so far."""
+        return self._view.length_bytes
+
+    @property
+    def digest_mismatches(self) -> int:
+        """How many replicas were passed over because their entry did not match its digest or its ids."""
+        return self._entries.digest_mismatches
+
+    @property
+    def speculative_reads(self) -> int:
+        """How many replicas were asked because another one was late."""
+        return self._entries.speculative_reads
+
+    async def get(self, entry_id: int) -> Entry:
+        """One confirmed entry.
+
+        Raises:
+            ValueError: a negative id.
+            NoSuchEntryError: it is beyond the last add confirmed, or enough replicas lack it.
+            DigestMismatchError, TimedOutError, BookieUnavailableError and other BookKeeperErrors: no
+                replica gave it; the message names what each of them said.
+        """
+        self._check(entry_id, entry_id)
+        return await self._ranges.get(entry_id)
+
+    def read(self, first: int, last: int) -> AsyncGenerator[Entry, None]:
+        """Confirmed entries from ``first`` to ``last``, both included, in order.
+
+        Reads ahead of the loop that takes them, within ``read_ahead_bytes`` and ``read_ahead_entries``; a
+        loop that stops early leaves nothing behind. ``read(n, n - 1)`` is empty.
+
+        Raises, at once:
+            ValueError: negative or reversed bounds.
+            NoSuchEntryError: ``last`` is beyond the last add confirmed.
+
+        Raises, while taking entries: what ``get`` raises.
+        """
+        self._check(first, last)
+        return self._ranges.read(first, last)
+
+    def read_unconfirmed(self, first: int, last: int) -> AsyncGenerator[Entry, None]:
+        """As ``read``, also beyond the last add confirmed.
+
+        What is not confirmed may not be there yet (NoSuchEntryError), and may be gone after a recovery.
+        Of a closed ledger nothing beyond its end is read.
+        """
+        self._check(first, last, unconfirmed=True)
+        return self._ranges.read(first, last)
+
+    async def read_last_add_confirmed(self) -> int:
+        """Ask the bookies how far the ledger is confirmed; -1 when it has no confirmed entry.
+
+        At least every entry is counted whose confirmation a writer had told to an ack quorum of bookies.
+
+        Raises:
+            BookieUnavailableError: too few bookies answered; the message names what each said.
+            UnauthorizedError, NoSuchLedgerError.
+        """
+        self._check_usable()
+        return await read_last_confirmed(self._view, self._pool, self._digest)
+
+    def tail(self, from_entry: int) -> AsyncGenerator[Entry, None]:
+        """Entries from ``from_entry`` on, each as soon as it is confirmed; ends behind the last one of a
+        closed ledger.
+
+        Lost and silent bookies are passed over as long as others have the entries; while nobody answers at
+        all it waits and tries again. While another client recovers the ledger it waits for the end of that.
+
+        Raises:
+            ValueError: a negative id (at once).
+            NoSuchLedgerError: the ledger was deleted.
+            What ``get`` raises, when no replica of a confirmed entry gives it.
+        """
+        self._check_usable()
+        if from_entry < 0:
+            raise ValueError(f"no entry has the id {from_entry}")
+        return Tail(self._view, self._ranges, self._pool, self._order, self._settings, self._digest).entries(
+            from_entry
+        )
+
+    async def close(self) -> None:
+        """Let go of the ledger: watches end, reads under way are dropped. May be repeated."""
+        self._is_released = True
+        self._entries.close()
+        self._view.release()
+
+    def _check_usable(self) -> None:
+        if self._is_released:
+            raise ClosedClientError("the reader is closed", ledger_id=self.ledger_id)
+
+    def _check(self, first: int, last: int, *, unconfirmed: bool = False) -> None:
+        self._check_usable()
+        if first < 0 or last < first - 1:
+            raise ValueError(f"entries {first} to {last} are no range")
+        confirmed = self._view.last_add_confirmed
+        if last <= confirmed or last < first:
+            return
+        if self._view.is_closed:
+            raise NoSuchEntryError(
+                f"the ledger is closed and ends at entry {confirmed}", ledger_id=self.ledger_id, entry_id=last
+            )
+        if not unconfirmed:
+            raise NoSuchEntryError(
+                f"not known to be confirmed (the last such entry is {confirmed}): "
+                "read_last_add_confirmed() asks for newer ones",
+                ledger_id=self.ledger_id,
+                entry_id=last,
+            )

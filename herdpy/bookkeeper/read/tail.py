@@ -1,0 +1,129 @@
+"""Following a ledger while it is written: each entry as soon as it is known to be confirmed.
+
+Between ``reader`` and three things: the ledger's view (metadata that change, the proven last add
+confirmed), ``ranges`` (reading what is confirmed), and long polls at the bookies (waiting for more).
+
+What is confirmed is read at full speed, and the range grows while it is read. When there is nothing left,
+bookies are polled for news (``polls``). When those polled have none the whole ensemble is asked, because in
+a striped ledger the news may be at others. While another client recovers the ledger nothing is asked: what
+bookies say then may be the recoverer's writing, and the end is what the metadata will say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
+
+from herdpy.bookkeeper.digest import Digest, Entry
+from herdpy.bookkeeper.errors import (
+    BookKeeperError,
+    NoSuchLedgerError,
+    UnauthorizedError,
+)
+from herdpy.bookkeeper.metadata.ledger_metadata import LedgerState
+from herdpy.bookkeeper.read.last_confirmed import read_last_confirmed
+from herdpy.bookkeeper.read.polls import PollRound
+from herdpy.bookkeeper.read.ranges import RangeReader
+from herdpy.bookkeeper.read.replicas import ReplicaOrder
+from herdpy.bookkeeper.read.view import LedgerView
+from herdpy.bookkeeper.settings import ClientSettings
+
+if TYPE_CHECKING:
+    from herdpy.bookkeeper.bookie import BookiePool
+
+log = logging.getLogger("herdpy.bookkeeper.tail")
+
+
+class Tail:
+    """One follower of one ledger."""
+
+    def __init__(
+        self,
+        view: LedgerView,
+        ranges: RangeReader,
+        pool: BookiePool,
+        order: ReplicaOrder,
+        settings: ClientSettings,
+        digest: Digest,
+    ) -> None:
+        self._view = view
+        self._ranges = ranges
+        self._pool = pool
+        self._order = order
+        self._settings = settings
+        self._digest = digest
+        self._fruitless = 0
+
+    async def entries(self, next_id: int) -> AsyncGenerator[Entry, None]:
+        """The entries from ``next_id`` on; ends behind the last one of a closed ledger."""
+        view = self._view
+        while True:
+            if next_id <= view.last_add_confirmed:
+                self._fruitless = 0
+                confirmed = self._ranges.read(next_id, view.last_add_confirmed, growing=True)
+                try:
+                    async for entry in confirmed:
+                        next_id += 1
+                        yield entry
+                finally:
+                    await confirmed.aclose()
+            elif view.is_closed:
+                return
+            elif view.is_deleted:
+                raise NoSuchLedgerError("the ledger was deleted", ledger_id=view.ledger_id)
+            elif self._ranges.is_closed:
+                raise self._ranges.closed_error()
+            else:
+                sent_along = await self._news(next_id)
+                if sent_along is not None and next_id <= view.last_add_confirmed:
+                    self._fruitless = 0
+                    next_id += 1
+                    yield sent_along
+
+    async def _news(self, next_id: int) -> Entry | None:
+        """Wait until something may have changed; perhaps with the next entry, which need not be confirmed."""
+        view = self._view
+        changed = view.next_change()
+        if view.metadata.state is LedgerState.IN_RECOVERY:
+            await changed.wait()
+            return None
+        polls = PollRound(view, self._pool, self._order, self._settings, self._digest, next_id)
+        sent_along = await polls.run(changed)
+        if view.last_add_confirmed >= next_id or changed.is_set():
+            return sent_along
+        if polls.was_quiet:
+            await self._ask_everybody()
+        else:
+            self._fruitless += 1
+        if view.last_add_confirmed < next_id and self._fruitless:
+            await self._pause(changed)
+        return sent_along
+
+    async def _ask_everybody(self) -> None:
+        """Nobody polled has news: look at the whole ensemble, as a striped ledger needs it."""
+        asked = read_last_confirmed(self._view, self._pool, self._digest)
+        try:
+            # Each answer proves something by itself, so there is no need to wait for the last of them.
+            await asyncio.wait_for(asked, self._settings.speculative_read_s)
+        except TimeoutError:
+            pass
+        except (NoSuchLedgerError, UnauthorizedError):
+            raise
+        except BookKeeperError as error:
+            self._fruitless += 1
+            log.warning(
+                "cannot ask how far the ledger is confirmed",
+                extra={"ledger_id": self._view.ledger_id, "error": str(error)},
+            )
+
+    async def _pause(self, changed: asyncio.Event) -> None:
+        """Before asking bookies again that had no answer to wait for: not at once, never long."""
+        settings = self._settings
+        longest = min(settings.backoff_max_s, settings.long_poll_s / 4)
+        pause_s = min(settings.backoff_first_s * 2 ** min(self._fruitless - 1, 16), longest)
+        try:
+            await asyncio.wait_for(changed.wait(), pause_s)
+        except TimeoutError:
+            pass

@@ -1,0 +1,137 @@
+"""What a reader knows of one ledger: its metadata as it changes, and how far it is confirmed.
+
+Between the ledger store (which tells of changes through a watch) and all readers of the ledger, which wait
+here for news. The last add confirmed held here is *proven*: it came out of a body whose digest was checked,
+out of the metadata, or is lower than such a one. The number that bookies put beside their replies (maxLAC)
+is not kept: no digest covers it, so a bookie with a flipped bit could have a reader deliver entries that
+were never confirmed. BookKeeper's Java client does believe it (client/PendingReadOp.java,
+client/ReadLastConfirmedAndEntryOp.java); here it is only a reason to go and ask for a proof.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from herdpy.bookkeeper.errors import NoSuchLedgerError
+from herdpy.bookkeeper.metadata.ledger_metadata import NO_ENTRY, LedgerMetadata, LedgerState, Segment
+from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, Versioned
+from herdpy.bookkeeper.metadata.znodes import Watch
+
+log = logging.getLogger("herdpy.bookkeeper.reader")
+
+
+class LedgerView:
+    """The newest known metadata of a ledger and its proven last add confirmed.
+
+    Attributes:
+        ledger_id: which ledger.
+        versioned: its metadata and their version.
+        last_add_confirmed: every entry up to here is confirmed; -1: none that is known of.
+        length_bytes: data bytes up to the end of a closed ledger, or up to the last entry read of an open
+            one.
+        is_deleted: the metadata is gone.
+    """
+
+    def __init__(self, ledger_id: int, versioned: Versioned, store: LedgerStore) -> None:
+        self.ledger_id = ledger_id
+        self.versioned = versioned
+        self.last_add_confirmed = NO_ENTRY
+        self.length_bytes = 0
+        self.is_deleted = False
+        self._store = store
+        self._watch: Watch | None = None
+        self._changed = asyncio.Event()
+        self._take_metadata()
+
+    @property
+    def metadata(self) -> LedgerMetadata:
+        """The newest known metadata."""
+        return self.versioned.metadata
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the ledger's end is fixed."""
+        return self.versioned.metadata.state is LedgerState.CLOSED
+
+    def members_at(self, entry_id: int) -> Segment:
+        """The segment that holds an entry."""
+        return self.versioned.metadata.ensemble_at(entry_id)
+
+    def follow(self) -> None:
+        """Watch the metadata until the ledger is closed or the view is."""
+        if self._watch is None and not self.is_closed:
+            self._watch = self._store.watch(self.ledger_id, self._on_metadata)
+
+    def close(self) -> None:
+        """Watch no longer."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.cancel()
+
+    def release(self) -> None:
+        """As ``close``, and wake whoever waits for a change."""
+        self.close()
+        self._notify()
+
+    def next_change(self) -> asyncio.Event:
+        """An event that is set at the next change of metadata or of the last add confirmed."""
+        return self._changed
+
+    def prove(self, last_add_confirmed: int) -> None:
+        """Take over a last add confirmed out of a checked body.
+
+        The end of a closed ledger stays what the metadata say.
+        """
+        if last_add_confirmed > self.last_add_confirmed and not self.is_closed:
+            self.last_add_confirmed = last_add_confirmed
+            self._notify()
+
+    async def refresh(self) -> None:
+        """Read the metadata again.
+
+        Raises:
+            NoSuchLedgerError: the ledger was deleted.
+        """
+        try:
+            self._on_metadata(await self._store.read(self.ledger_id))
+        except NoSuchLedgerError:
+            self._on_metadata(None)
+            raise
+
+    def _on_metadata(self, versioned: Versioned | None) -> None:
+        if versioned is None:
+            if not self.is_deleted:
+                self.is_deleted = True
+                self._notify()
+            return
+        if versioned.version <= self.versioned.version:
+            return
+        self.versioned = versioned
+        self._take_metadata()
+        self._notify()
+        if self.is_closed:
+            self.close()
+
+    def _take_metadata(self) -> None:
+        metadata = self.versioned.metadata
+        if metadata.state is LedgerState.CLOSED:
+            if self.last_add_confirmed > metadata.last_entry_id:
+                log.error(
+                    "ledger closed below a confirmed entry",
+                    extra={
+                        "ledger_id": self.ledger_id,
+                        "last_entry_id": metadata.last_entry_id,
+                        "last_add_confirmed": self.last_add_confirmed,
+                    },
+                )
+            self.last_add_confirmed = metadata.last_entry_id
+            self.length_bytes = metadata.length_bytes
+        else:
+            # A writer starts a segment right behind what is confirmed, so what lies before it is.
+            floor = metadata.last_segment.first_entry_id - 1
+            self.last_add_confirmed = max(self.last_add_confirmed, floor)
+
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()

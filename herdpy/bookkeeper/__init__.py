@@ -1,1 +1,110 @@
-"""A client for Apache BookKeeper; it imports nothing else of herdpy. See DESIGN.md and docs/bookkeeper.md."""
+"""A client for Apache BookKeeper: ledgers, which are replicated and append-only, from asyncio.
+
+It stands alone and imports nothing else of herdpy. ``docs/bookkeeper.md`` teaches it, DESIGN.md says why
+it is as it is. :class:`BookKeeper` is the way in; what is not named here is not for callers.
+"""
+
+from __future__ import annotations
+
+from herdpy.bookkeeper.auth_provider import AuthExchange, AuthProvider
+from herdpy.bookkeeper.errors import (
+    AuthenticationError,
+    BackPressureError,
+    BadRequestError,
+    BadVersionError,
+    BookieIOError,
+    BookieUnavailableError,
+    BookKeeperError,
+    ClosedClientError,
+    DigestMismatchError,
+    EntryTooLargeError,
+    LedgerClosedError,
+    LedgerExistsError,
+    LedgerFencedError,
+    MetadataError,
+    MetadataVersionError,
+    NoSuchEntryError,
+    NoSuchLedgerError,
+    NotEnoughBookiesError,
+    Outcome,
+    ProtocolError,
+    ReadOnlyBookieError,
+    RecoveryError,
+    SessionExpiredError,
+    TimedOutError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnknownLayoutError,
+    UnknownLedgerStateError,
+    UnknownStatusError,
+    WrongDigestTypeError,
+    WrongPasswordError,
+    ZooKeeperUnavailableError,
+)
+from herdpy.bookkeeper.settings import ClientSettings
+
+try:
+    from herdpy.bookkeeper.bookie.metrics import BookieMetrics, Metrics
+    from herdpy.bookkeeper.client import BookKeeper, LedgerIds
+    from herdpy.bookkeeper.cluster import BookieInfo, BookieState
+    from herdpy.bookkeeper.digest import DigestType, Entry
+    from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState, Segment
+    from herdpy.bookkeeper.metadata.znodes import Znodes
+    from herdpy.bookkeeper.read import LedgerReader
+    from herdpy.bookkeeper.write import LedgerWriter
+except ModuleNotFoundError as missing:
+    if missing.name is None or missing.name.partition(".")[0] not in ("google", "google_crc32c", "kazoo"):
+        raise
+    raise ImportError(f'{missing.name} is not installed: pip install "herdpy[bookkeeper]"') from missing
+
+__all__ = [
+    "AuthExchange",
+    "AuthProvider",
+    "AuthenticationError",
+    "BackPressureError",
+    "BadRequestError",
+    "BadVersionError",
+    "BookKeeper",
+    "BookKeeperError",
+    "BookieIOError",
+    "BookieInfo",
+    "BookieMetrics",
+    "BookieState",
+    "BookieUnavailableError",
+    "ClientSettings",
+    "ClosedClientError",
+    "DigestMismatchError",
+    "DigestType",
+    "Entry",
+    "EntryTooLargeError",
+    "LedgerClosedError",
+    "LedgerExistsError",
+    "LedgerFencedError",
+    "LedgerIds",
+    "LedgerMetadata",
+    "LedgerReader",
+    "LedgerState",
+    "LedgerWriter",
+    "MetadataError",
+    "MetadataVersionError",
+    "Metrics",
+    "NoSuchEntryError",
+    "NoSuchLedgerError",
+    "NotEnoughBookiesError",
+    "Outcome",
+    "ProtocolError",
+    "ReadOnlyBookieError",
+    "RecoveryError",
+    "Segment",
+    "SessionExpiredError",
+    "TimedOutError",
+    "TooManyRequestsError",
+    "UnauthorizedError",
+    "UnknownLayoutError",
+    "UnknownLedgerStateError",
+    "UnknownStatusError",
+    "WrongDigestTypeError",
+    "WrongPasswordError",
+    "Znodes",
+    "ZooKeeperUnavailableError",
+]

@@ -145,7 +145,7 @@ class BookKeeper:
                 registry.close()
             await self._znodes.close()
             raise
-        store = LedgerStore(self._znodes, self._root, layout)
+        store = LedgerStore(self._znodes, self._root, layout, rng=self._rng)
         pool = BookiePool(self.settings, registry.address, self._metrics, self._rng)
         placement = Placement(registry, self._rng, self.settings)
         self._parts = _Parts(store, registry, pool, placement)
@@ -230,7 +230,6 @@ class BookKeeper:
             password=password,
             custom_metadata=custom,
             ctime_ms=int(self._clock() * 1000),
-            c_token=self._rng.getrandbits(63),
         )
         created, versioned = await parts.store.create(metadata, ledger_id)
         self._open_parts()

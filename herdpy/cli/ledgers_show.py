@@ -30,7 +30,7 @@ def ls(uri: str, *, json: bool) -> None:
         tell("There are no ledgers.")
     else:
         names = ["Ledger", "State", "Entries", "Bytes", "E/W/A", "Digest", "Segments", "Created", "Problem"]
-        rows = [
+        rows: list[tuple[object, ...]] = [
             (
                 one["ledger"],
                 one["state"],
@@ -173,7 +173,7 @@ def bookies(uri: str, *, json: bool) -> None:
         tell("No bookie is or was registered.")
     else:
         names = ["Bookie", "State", "Address", "Total bytes", "Free bytes", "Problem"]
-        rows = [
+        rows: list[tuple[object, ...]] = [
             (
                 one.id,
                 one.state.value,

@@ -18,6 +18,7 @@ from herdpy.testing.errors import (
     StartError,
 )
 from herdpy.testing.jars import jars
+from herdpy.testing.java_program import JavaProgram, JavaProgramError
 from herdpy.testing.network import Network
 from herdpy.testing.recovery import AutoRecovery
 from herdpy.testing.tls import Certificates
@@ -29,6 +30,8 @@ __all__ = [
     "BookieServer",
     "Certificates",
     "ClusterView",
+    "JavaProgram",
+    "JavaProgramError",
     "KitError",
     "MissingSoftwareError",
     "Network",

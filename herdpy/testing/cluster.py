@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from herdpy.testing.bookie import BookieServer
+from herdpy.testing.bookie import BookieServer, metadata_service_uri
 from herdpy.testing.errors import KitError
 from herdpy.testing.java import JavaCommand
 from herdpy.testing.network import Network
@@ -34,6 +34,11 @@ class ClusterView:
     bookie_ids: tuple[str, ...]
     shell_configuration: str
     """The configuration file that `shell` reads."""
+
+    @property
+    def metadata_service_uri(self) -> str:
+        """What Java's clients are given."""
+        return metadata_service_uri(self.zookeeper)
 
     def shell(self, *arguments: str) -> str:
         """What ``bookie shell`` prints for a command such as ``shell("ledgermetadata", "-ledgerid", "7")``.
@@ -123,6 +128,11 @@ class BookKeeperCluster:
     def uri(self) -> str:
         """What ``BookKeeper(...)`` is given: ``zk://address:port/ledgers``."""
         return f"zk://{self.zookeeper.hostport}{LEDGERS_ROOT}"
+
+    @property
+    def metadata_service_uri(self) -> str:
+        """What Java's clients are given."""
+        return metadata_service_uri(self.zookeeper.hostport)
 
     @property
     def bookie_ids(self) -> tuple[str, ...]:

@@ -96,6 +96,7 @@ class KazooZnodes:
         self._connected = asyncio.Event()
         self._state = SessionState.LOST
         self._closing: asyncio.Future[None] | None = None
+        self._stopper: threading.Thread | None = None
         self._bridge = Bridge()
         self._watches: set[PersistentWatch[Any]] = set()
         self._listeners: Listeners[[SessionState]] = Listeners()
@@ -143,8 +144,13 @@ class KazooZnodes:
                 self._closing.set_result(None)
             else:
                 # Not the loop's executor, whose threads would stay: stopping waits for kazoo's threads.
-                threading.Thread(target=self._stop_in_thread, args=(self._closing,), daemon=True).start()
+                self._stopper = threading.Thread(
+                    target=self._stop_in_thread, args=(self._closing,), daemon=True
+                )
+                self._stopper.start()
         await asyncio.shield(self._closing)
+        if self._stopper is not None:
+            self._stopper.join()  # it has nothing left to do but to end
 
     def _stop_in_thread(self, stopped: asyncio.Future[None]) -> None:
         try:

@@ -1,0 +1,123 @@
+"""What was asked of a bookie and is not answered yet.
+
+Plain data of the handle: it owns one `Pending` through all connections, puts requests in when they are made
+and takes them out when they are answered, out of time, or lost with their connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from herdpy.bookkeeper.wire.status import Operation
+
+if TYPE_CHECKING:
+    from herdpy.bookkeeper.bookie.handle import Bookie
+
+MAX_ABANDONED = 10_000
+"""Requests given up whose late replies are still recognised as such."""
+
+
+class AddReceiver(Protocol):
+    """Who sent an add. The same object may be sent to many bookies.
+
+    `deadline_s`: the time of the loop's clock by which it wants an answer, `request_timeout_s` after it was
+    sent; `size_bytes`: what it counts for in `Bookie.pending_bytes`, and must not change.
+    """
+
+    @property
+    def deadline_s(self) -> float:
+        """When to give up."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes held while it is unanswered."""
+
+    def on_add_reply(self, bookie: Bookie, status: int) -> None:
+        """Told once for each `send_add`: a status of the protocol, TIMED_OUT or UNAVAILABLE."""
+
+
+class ReplySink(Protocol):
+    """Who waits for a reply: a future, or what takes replies as one would, without a task behind it."""
+
+    def done(self) -> bool:
+        """Whether nobody waits any more; then it is told nothing."""
+
+    def set_result(self, reply: object, /) -> None:
+        """The reply's body; the operation says of which class."""
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """Why there is none."""
+
+
+@dataclass(slots=True, eq=False)
+class Awaited:
+    """A request whose caller waits for the reply."""
+
+    operation: Operation
+    sink: ReplySink
+    sent_s: float
+    deadline_s: float
+    ledger_id: int | None
+    entry_id: int | None
+
+
+class Pending:
+    """Unanswered requests by transaction id, in the order in which they were made.
+
+    `adds` has (receiver, when sent); the hot path works on it directly.
+    """
+
+    __slots__ = ("_abandoned", "adds", "awaited")
+
+    def __init__(self) -> None:
+        self.adds: dict[int, tuple[AddReceiver, float]] = {}
+        self.awaited: dict[int, Awaited] = {}
+        self._abandoned: dict[int, None] = {}
+
+    def __len__(self) -> int:
+        return len(self.adds) + len(self.awaited)
+
+    def abandon(self, txn: int) -> None:
+        """Remember that nobody waits for this reply any more (the latest MAX_ABANDONED are)."""
+        self._abandoned[txn] = None
+        if len(self._abandoned) > MAX_ABANDONED:
+            del self._abandoned[next(iter(self._abandoned))]
+
+    def was_abandoned(self, txn: int) -> bool:
+        """Whether this reply is merely late. Asked once for each."""
+        if txn not in self._abandoned:
+            return False
+        del self._abandoned[txn]
+        return True
+
+    def take_expired(self, now_s: float) -> tuple[list[tuple[AddReceiver, float]], list[Awaited]]:
+        """Take out, and abandon, what is past its deadline."""
+        add_txns = [txn for txn, (receiver, _) in self.adds.items() if receiver.deadline_s <= now_s]
+        awaited_txns = [txn for txn, one in self.awaited.items() if one.deadline_s <= now_s]
+        expired = (
+            [self.adds.pop(txn) for txn in add_txns],
+            [self.awaited.pop(txn) for txn in awaited_txns],
+        )
+        for txn in (*add_txns, *awaited_txns):
+            self.abandon(txn)
+        return expired
+
+    def next_deadline_s(self) -> float | None:
+        """The earliest deadline; None when nothing is pending."""
+        return min(self._deadlines(), default=None)
+
+    def take_all(self) -> tuple[list[tuple[AddReceiver, float]], list[Awaited]]:
+        """Take out everything; its replies will never come, for their connection is gone."""
+        everything = (list(self.adds.values()), list(self.awaited.values()))
+        self.adds.clear()
+        self.awaited.clear()
+        self._abandoned.clear()
+        return everything
+
+    def _deadlines(self) -> Iterator[float]:
+        for receiver, _ in self.adds.values():
+            yield receiver.deadline_s
+        for one in self.awaited.values():
+            yield one.deadline_s

@@ -1,4 +1,4 @@
-"""Authentication: a provider with two steps against a scripted bookie that agrees, refuses, or talks nonsense."""
+"""Authentication: a provider with two steps, and a bookie that agrees, refuses, or talks nonsense."""
 
 from __future__ import annotations
 

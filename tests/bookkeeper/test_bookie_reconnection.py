@@ -1,4 +1,4 @@
-"""A bookie that cannot be reached, comes back, or is given up: what waits, what fails, when it is tried again."""
+"""A bookie that cannot be reached, comes back, or is given up: what waits, what fails, and when."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_a_certificate_for_another_host_is_refused(certificates: Certificates) -
             peer.reply(await peer.request())
             with pytest.raises((ssl.SSLError, ConnectionError)):
                 await peer.start_tls(others)
-            with pytest.raises(AuthenticationError, match="127.0.0.1"):
+            with pytest.raises(AuthenticationError, match=r"127\.0\.0\.1"):
                 await read
 
     run(test)

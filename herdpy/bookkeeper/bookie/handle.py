@@ -1,9 +1,9 @@
 """One bookie, through all its connections: requests go in, replies come out, none is forgotten.
 
 The middle of the bookie layer. Writers call `send_add`, everyone else the methods of `BookieOperations`;
-frames wait in one list until the end of the loop's turn and leave in one write. Replies are matched by
-transaction id in one pass over what was received. Connections are made on demand by `establish`; when one
-is lost, everything unanswered fails at once, because it cannot be known what the bookie has done of it.
+frames wait in one list until the end of the loop's turn and leave in one write. What comes back is matched
+by `Outcomes`. Connections are made on demand by `Connector`; when one is lost, everything unanswered fails
+at once, because it cannot be known what the bookie has done of it.
 
 Adds are the hot path: one entry of a dict for each, no future, no timer, no task.
 """
@@ -21,6 +21,7 @@ from herdpy.bookkeeper.bookie.connector import Connector
 from herdpy.bookkeeper.bookie.deadlines import Deadlines
 from herdpy.bookkeeper.bookie.metrics import BookieMetrics
 from herdpy.bookkeeper.bookie.operations import BookieOperations
+from herdpy.bookkeeper.bookie.outcomes import Outcomes, copy_of
 from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, Pending, ReplySink
 from herdpy.bookkeeper.errors import (
     TIMED_OUT,
@@ -32,13 +33,9 @@ from herdpy.bookkeeper.errors import (
     Outcome,
     ProtocolError,
     TimedOutError,
-    error_of,
 )
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.wire.adds import parse_add_reply
-from herdpy.bookkeeper.wire.reads import parse_read_reply
-from herdpy.bookkeeper.wire.replies import parse_reply
-from herdpy.bookkeeper.wire.status import Operation, Status
+from herdpy.bookkeeper.wire.status import Operation
 
 log = logging.getLogger("herdpy.bookkeeper.bookie")
 
@@ -80,7 +77,7 @@ class Bookie(BookieOperations):
         self._loop = asyncio.get_running_loop()
         self._pending = Pending()
         self._adds = self._pending.adds
-        self._add_latency = metrics.latency[Operation.ADD_ENTRY]
+        self._outcomes = Outcomes(self, self._pending)
         self._out: list[bytes] = []
         self._blocked = True  # nothing can be written now: no connection, or its buffer is full
         self._turn_s = clock()  # when the frames in `_out` were handed over
@@ -101,7 +98,6 @@ class Bookie(BookieOperations):
             clock, self._pending, settings.request_timeout_s, self._expired, self._silent
         )
         self._answered = False  # by the present connection, at least once
-        self._stray_logged = False
         self._room_waiters: list[tuple[int, Callable[[], None]]] = []
 
     def __repr__(self) -> str:
@@ -215,47 +211,20 @@ class Bookie(BookieOperations):
             why = self.failure
         else:
             why = BackPressureError("too many requests wait for this bookie")
-        error = _copy(why, self.id, ledger_id, entry_id)
+        error = copy_of(why, self.id, ledger_id, entry_id)
         error.outcome = Outcome.NOT_DONE
         return error
 
     # What the connection tells (ConnectionOwner).
 
     def frames_received(self, frames: list[Frame]) -> None:
-        """Match replies with what is pending, in one pass; adds sent together are counted together."""
+        """Replies: each ends what it answers."""
         now_s = self._deadlines.heard_s = self._clock()
         self._answered = True
-        take = self._adds.pop
-        run = answered = refused = 0
-        run_sent_s = now_s
         try:
-            for frame in frames:
-                reply = parse_add_reply(frame)
-                if reply is None:
-                    self._other_reply(frame, now_s)
-                    continue
-                txn, status = reply
-                pair = take(txn, None)
-                if pair is None:
-                    self._stray_reply(txn)
-                    continue
-                op, sent_s = pair
-                if sent_s != run_sent_s:
-                    self._add_latency.record(now_s - run_sent_s, run)
-                    answered += run
-                    run = 0
-                    run_sent_s = sent_s
-                run += 1
-                if status:
-                    refused += 1
-                    self.metrics.count(Operation.ADD_ENTRY, status)
-                self.pending_bytes -= op.size_bytes
-                self._tell(op, status)
+            self._outcomes.match(frames, now_s)
         except ProtocolError as error:
             self.frame_malformed(error)
-        finally:
-            self._add_latency.record(now_s - run_sent_s, run)
-            self.metrics.count(Operation.ADD_ENTRY, Status.EOK, answered + run - refused)
         self._tell_room()
 
     def frame_malformed(self, error: ProtocolError) -> None:
@@ -280,47 +249,12 @@ class Bookie(BookieOperations):
         if not paused:
             self._flush()
 
-    def _other_reply(self, frame: Frame, now_s: float) -> None:
-        """A reply that is no plain answer to an add."""
-        reply = parse_read_reply(frame) or parse_reply(frame)
-        pair = self._adds.pop(reply.txn, None) if reply.operation == Operation.ADD_ENTRY else None
-        if pair is not None:
-            op, sent_s = pair
-            self.metrics.answered(Operation.ADD_ENTRY, reply.status, now_s - sent_s)
-            self.pending_bytes -= op.size_bytes
-            self._tell(op, reply.status)
-            return
-        one = self._pending.awaited.get(reply.txn)
-        if one is None:
-            self._stray_reply(reply.txn)
-            return
-        if one.operation != reply.operation:
-            raise ProtocolError(f"a reply to {reply.operation!r} for a request of {one.operation!r}")
-        del self._pending.awaited[reply.txn]
-        self.metrics.answered(one.operation, reply.status, now_s - one.sent_s)
-        if one.sink.done():
-            return  # cancelled in this very turn of the loop
-        if reply.status == Status.EOK:
-            one.sink.set_result(reply.body)
-        else:
-            one.sink.set_exception(
-                error_of(reply.status, bookie=self.id, ledger_id=one.ledger_id, entry_id=one.entry_id)
-            )
-
-    def _stray_reply(self, txn: int) -> None:
-        if self._pending.was_abandoned(txn):
-            self.metrics.late_replies += 1
-            return
-        self.metrics.unknown_replies += 1
-        if not self._stray_logged:
-            self._stray_logged = True  # once a connection: a bookie could fill the log with them
-            log.warning("reply to no request", extra={"bookie": self.id, "txn": txn})
-
     # How requests end without a reply.
 
     def _expired(self, adds: list[tuple[AddReceiver, float]], awaited: list[Awaited]) -> None:
         log.warning("no answer in time", extra={"bookie": self.id, "requests": len(adds) + len(awaited)})
-        self._end(adds, awaited, TIMED_OUT, TimedOutError())
+        self._outcomes.end(adds, awaited, TIMED_OUT, TimedOutError())
+        self._tell_room()
 
     def _silent(self) -> None:
         if self._connection is not None:
@@ -340,35 +274,10 @@ class Bookie(BookieOperations):
         self._blocked = True
         self.failure = failure
         self._out = []
-        self._end(*self._pending.take_all(), UNAVAILABLE, failure)
+        self._outcomes.end(*self._pending.take_all(), UNAVAILABLE, failure)
+        self._tell_room()
         if not self._pending:
             self._deadlines.stop()
-
-    def _end(
-        self,
-        adds: list[tuple[AddReceiver, float]],
-        awaited: list[Awaited],
-        status: int,
-        failure: BookKeeperError,
-    ) -> None:
-        for one in awaited:
-            self.metrics.count(one.operation, status)
-            if not one.sink.done():
-                one.sink.set_exception(_copy(failure, self.id, one.ledger_id, one.entry_id))
-        self.metrics.count(Operation.ADD_ENTRY, status, len(adds))
-        for op, _ in adds:
-            self.pending_bytes -= op.size_bytes
-        for op, _ in adds:
-            self._tell(op, status)
-        self._tell_room()
-
-    def _tell(self, op: AddReceiver, status: int) -> None:
-        try:
-            op.on_add_reply(self, status)
-        except Exception as error:  # noqa: BLE001 - one receiver's bug must not take the others' replies away
-            self._loop.call_exception_handler(
-                {"message": f"{op!r} failed on the reply of {self.id}", "exception": error}
-            )
 
     def _tell_room(self) -> None:
         if self._room_waiters:
@@ -382,19 +291,11 @@ class Bookie(BookieOperations):
     def _connected(self, connection: BookieConnection) -> None:
         connection.owner = self
         self._connection = connection
-        self._answered = self._stray_logged = False
+        self._answered = False
+        self._outcomes.connected()
         self._deadlines.connected(self._clock())
         self.failure = None
         self.writing_paused(not connection.writable)
-
-
-def _copy(
-    failure: BookKeeperError, bookie: str, ledger_id: int | None, entry_id: int | None
-) -> BookKeeperError:
-    """One exception for each who waited: an instance raised in many tasks would mix their tracebacks."""
-    error = type(failure)(failure.message, bookie=bookie, ledger_id=ledger_id, entry_id=entry_id)
-    error.__cause__ = failure.__cause__
-    return error
 
 
 def _refuse(sink: ReplySink, error: BookKeeperError) -> None:

@@ -62,7 +62,7 @@ class BookieOperations(ABC):
     def send_read(
         self, ledger_id: int, entry_id: int, sink: ReplySink, *, fence_key: bytes | None = None
     ) -> None:
-        """Read an entry as `read` does, without a task: `sink` gets the ReadReply, or what `read` would raise."""
+        """Read an entry as `read` does, without a task: `sink` gets the reply, or what `read` raises."""
         txn = self._next_txn()
         if fence_key is None:
             frame = encode_read(txn, ledger_id, entry_id)

@@ -1,0 +1,162 @@
+"""How requests end: each is told once, counted once, and its bytes are given back once.
+
+The replying half of the handle. Frames come in from the connection and are matched with what is pending, in
+one pass; what runs out of time or loses its connection is ended here as well. The hot path is the loop of
+`match`, whose every turn is one acknowledged add.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from herdpy.bookkeeper.bookie.connection import Frame
+from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, Pending
+from herdpy.bookkeeper.errors import BookKeeperError, ProtocolError, error_of
+from herdpy.bookkeeper.wire.adds import parse_add_reply
+from herdpy.bookkeeper.wire.reads import parse_read_reply
+from herdpy.bookkeeper.wire.replies import parse_reply
+from herdpy.bookkeeper.wire.status import Operation, Status
+
+if TYPE_CHECKING:
+    from herdpy.bookkeeper.bookie.handle import Bookie
+
+log = logging.getLogger("herdpy.bookkeeper.bookie")
+
+
+class Outcomes:
+    """Ends the pending requests of one bookie."""
+
+    def __init__(self, bookie: Bookie, pending: Pending) -> None:
+        self._bookie = bookie
+        self._pending = pending
+        self._metrics = bookie.metrics
+        self._add_latency = bookie.metrics.latency[Operation.ADD_ENTRY]
+        self._loop = asyncio.get_running_loop()
+        self._stray_logged = False
+
+    def connected(self) -> None:
+        """A new connection: it has done nothing odd yet."""
+        self._stray_logged = False
+
+    def match(self, frames: list[Frame], now_s: float) -> None:
+        """End what these replies answer. Adds that were sent together are counted together.
+
+        Raises ProtocolError for a frame that is no reply; the frames before it have had their effect.
+        """
+        bookie = self._bookie
+        take = self._pending.adds.pop
+        run = answered = refused = 0
+        run_sent_s = now_s
+        try:
+            for frame in frames:
+                reply = parse_add_reply(frame)
+                if reply is None:
+                    self._other_reply(frame, now_s)
+                    continue
+                txn, status = reply
+                pair = take(txn, None)
+                if pair is None:
+                    self._stray_reply(txn)
+                    continue
+                receiver, sent_s = pair
+                if sent_s != run_sent_s:
+                    self._add_latency.record(now_s - run_sent_s, run)
+                    answered += run
+                    run = 0
+                    run_sent_s = sent_s
+                run += 1
+                if status:
+                    refused += 1
+                    self._metrics.count(Operation.ADD_ENTRY, status)
+                bookie.pending_bytes -= receiver.size_bytes
+                try:
+                    receiver.on_add_reply(bookie, status)
+                except Exception as error:  # noqa: BLE001 - its bug must not take the others' replies away
+                    self._report(receiver, error)
+        finally:
+            self._add_latency.record(now_s - run_sent_s, run)
+            self._metrics.count(Operation.ADD_ENTRY, Status.EOK, answered + run - refused)
+
+    def end(
+        self,
+        adds: list[tuple[AddReceiver, float]],
+        awaited: list[Awaited],
+        status: int,
+        failure: BookKeeperError,
+    ) -> None:
+        """End requests that get no reply: adds with `status`, the others with a copy of `failure`."""
+        self._metrics.count(Operation.ADD_ENTRY, status, len(adds))
+        for receiver, _ in adds:
+            self._bookie.pending_bytes -= receiver.size_bytes
+        for one in awaited:
+            self._metrics.count(one.operation, status)
+            self._fail(one, copy_of(failure, self._bookie.id, one.ledger_id, one.entry_id))
+        for receiver, _ in adds:
+            self._tell(receiver, status)
+
+    def _other_reply(self, frame: Frame, now_s: float) -> None:
+        """A reply that is no plain success of an add."""
+        reply = parse_read_reply(frame) or parse_reply(frame)
+        pair = self._pending.adds.pop(reply.txn, None) if reply.operation == Operation.ADD_ENTRY else None
+        if pair is not None:
+            receiver, sent_s = pair
+            self._metrics.answered(Operation.ADD_ENTRY, reply.status, now_s - sent_s)
+            self._bookie.pending_bytes -= receiver.size_bytes
+            self._tell(receiver, reply.status)
+            return
+        one = self._pending.awaited.get(reply.txn)
+        if one is None:
+            self._stray_reply(reply.txn)
+            return
+        if one.operation != reply.operation:
+            raise ProtocolError(f"a reply to operation {reply.operation} for a request of {one.operation}")
+        del self._pending.awaited[reply.txn]
+        self._metrics.answered(one.operation, reply.status, now_s - one.sent_s)
+        if reply.status != Status.EOK:
+            bookie_id = self._bookie.id
+            self._fail(
+                one, error_of(reply.status, bookie=bookie_id, ledger_id=one.ledger_id, entry_id=one.entry_id)
+            )
+        elif not one.sink.done():  # it is when its task was cancelled in this very turn of the loop
+            try:
+                one.sink.set_result(reply.body)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._report(one.sink, error)
+
+    def _stray_reply(self, txn: int) -> None:
+        if self._pending.was_abandoned(txn):
+            self._metrics.late_replies += 1
+            return
+        self._metrics.unknown_replies += 1
+        if not self._stray_logged:
+            self._stray_logged = True  # once a connection: a bookie could fill the log with them
+            log.warning("reply to no request", extra={"bookie": self._bookie.id, "txn": txn})
+
+    def _tell(self, receiver: AddReceiver, status: int) -> None:
+        try:
+            receiver.on_add_reply(self._bookie, status)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._report(receiver, error)
+
+    def _fail(self, one: Awaited, failure: BookKeeperError) -> None:
+        if not one.sink.done():
+            try:
+                one.sink.set_exception(failure)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._report(one.sink, error)
+
+    def _report(self, receiver: object, error: Exception) -> None:
+        self._loop.call_exception_handler(
+            {"message": f"{receiver!r} failed on what bookie {self._bookie.id} answered", "exception": error}
+        )
+
+
+def copy_of(
+    failure: BookKeeperError, bookie: str, ledger_id: int | None, entry_id: int | None
+) -> BookKeeperError:
+    """One exception for each who waited: an instance raised in many tasks would mix their tracebacks."""
+    error = type(failure)(failure.message, bookie=bookie, ledger_id=ledger_id, entry_id=entry_id)
+    error.__cause__ = failure.__cause__
+    return error

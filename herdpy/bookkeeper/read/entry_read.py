@@ -25,7 +25,6 @@ from herdpy.bookkeeper.errors import (
     NoSuchEntryError,
     NoSuchLedgerError,
 )
-from herdpy.bookkeeper.read.asking import send_read
 from herdpy.bookkeeper.read.replicas import ReplicaOrder
 from herdpy.bookkeeper.schedule import write_set
 from herdpy.bookkeeper.settings import ClientSettings
@@ -207,7 +206,7 @@ class EntryRead:
         self._pending += 1
         reader = self._reader
         sink = _OtherReplica(self, replica) if asked else self
-        send_read(replica, reader.ledger_id, self.entry_id, sink, reader.fence_key)
+        replica.send_read(reader.ledger_id, self.entry_id, sink, fence_key=reader.fence_key)
 
     def cancel(self) -> None:
         """Want it no longer: replies are ignored, ``on_done`` is not called."""
@@ -227,11 +226,11 @@ class EntryRead:
         """Whether nobody waits for a reply any more."""
         return self.is_done
 
-    def set_result(self, reply: object) -> None:
+    def set_result(self, reply: object, /) -> None:
         """The first replica replied."""
         self.replied(self.replicas[0], reply)
 
-    def set_exception(self, error: BaseException) -> None:
+    def set_exception(self, error: BaseException, /) -> None:
         """The first replica refused, or could not be reached."""
         self.refused(self.replicas[0], error)
 
@@ -337,10 +336,10 @@ class _OtherReplica:
         """Whether nobody waits for a reply any more."""
         return self._read.is_done
 
-    def set_result(self, reply: object) -> None:
+    def set_result(self, reply: object, /) -> None:
         """This replica replied."""
         self._read.replied(self._bookie, reply)
 
-    def set_exception(self, error: BaseException) -> None:
+    def set_exception(self, error: BaseException, /) -> None:
         """This replica refused, or could not be reached."""
         self._read.refused(self._bookie, error)

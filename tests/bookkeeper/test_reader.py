@@ -1,0 +1,409 @@
+"""Reading entries: order, bounds, read-ahead, and replicas that fail, lack, delay or falsify an entry."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from herdpy.bookkeeper.digest import Entry
+from herdpy.bookkeeper.errors import (
+    BookieIOError,
+    BookieUnavailableError,
+    ClosedClientError,
+    DigestMismatchError,
+    NoSuchEntryError,
+    NoSuchLedgerError,
+    TooManyRequestsError,
+)
+from tests.bookkeeper.reader_fakes import DIGEST, LEDGER, SETTINGS, Ledger, data_of, length_at, run, sealed
+
+
+async def ids(entries: AsyncIterator[Entry]) -> list[int]:
+    return [entry.entry_id async for entry in entries]
+
+
+@pytest.mark.parametrize(("ensemble_size", "write_quorum", "ack_quorum"), [(3, 3, 2), (5, 2, 2), (1, 1, 1)])
+def test_a_closed_ledger_is_read_in_order(ensemble_size: int, write_quorum: int, ack_quorum: int) -> None:
+    async def program() -> None:
+        ledger = Ledger(ensemble_size, write_quorum, ack_quorum)
+        ledger.write(0, 299)
+        ledger.close(299)
+        reader = ledger.reader()
+        assert reader.is_closed
+        assert (reader.last_add_confirmed, reader.length_bytes) == (299, length_at(299))
+        entries = [entry async for entry in reader.read(0, 299)]
+        assert [entry.entry_id for entry in entries] == list(range(300))
+        assert [entry.data for entry in entries] == [data_of(one) for one in range(300)]
+        assert entries[-1].length == length_at(299)
+        # Load is spread: each bookie served its share, and nothing was asked twice.
+        assert sum(len(bookie.asked) for bookie in ledger.bookies) == 300
+        assert max(len(bookie.asked) for bookie in ledger.bookies) <= 300 // ensemble_size + 1
+        await reader.close()
+
+    run(program)
+
+
+def test_bounds_are_checked_when_reading_is_asked_for() -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 9)
+        ledger.close(9)
+        reader = ledger.reader()
+        with pytest.raises(NoSuchEntryError, match="ends at entry 9"):
+            reader.read(0, 10)
+        with pytest.raises(NoSuchEntryError, match="ends at entry 9"):
+            reader.read_unconfirmed(0, 10)
+        for first, last in ((-1, 3), (5, 3), (-2, -1)):
+            with pytest.raises(ValueError, match="no range"):
+                reader.read(first, last)
+        with pytest.raises(ValueError, match="no range"):
+            await reader.get(-1)
+        assert await ids(reader.read(10, 9)) == []
+        assert await ids(reader.read(9, 9)) == [9]
+        await reader.close()
+        with pytest.raises(ClosedClientError):
+            reader.read(0, 9)
+
+    run(program)
+
+
+def test_what_is_not_known_to_be_confirmed_is_refused() -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 9)
+        reader = ledger.reader()
+        assert reader.last_add_confirmed == -1
+        with pytest.raises(NoSuchEntryError, match="read_last_add_confirmed"):
+            await reader.get(0)
+        assert await reader.read_last_add_confirmed() == 8
+        assert await ids(reader.read(0, 8)) == list(range(9))
+        with pytest.raises(NoSuchEntryError, match="not known to be confirmed"):
+            reader.read(0, 9)
+        assert await ids(reader.read_unconfirmed(0, 9)) == list(range(10))
+        with pytest.raises(NoSuchEntryError, match="no replica gave"):
+            await ids(reader.read_unconfirmed(0, 10))
+        await reader.close()
+
+    run(program)
+
+
+def test_entries_read_prove_what_is_confirmed() -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 9)
+        for bookie in ledger.bookies:
+            bookie.hint = 1_000_000
+        reader = ledger.reader()
+        await ids(reader.read_unconfirmed(0, 5))
+        assert reader.last_add_confirmed == 4  # what entry 5 says, not what the bookies say beside it
+        assert reader.length_bytes == length_at(5)
+        await reader.close()
+
+    run(program)
+
+
+def test_an_unreachable_or_lacking_replica_is_passed_over() -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 29)
+        ledger.close(29)
+        ledger.bookies[0].down = True
+        del ledger.bookies[1].entries[4]
+        reader = ledger.reader()
+        assert await ids(reader.read(0, 29)) == list(range(30))
+        # Found out with the first reads, then asked no more.
+        assert len(ledger.bookies[0].asked) <= 4
+        await reader.close()
+
+    run(program)
+
+
+@pytest.mark.parametrize("forgery", ["flipped bit", "other entry", "other ledger", "truncated", "empty"])
+def test_a_falsified_replica_is_passed_over_and_counted(forgery: str) -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 5)
+        ledger.close(5)
+        good = sealed(3)
+        forged = {
+            "flipped bit": good[:-1] + bytes([good[-1] ^ 1]),
+            "other entry": sealed(4),
+            "other ledger": DIGEST.seal(LEDGER + 1, 3, 2, length_at(3), data_of(3)),
+            "truncated": good[:20],
+            "empty": b"",
+        }[forgery]
+        first, *others = ledger.holders(3)
+        first.entries[3] = forged
+        reader = ledger.reader()
+        assert (await reader.get(3)).data == data_of(3)
+        assert reader.digest_mismatches == 1
+        for bookie in others:
+            bookie.entries[3] = forged
+        with pytest.raises(DigestMismatchError) as caught:
+            await reader.get(3)
+        assert all(bookie.id in str(caught.value) for bookie in ledger.bookies)
+        await reader.close()
+
+    run(program)
+
+
+def test_a_late_replica_is_joined_by_the_next_one_and_then_asked_last() -> None:
+    async def program() -> float:
+        ledger = Ledger()
+        ledger.write(0, 5)
+        ledger.close(5)
+        slow, _, third = ledger.holders(0)
+        slow.delay_s = 3.0
+        reader = ledger.reader()
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        assert (await reader.get(0)).data == data_of(0)
+        took_s = loop.time() - started
+        assert reader.speculative_reads == 1
+        assert third.asked == []
+        started = loop.time()
+        await reader.get(0)
+        assert loop.time() - started < 0.01
+        assert slow.asked == [0]
+        await reader.close()
+        return took_s
+
+    assert 0.5 <= run(program) < 0.6
+
+
+def test_the_speculative_delay_doubles_and_the_first_good_answer_wins() -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 0)
+        ledger.close(0)
+        first, second, third = ledger.holders(0)
+        first.delay_s, second.silent, third.delay_s = 1.7, True, 4.0
+        reader = ledger.reader()
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        reading = asyncio.ensure_future(reader.get(0))
+        await asyncio.sleep(1.6)
+        assert [len(bookie.asked) for bookie in ledger.holders(0)] == [1, 1, 1]
+        assert (await reading).entry_id == 0
+        assert loop.time() - started == pytest.approx(1.7, abs=0.01)
+        await reader.close()
+
+    run(program)
+
+
+def test_doubt_passes() -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 0)
+        ledger.close(0)
+        first = ledger.holders(0)[0]
+        first.down = True
+        reader = ledger.reader()
+        await reader.get(0)
+        await reader.get(0)
+        assert len(first.asked) == 1
+        first.down = False
+        await asyncio.sleep(SETTINGS.quarantine_s)
+        await reader.get(0)
+        assert len(first.asked) == 2
+        await reader.close()
+
+    run(program)
+
+
+def test_a_preferred_bookie_is_asked_first() -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 8)
+        ledger.close(8)
+        reader = ledger.reader(preferred=["b1"])
+        assert await ids(reader.read(0, 8)) == list(range(9))
+        assert [len(bookie.asked) for bookie in ledger.bookies] == [0, 9, 0]
+        await reader.close()
+
+    run(program)
+
+
+def test_one_lacking_replica_proves_nothing_while_another_is_out_of_reach() -> None:
+    async def program() -> None:
+        ledger = Ledger(3, 3, 2)
+        ledger.write(0, 5)
+        ledger.close(5)
+        first, second, third = ledger.holders(3)
+        del first.entries[3]
+        second.down = third.down = True
+        reader = ledger.reader()
+        with pytest.raises(BookieUnavailableError) as caught:
+            await reader.get(3)
+        assert not isinstance(caught.value, NoSuchEntryError)
+        assert "b0: no such entry" in str(caught.value)
+        assert "b1: the bookie cannot be reached" in str(caught.value)
+        assert (caught.value.ledger_id, caught.value.entry_id) == (LEDGER, 3)
+        second.down = False
+        del second.entries[3]
+        with pytest.raises(NoSuchEntryError):  # W - A + 1 lack it: it was never confirmed
+            await reader.get(3)
+        await reader.close()
+
+    run(program)
+
+
+def test_what_may_pass_is_what_is_raised() -> None:
+    async def program() -> None:
+        ledger = Ledger(3, 3, 2)
+        ledger.write(0, 0)
+        ledger.close(0)
+        ledger.bookies[0].entries[0] = sealed(1)
+        ledger.bookies[1].refusing = TooManyRequestsError()
+        ledger.bookies[2].refusing = BookieIOError()
+        reader = ledger.reader()
+        with pytest.raises(TooManyRequestsError):
+            await reader.get(0)
+        await reader.close()
+
+    run(program)
+
+
+def test_the_ensemble_of_a_closed_ledger_is_read_again_when_its_bookies_are_gone() -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 99)
+        ledger.close(99)
+        reader = ledger.reader()
+        for number in range(3):  # auto recovery moves everything
+            ledger.pool.get(f"n{number}").entries = dict(ledger.bookies[number].entries)
+        ledger.store.change(
+            replace(
+                ledger.store.metadata,
+                segments=(replace(ledger.store.metadata.segments[0], members=("n0", "n1", "n2")),),
+            )
+        )
+        for bookie in ledger.bookies:
+            bookie.down = True
+        assert await ids(reader.read(0, 99)) == list(range(100))
+        assert reader.metadata.last_segment.members == ("n0", "n1", "n2")
+        assert ledger.store.reads == 1  # once for all entries
+        await reader.close()
+
+    run(program)
+
+
+def test_an_unchanged_ensemble_is_not_read_from_for_ever() -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 9)
+        ledger.close(9)
+        reader = ledger.reader()
+        for bookie in ledger.bookies:
+            bookie.down = True
+        with pytest.raises(BookieUnavailableError):
+            await ids(reader.read(0, 9))
+        ledger.store.change(None)
+        with pytest.raises(NoSuchLedgerError) as caught:
+            await reader.get(0)
+        assert isinstance(caught.value.__cause__, BookieUnavailableError)
+        await reader.close()
+
+    run(program)
+
+
+def test_reading_ahead_is_bounded_by_count_and_by_bytes() -> None:
+    async def program() -> None:
+        ledger = Ledger(1, 1, 1)
+        ledger.write(0, 199, size_bytes=500)
+        ledger.store.change(ledger.metadata.closed(199, 10**6))
+        (bookie,) = ledger.bookies
+        by_count = ledger.reader(replace(SETTINGS, read_ahead_entries=16))
+        entries = by_count.read(0, 199)
+        await anext(entries)
+        await asyncio.sleep(1)
+        assert len(bookie.asked) <= 17  # a consumer that stops is not run over
+        assert await ids(entries) == list(range(1, 200))
+        assert bookie.most_under_way <= 16
+
+        bookie.asked.clear()
+        bookie.most_under_way = 0
+        by_bytes = ledger.reader(replace(SETTINGS, read_ahead_bytes=10_000))
+        entries = by_bytes.read(100, 199)
+        await anext(entries)
+        await asyncio.sleep(1)
+        assert 4 <= len(bookie.asked) <= 10_000 // len(data_of(100, 500)) + 4
+        assert await ids(entries) == list(range(101, 200))
+        await by_count.close()
+        await by_bytes.close()
+
+    run(program)
+
+
+def test_an_entry_larger_than_the_window_is_read_alone() -> None:
+    async def program() -> None:
+        ledger = Ledger(1, 1, 1)
+        ledger.write(0, 9, size_bytes=1000)
+        ledger.store.change(ledger.metadata.closed(9, 10**6))
+        reader = ledger.reader(replace(SETTINGS, read_ahead_bytes=100))
+        assert await ids(reader.read(0, 9)) == list(range(10))
+        await reader.close()
+
+    run(program)
+
+
+def test_a_loop_that_stops_early_leaves_nothing_running() -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 99)
+        ledger.close(99)
+        reader = ledger.reader()
+        async for entry in reader.read(0, 99):
+            if entry.entry_id == 10:
+                break
+        gc.collect()
+        await asyncio.sleep(1)
+        asked = sum(len(bookie.asked) for bookie in ledger.bookies)
+        await asyncio.sleep(10)
+        assert sum(len(bookie.asked) for bookie in ledger.bookies) == asked
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        await reader.close()
+
+    run(program)
+
+
+def test_closing_the_reader_ends_what_waits_for_it() -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 9)
+        ledger.close(9)
+        for bookie in ledger.bookies:
+            bookie.silent = True
+        reader = ledger.reader()
+        getting = asyncio.ensure_future(reader.get(0))
+        ranging = asyncio.ensure_future(ids(reader.read(0, 9)))
+        await asyncio.sleep(0.1)
+        await reader.close()
+        for waiting in (getting, ranging):
+            with pytest.raises(ClosedClientError):
+                await waiting
+        await reader.close()
+
+    run(program)
+
+
+def test_a_cancelled_read_can_be_repeated() -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 0)
+        ledger.close(0)
+        for bookie in ledger.bookies:
+            bookie.silent = True
+        reader = ledger.reader()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.get(0), 0.1)
+        for bookie in ledger.bookies:
+            bookie.silent = False
+        assert (await reader.get(0)).entry_id == 0
+        await reader.close()
+
+    run(program)

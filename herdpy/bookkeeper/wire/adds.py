@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 from typing import Final
 
 from herdpy.bookkeeper.digest import Digest
@@ -21,7 +22,6 @@ from herdpy.bookkeeper.wire.status import (
     MASTER_KEY_BYTES,
     AddFlag,
     Operation,
-    Status,
     WriteFlag,
 )
 from herdpy.bookkeeper.wire.varint import LOW, SHORT, decode, encode, encode_any, pack_length
@@ -134,12 +134,24 @@ class AddEncoder:
         return shape
 
 
-# Header (its length checked below), status EOK, add reply (its length likewise): status EOK, ledger, entry.
-_match_ok: Final = re.compile(
-    rb"\n.\x08\x03\x10\x02\x18([\x80-\xff]{0,8}[\x00-\x7f])\x10\x00\xaa\x06.\x08\x00"
-    rb"\x10[\x80-\xff]{0,8}[\x00-\x7f]\x18[\x80-\xff]{0,8}[\x00-\x7f]",
-    re.DOTALL,
-).fullmatch
+_VARINT: Final = rb"[\x80-\xff]{0,8}[\x00-\x7f]"  # of at most 63 bits, so never negative
+_no_match: Final = re.compile(rb"(?!)").fullmatch
+
+
+def _matcher(header_bytes: int) -> Callable[[bytes], re.Match[bytes] | None]:
+    """Matches an add's success whose header has that size.
+
+    Header, status EOK, add reply (its length is checked by the caller): status EOK, ledger, entry.
+    """
+    more = header_bytes - len(_HEADER) - 1  # bytes of the transaction id but the last
+    if not 0 <= more <= 8:
+        return _no_match
+    head = rb"\n%b%b[\x80-\xff]{%d}[\x00-\x7f]" % (re.escape(bytes([header_bytes])), _HEADER, more)
+    reply = rb"\x10\x00\xaa\x06.\x08\x00\x10%b\x18%b" % (_VARINT, _VARINT)
+    return re.compile(head + reply, re.DOTALL).fullmatch
+
+
+_MATCHERS: Final = tuple(map(_matcher, range(256)))
 
 
 def parse_add_reply(frame: bytes) -> tuple[int, int] | None:
@@ -148,14 +160,13 @@ def parse_add_reply(frame: bytes) -> tuple[int, int] | None:
     None says nothing about the frame: give it to ``replies.parse_reply``, which also finds what is wrong with
     it. So refusals, unknown fields and fields in another order take the slow way, and both ways agree.
     """
-    match = _match_ok(frame)
-    if match is None:
+    if len(frame) < 2:
         return None
-    end = match.end(1)
-    if frame[1] != end - 2 or frame[end + 4] != len(frame) - end - 5:
+    header_bytes = frame[1]
+    if _MATCHERS[header_bytes](frame) is None or frame[header_bytes + 6] != len(frame) - header_bytes - 7:
         return None
-    if end == 10:
+    if header_bytes == 8:
         return frame[7] & 127 | (frame[8] & 127) << 7 | frame[9] << 14, 0
-    if end == 11:
+    if header_bytes == 9:
         return frame[7] & 127 | (frame[8] & 127) << 7 | (frame[9] & 127) << 14 | frame[10] << 21, 0
-    return decode(frame[7:end]), int(Status.EOK)
+    return decode(frame[7 : header_bytes + 2]), 0

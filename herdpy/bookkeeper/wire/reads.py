@@ -14,8 +14,10 @@ from typing import Final
 
 from herdpy.bookkeeper.wire.replies import ReadReply, Reply
 from herdpy.bookkeeper.wire.status import Operation, Status
-from herdpy.bookkeeper.wire.varint import decode, encode, pack_length
+from herdpy.bookkeeper.wire.varint import decode, encode, pack_length, recall
 
+_READ_ENTRY: Final = int(Operation.READ_ENTRY)  # reaching into an enum costs as much as parsing a number
+_EOK: Final = int(Status.EOK)
 _HEADER: Final = b"\x08\x03\x10" + encode(Operation.READ_ENTRY) + b"\x18"  # version, operation, tag of txn
 _READ: Final = b"\xa2\x06"  # tag of Request.read and of Response.read
 
@@ -61,22 +63,25 @@ def parse_read_reply(frame: bytes) -> Reply | None:
         return None
     txn, read_bytes, ledger_id, entry_id, body_bytes = start.groups()
     body_start = start.end()
-    body_end = body_start + decode(body_bytes)
+    body_end = body_start + recall(body_bytes)
+    size = len(frame)
+    if body_end > size:  # where a match could start only at the end of the frame
+        return None
     end = _match_end(frame, body_end)
     read_start = 11 + len(txn) + len(read_bytes)
-    if end is None or frame[1] != 5 + len(txn) or decode(read_bytes) != len(frame) - read_start:
+    if end is None or frame[1] != 5 + len(txn) or recall(read_bytes) != size - read_start:
         return None
     max_lac, updated_ms = end.groups()
     return Reply(
         decode(txn),
-        Operation.READ_ENTRY,
-        Status.EOK,
+        _READ_ENTRY,
+        _EOK,
         ReadReply(
-            Status.EOK,
-            decode(ledger_id),
+            _EOK,
+            recall(ledger_id),
             decode(entry_id),
             frame[body_start:body_end],
-            None if max_lac is None else decode(max_lac),
+            None if max_lac is None else recall(max_lac),
             None if updated_ms is None else decode(updated_ms),
         ),
     )

@@ -193,6 +193,8 @@ def _list(message: Response) -> ListReply:
     return ListReply(found.status, found.ledger_id, entries)
 
 
+_EOK: Final = int(Status.EOK)
+
 _Field = tuple[str, Callable[[Response], ReplyBody]]
 # The field in which each operation's answer is, and what reads it.
 _FIELDS: Final[dict[int, _Field]] = {
@@ -231,12 +233,12 @@ def _reply(message: Response) -> Reply:
     status = message.status
     found = _FIELDS.get(header.operation)
     if found is None or not message.HasField(found[0]):  # type: ignore[arg-type]  # a name of _FIELDS
-        if status == Status.EOK and header.operation == Operation.START_TLS:
+        if status == _EOK and header.operation == Operation.START_TLS:
             return Reply(header.txn, header.operation, status, StartTlsReply())  # nothing could be in it
-        if status == Status.EOK:
+        if status == _EOK:
             raise ProtocolError(f"a reply without a body to operation {header.operation}")
         return Reply(header.txn, header.operation, status)
     body = found[1](message)
-    if status == Status.EOK and not isinstance(body, AuthReply | StartTlsReply):
+    if status == _EOK and not isinstance(body, AuthReply | StartTlsReply):
         status = body.status
     return Reply(header.txn, header.operation, status, body)

@@ -9,6 +9,7 @@ complement); a frame is its length as u32 big-endian, then that many bytes.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import Final
 
 pack_length: Final = struct.Struct(">I").pack
@@ -51,9 +52,16 @@ def encode(number: int) -> bytes:
 
 def decode(data: bytes) -> int:
     """The number of a varint that is known to be whole and of at most nine bytes (63 bits)."""
+    size = len(data)
+    if size == 3:
+        return data[0] & 127 | (data[1] & 127) << 7 | data[2] << 14
+    if size == 4:
+        return data[0] & 127 | (data[1] & 127) << 7 | (data[2] & 127) << 14 | data[3] << 21
     number = 0
-    shift = 0
-    for byte in data:
-        number |= (byte & 127) << shift
-        shift += 7
+    for byte in reversed(data):
+        number = number << 7 | byte & 127
     return number
+
+
+recall: Final = lru_cache(maxsize=4096)(decode)
+"""``decode`` for numbers that come again and again, such as the ledger's id and lengths."""

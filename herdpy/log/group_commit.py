@@ -15,7 +15,7 @@ from collections.abc import Callable
 from herdpy.log.commit_log import Acknowledge, Append
 from herdpy.log.errors import LedgerFencedError, LogClosedError, LogError, LogWriteError
 from herdpy.log.transaction import Transaction
-from herdpy.log.wait import Wait, open_gate
+from herdpy.log.wait import Wait, open_gate, pass_gate
 
 
 class QueuedAppend(Append):
@@ -64,7 +64,7 @@ class QueuedAppend(Append):
         """Wait until done or promoted; False when the time passed first."""
         came = False
         try:
-            came = gate.acquire(timeout=-1 if timeout_s is None else timeout_s)
+            came = pass_gate(gate, timeout_s)
         finally:
             with self._group.mutex:
                 self._blocked -= 1

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-#: How often a blocked thread looks whether a signal came (see :func:`_left_s`).
+#: How often a blocked thread looks whether a signal came (see :func:`pass_gate`).
 SIGNAL_CHECK_S = 0.5
 
 
@@ -85,10 +85,8 @@ class Wait(Generic[T]):
                 self._gate = threading.Lock()
                 self._gate.acquire()
             gate = self._gate
-        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
-        while not gate.acquire(timeout=_left_s(deadline_s)):
-            if deadline_s is not None and time.monotonic() >= deadline_s:
-                return False
+        if not pass_gate(gate, timeout_s):
+            return False
         open_gate(gate)  # for the next thread that blocks on the same wait
         return True
 
@@ -124,15 +122,21 @@ class Wait(Generic[T]):
         return False
 
 
-def _left_s(deadline_s: float | None) -> float:
-    """The longest that one acquire may take.
+def pass_gate(gate: threading.Lock, timeout_s: float | None) -> bool:
+    """Block this thread at a gate; False when ``timeout_s`` passed first.
 
     A signal that arrives after the interpreter's last look and before the kernel's wait leaves only
-    a mark: without a limit, Ctrl-C in that window would be seen at the second one, or never.
+    a mark. So the wait is taken up again now and then, or Ctrl-C in that window would be lost.
     """
-    if deadline_s is None:
-        return SIGNAL_CHECK_S
-    return min(SIGNAL_CHECK_S, max(0.0, deadline_s - time.monotonic()))
+    if timeout_s is None:
+        while not gate.acquire(timeout=SIGNAL_CHECK_S):
+            pass
+        return True
+    deadline_s = time.monotonic() + timeout_s
+    while not gate.acquire(timeout=max(0.0, min(SIGNAL_CHECK_S, deadline_s - time.monotonic()))):
+        if time.monotonic() >= deadline_s:
+            return False
+    return True
 
 
 def open_gate(gate: threading.Lock) -> None:

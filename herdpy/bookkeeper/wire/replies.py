@@ -135,6 +135,16 @@ class Reply:
     body: ReplyBody | None = None
 
 
+def text(value: str | bytes) -> str:
+    """A protobuf string, which the C implementation gives as bytes when it is not UTF-8.
+
+    Raises ProtocolError then.
+    """
+    if isinstance(value, bytes):
+        raise ProtocolError("a text that is not UTF-8")
+    return value
+
+
 def _read(message: Response) -> ReadReply:
     read = message.read
     return ReadReply(
@@ -153,7 +163,7 @@ def _add(message: Response) -> AddReply:
 
 
 def _auth(message: Response) -> AuthReply:
-    return AuthReply(message.auth.plugin, message.auth.payload)
+    return AuthReply(text(message.auth.plugin), message.auth.payload)
 
 
 def _write_lac(message: Response) -> WriteLacReply:

@@ -26,6 +26,7 @@ from herdpy.bookkeeper.wire.replies import (
     ReplyBody,
     StartTlsReply,
     WriteLacReply,
+    text,
 )
 from herdpy.bookkeeper.wire.status import PROTOCOL_VERSION, AddFlag, Operation, ReadFlag
 from herdpy.bookkeeper.wire.varint import frame
@@ -186,7 +187,7 @@ def _request(message: pb.Request) -> AnyRequest:
     if operation == Operation.GET_LIST_OF_ENTRIES and message.HasField("list"):
         return ListRequest(txn, message.list.ledger_id)
     if operation == Operation.AUTH and message.HasField("auth"):
-        return AuthRequest(txn, message.auth.plugin, message.auth.payload)
+        return AuthRequest(txn, text(message.auth.plugin), message.auth.payload)
     if operation == Operation.START_TLS:
         return StartTlsRequest(txn)
     return UnknownRequest(txn, operation)

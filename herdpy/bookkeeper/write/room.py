@@ -1,20 +1,22 @@
 """Making appends wait: the bound on what a writer holds in memory.
 
 Between the writer's callers and the pipeline. A writer faster than its bookies waits here, first come, first
-served; the pipeline calls ``wake`` after each answer while somebody waits. An answer to another ledger
-makes room at a shared bookie, too, but nobody tells of it, hence a timer.
+served; the pipeline calls ``wake`` after each answer while somebody waits, and so does a slow bookie when it
+has caught up.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
 
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.write.pipeline import Pipeline
 
-RECHECK_S = 0.02
-"""How often those who wait look again by themselves."""
+if TYPE_CHECKING:
+    from herdpy.bookkeeper.bookie.handle import Bookie
 
 
 class Room:
@@ -28,7 +30,7 @@ class Room:
             settings.max_bookie_pending_bytes,
         )
         self._waiters: deque[asyncio.Future[None]] = deque()
-        self._timer: asyncio.TimerHandle | None = None
+        self._asked: set[Bookie] = set()
         self._closed = False
         pipeline.wake = self.wake
 
@@ -64,13 +66,13 @@ class Room:
             for turn in waiters:
                 if not turn.done():
                     turn.set_result(None)
-        elif waiters and not waiters[0].done() and self.has(0):
-            waiters[0].set_result(None)
-        if not waiters:
-            self._pipeline.waiting = False
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
+        elif waiters and not waiters[0].done():
+            if self.has(0):
+                waiters[0].set_result(None)
+            elif not self._pipeline.pending:
+                # No answer to this ledger's entries may be left to come.
+                self._listen()
+        self._pipeline.waiting = bool(waiters)
 
     def close(self) -> None:
         """Let everybody go: the writer takes nothing more."""
@@ -84,12 +86,16 @@ class Room:
         return self._is_over() or self.has(size_bytes)
 
     def _listen(self) -> None:
-        self._pipeline.waiting = True
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(RECHECK_S, self._recheck)
+        """See to it that ``wake`` is called when there may be room."""
+        pipeline = self._pipeline
+        pipeline.waiting = True
+        most_bytes = self._limits[2] - 1
+        for bookie in pipeline.bookies:
+            # What it owes to other ledgers counts, too, and their writers tell this one nothing.
+            if bookie.pending_bytes > most_bytes and bookie not in self._asked:
+                self._asked.add(bookie)
+                bookie.when_room(most_bytes, partial(self._bookie_has_room, bookie))
 
-    def _recheck(self) -> None:
-        self._timer = None
+    def _bookie_has_room(self, bookie: Bookie) -> None:
+        self._asked.discard(bookie)
         self.wake()
-        if self._waiters:
-            self._listen()

@@ -280,13 +280,15 @@ class LedgerWriter:
                 await self._force(pipeline.confirmed)
             except BookKeeperError as error:
                 unforced = error
+        # From here on the watch may tell of this writer's own change, also after a lost reply.
         self._is_settling = True
         try:
             self._versioned = await close_ledger(
                 self._store, self.ledger_id, self._versioned, pipeline.lac, pipeline.lac_length
             )
-        finally:
-            self._is_settling = False
+        except (LedgerFencedError, LedgerClosedError, NoSuchLedgerError) as error:
+            pipeline.fail(error)
+            raise
         pipeline.fail(LedgerClosedError("this writer was closed", ledger_id=self.ledger_id))
         self._failed()
         if unforced is not None:

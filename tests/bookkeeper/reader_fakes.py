@@ -43,8 +43,14 @@ SETTINGS = ClientSettings(request_timeout_s=5.0, speculative_read_s=0.5, long_po
 
 def run(program: Callable[[], Coroutine[Any, Any, T]], seed: int = 0) -> T:
     """Run in virtual time; fails when the program leaves tasks behind."""
+
+    async def main() -> T:
+        result = await program()
+        await asyncio.sleep(0.001)  # what was cancelled last ends now
+        return result
+
     loop = VirtualLoop(seed, limit_s=1000.0)
-    result = loop.run(program())
+    result = loop.run(main())
     leaked = [task for task in loop.leaked if not task.startswith(AT_THE_BOOKIE)]
     assert not leaked, leaked
     return result
@@ -155,9 +161,11 @@ class FakeBookie:
 
         def tell(task: asyncio.Task[ReadReply]) -> None:
             self._tasks.discard(task)
-            if task.cancelled() or sink.done():
+            if task.cancelled():
                 return
             error = task.exception()
+            if sink.done():
+                return
             if error is None:
                 sink.set_result(task.result())
             else:

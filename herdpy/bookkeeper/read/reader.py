@@ -150,20 +150,23 @@ class LedgerReader:
         """Entries from ``from_entry`` on, each as soon as it is confirmed; ends behind the last one of a
         closed ledger.
 
-        Lost and silent bookies are passed over as long as others have the entries; while nobody answers at
-        all it waits and tries again. While another client recovers the ledger it waits for the end of that.
+        Lost and silent bookies are passed over as long as others have the entries; while nobody can be
+        reached it waits (and logs) and tries again. While another client recovers the ledger it waits for
+        the end of that.
 
         Raises:
             ValueError: a negative id (at once).
             NoSuchLedgerError: the ledger was deleted.
-            What ``get`` raises, when no replica of a confirmed entry gives it.
+            NoSuchEntryError, DigestMismatchError and the like: the replicas of a confirmed entry answered,
+                and none of them gave it.
         """
         self._check_usable()
         if from_entry < 0:
             raise ValueError(f"no entry has the id {from_entry}")
-        return Tail(self._view, self._ranges, self._pool, self._order, self._settings, self._digest).entries(
-            from_entry
-        )
+        tail = Tail(self._view, self._ranges, self._pool, self._order, self._settings, self._digest)
+        # The client ends tails by closing their readers, which it refers to weakly.
+        tail.reader = self
+        return tail.entries(from_entry)
 
     async def close(self) -> None:
         """Let go of the ledger: watches end, reads under way are dropped. May be repeated."""

@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING
 
 from herdpy.bookkeeper.digest import Digest, Entry
 from herdpy.bookkeeper.errors import (
+    BookieUnavailableError,
     BookKeeperError,
     NoSuchLedgerError,
+    TimedOutError,
+    TooManyRequestsError,
     UnauthorizedError,
 )
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerState
@@ -35,9 +38,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("herdpy.bookkeeper.tail")
 
+PASSING = (BookieUnavailableError, TimedOutError, TooManyRequestsError)
+"""Errors of reads that may be over when the read is tried again."""
+
 
 class Tail:
-    """One follower of one ledger."""
+    """One follower of one ledger. ``reader`` is what has to live as long."""
+
+    reader: object = None
 
     def __init__(
         self,
@@ -61,12 +69,14 @@ class Tail:
         view = self._view
         while True:
             if next_id <= view.last_add_confirmed:
-                self._fruitless = 0
                 confirmed = self._ranges.read(next_id, view.last_add_confirmed, growing=True)
                 try:
                     async for entry in confirmed:
+                        self._fruitless = 0
                         next_id += 1
                         yield entry
+                except PASSING as error:
+                    await self._no_replica(error)
                 finally:
                     await confirmed.aclose()
             elif view.is_closed:
@@ -81,6 +91,15 @@ class Tail:
                     self._fruitless = 0
                     next_id += 1
                     yield sent_along
+
+    async def _no_replica(self, error: BookKeeperError) -> None:
+        """No replica of a confirmed entry can be reached: wait for one to be back."""
+        self._fruitless += 1
+        log.warning(
+            "no replica gave a confirmed entry",
+            extra={"ledger_id": self._view.ledger_id, "entry_id": error.entry_id, "error": str(error)},
+        )
+        await self._pause(self._view.next_change())
 
     async def _news(self, next_id: int) -> Entry | None:
         """Wait until something may have changed; perhaps with the next entry, which need not be confirmed."""

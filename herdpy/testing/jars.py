@@ -109,10 +109,3 @@ def _fetch(directory: Path) -> None:
         fetched.rename(directory)
     count = sum(1 for _ in directory.glob("*.jar"))
     print(f"herdpy.testing: {count} jars fetched", file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    try:
-        print(jars())
-    except MissingSoftwareError as error:
-        sys.exit(str(error))

@@ -41,7 +41,7 @@ class Network:
 
     def __init__(self) -> None:
         self._cleanup = ExitStack()
-        self._bridge = f"hb{os.getpid()}-{next(_numbers)}"
+        self.bridge = f"hb{os.getpid()}-{next(_numbers)}"
         self._subnet = ""
         self.hosts: list[NetworkHost] = []
 
@@ -54,10 +54,10 @@ class Network:
             sweep()
             self._subnet = _free_subnet()
             try:
-                ip("link", "add", self._bridge, "type", "bridge", "forward_delay", "0")
-                undo.callback(ip, "link", "delete", self._bridge)
-                ip("address", "add", f"{self._subnet}.1/24", "dev", self._bridge)
-                ip("link", "set", self._bridge, "up")
+                ip("link", "add", self.bridge, "type", "bridge", "forward_delay", "0")
+                undo.callback(ip, "link", "delete", self.bridge)
+                ip("address", "add", f"{self._subnet}.1/24", "dev", self.bridge)
+                ip("link", "set", self.bridge, "up")
             except subprocess.CalledProcessError as error:
                 raise NetworkUnavailableError(
                     f"the kernel refuses a bridge: {error.stderr.strip()}"
@@ -80,7 +80,7 @@ class Network:
             ip("netns", "add", namespace)
             self._cleanup.callback(ip, "netns", "delete", namespace)
             ip("link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", namespace)
-            ip("link", "set", outside, "master", self._bridge, "up")
+            ip("link", "set", outside, "master", self.bridge, "up")
             ip("-n", namespace, "address", "add", f"{address}/24", "dev", "eth0")
             ip("-n", namespace, "link", "set", "lo", "up")
             ip("-n", namespace, "link", "set", "eth0", "up")
@@ -96,7 +96,7 @@ class Network:
         """Who can send to `host`, and is sent to by it: the arguments of `ip` that work there, and its
         device.
         """
-        others: list[tuple[tuple[str, ...], str]] = [((), self._bridge)]
+        others: list[tuple[tuple[str, ...], str]] = [((), self.bridge)]
         return others + [(("-n", other.namespace), "eth0") for other in self.hosts if other is not host]
 
 

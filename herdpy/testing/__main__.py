@@ -1,0 +1,11 @@
+"""``python -m herdpy.testing``: fetch the jars, and print where they are."""
+
+import sys
+
+from herdpy.testing.errors import MissingSoftwareError
+from herdpy.testing.jars import jars
+
+try:
+    print(jars())
+except MissingSoftwareError as error:
+    sys.exit(str(error))

@@ -79,7 +79,7 @@ class RealWorld:
         asyncio.run(main())
         assert set(threading.enumerate()) <= before
 
-    async def client(self, **options: Any) -> Znodes:
+    async def client(self, **options: Any) -> KazooZnodes:
         znodes = KazooZnodes(self._server.hostport, session_timeout_s=4.0, **options)
         self._clients.append(znodes)
         await znodes.start()

@@ -107,9 +107,9 @@ class KazooZnodes:
         return self._state
 
     async def start(self) -> None:
+        self._refuse_closed()
         if self._client is not None:
             return
-        self._refuse_closed()
         self._bridge.open(asyncio.get_running_loop())
         self._client = KazooClient(
             hosts=self._hosts,
@@ -310,13 +310,13 @@ class KazooZnodes:
                 await self._await_connection()
                 outcome = Outcome.UNKNOWN
                 return await self._bridge.request(path, start)
-        except KazooSessionExpiredError as lost:
-            raise SessionExpiredError(
-                f"the session expired while {path} was changed", outcome=outcome
-            ) from lost
         except (TimeoutError, *LOST) as lost:
             if self._closing is not None:
                 raise ClosedClientError(f"closed while {path} was changed", outcome=outcome) from lost
+            if isinstance(lost, KazooSessionExpiredError):
+                raise SessionExpiredError(
+                    f"the session expired while {path} was changed", outcome=outcome
+                ) from lost
             raise ZooKeeperUnavailableError(
                 f"ZooKeeper did not answer a change of {path}", outcome=outcome
             ) from lost

@@ -221,6 +221,8 @@ class LedgerWriter:
         """
         if self._ending is None:
             self._ending = asyncio.get_running_loop().create_task(self._close())
+            # Callers that were cancelled do not hear of its end; the next call does.
+            self._ending.add_done_callback(_succeeded)
         ending = self._ending
         try:
             await asyncio.shield(ending)

@@ -13,7 +13,8 @@ public class Echo {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             if (line.contains("fail")) {
-                System.out.println("{'error': 'Broken', 'message': 'as asked', 'code': -7}".replace("'", "\\""));
+                String told = "{'error': 'Broken', 'message': 'as asked', 'code': -7}";
+                System.out.println(told.replace("'", "\\""));
             } else if (line.contains("end")) {
                 System.err.println("the end");
                 System.exit(3);

@@ -19,6 +19,12 @@ from herdpy.testing.model.transport import SimulatedTransport
 
 _host: ContextVar[str] = ContextVar("herdpy_simulated_host", default="client")
 
+
+def current_host() -> str:
+    """The host that the running code is on."""
+    return _host.get()
+
+
 ProtocolFactory = Callable[[], asyncio.Protocol]
 
 

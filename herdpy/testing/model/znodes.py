@@ -101,11 +101,10 @@ class ModelZnodes:
     async def start(self) -> None:
         if self._closed:
             raise ClosedClientError
-        if self._started:
-            return
-        self._started = True
-        self._zookeeper.clients.append(self)
-        self._heartbeat()
+        if not self._started:
+            self._started = True
+            self._zookeeper.clients.append(self)
+            self._heartbeat()
         await self._until_connected(self._loop.time() + self.timeout_s)
 
     async def close(self) -> None:

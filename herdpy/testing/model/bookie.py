@@ -1,0 +1,261 @@
+"""A model bookie: what a bookie does with each request, without its threads, disks and sockets.
+
+`serving.BookieConnection` turns frames into calls of the methods here; each takes what the request holds
+and a callback for the answer, and `storage.Storage` keeps the ledgers. The specification is what
+BookKeeper's own bookie does (bookie/BookieImpl.java, proto/*ProcessorV3.java), statuses of odd cases
+included; one suite runs against this model and against real bookies.
+
+One thing is stronger than in a real bookie: a fence is durable before it is answered, also where there is
+no entry to return. A bookie answers that case before its journal has the fence, and no client can tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from herdpy.bookkeeper.wire.status import LAST_ENTRY, Operation, Status
+from herdpy.testing.model.serving import BookieConnection
+from herdpy.testing.model.storage import Storage, StoredLedger, fence, store_entry, store_lac
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer to a read. Without a `body` there is none in the reply; `max_lac` None likewise."""
+
+    status: int
+    entry_id: int
+    body: bytes | None = None
+    max_lac: int | None = None
+
+
+@dataclass(slots=True)
+class _Waiter:
+    """A long poll that waits for news."""
+
+    previous_lac: int
+    wake: Callable[[], None]
+    timer: asyncio.TimerHandle
+
+
+class ModelBookie:
+    """One bookie.
+
+    `is_readonly`: refuses writes, except urgent ones while `takes_urgent_writes`. `failures`: operations
+    that are answered with a status, whatever they ask. `read_s`: range of the time a read takes.
+    Serve it by `protocol`, on the simulated network or with `loop.create_server` on a real one.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        rng: random.Random,
+        *,
+        sync_s: tuple[float, float] = (0.0005, 0.003),
+        read_s: tuple[float, float] = (0.0, 0.0005),
+    ) -> None:
+        self.is_readonly = False
+        self.takes_urgent_writes = True
+        self.failures: dict[Operation, Status] = {}
+        self.read_s = read_s
+        self.storage = Storage(loop, rng, sync_s)
+        self._loop = loop
+        self._rng = rng
+        self._waiters: dict[int, list[_Waiter]] = {}
+        self._life = 0  # ends with a crash: what was begun before it is not done after it
+        self._stopped: list[Callable[[], None]] | None = None  # what a paused process will do
+
+    def protocol(self) -> BookieConnection:
+        """A protocol for one new connection."""
+        return BookieConnection(self)
+
+    # -- the process
+
+    def run(self, action: Callable[[], None]) -> None:
+        """Do `action` now, or when the paused process goes on."""
+        if self._stopped is None:
+            action()
+        else:
+            self._stopped.append(action)
+
+    def later(self, delay_s: float, action: Callable[[], None]) -> asyncio.TimerHandle:
+        """Do `action` after a while, if this process still lives then."""
+        life = self._life
+
+        def act() -> None:
+            if life == self._life:
+                self.run(action)
+
+        return self._loop.call_later(delay_s, act)
+
+    def pause(self) -> None:
+        """Stop the process (SIGSTOP)."""
+        if self._stopped is None:
+            self._stopped = []
+            self.storage.halt()
+
+    def resume(self) -> None:
+        """Let it go on (SIGCONT)."""
+        actions, self._stopped = self._stopped or [], None
+        self.storage.go_on()
+        for action in actions:
+            action()
+
+    def crash(self) -> None:
+        """Power off: unsynced writes are lost, synced ones kept."""
+        self._end()
+        self.storage.crash()
+
+    def shut_down(self) -> None:
+        """An orderly end: all writes are kept."""
+        self._end()
+        self.storage.flush()
+
+    def wipe(self) -> None:
+        """Empty the disks of a bookie that does not run."""
+        self.storage.wipe()
+
+    def _end(self) -> None:
+        self._life += 1
+        self._stopped = None
+        for waiters in self._waiters.values():
+            for waiter in waiters:
+                waiter.timer.cancel()
+        self._waiters.clear()
+
+    # -- writes
+
+    def add(
+        self,
+        ledger_id: int,
+        entry_id: int,
+        master_key: bytes,
+        body: bytes,
+        done: Callable[[int], None],
+        *,
+        is_recovery: bool = False,
+        is_deferred: bool = False,
+        is_urgent: bool = False,
+    ) -> None:
+        """Store an entry; answered when it is durable, or at once when `is_deferred`."""
+        ledger = self.storage.ledgers.get(ledger_id)
+        if self.is_readonly and not (is_urgent and self.takes_urgent_writes):
+            done(Status.EREADONLY)
+        elif ledger is not None and ledger.master_key != master_key:
+            done(Status.EUA)
+        elif ledger is not None and ledger.is_fenced and not is_recovery:
+            done(Status.EFENCED)
+        elif is_deferred:
+            self.storage.change(ledger_id, master_key, store_entry(entry_id, body))
+            done(Status.EOK)
+            self._wake(ledger_id)
+        else:
+            self.storage.change(
+                ledger_id, master_key, store_entry(entry_id, body), lambda: self.run(lambda: done(Status.EOK))
+            )
+            self._wake(ledger_id)
+
+    def write_lac(self, ledger_id: int, master_key: bytes, body: bytes, done: Callable[[int], None]) -> None:
+        """Keep an explicit LAC; a fence does not matter to it."""
+        ledger = self.storage.ledgers.get(ledger_id)
+        if self.is_readonly:
+            done(Status.EREADONLY)
+        elif ledger is not None and ledger.master_key != master_key:
+            done(Status.EUA)
+        else:
+            self.storage.change(
+                ledger_id, master_key, store_lac(body), lambda: self.run(lambda: done(Status.EOK))
+            )
+            self._wake(ledger_id)
+
+    def force(self, done: Callable[[int], None]) -> None:
+        """Answer when everything written so far is durable; any ledger will do."""
+        self.storage.force(lambda: self.run(lambda: done(Status.EOK)))
+
+    # -- reads
+
+    def read(self, ledger_id: int, entry_id: int) -> Found:
+        """An entry, or the last one (-1), with the highest LAC known here."""
+        ledger = self.storage.ledgers.get(ledger_id)
+        if ledger is None:
+            return Found(Status.ENOLEDGER, entry_id)
+        body = self._body(ledger, entry_id)
+        if body is None:
+            return Found(Status.ENOENTRY, entry_id)
+        return Found(Status.EOK, entry_id, body, ledger.max_lac)
+
+    def fence(
+        self, ledger_id: int, entry_id: int, master_key: bytes | None, done: Callable[[Found], None]
+    ) -> None:
+        """Refuse ordinary adds from now on, then read; the answer has no LAC beside the entry's own."""
+        ledger = self.storage.ledgers.get(ledger_id)
+        if master_key is None or (ledger is not None and ledger.master_key != master_key):
+            done(Found(Status.EUA, entry_id))
+            return
+        self.storage.change_at_once(ledger_id, master_key, fence)
+        self._wake(ledger_id, everybody=True)
+        body = self._body(self.storage.ledgers[ledger_id], entry_id)
+        if body is None:
+            done(Found(Status.ENOENTRY, entry_id))
+        else:
+            self.storage.force(lambda: self.run(lambda: done(Found(Status.EOK, entry_id, body))))
+
+    def long_poll(
+        self, ledger_id: int, previous_lac: int, timeout_s: float | None, done: Callable[[Found], None]
+    ) -> None:
+        """Answer when the LAC is beyond `previous_lac`, the ledger is fenced, or the time is over."""
+        ledger = self.storage.ledgers.get(ledger_id)
+        if ledger is None:
+            done(Found(Status.ENOLEDGER, LAST_ENTRY))
+        elif ledger.max_lac > previous_lac or timeout_s is None:
+            done(self._news(ledger_id, previous_lac))
+        else:
+            waiters = self._waiters.setdefault(ledger_id, [])
+
+            def wake() -> None:
+                if waiter not in waiters:
+                    return  # news and the end of the time came while the process was stopped
+                waiters.remove(waiter)
+                waiter.timer.cancel()
+                done(self._news(ledger_id, previous_lac))
+
+            waiter = _Waiter(previous_lac, wake, self.later(timeout_s, wake))
+            waiters.append(waiter)
+
+    def read_lac(self, ledger_id: int) -> tuple[int, bytes | None, bytes | None]:
+        """Status, explicit LAC, last entry; with neither of them ENOENTRY, also for an unknown ledger."""
+        ledger = self.storage.ledgers.get(ledger_id)
+        last = self._body(ledger, LAST_ENTRY) if ledger is not None else None
+        lac = ledger.explicit_lac if ledger is not None else None
+        if last is None:
+            return (Status.ENOENTRY if lac is None else Status.EIO), lac, None
+        return Status.EOK, lac, last
+
+    def entry_ids(self, ledger_id: int) -> list[int] | None:
+        """The sorted entries of a ledger; None when it is unknown."""
+        ledger = self.storage.ledgers.get(ledger_id)
+        return None if ledger is None else sorted(ledger.entries)
+
+    def read_delay_s(self) -> float:
+        """How long the next read takes."""
+        return self._rng.uniform(*self.read_s)
+
+    def _news(self, ledger_id: int, previous_lac: int) -> Found:
+        ledger = self.storage.ledgers[ledger_id]
+        if not ledger.entries and ledger.explicit_lac is None:
+            return Found(Status.ENOENTRY, LAST_ENTRY)
+        body = ledger.entries.get(previous_lac + 1) if ledger.max_lac > previous_lac else None
+        entry_id = LAST_ENTRY if body is None else previous_lac + 1
+        return Found(Status.EOK, entry_id, body, ledger.max_lac)
+
+    @staticmethod
+    def _body(ledger: StoredLedger, entry_id: int) -> bytes | None:
+        wanted = ledger.last_entry_id if entry_id == LAST_ENTRY else entry_id
+        return None if wanted is None else ledger.entries.get(wanted)
+
+    def _wake(self, ledger_id: int, *, everybody: bool = False) -> None:
+        for waiter in list(self._waiters.get(ledger_id, ())):
+            if everybody or self.storage.ledgers[ledger_id].max_lac > waiter.previous_lac:
+                waiter.wake()

@@ -1,0 +1,170 @@
+"""Bugs to put into the client: the simulation has to notice each of them.
+
+Each is a context manager that patches the client while it is entered. They are mistakes that a client for
+BookKeeper can make, and that work well until something fails at the wrong moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from herdpy.bookkeeper.errors import BookKeeperError, Outcome
+from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
+from herdpy.bookkeeper.read.entry_read import EntryReader
+from herdpy.bookkeeper.read.readds import ReAdds
+from herdpy.bookkeeper.schedule import Coverage
+from herdpy.bookkeeper.wire import requests
+from herdpy.bookkeeper.wire.adds import AddEncoder
+from herdpy.bookkeeper.wire.reads import encode_read
+from herdpy.bookkeeper.write import pipeline as pipeline_module
+from herdpy.bookkeeper.write.add import Add
+from herdpy.bookkeeper.write.pipeline import Pipeline
+
+Bug = Callable[[], AbstractContextManager[None]]
+BUGS: dict[str, Bug] = {}
+
+
+def _bug(make: Callable[[], Iterator[None]]) -> Bug:
+    bug = contextmanager(make)
+    BUGS[make.__name__] = bug
+    return bug
+
+
+@_bug
+def drops_the_fence() -> Iterator[None]:
+    """Recovery reads without fencing, so the writer goes on."""
+
+    def fence_read(txn: int, ledger_id: int, master_key: bytes, entry_id: int = -1) -> bytes:
+        return encode_read(txn, ledger_id, entry_id)
+
+    with patch.object(requests, "fence_read", fence_read):
+        yield
+
+
+@_bug
+def counts_late_acks() -> Iterator[None]:
+    """What a replaced bookie acknowledges counts for its successor."""
+    correct = Add.on_add_reply
+
+    def on_add_reply(self: Add, bookie: Any, status: int) -> None:
+        if not status and bookie not in self.pipeline.bit_of:
+            missing = self.targets & ~self.acked
+            self.acked |= missing & -missing
+        correct(self, bookie, status)
+
+    with patch.object(Add, "on_add_reply", on_add_reply):
+        yield
+
+
+@_bug
+def counts_answers_of_the_whole_ensemble() -> Iterator[None]:
+    """Coverage is E - A + 1 answers, whichever they are: right only where E is W."""
+
+    def is_covered(self: Any) -> bool:
+        return sum(self._answered) >= len(self._answered) - self._quorum + 1
+
+    with patch.object(Coverage, "is_covered", is_covered):
+        yield
+
+
+@_bug
+def completes_out_of_order() -> Iterator[None]:
+    """An entry is acknowledged when its own quorum has it, whatever became of those before it."""
+    correct = Add.on_add_reply
+
+    def on_add_reply(self: Add, bookie: Any, status: int) -> None:
+        correct(self, bookie, status)
+        pipeline: Any = self.pipeline
+        if self.acked.bit_count() >= pipeline._ack_quorum and not self.future.done():
+            self.future.set_result(self.entry_id)
+
+    with patch.object(Add, "on_add_reply", on_add_reply):
+        yield
+
+
+@_bug
+def does_not_send_again() -> Iterator[None]:
+    """After an ensemble change what the old bookies have counts, and the new ones never get it."""
+
+    def use(self: Any, bookies: Sequence[Any], deadline_s: float) -> None:
+        self._adopt(bookies)
+        self.changing = False
+        self.confirm()
+
+    with patch.object(Pipeline, "use", use):
+        yield
+
+
+@_bug
+def trusts_one_missing_entry() -> Iterator[None]:
+    """One replica without an entry proves that it was never confirmed."""
+    correct = EntryReader.__init__
+
+    def init(self: Any, *arguments: Any, **options: Any) -> None:
+        correct(self, *arguments, **options)
+        self.missing_proof = 1
+
+    with patch.object(EntryReader, "__init__", init):
+        yield
+
+
+@_bug
+def closes_without_waiting() -> Iterator[None]:
+    """close() ends the ledger at the last add confirmed while entries are in flight."""
+
+    async def reached(self: Pipeline, entry_id: int) -> None:
+        await asyncio.sleep(0)
+
+    with patch.object(Pipeline, "reached", reached):
+        yield
+
+
+@_bug
+def tells_a_lac_too_high() -> Iterator[None]:
+    """Entries carry what was sent before them as confirmed."""
+    correct = AddEncoder.encode
+
+    def encode(self: AddEncoder, txn: int, entry_id: int, lac: int, length: int, data: bytes) -> bytes:
+        return correct(self, txn, entry_id, entry_id - 1, length, data)
+
+    with patch.object(AddEncoder, "encode", encode):
+        yield
+
+
+@_bug
+def does_not_add_again() -> Iterator[None]:
+    """Recovery keeps what it finds without seeing to it that an ack quorum has it."""
+
+    def add(self: ReAdds, entry_id: int, body: bytes) -> None:
+        self.confirmed = entry_id
+
+    with patch.object(ReAdds, "add", add):
+        yield
+
+
+@_bug
+def says_not_done_of_what_may_be() -> Iterator[None]:
+    """Appends in flight when the writer fails are called undone."""
+    correct = pipeline_module.restated
+
+    def restated(error: BookKeeperError, outcome: Outcome, entry_id: int | None = None) -> BookKeeperError:
+        return correct(error, Outcome.NOT_DONE, entry_id)
+
+    with patch.object(pipeline_module, "restated", restated):
+        yield
+
+
+@_bug
+def overwrites_metadata() -> Iterator[None]:
+    """Metadata are written whatever their version is."""
+    correct = LedgerStore.write
+
+    async def write(self: Any, ledger_id: int, metadata: Any, version: int) -> Any:
+        return await correct(self, ledger_id, metadata, -1)
+
+    with patch.object(LedgerStore, "write", write):
+        yield

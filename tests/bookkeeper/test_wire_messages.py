@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
+from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -280,3 +281,34 @@ def test_secrets_and_data_are_not_shown():
     ]
     assert not [text for text in shown if "hunter2" in text]
     assert dataclasses.asdict(replies.AuthReply("plugin", secret))["payload"] == secret
+
+
+def required_fields(message: Message, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Where the required fields of a message are, those of messages inside it too."""
+    for described, value in message.ListFields():
+        path = (*above, described.name)
+        if described.is_required:
+            yield path
+        if isinstance(value, Message):
+            yield from required_fields(value, path)
+
+
+def without_each_required_field(data: bytes, kind: type[pb.Request] | type[pb.Response]) -> list[bytes]:
+    """The message as often as it has required fields, each time without one of them."""
+    found = []
+    for path in required_fields(kind.FromString(data)):
+        message = kind.FromString(data)
+        part: Message = message
+        for name in path[:-1]:
+            part = getattr(part, name)
+        part.ClearField(path[-1])
+        found.append(message.SerializePartialToString())
+    return found
+
+
+@pytest.mark.parametrize(("parse", "data"), EXAMPLES)
+def test_a_missing_required_field_is_refused(parse: Callable[[bytes], object], data: bytes):
+    kind = pb.Response if parse is parse_reply else pb.Request
+    shortened = without_each_required_field(data, kind)
+    assert len(shortened) >= 4  # the header and its three, at the least
+    assert not [short for short in shortened if parses(parse, short)]

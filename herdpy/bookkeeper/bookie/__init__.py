@@ -5,6 +5,7 @@ from herdpy.bookkeeper.bookie.handle import Bookie
 from herdpy.bookkeeper.bookie.metrics import BookieMetrics, Metrics
 from herdpy.bookkeeper.bookie.pending import AddReceiver
 from herdpy.bookkeeper.bookie.pool import BookiePool, address_of
+from herdpy.bookkeeper.bookie.sasl import SaslDigestMd5
 from herdpy.bookkeeper.errors import TIMED_OUT, UNAVAILABLE
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "BookieMetrics",
     "BookiePool",
     "Metrics",
+    "SaslDigestMd5",
     "address_of",
 ]

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 
-from herdpy.bookkeeper.errors import LedgerFencedError, UnauthorizedError
-from herdpy.bookkeeper.write.pipeline import Pipeline
+from herdpy.bookkeeper.errors import LedgerFencedError, Outcome, UnauthorizedError
+from herdpy.bookkeeper.write.pipeline import Pipeline, restated
 
 
 async def force_ledger(ledger_id: int, pipeline: Pipeline) -> None:
@@ -33,4 +33,7 @@ async def force_ledger(ledger_id: int, pipeline: Pipeline) -> None:
             pipeline.fail(failure)
     if failures:
         raise failures[0]
+    if pipeline.failure is not None:
+        # Fenced meanwhile: the entries are on disks, and whoever recovers the ledger decides on them.
+        raise restated(pipeline.failure, Outcome.UNKNOWN)
     pipeline.advance(entry_id, length)

@@ -41,7 +41,9 @@ def _check_appends(history: LedgerHistory, entries: list[Entry]) -> None:
         history.break_promise(f"holds appends {present}: not in order, or not once")
     final = {entry.entry_id: entry.data for entry in entries}
     for append in history.appends:
-        if append.entry_id is not None and final.get(append.entry_id) != append.data:
+        if append.entry_id in final and final[append.entry_id] != append.data:
+            history.break_promise(f"entry {append.entry_id} is another one than was acknowledged")
+        if history.is_safe(append) and append.entry_id not in final:
             history.break_promise(f"acknowledged entry {append.entry_id} is not there")
         if append.outcome is Outcome.NOT_DONE and append.number in present:
             history.break_promise(f"append {append.number} is there, and was told not to be: {append.error}")

@@ -132,6 +132,8 @@ class Faults:
         self._tell(f"fault: reset of {count} connections of {host}")
 
     def _expire(self) -> None:
+        if not self._cluster.zookeeper.clients:
+            return
         client = self._rng.choice(self._cluster.zookeeper.clients)
         self._tell(f"fault: the session of {client.host} expires")
         client.expire()

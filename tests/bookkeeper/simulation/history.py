@@ -28,10 +28,6 @@ class Append:
     outcome: Outcome | None = None
     error: str = ""
 
-    @property
-    def is_acknowledged(self) -> bool:
-        return self.entry_id is not None
-
 
 @dataclass(frozen=True, slots=True)
 class End:
@@ -61,6 +57,7 @@ class LedgerHistory:
     violations: list[str] = field(default_factory=list)
     highest_lac: int = -1
     acknowledged_to: int = -1
+    forced_to: int = -1
     recovery_began_s: float | None = None
 
     def break_promise(self, what: str) -> None:
@@ -90,6 +87,18 @@ class LedgerHistory:
         append.outcome = outcome
         append.error = repr(error)
         self.tell(f"ledger {self.ledger_id}: append {append.number} failed, {outcome.value}: {error!r}")
+
+    def forced(self, pushed: int, lac: int) -> None:
+        """A force ended well: what was pushed before it is safe, also with deferred sync."""
+        self.tell(f"ledger {self.ledger_id}: forced to entry {lac}")
+        if lac < pushed:
+            self.break_promise(f"a force left LAC {lac} below entry {pushed}, appended before it")
+        self.forced_to = max(self.forced_to, lac)
+
+    def is_safe(self, append: Append) -> bool:
+        """Whether the writer was told that nothing can take the append away."""
+        entry_id = append.entry_id
+        return entry_id is not None and (not self.is_deferred or entry_id <= self.forced_to)
 
     # -- readers
 

@@ -75,7 +75,7 @@ async def _append_all(
     pending: dict[asyncio.Future[int], Append],
 ) -> None:
     window = rng.choice((1, 2, 5, 20))
-    pause_s = rng.choice((0.0, 0.01, 0.1, 0.4))
+    pause_s = rng.choice((0.0, 0.02, 0.3, world.trouble_s / 6))
     for number in range(rng.randint(1, world.most_appends)):
         data = b"%d/%d " % (writer.ledger_id, number) + rng.randbytes(rng.choice((0, 0, 10, 700)))
         append = history.submitted(data)
@@ -113,10 +113,13 @@ def _appended(world: World, history: LedgerHistory, append: Append, done: asynci
 
 
 async def _force(writer: LedgerWriter, history: LedgerHistory) -> None:
+    pushed = writer.last_add_pushed
     try:
         await writer.force()
     except BookKeeperError as error:
         history.tell(f"force failed: {error!r}")
+    else:
+        history.forced(pushed, writer.last_add_confirmed)
 
 
 async def _close(

@@ -20,7 +20,7 @@ FOLDER = Path("herdpy/bookkeeper/wire/proto")
 
 
 def generate(out: Path, root: Path = ROOT) -> list[Path]:
-    """Write ``*_pb2.py`` and ``*_pb2.pyi`` below ``out``; return them. Raises RuntimeError if protoc fails."""
+    """Write ``*_pb2.py`` and ``*_pb2.pyi`` below ``out``; return them. RuntimeError if protoc fails."""
     sources = sorted((root / FOLDER).glob("*.proto"))
     plugin = Path(sysconfig.get_path("scripts")) / "protoc-gen-mypy"
     arguments = ["protoc", f"-I{root}", f"--python_out={out}", f"--mypy_out=quiet:{out}"]

@@ -9,7 +9,7 @@ DEMO   := $(VENV)/.ready-demo
 export UV_COMPILE_BYTECODE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check bench soak format clean
+.PHONY: help demo test check bench soak format proto clean
 help:            ## show the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
 
@@ -45,6 +45,9 @@ soak: $(READY)   ## long runs: hundreds of kills, thousands of seeds
 format: $(READY) ## let ruff rewrite the files
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+proto: $(READY)  ## generate the protobuf modules again
+	$(BIN)/python tools/generate_proto.py
 
 clean:           ## remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -12,6 +12,8 @@ What runs, and what it must print:
   Without one, no statement may fail.
 * In expected output ``...`` stands for anything, and runs of blanks are alike.
 * ``<!-- not run: why -->`` on the line above a block leaves it out.
+* ``<!-- run by tests/... -->`` as a page's first line: its examples need more than a directory (a
+  cluster), and that test runs them.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from herdpy_sql.parse import split
 
 ROOT = Path(__file__).parents[2]
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if path.exists()]
+RUN_ELSEWHERE = re.compile(r"<!-- run by (tests/[\w/]+\.py) -->\n")
 LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 COMMAND_TIMEOUT_S = 120
 
@@ -182,10 +185,27 @@ def _run_blocks(page: Path, stack: contextlib.ExitStack) -> int:
     return ran
 
 
+def runs_elsewhere(page: Path) -> Path | None:
+    """The test that runs a page's examples, if it is not this one."""
+    marked = RUN_ELSEWHERE.match(page.read_text())
+    return ROOT / marked[1] if marked else None
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples(page, tmp_path, monkeypatch):
+    if (elsewhere := runs_elsewhere(page)) is not None:
+        assert f'"{page.name}"' in elsewhere.read_text(), f"{elsewhere} does not run {page}"
+        return
     monkeypatch.chdir(tmp_path)
     run_page(page)
+
+
+def test_a_page_that_runs_elsewhere_names_its_test(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"<!-- run by tests/docs/test_examples.py -->\n{PAGE}")
+    assert runs_elsewhere(page) == Path(__file__)
+    page.write_text(f"{PAGE}<!-- run by tests/docs/test_examples.py -->\n")
+    assert runs_elsewhere(page) is None
 
 
 PAGE = """

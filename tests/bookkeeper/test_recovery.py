@@ -148,7 +148,7 @@ def test_a_bookie_that_missed_the_fence_is_fenced_by_the_forward_reads() -> None
 
 def test_striped_ledgers_need_answers_for_every_write_set() -> None:
     async def program() -> None:
-        ledger = Ledger(5, 2, 2)
+        ledger = Ledger(5, 2, 2, "b5")
         ledger.write(0, 9)
         ledger.bookies[1].down = ledger.bookies[2].down = True
         with pytest.raises(RecoveryError) as caught:
@@ -157,6 +157,7 @@ def test_striped_ledgers_need_answers_for_every_write_set() -> None:
         assert "b2: " in str(caught.value)
         assert ledger.store.metadata.state is LedgerState.IN_RECOVERY
         ledger.bookies[1].down = False
+        ledger.bookies[4].down = True  # no neighbours: every write set has one that answers
         await ledger.recover()
         closed_at(ledger, 9)
 

@@ -74,7 +74,8 @@ class EntryReader:
         self._speculative_s = settings.speculative_read_s
         self._outstanding: dict[EntryRead, None] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._orders: dict[tuple[tuple[str, ...], int], tuple[Bookie, ...]] = {}
+        self._orders: dict[int, tuple[Bookie, ...]] = {}
+        self._orders_members: tuple[str, ...] = ()
         self._orders_version = -1
 
     def begin(
@@ -120,10 +121,11 @@ class EntryReader:
         """The bookies of the entry's write set in the order to ask them; the same few orders come again."""
         order = self.order
         order.refresh()
-        if order.version != self._orders_version or len(self._orders) > 1024:
+        if order.version != self._orders_version or members is not self._orders_members:
             self._orders.clear()
             self._orders_version = order.version
-        key = (members, entry_id % len(members))
+            self._orders_members = members
+        key = entry_id % len(members)
         found = self._orders.get(key)
         if found is None:
             indexes = write_set(entry_id, len(members), self.write_quorum)

@@ -68,10 +68,13 @@ class PollRound:
         Raises:
             UnauthorizedError: a bookie does not let this client read.
         """
+        metadata = self._view.metadata
         waiting: asyncio.Task[object] = self._loop.create_task(changed.wait())
         candidates = list(reversed(self._candidates()))
         join_s = self._settings.speculative_read_s
         try:
+            for _ in range(metadata.write_quorum - metadata.ack_quorum + 1):
+                self._poll(candidates.pop())
             while True:
                 if not self._polls:
                     if not candidates:

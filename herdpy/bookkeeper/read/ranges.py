@@ -43,7 +43,7 @@ class RangeReader:
     async def read(self, first: int, last: int, *, growing: bool = False) -> AsyncGenerator[Entry, None]:
         """Entries first to last in order; ``growing``: go on as far as the view is confirmed meanwhile."""
         view = self._view
-        window = ReadWindow(self._entries, self._members_of, self._settings, first, last)
+        window = ReadWindow(self._entries, view.span_at, self._settings, first, last)
         try:
             while not window.is_empty:
                 read = window.head()

@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from herdpy.bookkeeper.digest import Digest, Entry, master_key
@@ -33,6 +34,7 @@ from herdpy.bookkeeper.read.entry_read import EntryReader
 from herdpy.bookkeeper.read.fencing import Fenced, fence
 from herdpy.bookkeeper.read.readds import ReAdds
 from herdpy.bookkeeper.read.replicas import ReplicaOrder
+from herdpy.bookkeeper.read.view import span_at
 from herdpy.bookkeeper.read.window import ReadWindow
 from herdpy.bookkeeper.settings import ClientSettings
 
@@ -192,7 +194,7 @@ class _Recovery:
         """Add again every entry from ``first`` on until one is missing; returns the last one found."""
         last: Entry | None = None
         # The ensembles as they were: replacements chosen here have only what was added again.
-        window = ReadWindow(self._forward, self._members_of, self._settings, first, first)
+        window = ReadWindow(self._forward, partial(span_at, self._metadata), self._settings, first, first)
         try:
             while True:
                 # As far ahead as entries were found, so that the end of a short tail costs few reads.

@@ -21,6 +21,15 @@ from herdpy.bookkeeper.metadata.znodes import Watch
 log = logging.getLogger("herdpy.bookkeeper.reader")
 
 
+def span_at(metadata: LedgerMetadata, entry_id: int) -> tuple[tuple[str, ...], int | None]:
+    """The members of an entry's segment, and the first entry of the next one (None: it is the last)."""
+    segments = metadata.segments
+    if entry_id >= segments[-1].first_entry_id:
+        return segments[-1].members, None
+    segment = metadata.ensemble_at(entry_id)
+    return segment.members, segments[segments.index(segment) + 1].first_entry_id
+
+
 class LedgerView:
     """The newest known metadata of a ledger and its proven last add confirmed.
 
@@ -57,6 +66,10 @@ class LedgerView:
     def members_at(self, entry_id: int) -> Segment:
         """The segment that holds an entry."""
         return self.versioned.metadata.ensemble_at(entry_id)
+
+    def span_at(self, entry_id: int) -> tuple[tuple[str, ...], int | None]:
+        """The members of an entry's segment, and the first entry of the next one (None: it is the last)."""
+        return span_at(self.versioned.metadata, entry_id)
 
     def follow(self) -> None:
         """Watch the metadata until the ledger is closed or the view is."""

@@ -26,7 +26,7 @@ class ReadWindow:
     """The reads of entries ``first`` to ``last``, started in order and taken in order.
 
     Args:
-        members_of: the ensemble of an entry, as known when its read starts.
+        members_of: the ensemble of an entry, as known when its read starts, and where the next one begins.
         last: may grow (``extend``) while entries are taken.
     """
 
@@ -48,7 +48,7 @@ class ReadWindow:
     def __init__(
         self,
         reader: EntryReader,
-        members_of: Callable[[int], tuple[str, ...]],
+        members_of: Callable[[int], tuple[tuple[str, ...], int | None]],
         settings: ClientSettings,
         first: int,
         last: int,
@@ -93,11 +93,13 @@ class ReadWindow:
                 self._waiter = None
 
     def pop(self) -> None:
-        """Take the next read out, which makes room for more."""
-        read = self._reads.popleft()
+        """Take the next read out, which makes room for more (started several at a time)."""
+        reads = self._reads
+        read = reads.popleft()
         if read.entry is not None:
             self._held_bytes -= len(read.entry.data)
-        self._fill()
+        if self._next <= self.last and 4 * len(reads) <= 3 * self._started_at_most:
+            self._fill()
 
     def again(self, members: tuple[str, ...]) -> None:
         """Read the next entry in order once more, from these bookies, because it failed."""
@@ -112,19 +114,24 @@ class ReadWindow:
         self._reads.clear()
 
     def _fill(self) -> None:
-        reads, begin, last = self._reads, self._reader.begin, self.last
-        room = self._started_at_most
-        while (
-            self._next <= last
-            and len(reads) < room
-            and (
-                not reads
-                or self._held_bytes + (self._under_way + 1) * self._expected_bytes <= self._limit_bytes
-            )
-        ):
-            self._under_way += 1
-            reads.append(begin(self._next, self._members_of(self._next), self._on_done))
-            self._next += 1
+        reads, begin, on_done = self._reads, self._reader.begin, self._on_done
+        room = self._started_at_most - len(reads)
+        if self._expected_bytes:
+            free_bytes = self._limit_bytes - self._held_bytes - self._under_way * self._expected_bytes
+            room = min(room, free_bytes // self._expected_bytes)
+        if not reads:
+            room = max(room, 1)  # an entry larger than the bound is read alone
+        first = entry_id = self._next
+        stop = min(first + room, self.last + 1)
+        while entry_id < stop:
+            members, end = self._members_of(entry_id)
+            end = stop if end is None else min(stop, end)
+            for entry_id in range(entry_id, end):  # noqa: B020 - a segment at a time
+                reads.append(begin(entry_id, members, on_done))
+            entry_id = end
+        if entry_id > first:
+            self._next = entry_id
+            self._under_way += entry_id - first
 
     def _on_done(self, read: EntryRead) -> None:
         self._under_way -= 1

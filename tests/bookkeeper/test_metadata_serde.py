@@ -187,6 +187,8 @@ def test_an_unknown_format_version_is_named(version: bytes) -> None:
         (LIVE_OPEN.replace(b"\x08\x03\x10\x03", b"\x08\x03\x10\x04"), "ensemble size is 4"),
         (LIVE_OPEN.replace(b"\x48\x02", b"\x48\x04"), "quorums"),
         (LIVE_OPEN.replace(b"127.0.0.1:34345", b"127.0.0.1/34345"), "not a bookie id"),
+        (LIVE_OPEN.replace(b"127.0.0.1:34345", b"127.0.0.1:3434\xff"), "where text belongs"),
+        (LIVE_OPEN.replace(b"\n\x01k", b"\n\x01\xff"), "where text belongs"),
         (JAVA_V2.replace(b"quorumSize: 2", b"quorumSize: two"), "line 1"),
         (JAVA_V2.replace(b"quorumSize: 2\n", b""), "lacks"),
         (JAVA_V2.replace(b"\xc3", b"\xff") + b"\xff", "text"),

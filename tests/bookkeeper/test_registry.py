@@ -57,6 +57,7 @@ def test_what_a_bookie_published_is_its_address() -> None:
         b"",
         b"garbage",
         LIVE_INFO[:-3],
+        LIVE_INFO.replace(b"127.0.0.1", b"127.0.0.\xff"),
         info(),
         info(("httpserver", "http", "a", 80)),
         info(("bookie", "bookie-rpc", "", 80)),

@@ -204,9 +204,14 @@ def _endpoint(data: bytes) -> BookieAddress | None:
     except DecodeError:
         return None
     for endpoint in message.endpoints:
-        if endpoint.protocol == _PROTOCOL and endpoint.host and 0 < endpoint.port < 65536:
+        if endpoint.protocol == _PROTOCOL and _is_text(endpoint.host) and 0 < endpoint.port < 65536:
             return BookieAddress(endpoint.host, endpoint.port)
     return None
+
+
+def _is_text(value: object) -> bool:
+    """Whether there is a string. Protobuf hands out bytes where a proto2 string is not UTF-8."""
+    return isinstance(value, str) and value != ""
 
 
 def address_in_id(bookie_id: str) -> BookieAddress | None:

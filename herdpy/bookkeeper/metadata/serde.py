@@ -134,11 +134,13 @@ def _from_message(message: LedgerMetadataFormat, version: int, ctime_ms: int | N
         ensemble_size=message.ensembleSize,
         write_quorum=message.quorumSize,
         ack_quorum=message.ackQuorumSize if message.HasField("ackQuorumSize") else message.quorumSize,
-        segments=tuple(Segment(one.firstEntryId, tuple(one.ensembleMember)) for one in message.segment),
+        segments=tuple(
+            Segment(one.firstEntryId, tuple(map(_text, one.ensembleMember))) for one in message.segment
+        ),
         state=state,
         digest=DigestType(message.digestType) if has_password else DigestType.CRC32,
         password=message.password,
-        custom_metadata={pair.key: pair.value for pair in message.customMetadata},
+        custom_metadata={_text(pair.key): pair.value for pair in message.customMetadata},
         last_entry_id=message.lastEntryId if closed else NO_ENTRY,
         length_bytes=message.length if closed else 0,
         ctime_ms=message.ctime if stores_ctime else ctime_ms,
@@ -188,6 +190,13 @@ def _from_lines(body: bytes, ctime_ms: int | None) -> LedgerMetadata:
         has_password=False,
         stores_ctime=False,
     )
+
+
+def _text(value: object) -> str:
+    """A string of a message. Protobuf hands out bytes where a proto2 string is not UTF-8."""
+    if not isinstance(value, str):
+        raise MetadataError(f"ledger metadata has {value!r:.80} where text belongs")
+    return value
 
 
 def _integer(text: str) -> int:

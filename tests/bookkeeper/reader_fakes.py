@@ -75,7 +75,8 @@ class FakeBookie:
     """One bookie with one ledger.
 
     Faults: ``down`` (no connection), ``silent`` (answers nothing until time is out), ``delay_s``,
-    ``refusing`` (an error for every read), ``failing_adds`` (a status for every add), ``hint`` (a maxLAC told
+    ``refusing`` (an error for every read), ``failing_adds`` (a status for every add),
+    ``failing_entries`` and ``ignored_entries`` (adds refused, and adds not answered), ``hint`` (a maxLAC told
     instead of the true one).
     """
 
@@ -90,6 +91,8 @@ class FakeBookie:
         self.delay_s = 0.001
         self.refusing: BookKeeperError | None = None
         self.failing_adds = 0
+        self.failing_entries: set[int] = set()
+        self.ignored_entries: set[int] = set()
         self.hint: int | None = None
         self.asked: list[int] = []
         self.polls = 0
@@ -210,7 +213,7 @@ class FakeBookie:
         request = cast(Any, parse_request(frame[4:]))
         assert request.txn == txn
         loop = asyncio.get_running_loop()
-        if self.silent:
+        if self.silent or request.entry_id in self.ignored_entries:
             loop.call_at(op.deadline_s, op.on_add_reply, self, TimedOutErrorStatus)
         elif self.down:
             loop.call_soon(op.on_add_reply, self, UnavailableStatus)
@@ -218,7 +221,7 @@ class FakeBookie:
             loop.call_later(self.delay_s, self._add, request, op)
 
     def _add(self, request: Any, op: AddReceiver) -> None:
-        status = self.failing_adds
+        status = 501 if request.entry_id in self.failing_entries else self.failing_adds
         if self.down:
             status = UnavailableStatus
         elif not status:

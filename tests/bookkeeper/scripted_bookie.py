@@ -36,7 +36,7 @@ def run(test: Callable[[], Coroutine[Any, Any, None]], loop: str = "asyncio") ->
 
     async def main() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             await test()
 
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:

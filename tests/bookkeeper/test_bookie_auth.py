@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 
 import pytest
+import trustme
 
 from herdpy.bookkeeper.bookie import UNAVAILABLE
 from herdpy.bookkeeper.bookie.auth import MAX_ROUNDS, NO_AUTHENTICATION_PLUGIN
@@ -188,6 +190,32 @@ def test_silence_is_a_time_out_that_says_what_it_may_mean() -> None:
                 await read
 
     run(test)
+
+
+@on_both_loops
+def test_under_tls_a_complaint_about_tls_is_not_the_answer(loop: str) -> None:
+    authority = trustme.CA()
+    ours = ssl.create_default_context()
+    authority.configure_trust(ours)
+    theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(theirs)
+
+    async def test() -> None:
+        async with scripted(ClientSettings(tls=ours, auth=TwoSteps())) as (server, bookie, pool):
+            op = Op()
+            send_add(pool, bookie, op)
+            peer = await server.accept()
+            request = await peer.request()
+            peer.reply(request)
+            await peer.start_tls(theirs)
+            complaint = response_to(request, Status.EIO)
+            complaint.ClearField("start_tls")
+            peer.send(frame(complaint))
+            await both_steps(peer)
+            peer.reply(await peer.request())
+            assert await op.status() == Status.EOK
+
+    run(test, loop)
 
 
 def test_a_provider_does_not_appear_in_the_representation_of_settings() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from herdpy.bookkeeper import BookKeeper, LedgerState
+from herdpy.testing.model import ModelCluster
 
 ROOT = Path(__file__).parents[2]
 ROLL = re.compile(r"(\d+:\d+)\troll (\d+)\t([1-6]( [1-6])*)\ttotal (\d+)")
@@ -221,6 +223,35 @@ def test_trimming_deletes_ledgers_and_newcomers_begin_with_the_snapshot(bookkeep
     ledgers, kept = asyncio.run(drill())
     assert len(ledgers) >= 6
     assert 1 <= len(kept) <= 3
+
+
+@pytest.fixture
+def dice(monkeypatch):
+    """The example's module."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    return importlib.import_module("dice")
+
+
+def test_a_leader_that_read_an_old_list_is_deposed_before_it_writes(dice, capsys):
+    model = ModelCluster(seed=3, bookies=3)
+    options = dice.options_of(["zk://unused/ledgers"])
+
+    async def main():
+        async with (
+            BookKeeper(znodes=model.znodes("slow")) as bk1,
+            BookKeeper(znodes=model.znodes("quick")) as bk2,
+        ):
+            slow, quick = dice.Dice(bk1, options), dice.Dice(bk2, options)
+            await slow.list.make()
+            read = await slow.list.read()
+            listed, writer = await quick.begin_ledger(await quick.list.read())
+            with pytest.raises(dice.DeposedError):
+                await slow.begin_ledger(read)
+            assert await quick.list.read() == listed
+            # Its ledger, which nobody ever saw, is gone again.
+            assert await bk2.list_ledgers() == [writer.ledger_id] == list(listed.ids)
+
+    model.run(main)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ class FakeBookie:
 
     Faults: ``down`` (no connection), ``silent`` (answers nothing until time is out), ``delay_s``,
     ``refusing`` (an error for every read), ``failing_adds`` (a status for every add),
-    ``failing_entries`` and ``ignored_entries`` (adds refused, and adds not answered), ``hint`` (a maxLAC told
+    ``ignored_entries`` (adds not answered), ``hint`` (a maxLAC told
     instead of the true one).
     """
 
@@ -91,7 +91,6 @@ class FakeBookie:
         self.delay_s = 0.001
         self.refusing: BookKeeperError | None = None
         self.failing_adds = 0
-        self.failing_entries: set[int] = set()
         self.ignored_entries: set[int] = set()
         self.hint: int | None = None
         self.asked: list[int] = []
@@ -221,7 +220,7 @@ class FakeBookie:
             loop.call_later(self.delay_s, self._add, request, op)
 
     def _add(self, request: Any, op: AddReceiver) -> None:
-        status = 501 if request.entry_id in self.failing_entries else self.failing_adds
+        status = self.failing_adds
         if self.down:
             status = UnavailableStatus
         elif not status:

@@ -43,7 +43,7 @@ _DEFAULTS: dict[str, object] = {
     "numHighPriorityWorkerThreads": 2,
     "numJournalCallbackThreads": 1,
     "serverNumIOThreads": 2,
-    "zkTimeout": 4000,
+    "zkTimeout": 6000,
 }
 
 

@@ -105,7 +105,7 @@ class Child:
         self._signal(signal.SIGKILL)
         return self._reap(None)
 
-    def terminate(self, timeout_s: float = 10.0) -> int | None:
+    def terminate(self, timeout_s: float = 30.0) -> int | None:
         """Ask the process to end (SIGTERM), even when paused; kill it after `timeout_s`. The exit code."""
         self.ask_to_end()
         try:

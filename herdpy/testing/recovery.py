@@ -35,7 +35,7 @@ class AutoRecovery(Server):
             "auditorPeriodicBookieCheckInterval": 5,
             "openLedgerRereplicationGracePeriod": 3000,
             "rwRereplicateBackoffMs": 500,
-            "zkTimeout": 4000,
+            "zkTimeout": 6000,
             "numIOThreads": 2,
         }
         write_configuration(self._configuration, values)

@@ -237,6 +237,27 @@ def test_a_replica_that_lags_behind_does_not_delay_the_news(lagging: int) -> Non
     run(program)
 
 
+def test_bookies_that_hear_of_the_ledger_later_are_asked_again() -> None:
+    """Only the one that lags behind knows the ledger when it is asked first."""
+
+    async def program() -> None:
+        ledger = Ledger(3, 3, 2)
+        ledger.bookies[2].store(0, sealed(0))
+        reader = ledger.reader()
+        follower = Follower(reader)
+        await asyncio.sleep(0.15)
+        for entry_id in range(3):
+            for bookie in ledger.bookies[:2]:
+                bookie.store(entry_id, sealed(entry_id))
+        written = now()
+        await follower.until(2)
+        assert now() - written < 0.4
+        await follower.stop()
+        await reader.close()
+
+    run(program)
+
+
 def test_all_bookies_gone_for_a_while() -> None:
     async def program() -> None:
         ledger = Ledger()

@@ -72,20 +72,24 @@ class PollRound:
         waiting: asyncio.Task[object] = self._loop.create_task(changed.wait())
         candidates = list(reversed(self._candidates()))
         join_s = self._settings.speculative_read_s
+        wanted = metadata.write_quorum - metadata.ack_quorum + 1
         try:
-            for _ in range(metadata.write_quorum - metadata.ack_quorum + 1):
-                self._poll(candidates.pop())
             while True:
-                if not self._polls:
-                    if not candidates:
-                        return None
+                while len(self._polls) < wanted and candidates:
                     self._poll(candidates.pop())
+                if not self._polls:
+                    return None
+                if len(self._polls) < wanted:
+                    # Others, which have not heard of the ledger yet, may be first to have news.
+                    timeout_s: float | None = 2 * self._settings.backoff_first_s
+                else:
+                    timeout_s = join_s if candidates else None
                 done, _ = await asyncio.wait(
-                    [waiting, *self._polls],
-                    timeout=join_s if candidates else None,
-                    return_when=asyncio.FIRST_COMPLETED,
+                    [waiting, *self._polls], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
                 )
                 if not done:
+                    if not candidates:
+                        return None
                     self._poll(candidates.pop())
                     join_s *= 2
                 for poll in [poll for poll in self._polls if poll in done]:

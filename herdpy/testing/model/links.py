@@ -66,6 +66,7 @@ class Links:
         """The directions that are silent now, in the order in which they were first used."""
         return [pair for pair, link in self._links.items() if link.is_cut]
 
-    def reset(self) -> None:
-        """Every link as it was at first."""
+    def calm(self) -> None:
+        """Every link is whole and quick from now on, whatever it was made to be."""
+        self.delay = Delay(late_share=0.0)
         self._links.clear()

@@ -46,26 +46,33 @@ def drops_the_fence() -> Iterator[None]:
 
 
 @_bug
-def counts_late_acks() -> Iterator[None]:
-    """What a replaced bookie acknowledges counts for its successor."""
-    correct = Add.on_add_reply
+def counts_acks_of_replaced_bookies() -> Iterator[None]:
+    """What a replaced bookie has acknowledged, or acknowledges late, counts for its successor."""
+    reply, use = Add.on_add_reply, Pipeline.use
 
-    def on_add_reply(self: Add, bookie: Any, status: int) -> None:
+    def late(self: Add, bookie: Any, status: int) -> None:
         if not status and bookie not in self.pipeline.bit_of:
             missing = self.targets & ~self.acked
             self.acked |= missing & -missing
-        correct(self, bookie, status)
+        reply(self, bookie, status)
 
-    with patch.object(Add, "on_add_reply", on_add_reply):
+    def keep(self: Pipeline, bookies: Sequence[Any], deadline_s: float) -> None:
+        acknowledged = [(add, add.acked) for add in self.pending]
+        use(self, bookies, deadline_s)
+        for add, acked in acknowledged:
+            add.acked |= acked
+        self.confirm()
+
+    with patch.object(Add, "on_add_reply", late), patch.object(Pipeline, "use", keep):
         yield
 
 
 @_bug
-def counts_answers_of_the_whole_ensemble() -> Iterator[None]:
-    """Coverage is E - A + 1 answers, whichever they are: right only where E is W."""
+def counts_answers_as_if_not_striped() -> Iterator[None]:
+    """Coverage is W - A + 1 answers, whichever they are: right only where E is W."""
 
     def is_covered(self: Any) -> bool:
-        return sum(self._answered) >= len(self._answered) - self._quorum + 1
+        return sum(self._answered) >= len(self._write_sets[0]) - self._quorum + 1
 
     with patch.object(Coverage, "is_covered", is_covered):
         yield

@@ -24,6 +24,8 @@ class Faults:
         hosts: list[str],
         pause_s: float,
         tell: Callable[[str], None],
+        *,
+        is_storm: bool = False,
     ) -> None:
         self._cluster = cluster
         self._rng = rng
@@ -39,6 +41,8 @@ class Faults:
         # Swarm testing: each run has its own few kinds of trouble, and so more of each.
         kinds = [*bookie_faults, *client_faults, self._readonly]
         self._kinds = rng.sample(kinds, rng.randint(2, len(kinds)))
+        if is_storm:
+            self._kinds = [self._crash, self._reset, self._reset, self._readonly]
 
     async def run(self, until_s: float) -> None:
         """Make trouble until then."""
@@ -46,11 +50,21 @@ class Faults:
             await asyncio.sleep(min(self._rng.expovariate(1 / self._pause_s), until_s - now))
             self._rng.choice(self._kinds)()
 
+    def cut_at(self, moment_s: float, one: str, other: str) -> None:
+        """Cut two hosts from each other at a moment, until the end of all trouble."""
+
+        def cut() -> None:
+            if not self._over.is_set():
+                self._tell(f"fault: cut between {one} and {other} to the end")
+                self._cluster.network.partition(one, other)
+
+        self._cluster.loop.call_later(moment_s, cut)
+
     async def end(self) -> None:
         """Undo everything; every bookie runs, every link works."""
         self._over.set()
         await asyncio.gather(*self._undoing)
-        self._cluster.network.links.reset()
+        self._cluster.network.links.calm()
         self._cluster.heal()
         for node in self._cluster.bookies.values():
             node.set_readonly(False)

@@ -24,6 +24,7 @@ class Append:
     number: int
     data: bytes
     submitted_s: float
+    carried_lac: int
     entry_id: int | None = None
     outcome: Outcome | None = None
     error: str = ""
@@ -58,6 +59,7 @@ class LedgerHistory:
     highest_lac: int = -1
     acknowledged_to: int = -1
     forced_to: int = -1
+    told_to: int = -1  # what an ack quorum of bookies was told to be confirmed
     recovery_began_s: float | None = None
 
     def break_promise(self, what: str) -> None:
@@ -68,8 +70,8 @@ class LedgerHistory:
 
     # -- the writer
 
-    def submitted(self, data: bytes) -> Append:
-        append = Append(len(self.appends), data, self.now())
+    def submitted(self, data: bytes, carried_lac: int) -> Append:
+        append = Append(len(self.appends), data, self.now(), carried_lac)
         self.appends.append(append)
         return append
 
@@ -79,6 +81,7 @@ class LedgerHistory:
         if entry_id != self.acknowledged_to + 1:
             self.break_promise(f"entry {entry_id} acknowledged after {self.acknowledged_to}")
         self.acknowledged_to = max(self.acknowledged_to, entry_id)
+        self.told_to = max(self.told_to, append.carried_lac)
         fenced_s = min((end.at_s for end in self.ends if end.who != "writer"), default=None)
         if fenced_s is not None and append.submitted_s > fenced_s:
             self.break_promise(f"append {append.number} was acknowledged to a fenced writer")
@@ -107,6 +110,12 @@ class LedgerHistory:
         self.highest_lac = max(self.highest_lac, lac)
         if lac > self.acknowledged_to and self.recovery_began_s is None and not self.is_deferred:
             self.break_promise(f"{who} saw LAC {lac}, and {self.acknowledged_to} is confirmed")
+
+    def asked_for_lac(self, who: str, told_before: int, lac: int) -> None:
+        """A reader asked how far the ledger is confirmed, after `told_before` was."""
+        self.saw_lac(who, lac)
+        if lac < told_before:
+            self.break_promise(f"{who} was answered LAC {lac}, after a quorum had been told {told_before}")
 
     def saw_entry(self, who: str, entry: Entry) -> None:
         """Somebody read an entry: everybody must read the same."""

@@ -76,9 +76,13 @@ async def _append_all(
 ) -> None:
     window = rng.choice((1, 2, 5, 20))
     pause_s = rng.choice((0.0, 0.02, 0.3, world.trouble_s / 6))
+    if world.is_storm:
+        window, pause_s = 20, 0.3
+    if world.is_coup:
+        pause_s = world.trouble_s / 4
     for number in range(rng.randint(1, world.most_appends)):
         data = b"%d/%d " % (writer.ledger_id, number) + rng.randbytes(rng.choice((0, 0, 10, 700)))
-        append = history.submitted(data)
+        append = history.submitted(data, writer.last_add_confirmed)
         try:
             future = writer.append_nowait(data)
         except BackPressureError as error:
@@ -182,19 +186,16 @@ async def read(world: World, rng: random.Random, host: str) -> None:
     history = await world.some_ledger(rng)
     client = await open_client(world, host)
     try:
-        lowest = -1
         for _ in range(rng.randint(1, 6)):
             await asyncio.sleep(rng.uniform(0, world.trouble_s / 4))
+            told = history.told_to
             try:
                 reader = await client.open_ledger(history.ledger_id, b"secret")
                 lac = await reader.read_last_add_confirmed()
             except BookKeeperError as error:
                 world.tell(f"{host}: no LAC: {error!r}")
                 continue
-            history.saw_lac(host, lac)
-            if lac < lowest:
-                history.tell(f"{host}: LAC {lac} after {lowest}")
-            lowest = max(lowest, lac)
+            history.asked_for_lac(host, told, lac)
             if lac >= 0:
                 first = rng.randint(0, lac)
                 await _read(history, host, reader, first, rng.randint(first, lac))

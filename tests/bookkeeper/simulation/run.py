@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from herdpy.bookkeeper.errors import BookKeeperError
-from herdpy.testing.model import SimulationError, on_host
+from herdpy.testing.model import ZOOKEEPER, SimulationError, on_host
 from tests.bookkeeper.simulation import programs
 from tests.bookkeeper.simulation.checker import check
 from tests.bookkeeper.simulation.faults import Faults
@@ -58,11 +58,17 @@ async def _run(world: World) -> None:
     if rng.random() < 0.2:
         plan.append(("writer2", programs.write))
     plan += [(f"tailer{number}", programs.tail) for number in range(rng.randint(0, 2))]
-    plan += [(f"reader{number}", programs.read) for number in range(rng.randint(0, 1))]
+    plan += [(f"reader{number}", programs.read) for number in range(rng.randint(0, 2))]
     plan += [(f"recoverer{number}", programs.recover) for number in range(rng.choice((0, 1, 1, 2, 3)))]
     hosts = [host for host, _ in plan]
-    tasks = [_start(host, program(world, random.Random(f"{world.seed} {host}"), host)) for host, program in plan]
-    faults = Faults(world.cluster, rng, hosts, rng.choice((0.2, 0.6, 2.0)), world.tell)
+    tasks = [
+        _start(host, program(world, random.Random(f"{world.seed} {host}"), host)) for host, program in plan
+    ]
+    pause_s = 0.1 if world.is_storm else rng.choice((0.2, 0.6, 2.0))
+    faults = Faults(world.cluster, rng, hosts, pause_s, world.tell, is_storm=world.is_storm)
+    if world.is_coup:
+        # The writer hears nothing of its loss but from bookies.
+        faults.cut_at(world.common_moment(), "writer1", ZOOKEEPER)
     try:
         await faults.run(world.trouble_s)
         await faults.end()

@@ -44,13 +44,22 @@ class World:
             self.ack_quorum = self.write_quorum // 2 + 1
         self.digest = rng.choice(list(DigestType))
         self.is_deferred = rng.random() < 0.08
+        # Some runs are made for one kind of trouble: a writer that hears of its loss from bookies alone, or
+        # many entries half acknowledged when bookies fail.
+        self.is_coup = rng.random() < 0.25
+        self.is_storm = not self.is_coup and rng.random() < 0.3
         self.most_appends = most_appends
         self.trouble_s = rng.choice((3.0, 8.0, 15.0))
         self.trace: list[str] | None = [] if keep_trace else None
         self.cluster = ModelCluster(
             seed,
-            self.ensemble_size + rng.randint(0, 3),
-            delay=Delay(0.0001, rng.choice((0.001, 0.02)), late_s=rng.choice((0.1, 2.0)), late_share=0.02),
+            self.ensemble_size + (3 if self.is_storm else rng.randint(0, 3)),
+            delay=Delay(
+                0.0001,
+                rng.choice((0.001, 0.02)),
+                late_s=rng.choice((0.1, 2.0)),
+                late_share=0.3 if self.is_storm else 0.02,
+            ),
             split_share=rng.choice((0.0, 0.2)),
             session_timeout_s=4.0,
             limit_s=self.trouble_s + 600,
@@ -104,17 +113,19 @@ class World:
         await self._announced.wait()
         return rng.choice(self.ledgers)
 
+    def common_moment(self) -> float:
+        """About when the ledger is recovered, after the beginning."""
+        return random.Random(f"{self.seed} recovery").uniform(0, self.trouble_s * 0.6)
+
     def moment_of_recovery(self, rng: random.Random) -> float:
         """Often the same for several recoverers, so that they meet."""
-        common_s = random.Random(f"{self.seed} recovery").uniform(0, self.trouble_s * 0.8)
+        common_s = self.common_moment()
         return max(0.0, common_s + rng.choice((0.0, 0.001, 0.05, 1.0)) * rng.uniform(-1, 1))
 
     def metadata_now(self, ledger_id: int) -> LedgerMetadata | None:
         """What ZooKeeper has, read past all faults."""
         digits = f"{ledger_id:019d}"
-        path = (
-            f"{self.cluster.root}/{digits[:3]}/{digits[3:7]}/{digits[7:11]}/{digits[11:15]}/L{digits[15:]}"
-        )
+        path = f"{self.cluster.root}/{digits[:3]}/{digits[3:7]}/{digits[7:11]}/{digits[11:15]}/L{digits[15:]}"
         try:
             znode = self.cluster.zookeeper.tree.get(path)
         except NoNodeError:

@@ -1,0 +1,25 @@
+"""The simulation is itself tested: with a bug put into the client, some seed has to break a promise."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bookkeeper.simulation.bugs import BUGS
+from tests.bookkeeper.simulation.history import Violation
+from tests.bookkeeper.simulation.run import simulate
+
+TRIES = 500
+
+
+@pytest.mark.parametrize("name", sorted(BUGS))
+def test_the_simulation_catches(name: str, record_property: pytest.RecordProperty) -> None:
+    with BUGS[name]():
+        for seed in range(1, TRIES):
+            try:
+                simulate(seed)
+            except Violation as violation:
+                told = str(violation).strip().splitlines()[1].strip()
+                record_property("caught", f"seed {seed}: {told}")
+                print(f"caught by seed {seed}: {told}")
+                return
+    pytest.fail(f"{TRIES} seeds do not notice a client that {name.replace('_', ' ')}")

@@ -245,13 +245,13 @@ def test_bookies_that_hear_of_the_ledger_later_are_asked_again() -> None:
         ledger.bookies[2].store(0, sealed(0))
         reader = ledger.reader()
         follower = Follower(reader)
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(0.02)
         for entry_id in range(3):
             for bookie in ledger.bookies[:2]:
                 bookie.store(entry_id, sealed(entry_id))
         written = now()
         await follower.until(2)
-        assert now() - written < 0.4
+        assert now() - written < 0.3
         await follower.stop()
         await reader.close()
 

@@ -1,8 +1,9 @@
 """BookKeeper's tutorial: dice that all show the same rolls, whatever happens to the one that rolls.
 
-Start a cluster, then this in several terminals::
+Start a cluster, then dice in several terminals::
 
-    python examples/dice.py zk://127.0.0.1:2181/ledgers
+    python examples/dice_cluster.py                           # says zk://127.0.0.1:.../ledgers
+    python examples/dice.py zk://127.0.0.1:.../ledgers
 
 One process leads: it rolls about once a second and writes each roll into a ledger. The others follow the
 ledger and print the same rolls at the same positions. Kill the leader (Ctrl-C, kill -9) or pause it

@@ -6,6 +6,8 @@ it is as it is. :class:`BookKeeper` is the way in; what is not named here is not
 
 from __future__ import annotations
 
+import logging
+
 from herdpy.bookkeeper.auth_provider import AuthExchange, AuthProvider
 from herdpy.bookkeeper.errors import (
     AuthenticationError,
@@ -56,6 +58,9 @@ except ModuleNotFoundError as missing:
     if missing.name is None or missing.name.partition(".")[0] not in ("google", "google_crc32c", "kazoo"):
         raise
     raise ImportError(f'{missing.name} is not installed: pip install "herdpy[bookkeeper]"') from missing
+
+# A library says nothing unless its user has asked for it; errors reach the caller anyway.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
     "AuthExchange",

@@ -264,6 +264,7 @@ class BookKeeper:
         Raises:
             NoSuchLedgerError: there is none of that id.
             WrongPasswordError, WrongDigestTypeError: it was created otherwise.
+            BookieUnavailableError: the ledger is open, and too few bookies say what is confirmed.
             RecoveryError: too few bookies answered to know the ledger's end; it stays in recovery, and
                 can be recovered when they are back.
         """

@@ -10,6 +10,7 @@ import pytest
 from herdpy.bookkeeper import (
     BookieState,
     BookKeeper,
+    ClientSettings,
     ClosedClientError,
     DigestType,
     LedgerExistsError,
@@ -23,11 +24,11 @@ from herdpy.bookkeeper import (
 )
 
 
-def with_client(cluster, program):
+def with_client(cluster, program, **settings):
     """Run ``program(bk)`` with a client of the cluster; nothing of it may be left afterwards."""
 
     async def main():
-        async with BookKeeper(cluster.uri) as bk:
+        async with BookKeeper(cluster.uri, settings=ClientSettings(**settings)) as bk:
             result = await program(bk)
         left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         assert left == []
@@ -197,7 +198,7 @@ def test_a_bookie_that_is_gone_or_silent_is_shown_as_such(own_cluster):
         finally:
             cluster.bookies[1].resume()
 
-    found = with_client(cluster, program)
+    found = with_client(cluster, program, request_timeout_s=1.0)
     assert (found[gone].state, found[gone].host, found[gone].free_bytes) == (BookieState.DOWN, None, None)
     assert (found[well].state, found[well].problem) == (BookieState.WRITABLE, None)
     assert found[well].free_bytes > 0

@@ -8,6 +8,8 @@ import importlib
 import os
 import re
 import signal
+import socket
+import subprocess
 import sys
 import uuid
 from dataclasses import dataclass, field
@@ -223,6 +225,29 @@ def test_trimming_deletes_ledgers_and_newcomers_begin_with_the_snapshot(bookkeep
     ledgers, kept = asyncio.run(drill())
     assert len(ledgers) >= 6
     assert 1 <= len(kept) <= 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_cluster_to_play_with_runs_until_it_is_interrupted(number):
+    command = [sys.executable, str(ROOT / "examples" / "dice_cluster.py"), "--bookies", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=environment) as process:
+        try:
+            uri = process.stdout.readline().strip()
+
+            async def main():
+                async with BookKeeper(uri) as bk:
+                    return await bk.bookies()
+
+            (bookie,) = asyncio.run(main())
+            process.send_signal(number)
+            _, told = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0, told
+    assert told == "Ctrl-C stops it and removes its data.\n"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((bookie.host, bookie.port))
 
 
 @pytest.fixture

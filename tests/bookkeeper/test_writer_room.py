@@ -44,7 +44,7 @@ def test_the_count_in_flight_is_bounded():
     run(main)
 
 
-def test_the_bytes_in_flight_are_bounded_but_one_large_entry_goes():
+def test_the_bytes_in_flight_are_bounded_to_within_one_entry():
     async def main():
         bench = Bench(max_in_flight_bytes=3000)
         bench.append(1, bytes(5000))
@@ -52,10 +52,12 @@ def test_the_bytes_in_flight_are_bounded_but_one_large_entry_goes():
             bench.writer.append_nowait(b"x")
         for number in (0, 1):
             bench[number].reply(0)
-        bench.append(2, bytes(1000))
+        for size in (1000, 1000, 100_000):
+            await bench.writer.room()
+            bench.writer.append_nowait(bytes(size))
         with pytest.raises(BackPressureError):
-            bench.writer.append_nowait(bytes(1000))
-        bench.append(1, bytes(10))
+            bench.writer.append_nowait(b"x")
+        assert bench.writer.last_add_pushed == 3
 
     run(main)
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from herdpy.bookkeeper.errors import BookKeeperError, Outcome, error_of
 from herdpy.bookkeeper.schedule import write_set
+from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.wire.status import Status
 from herdpy.bookkeeper.write.add import Add, Resent
 
@@ -47,6 +48,7 @@ class Pipeline:
             ``deferred`` (entries are then complete before they are on disk).
         carried: the last add confirmed that the newest entry sent carries.
         in_flight_bytes: frames of the entries pending.
+        max_bookie_bytes: what may wait for one bookie before there is no room.
         failed: index -> id of bookies to be replaced in the change under way.
         suspects: the same, for a change that can wait for the next entry.
         changing: nothing is confirmed, because the ensemble is about to change.
@@ -60,6 +62,8 @@ class Pipeline:
         "_deferred",
         "_ensemble_size",
         "_ledger_id",
+        "_max_bytes",
+        "_max_entries",
         "_on_bookie_failed",
         "_on_failed",
         "_on_lac",
@@ -80,6 +84,7 @@ class Pipeline:
         "in_flight_bytes",
         "lac",
         "lac_length",
+        "max_bookie_bytes",
         "pending",
         "pushed",
         "pushed_length",
@@ -95,6 +100,7 @@ class Pipeline:
         write_quorum: int,
         ack_quorum: int,
         *,
+        settings: ClientSettings,
         deferred: bool = False,
         on_lac: Callable[[], None],
         on_bookie_failed: Callable[[], None],
@@ -107,6 +113,9 @@ class Pipeline:
         self._ensemble_size = len(bookies)
         self._ack_quorum = ack_quorum
         self._deferred = deferred
+        self._max_bytes = settings.max_in_flight_bytes
+        self._max_entries = settings.max_in_flight_entries
+        self.max_bookie_bytes = settings.max_bookie_pending_bytes
         self._on_lac = on_lac
         self._on_bookie_failed = on_bookie_failed
         self._on_failed = on_failed
@@ -129,11 +138,11 @@ class Pipeline:
         self.bit_of: dict[Bookie, int] = {}
         self._adopt(bookies)
 
-    def has_room(self, size_bytes: int, max_bytes: int, max_entries: int, max_bookie_bytes: int) -> bool:
-        """Whether an entry fits: among what is in flight, and among what waits for the slowest bookie."""
-        pending = self.pending
-        if pending and (self.in_flight_bytes + size_bytes > max_bytes or len(pending) >= max_entries):
+    def has_room(self) -> bool:
+        """Whether less than the limits is in flight and waits for the slowest bookie: then one entry fits."""
+        if self.in_flight_bytes >= self._max_bytes or len(self.pending) >= self._max_entries:
             return False
+        max_bookie_bytes = self.max_bookie_bytes
         for bookie in self._watched:  # noqa: SIM110 (all() takes twice as long)
             if bookie.pending_bytes >= max_bookie_bytes:
                 return False

@@ -12,7 +12,6 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
-from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.write.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -22,35 +21,26 @@ if TYPE_CHECKING:
 class Room:
     """Who waits for room in a pipeline."""
 
-    def __init__(self, pipeline: Pipeline, settings: ClientSettings) -> None:
+    def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._limits = (
-            settings.max_in_flight_bytes,
-            settings.max_in_flight_entries,
-            settings.max_bookie_pending_bytes,
-        )
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._asked: set[Bookie] = set()
         self._closed = False
         pipeline.wake = self.wake
 
-    def has(self, size_bytes: int) -> bool:
-        """Whether an entry of this size may be appended now, those who wait apart."""
-        return self._pipeline.has_room(size_bytes, *self._limits)
-
-    async def wait(self, size_bytes: int) -> None:
+    async def wait(self) -> None:
         """Return when there is room, after all who came before; also when the writer has ended.
 
         Nothing is reserved: append before the loop goes on.
         """
-        if not self._waiters and self._is_free(size_bytes):
+        if not self._waiters and self._is_free():
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(turn)
         self._listen()
         try:
             await turn
-            while not self._is_free(size_bytes):
+            while not self._is_free():
                 turn = self._waiters[0] = asyncio.get_running_loop().create_future()
                 self._listen()
                 await turn
@@ -67,7 +57,7 @@ class Room:
                 if not turn.done():
                     turn.set_result(None)
         elif waiters and not waiters[0].done():
-            if self.has(0):
+            if self._pipeline.has_room():
                 waiters[0].set_result(None)
             elif not self._pipeline.pending:
                 # No answer to this ledger's entries may be left to come.
@@ -82,14 +72,14 @@ class Room:
     def _is_over(self) -> bool:
         return self._closed or self._pipeline.failure is not None
 
-    def _is_free(self, size_bytes: int) -> bool:
-        return self._is_over() or self.has(size_bytes)
+    def _is_free(self) -> bool:
+        return self._is_over() or self._pipeline.has_room()
 
     def _listen(self) -> None:
         """See to it that ``wake`` is called when there may be room."""
         pipeline = self._pipeline
         pipeline.waiting = True
-        most_bytes = self._limits[2] - 1
+        most_bytes = pipeline.max_bookie_bytes - 1
         for bookie in pipeline.bookies:
             # What it owes to other ledgers counts, too, and their writers tell this one nothing.
             if bookie.pending_bytes > most_bytes and bookie not in self._asked:

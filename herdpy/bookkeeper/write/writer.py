@@ -83,12 +83,13 @@ class LedgerWriter:
             [pool.get(bookie_id) for bookie_id in metadata.last_segment.members],
             metadata.write_quorum,
             metadata.ack_quorum,
+            settings=settings,
             deferred=deferred_sync,
             on_lac=self._lac_moved,
             on_bookie_failed=self._bookie_failed,
             on_failed=self._failed,
         )
-        self._room = Room(self._pipeline, settings)
+        self._room = Room(self._pipeline)
         self._explicit_lac = ExplicitLac(
             ledger_id, digest, key, self._pipeline, settings.explicit_lac_interval_s
         )
@@ -105,11 +106,6 @@ class LedgerWriter:
         self._create_future = loop.create_future
         self._request_timeout_s = settings.request_timeout_s
         self._max_entry_bytes = settings.max_entry_bytes
-        self._limits = (
-            settings.max_in_flight_bytes,
-            settings.max_in_flight_entries,
-            settings.max_bookie_pending_bytes,
-        )
         self._watch = store.watch(ledger_id, self._metadata_changed)
 
     @property
@@ -160,7 +156,7 @@ class LedgerWriter:
             BookKeeperError: whatever else ended this writer; see ``outcome``.
         """
         self._check(data)
-        await self._room.wait(len(data))
+        await self._room.wait()
         return await self.append_nowait(data)
 
     def append_nowait(self, data: bytes) -> asyncio.Future[int]:
@@ -175,7 +171,7 @@ class LedgerWriter:
         size_bytes = len(data)
         if self._is_ending or pipeline.failure is not None or size_bytes > self._max_entry_bytes:
             self._check(data)
-        if not pipeline.has_room(size_bytes, *self._limits):
+        if not pipeline.has_room():
             raise BackPressureError(ledger_id=self.ledger_id)
         if pipeline.suspects:
             pipeline.start_change()
@@ -191,8 +187,11 @@ class LedgerWriter:
         return future
 
     async def room(self) -> None:
-        """Return when ``append_nowait`` has room, or the writer has ended. Nothing is reserved."""
-        await self._room.wait(0)
+        """Return when ``append_nowait`` has room, or the writer has ended. Nothing is reserved.
+
+        There is room while less than the limits of the settings is in flight; an entry of any size then fits.
+        """
+        await self._room.wait()
 
     async def force(self) -> None:
         """Wait until everything appended before is on the bookies' disks, and thus confirmed.

@@ -106,15 +106,12 @@ def test_after_the_pause_one_attempt_is_made_and_what_comes_meanwhile_waits_for_
             assert await op.status() == UNAVAILABLE
 
             await server.start()
-            refused = 0
             while True:  # until the pause is over: each request before fails, and none of them connects
                 op = Op()
                 send_add(pool, bookie, op)
                 if bookie.pending_bytes:
                     break
                 assert await op.status() == UNAVAILABLE
-                refused += 1
-            assert refused > 0
             ops = [op, *(Op() for _ in range(5))]
             for one in ops[1:]:
                 send_add(pool, bookie, one)

@@ -128,6 +128,7 @@ def test_latency_of_adds_is_from_send_to_reply_by_the_clock() -> None:
                 bucket_of(0.300),
             }
             assert sum(counts) == 3
+            assert counted.outcomes == {(Operation.ADD_ENTRY, Status.EOK): 3}
             assert bookie.metrics.latency[Operation.ADD_ENTRY].sum_s == pytest.approx(0.49)
             bookie.close()
 

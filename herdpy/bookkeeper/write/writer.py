@@ -1,11 +1,10 @@
 """What callers hold to write a ledger: append, force, close.
 
 The top of the write path: it ties the pipeline (entries in flight, pure) to what has a clock or does I/O: the
-bookies' connections, room for callers that must wait, ensemble changes, the explicit last add confirmed,
-and a watch on the metadata, by which an idle writer, too, learns that another client took its ledger.
+bookies' connections, room for callers that must wait, the upkeep of ensemble and metadata, the explicit last
+add confirmed, force and close.
 
-An append goes: room -> id, length, frame -> pipeline -> W bookies' connections -> A replies -> future, in
-order.
+An append goes: room -> id, length, frame -> pipeline -> W bookies' connections -> A replies -> future.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from herdpy.bookkeeper.errors import (
     NoSuchLedgerError,
     Outcome,
 )
-from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState
+from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
 from herdpy.bookkeeper.metadata.versioned import Versioned
 from herdpy.bookkeeper.placement import Placement
@@ -32,11 +31,11 @@ from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.wire.adds import AddEncoder
 from herdpy.bookkeeper.write.add import Add
 from herdpy.bookkeeper.write.ending import close_ledger
-from herdpy.bookkeeper.write.ensemble_change import EnsembleChange
 from herdpy.bookkeeper.write.explicit_lac import ExplicitLac
 from herdpy.bookkeeper.write.force import force_ledger
 from herdpy.bookkeeper.write.pipeline import Pipeline, restated
 from herdpy.bookkeeper.write.room import Room
+from herdpy.bookkeeper.write.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie.pool import BookiePool
@@ -74,9 +73,7 @@ class LedgerWriter:
         metadata = versioned.metadata
         key = master_key(metadata.password)
         self.ledger_id = ledger_id
-        self._versioned = versioned
         self._store = store
-        self._pool = pool
         self._deferred = deferred_sync
         self._pipeline = Pipeline(
             ledger_id,
@@ -93,11 +90,11 @@ class LedgerWriter:
         self._explicit_lac = ExplicitLac(
             ledger_id, digest, key, self._pipeline, settings.explicit_lac_interval_s
         )
-        self._ensemble_change = EnsembleChange(ledger_id, store, placement, self._pipeline)
-        self._change: asyncio.Task[None] | None = None
+        self._upkeep = Upkeep(
+            ledger_id, versioned, store, pool, placement, settings, self._pipeline, deferred=deferred_sync
+        )
         self._ending: asyncio.Task[None] | None = None
         self._is_ending = False
-        self._is_settling = False
         self._is_abandoned = False
         # Looked up once: an append costs a few microseconds in all.
         self._encode = AddEncoder(ledger_id, key, digest, deferred_sync=deferred_sync).encode
@@ -106,12 +103,11 @@ class LedgerWriter:
         self._create_future = loop.create_future
         self._request_timeout_s = settings.request_timeout_s
         self._max_entry_bytes = settings.max_entry_bytes
-        self._watch = store.watch(ledger_id, self._metadata_changed)
 
     @property
     def metadata(self) -> LedgerMetadata:
         """The ledger's metadata, as far as this writer knows them."""
-        return self._versioned.metadata
+        return self._upkeep.versioned.metadata
 
     @property
     def last_add_confirmed(self) -> int:
@@ -132,7 +128,7 @@ class LedgerWriter:
     @property
     def is_closed(self) -> bool:
         """Whether the ledger is known to be closed."""
-        return self._versioned.metadata.is_closed
+        return self._upkeep.versioned.metadata.is_closed
 
     @property
     def failure(self) -> BookKeeperError | None:
@@ -238,8 +234,7 @@ class LedgerWriter:
             return
         self._is_abandoned = True
         self._pipeline.fail(error)
-        if self._change is not None:
-            self._change.cancel()
+        self._upkeep.cancel()
 
     def _check(self, data: bytes) -> None:
         """Refuse what cannot be appended, before anything is sent."""
@@ -271,8 +266,7 @@ class LedgerWriter:
         self._is_ending = True
         self._room.close()
         await pipeline.reached(pipeline.pushed)
-        if self._change is not None:
-            await asyncio.wait([self._change])
+        await self._upkeep.settled()
         if self._is_abandoned and pipeline.failure is not None:
             raise restated(pipeline.failure, Outcome.NOT_DONE)
         unforced: BookKeeperError | None = None
@@ -282,10 +276,10 @@ class LedgerWriter:
             except BookKeeperError as error:
                 unforced = error
         # From here on the watch may tell of this writer's own change, also after a lost reply.
-        self._is_settling = True
+        self._upkeep.unwatch()
         try:
-            self._versioned = await close_ledger(
-                self._store, self.ledger_id, self._versioned, pipeline.lac, pipeline.lac_length
+            self._upkeep.versioned = await close_ledger(
+                self._store, self.ledger_id, self._upkeep.versioned, pipeline.lac, pipeline.lac_length
             )
         except (LedgerFencedError, LedgerClosedError, NoSuchLedgerError) as error:
             pipeline.fail(error)
@@ -299,62 +293,13 @@ class LedgerWriter:
         self._explicit_lac.lac_moved()
 
     def _bookie_failed(self) -> None:
-        """The pipeline wants bookies replaced, or more of them than before."""
-        pipeline = self._pipeline
-        if self._deferred:
-            bookies = ", ".join(sorted(pipeline.failed.values()))
-            error = type(pipeline.cause)(
-                f"a ledger with deferred sync cannot replace bookie {bookies}: {pipeline.cause.message}",
-                ledger_id=self.ledger_id,
-            )
-            error.__cause__ = pipeline.cause
-            pipeline.fail(error)
-        elif self._change is None:
-            self._change = asyncio.get_running_loop().create_task(self._replace())
-
-    async def _replace(self) -> None:
-        pipeline = self._pipeline
-        try:
-            versioned = await self._ensemble_change.run(self._versioned)
-        except BookKeeperError as error:
-            error.__cause__ = error.__cause__ or pipeline.cause
-            self._change = None
-            pipeline.fail(error)
-        except Exception as error:
-            pipeline.fail(BookKeeperError(f"the ensemble could not be changed: {error!r}"))
-            raise
-        else:
-            self._change = None
-            self._seen(versioned)
-            if pipeline.failure is None:
-                members = versioned.metadata.last_segment.members
-                pipeline.use([self._pool.get(one) for one in members], self._now() + self._request_timeout_s)
-                self._room.wake()
-
-    def _metadata_changed(self, versioned: Versioned | None) -> None:
-        """The watch: another client may have taken the ledger, or deleted it."""
-        if self._is_settling or self._pipeline.failure is not None:
-            return
-        if versioned is None:
-            self._pipeline.fail(NoSuchLedgerError("the ledger was deleted", ledger_id=self.ledger_id))
-            return
-        self._seen(versioned)
-        if versioned.metadata.state is not LedgerState.OPEN:
-            self._pipeline.fail(
-                LedgerFencedError(
-                    f"another client took the ledger: it is {versioned.metadata.state.name}",
-                    ledger_id=self.ledger_id,
-                )
-            )
-
-    def _seen(self, versioned: Versioned) -> None:
-        if versioned.version > self._versioned.version:
-            self._versioned = versioned
+        self._upkeep.replace_failed()
+        self._room.wake()
 
     def _failed(self) -> None:
         """The pipeline has ended; nothing here may outlive it."""
         self._explicit_lac.stop()
-        self._watch.cancel()
+        self._upkeep.unwatch()
         self._room.wake()
         failure = self.failure
         if failure is not None:

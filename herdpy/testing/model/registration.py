@@ -7,6 +7,7 @@ expired (it was paused, or cut off) registers anew with its next session.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from herdpy.bookkeeper.errors import BookKeeperError
 from herdpy.bookkeeper.metadata.znodes import NodeExistsError, NoNodeError, SessionState
@@ -24,6 +25,7 @@ class Registration:
         self._bookie_id = bookie_id
         self._is_readonly = False
         self._task: asyncio.Task[None] | None = None
+        self._registered: tuple[int, bool] | None = None  # the session that owns the znode, and its kind
         self._wanted = asyncio.Event()
         self._wanted.set()
         self._there = asyncio.Event()
@@ -78,6 +80,11 @@ class Registration:
 
     async def _register(self) -> None:
         available, readonly = f"{self._root}/available", f"{self._root}/available/readonly"
+        now = (self._znodes.session, self._is_readonly)
+        if now == self._registered:
+            return
+        with suppress(NodeExistsError):
+            await self._znodes.create(f"{self._root}/cookies/{self._bookie_id}", b"5\n")
         here, there = (readonly, available) if self._is_readonly else (available, readonly)
         # An old znode of a session that has not expired yet would take this one with it.
         for path in (f"{there}/{self._bookie_id}", f"{here}/{self._bookie_id}"):
@@ -89,8 +96,6 @@ class Registration:
             await self._znodes.create(f"{here}/{self._bookie_id}", ephemeral=True)
         except NodeExistsError:
             self._wanted.set()
-        self._there.set()
-        try:
-            await self._znodes.create(f"{self._root}/cookies/{self._bookie_id}", b"5\n")
-        except NodeExistsError:
             return
+        self._registered = now
+        self._there.set()

@@ -98,6 +98,11 @@ class ModelZnodes:
 
     # -- the session
 
+    @property
+    def session(self) -> int:
+        """The session of now; another number after an expiry, 0 before the first."""
+        return self._session
+
     async def start(self) -> None:
         if self._closed:
             raise ClosedClientError

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from tests.bookkeeper.simulation.bugs import BUGS
-from tests.bookkeeper.simulation.history import Violation
+from tests.bookkeeper.simulation.history import BrokenPromiseError
 from tests.bookkeeper.simulation.run import simulate
 
 
@@ -23,8 +23,8 @@ def main() -> int:
                 world = simulate(options.seed, most_appends=options.appends, keep_trace=True)
         else:
             world = simulate(options.seed, most_appends=options.appends, keep_trace=True)
-    except Violation as violation:
-        print(violation)
+    except BrokenPromiseError as broken:
+        print(broken)
         return 1
     print("\n".join(world.trace or ()))
     return 0

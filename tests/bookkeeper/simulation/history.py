@@ -13,7 +13,7 @@ from herdpy.bookkeeper.digest import Entry
 from herdpy.bookkeeper.errors import Outcome
 
 
-class Violation(AssertionError):
+class BrokenPromiseError(AssertionError):
     """A promise of the client was broken."""
 
 

@@ -1,4 +1,4 @@
-"""One simulated run: a seed in, nothing out, or a Violation with how to see it again."""
+"""One simulated run: a seed in, nothing out, or a BrokenPromiseError with how to see it again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from herdpy.testing.model import ZOOKEEPER, SimulationError, on_host
 from tests.bookkeeper.simulation import programs
 from tests.bookkeeper.simulation.checker import check
 from tests.bookkeeper.simulation.faults import Faults
-from tests.bookkeeper.simulation.history import LedgerHistory, Violation
+from tests.bookkeeper.simulation.history import BrokenPromiseError, LedgerHistory
 from tests.bookkeeper.simulation.world import World
 
 # Once all is well again, everybody has to come to an end within this much virtual time.
@@ -34,7 +34,7 @@ def _quiet() -> Iterator[None]:
 
 
 def simulate(seed: int, *, most_appends: int = 40, keep_trace: bool = False) -> World:
-    """Run a seed. Raises Violation when a promise was broken."""
+    """Run a seed. Raises BrokenPromiseError when a promise was broken."""
     world = World(seed, most_appends=most_appends, keep_trace=keep_trace)
     with _quiet():
         try:
@@ -46,7 +46,7 @@ def simulate(seed: int, *, most_appends: int = 40, keep_trace: bool = False) -> 
     if world.violations:
         told = "\n  ".join(dict.fromkeys(world.violations))
         trace = "\n".join(world.trace or ())
-        raise Violation(
+        raise BrokenPromiseError(
             f"{trace}\nseed {seed}:\n  {told}\nto see its trace: python -m tests.bookkeeper.simulation {seed}"
         )
     return world

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.bookkeeper.simulation.bugs import BUGS
-from tests.bookkeeper.simulation.history import Violation
+from tests.bookkeeper.simulation.history import BrokenPromiseError
 from tests.bookkeeper.simulation.run import simulate
 
 TRIES = 500
@@ -17,8 +17,8 @@ def test_the_simulation_catches(name: str, record_property: pytest.RecordPropert
         for seed in range(1, TRIES):
             try:
                 simulate(seed)
-            except Violation as violation:
-                told = str(violation).strip().splitlines()[1].strip()
+            except BrokenPromiseError as broken:
+                told = str(broken).strip().splitlines()[1].strip()
                 record_property("caught", f"seed {seed}: {told}")
                 print(f"caught by seed {seed}: {told}")
                 return

@@ -11,13 +11,15 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 if TYPE_CHECKING:
     from herdpy.testing.model.network import SimulatedNetwork
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 # Turns of the loop with nothing to wait for: more is a loop that spins without ever waiting.
 _SPIN_LIMIT = 200_000
@@ -138,7 +140,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Every name is its own address."""
         return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port))]
 
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> asyncio.Future[T]:
         """Refused: a thread does not live in virtual time."""
         raise NotImplementedError("threads do not live in virtual time")
 

@@ -32,12 +32,6 @@ class ReplicaOrder:
         self.version = 0
         """Changes whenever the order may have changed: callers may keep orders as long as it stays."""
 
-    @property
-    def in_doubt(self) -> frozenset[str]:
-        """Bookies that are asked last at present."""
-        self.refresh()
-        return frozenset(self._until)
-
     def doubt(self, bookie_id: str) -> None:
         """A bookie failed, or was slower than another: ask it last for a while."""
         if bookie_id not in self._until:

@@ -1,8 +1,8 @@
 """Many entries in order, read ahead of their consumer within a bound of bytes and of entries.
 
-Between the iterators users hold (``ranges``, ``tail``), or recovery, and ``entry_read``. There is no task:
-taking an entry makes room and starts further reads, replies wake the consumer only when it waits. So a
-consumer that stops leaves nothing behind but replies that nobody looks at.
+Between the iterators users hold (``ranges``, ``tail``), or recovery, and ``entry_reader``. There is no
+task: taking an entry makes room and starts further reads, replies wake the consumer only when it waits. So
+a consumer that stops leaves nothing behind but replies that nobody looks at.
 
 The size of an entry is known only when it is there. What is under way is counted at the largest size seen
 lately, and the first reads are few, so that the bound holds unless sizes jump.
@@ -15,7 +15,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from herdpy.bookkeeper.read.entry_read import EntryRead, EntryReader
+from herdpy.bookkeeper.read.entry_read import EntryRead
+from herdpy.bookkeeper.read.entry_reader import EntryReader
 from herdpy.bookkeeper.settings import ClientSettings
 
 FIRST_READS: Final = 4

@@ -84,6 +84,8 @@ def test_shared_cluster_lives_until_its_last_user_is_gone_even_when_that_is_kill
         assert (servers_of(root), configuration) == (pids, _view_of(run))
         second.kill()
     assert await_end(pids) == []
+    with workspace():
+        assert not (home_directory() / f"run-{run}").exists()
 
 
 def _view_of(run):

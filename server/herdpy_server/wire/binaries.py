@@ -1,0 +1,188 @@
+"""PostgreSQL's binary forms (each type's ``send`` and ``recv`` functions).
+
+Beside ``texts``, under ``formats``. Numbers are big-endian; dates count from 2000-01-01, datums from
+1970-01-01. Format: PostgreSQL 15, src/backend/utils/adt/*.c, and ``binary_numeric`` for NUMERIC.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from herdpy.codec.kinds import (
+    DATE_INFINITY,
+    DATE_NEGATIVE_INFINITY,
+    TIMESTAMP_INFINITY,
+    TIMESTAMP_NEGATIVE_INFINITY,
+)
+from herdpy_server.wire import binary_numeric
+from herdpy_server.wire.texts import STRINGS, Bytes, text_of
+from herdpy_sql.errors import SqlError
+from herdpy_sql.types import Base, SqlType
+from herdpy_sql.values.moments import DAY_US, check_date, check_timestamp
+from herdpy_sql.values.texts import limit_text, parse_json
+
+DAYS_TO_2000 = 10_957
+US_TO_2000 = DAYS_TO_2000 * DAY_US
+
+INT16 = struct.Struct("!h")
+INT32 = struct.Struct("!i")
+INT64 = struct.Struct("!q")
+FLOAT32 = struct.Struct("!f")
+FLOAT64 = struct.Struct("!d")
+_INTERVAL = struct.Struct("!qii")
+
+_INTERVAL_PART = re.compile(r"(-?\d+) (year|mon|day)s?", re.ASCII)
+_INTERVAL_TIME = re.compile(r"(-)?(\d+):(\d\d):(\d\d)(?:\.(\d+))?$", re.ASCII)
+
+
+def wrong_length(size: int, wanted: int) -> SqlError:
+    """The error for ``size`` bytes where a type has ``wanted``."""
+    if size < wanted:
+        return SqlError("08P01", "insufficient data left in message")
+    return SqlError("22P03", "incorrect binary data format")
+
+
+def reader(sql_type: SqlType) -> Callable[[Bytes], Any]:
+    """The function from binary form to datums."""
+    base = sql_type.base
+    if base in STRINGS and sql_type.length is None:
+        return text_of
+    if base in {Base.VARCHAR, Base.CHAR}:
+        return lambda data: limit_text(text_of(data), sql_type)
+    if base is Base.NUMERIC:
+        return binary_numeric.reader(sql_type)
+    if base is Base.INTERVAL:
+        raise SqlError("0A000", "values of type interval are not supported here")
+    return _READERS[base]
+
+
+def writer(sql_type: SqlType) -> Callable[[Any], bytes]:
+    """The function from datums to binary form."""
+    if sql_type.base is Base.CHAR and sql_type.length is not None:
+        length = sql_type.length
+        return lambda value: value.ljust(length).encode()
+    return _WRITERS[sql_type.base]
+
+
+def _fixed(form: struct.Struct) -> Callable[[Bytes], Any]:
+    size, unpack = form.size, form.unpack
+
+    def read(data: Bytes) -> Any:
+        if len(data) != size:
+            raise wrong_length(len(data), size)
+        return unpack(data)[0]
+
+    return read
+
+
+_read_int32 = _fixed(INT32)
+_read_int64 = _fixed(INT64)
+
+
+def _read_bool(data: Bytes) -> bool:
+    if len(data) != 1:
+        raise SqlError("08P01", "no data left in message") if not data else wrong_length(len(data), 1)
+    return data[0] != 0
+
+
+def _read_date(data: Bytes) -> int:
+    days: int = _read_int32(data)
+    if days in {DATE_INFINITY, DATE_NEGATIVE_INFINITY}:
+        return days
+    days += DAYS_TO_2000
+    if days >= DATE_INFINITY:
+        raise SqlError("22008", "date out of range")
+    return check_date(days)
+
+
+def _read_time(data: Bytes) -> int:
+    us: int = _read_int64(data)
+    if not 0 <= us <= DAY_US:
+        raise SqlError("22008", "time out of range")
+    return us
+
+
+def _read_timestamp(data: Bytes) -> int:
+    us: int = _read_int64(data)
+    if us in {TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY}:
+        return us
+    us += US_TO_2000
+    if us >= TIMESTAMP_INFINITY:
+        raise SqlError("22008", "timestamp out of range")
+    return check_timestamp(us)
+
+
+def _read_uuid(data: Bytes) -> bytes:
+    if len(data) != 16:
+        raise wrong_length(len(data), 16)
+    return bytes(data)
+
+
+def _write_date(days: int) -> bytes:
+    if days not in {DATE_INFINITY, DATE_NEGATIVE_INFINITY}:
+        days -= DAYS_TO_2000
+    return INT32.pack(days)
+
+
+def _write_timestamp(us: int) -> bytes:
+    if us not in {TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY}:
+        us -= US_TO_2000
+    return INT64.pack(us)
+
+
+def _write_interval(text: str) -> bytes:
+    """Of an interval's text, which is all that results have of it."""
+    months = days = us = 0
+    for count, unit in _INTERVAL_PART.findall(text):
+        if unit == "day":
+            days += int(count)
+        else:
+            months += int(count) * (12 if unit == "year" else 1)
+    match = _INTERVAL_TIME.search(text)
+    if match:
+        us = (int(match[2]) * 3600 + int(match[3]) * 60 + int(match[4])) * 1_000_000
+        us += int((match[5] or "0")[:6].ljust(6, "0"))
+        us = -us if match[1] else us
+    return _INTERVAL.pack(us, days, months)
+
+
+_READERS: dict[Base, Callable[[Bytes], Any]] = {
+    Base.BOOLEAN: _read_bool,
+    Base.SMALLINT: _fixed(INT16),
+    Base.INTEGER: _read_int32,
+    Base.BIGINT: _read_int64,
+    Base.REAL: _fixed(FLOAT32),
+    Base.DOUBLE: _fixed(FLOAT64),
+    Base.BYTEA: bytes,
+    Base.DATE: _read_date,
+    Base.TIME: _read_time,
+    Base.TIMESTAMP: _read_timestamp,
+    Base.TIMESTAMPTZ: _read_timestamp,
+    Base.UUID: _read_uuid,
+    Base.JSON: lambda data: parse_json(text_of(data)),
+}
+
+_WRITERS: dict[Base, Callable[[Any], bytes]] = {
+    Base.BOOLEAN: lambda value: b"\1" if value else b"\0",
+    Base.SMALLINT: INT16.pack,
+    Base.INTEGER: INT32.pack,
+    Base.BIGINT: INT64.pack,
+    Base.REAL: FLOAT32.pack,
+    Base.DOUBLE: FLOAT64.pack,
+    Base.NUMERIC: binary_numeric.write,
+    Base.TEXT: str.encode,
+    Base.VARCHAR: str.encode,
+    Base.CHAR: str.encode,
+    Base.UNKNOWN: str.encode,
+    Base.JSON: str.encode,
+    Base.BYTEA: bytes,
+    Base.DATE: _write_date,
+    Base.TIME: INT64.pack,
+    Base.TIMESTAMP: _write_timestamp,
+    Base.TIMESTAMPTZ: _write_timestamp,
+    Base.UUID: bytes,
+    Base.INTERVAL: _write_interval,
+}

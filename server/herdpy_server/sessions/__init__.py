@@ -1,8 +1,29 @@
 """What a connected client can do, with no transport in it. See ``session`` for how it works."""
 
-from herdpy_server.sessions.plans import PlanCache
+from herdpy_server.sessions.limits import SessionLimits
+from herdpy_server.sessions.notices import Notice
+from herdpy_server.sessions.plans import Declared, PlanCache
+from herdpy_server.sessions.portals import Portal
+from herdpy_server.sessions.prepared import PreparedStatement, StatementDescription
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.session import Session
+from herdpy_server.sessions.simple import SimpleQuery
 from herdpy_server.sessions.work import LastWait
 
-__all__ = ["LastWait", "PlanCache", "Result", "Session"]
+PortalStep = Result
+"""What ``Session.execute_portal`` gives: the answer, or a part of it."""
+
+__all__ = [
+    "Declared",
+    "LastWait",
+    "Notice",
+    "PlanCache",
+    "Portal",
+    "PortalStep",
+    "PreparedStatement",
+    "Result",
+    "Session",
+    "SessionLimits",
+    "SimpleQuery",
+    "StatementDescription",
+]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from herdpy.log import Append, LogError
+from herdpy_server.sessions.limits import SessionLimits
+from herdpy_server.sessions.notices import Notice
 from herdpy_server.sessions.settings import Settings
 from herdpy_server.sessions.work import LastWait
 from herdpy_server.store import Mark, Workspace
@@ -16,6 +18,8 @@ from herdpy_server.tablespace import Tablespace, Transaction, lost, sql_error
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
+    from herdpy_server.sessions.portals import Portal
+    from herdpy_server.sessions.prepared import PreparedStatement
     from herdpy_sql.catalog import Catalog
 
 _OF_NO_ROW = frozenset({"40001", "40P01", "55P03", "57014", "57P01", "57P03"})
@@ -30,7 +34,10 @@ class TransactionBlock:
             with the first statement, as PEP 249 wants.
         settings: what SET and SHOW act upon; ``local`` names those that end with the transaction.
         transaction: the open one, or None. ``failed``: only ROLLBACK can end it. ``implicit``: it was
-            begun for a text of several statements and ends with it, unless the text says BEGIN.
+            begun for a text of several statements, or a pipeline, and ends with it, unless BEGIN is said.
+        prepared, portals: by name.
+        allowed: what the session may keep.
+        notices: what it has to say besides answers, in order; whoever answers the client empties it.
     """
 
     def __init__(self, tablespace: Tablespace) -> None:
@@ -41,7 +48,17 @@ class TransactionBlock:
         self.transaction: Transaction | None = None
         self.failed = False
         self.implicit = False
+        self.prepared: dict[str, PreparedStatement] = {}
+        self.portals: dict[str, Portal] = {}
+        self.allowed = SessionLimits()
+        self.notices: list[Notice] = []
         self._savepoints: list[tuple[str, Mark]] = []
+
+    def notice(self, severity: str, sqlstate: str, message: str) -> None:
+        """Have something said to the client, if it wants to know."""
+        notice = Notice(severity, sqlstate, message)
+        if notice.is_wanted(self.settings["client_min_messages"]):
+            self.notices.append(notice)
 
     @property
     def status(self) -> str:
@@ -90,7 +107,25 @@ class TransactionBlock:
         if self.transaction is not None:
             self._end(committed=False)
 
+    def abort(self) -> None:
+        """An error happened: an implicit transaction is undone, another has failed."""
+        if self.transaction is not None:
+            if self.implicit:
+                self._end(committed=False)
+            else:
+                self.failed = True
+
+    def _end_portals(self, *, committed: bool) -> None:
+        """A transaction ended: its portals go. Cursors WITH HOLD stay, if it committed."""
+        for name, portal in list(self.portals.items()):
+            if portal.hold and (committed or portal.held):
+                portal.held = True
+            else:
+                del self.portals[name]
+
     def _end(self, *, committed: bool) -> None:
+        if self.portals:
+            self._end_portals(committed=committed)
         transaction, self.transaction = self.transaction, None
         self.failed = self.implicit = False
         if transaction is not None and not committed:
@@ -119,6 +154,8 @@ class TransactionBlock:
         """Undo what came after a savepoint, and the transaction's failure with it."""
         transaction = self._within_transaction("ROLLBACK TO SAVEPOINT")
         found = self._find_savepoint(name)
+        for portal in [one for one in self.portals.values() if one.depth > found and not one.held]:
+            del self.portals[portal.name]
         transaction.workspace.undo(self._savepoints[found][1])
         del self._savepoints[found + 1 :]
         # Whatever remains was answered, so it rests on nothing that can be lost.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from herdpy.codec.kinds import Datum
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.errors import SqlError
-from herdpy_sql.parse import Statement, split
+from herdpy_sql.parse import Statement, parse, split
 from herdpy_sql.plan import Engine, Plan, prepare
 from herdpy_sql.types import SqlType
 from herdpy_sql.values import input_converter, type_of
@@ -21,20 +21,28 @@ DEFAULT_CAPACITY = 1000
 _MISMATCH = "42804"
 
 Converter = Callable[[object], Datum]
+Declared = tuple[SqlType | None, ...]
+"""Types that a client gives for $1, $2 ...; None leaves one to its place in the statement."""
 
 
 class Prepared:
     """One statement of a text, with its plan."""
 
-    __slots__ = ("_catalog", "_converters", "_engine", "_plan", "_typed", "statement")
+    __slots__ = ("_catalog", "_converters", "_declared", "_engine", "_plan", "_typed", "statement")
 
-    def __init__(self, statement: Statement) -> None:
+    def __init__(self, statement: Statement, declared: Declared = ()) -> None:
         self.statement = statement
+        self._declared = declared
         self._catalog: Catalog | None = None
         self._engine: Engine = "auto"
         self._typed: tuple[SqlType, ...] | None = None
         self._plan: Plan | None = None
         self._converters: tuple[Converter, ...] = ()
+
+    @property
+    def keyword(self) -> str:
+        """The statement's first word in capitals."""
+        return self.statement.keyword
 
     def plan(
         self, catalog: Catalog, engine: Engine, params: Sequence[object]
@@ -61,6 +69,22 @@ class Prepared:
         self._make(catalog, engine, types)
         return self._plan, self._convert(params)  # type: ignore[return-value]
 
+    def planned(self, catalog: Catalog, engine: Engine) -> Plan:
+        """The plan for this catalog by the types that were declared; SqlError as planning raises them."""
+        if self._catalog is not catalog or self._engine != engine or self._typed is not None:
+            self._make(catalog, engine, None)
+        return self._plan  # type: ignore[return-value]
+
+    def check_syntax(self) -> None:
+        """SqlError 42601 when it cannot be parsed; what is not supported is told when it is run."""
+        if self._plan is not None:
+            return
+        try:
+            parse(self.statement)
+        except SqlError as error:
+            if error.sqlstate != "0A000":
+                raise
+
     def convert_rows(
         self, catalog: Catalog, engine: Engine, rows: Sequence[Sequence[object]]
     ) -> tuple[Plan, list[tuple[Datum, ...]]]:
@@ -82,7 +106,7 @@ class Prepared:
         return plan, converted
 
     def _make(self, catalog: Catalog, engine: Engine, types: tuple[SqlType, ...] | None) -> None:
-        plan = prepare(self.statement, catalog, engine=engine, param_types=types or ())
+        plan = prepare(self.statement, catalog, engine=engine, param_types=types or self._declared)
         self._converters = tuple(input_converter(t) for t in plan.param_types)
         self._plan, self._catalog, self._engine, self._typed = plan, catalog, engine, types
 
@@ -95,8 +119,12 @@ class Prepared:
         return tuple([c(v) if v is not None else None for c, v in zip(converters, params, strict=True)])
 
 
+class ParameterCountError(SqlError):
+    """A statement was given another number of parameters than it has (08P01)."""
+
+
 def _wrong_count(wanted: int, given: int) -> SqlError:
-    return SqlError("08P01", f"the statement has {wanted} parameters, but {given} were given")
+    return ParameterCountError("08P01", f"the statement has {wanted} parameters, but {given} were given")
 
 
 class PlanCache:
@@ -105,6 +133,7 @@ class PlanCache:
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         self._capacity = capacity
         self._texts: OrderedDict[str, tuple[Prepared, ...]] = OrderedDict()
+        self._typed: OrderedDict[tuple[str, Declared], Prepared | None] = OrderedDict()
 
     def statements(self, sql: str) -> tuple[Prepared, ...]:
         """The statements of ``sql``; SqlError 42601 when it cannot be parsed."""
@@ -116,4 +145,27 @@ class PlanCache:
         self._texts[sql] = found
         if len(self._texts) > self._capacity:
             self._texts.popitem(last=False)
+        return found
+
+    def typed(self, sql: str, declared: Declared) -> Prepared | None:
+        """The one statement of ``sql`` with parameters of these types; None for a text without any.
+
+        Raises:
+            SqlError: 42601, it cannot be parsed or is more than one statement.
+        """
+        key = (sql, declared)
+        try:
+            found = self._typed[key]
+        except KeyError:
+            pass
+        else:
+            self._typed.move_to_end(key)
+            return found
+        statements = split(sql)
+        if len(statements) > 1:
+            raise SqlError("42601", "cannot insert multiple commands into a prepared statement")
+        found = Prepared(statements[0], declared) if statements else None
+        self._typed[key] = found
+        if len(self._typed) > self._capacity:
+            self._typed.popitem(last=False)
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from herdpy_sql.values import output_converter
@@ -11,9 +11,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from herdpy.codec.kinds import Datum
+    from herdpy_server.sessions.copying import CopySink, CopySource
     from herdpy_sql.plan import OutputColumn, Plan
 
 Row = tuple["Datum", ...]
+
+CHUNK_ROWS = 4096
+"""Rows that ``Result.chunks`` gives at a time, unless told otherwise."""
 
 
 class Result:
@@ -22,9 +26,11 @@ class Result:
     Attributes:
         rowcount: rows returned or changed; -1 for statements that do neither.
         columns: name and type of each column, or None when the statement returns no rows.
+        is_complete: False for a part of a portal's answer that more may follow.
+        copy: of COPY, where the data goes or comes from; the statement is not over before that is.
     """
 
-    __slots__ = ("_plan", "_rows", "_table", "columns", "rowcount")
+    __slots__ = ("_plan", "_rows", "_table", "columns", "copy", "is_complete", "rowcount")
 
     def __init__(
         self,
@@ -39,6 +45,40 @@ class Result:
         self.columns = columns
         self._rows = rows
         self._table = table
+        self.is_complete = True
+        self.copy: CopySink | CopySource | None = None
+
+    @property
+    def length(self) -> int:
+        """How many rows there are to be had."""
+        if self._rows is not None:
+            return len(self._rows)
+        return 0 if self._table is None else self._table.num_rows
+
+    def part(self, start: int, count: int, *, reverse: bool = False) -> Result:
+        """``count`` rows from ``start`` (from 0), which must be there, as an answer of their own."""
+        if self._rows is not None:
+            rows = self._rows[start : start + count]
+            return Result(self._plan, count, self.columns, rows[::-1] if reverse else rows)
+        if self._table is None:
+            return Result(self._plan, count, self.columns, [])
+        table = self._table.slice(start, count)
+        if reverse:
+            table = table.take(list(range(count - 1, -1, -1)))
+        return Result(self._plan, count, self.columns, None, table)
+
+    def tagged(self, tag: str) -> Result:
+        """The same rows under another command tag."""
+        return Result(tag, self.rowcount, self.columns, self._rows, self._table)
+
+    def chunks(self, size: int = CHUNK_ROWS) -> Iterator[list[Row]]:
+        """The rows as datums, ``size`` at a time, so that a large answer is never held twice."""
+        if self._rows is not None:
+            for start in range(0, len(self._rows), size):
+                yield self._rows[start : start + size]
+        elif self._table is not None:
+            for start in range(0, self._table.num_rows, size):
+                yield self.part(start, min(size, self._table.num_rows - start)).rows
 
     @property
     def tag(self) -> str:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from herdpy_server.sessions.extended import ExtendedQueries
 from herdpy_server.sessions.patience import CANCELLED
 from herdpy_server.sessions.result import Result
-from herdpy_server.sessions.statements import Statements, aborted, session_closed
+from herdpy_server.sessions.simple import SimpleQuery
+from herdpy_server.sessions.statements import aborted, session_closed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.storage import MustWait
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Session(Statements):
+class Session(ExtendedQueries):
     """One client's conversation with a tablespace; see :class:`TransactionBlock` for its attributes."""
 
     async def execute(self, sql: str, params: Sequence[object] = ()) -> Result:
@@ -60,6 +62,23 @@ class Session(Statements):
         if self.implicit:
             await self.commit()
         return results
+
+    def simple_query(self, sql: str) -> SimpleQuery:
+        """The statements of ``sql``, to be run one by one by its ``step``.
+
+        Raises:
+            SqlError: 42601, a statement cannot be parsed: none has been run. 54000, it is too long.
+        """
+        try:
+            self.allowed.check_text(sql)
+            statements = self._plans.statements(sql)
+            if len(statements) > 1 or self.failed:
+                for statement in statements:
+                    statement.check_syntax()
+        except SqlError:
+            self.abort()
+            raise
+        return SimpleQuery(self, statements)
 
     async def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> Result:
         """Run one statement for every row of parameters: all or none of it, one group commit."""

@@ -17,6 +17,7 @@ from herdpy_server.sessions.block import TransactionBlock
 from herdpy_server.sessions.control import CONTROLS, ENDING, control
 from herdpy_server.sessions.patience import Patience
 from herdpy_server.sessions.plans import PlanCache, Prepared
+from herdpy_server.sessions.prepared import PreparedStatement
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.work import Work
 from herdpy_server.store import NoLocks
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from herdpy.codec.kinds import Datum
+
+Bound = Prepared | PreparedStatement
+"""What gives a plan and its datums: a statement with Python's parameters, or one with datums."""
 
 Rebind = Callable[[], "tuple[Plan, Sequence[object]]"]
 """Plans the statement again, under the catalog that it sees now."""
@@ -51,7 +55,7 @@ class Statements(TransactionBlock):
         self._patience = Patience()
         self._closed = False
 
-    async def _at_once(self, prepared: Prepared, params: Sequence[object]) -> Result | None:
+    async def _at_once(self, prepared: Bound, params: Sequence[object]) -> Result | None:
         """The short way of an autocommit statement that need not wait before it has its effects.
 
         None when it is not such a statement, or a lock is in its way: then it goes the long way, from
@@ -98,7 +102,7 @@ class Statements(TransactionBlock):
             await self._durable(append, workspace, last=True)
         return _result(plan, outcome)
 
-    async def _statement(self, prepared: Prepared, params: Sequence[object], *, many: bool = False) -> Result:
+    async def _statement(self, prepared: Bound, params: Sequence[object], *, many: bool = False) -> Result:
         if self._closed:
             raise session_closed()
         try:
@@ -151,14 +155,15 @@ class Statements(TransactionBlock):
         return _result(plan, outcome)
 
     def _bind(
-        self, prepared: Prepared, params: Sequence[object], *, many: bool
+        self, prepared: Bound, params: Sequence[object], *, many: bool
     ) -> tuple[Plan, Sequence[object]]:
         """The plan and its parameters, under the catalog of this moment."""
-        if self.failed and prepared.statement.keyword not in ENDING:
+        if self.failed and prepared.keyword not in ENDING:
             raise aborted()
         engine = self.settings.engine
         try:
             if many:
+                assert isinstance(prepared, Prepared)
                 return prepared.convert_rows(self.catalog, engine, params)  # type: ignore[arg-type]
             return prepared.plan(self.catalog, engine, params)
         except SqlError:

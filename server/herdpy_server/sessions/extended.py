@@ -1,0 +1,230 @@
+"""Statements that are parsed, bound and run in steps of their own: the extended query's side of a session.
+
+Above ``statements``, below ``session``. parse -> a prepared statement; bind -> a portal with datums; execute
+-> its answer, whole or in parts. All is synchronous but for execute, so that a door can answer many small
+messages at once. An error of any step is one of the transaction too: an implicit one is undone, one that
+BEGIN began has failed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from herdpy_server.sessions.control import CONTROLS, ENDING
+from herdpy_server.sessions.portals import Portal
+from herdpy_server.sessions.prepared import PreparedStatement, StatementDescription
+from herdpy_server.sessions.result import Result
+from herdpy_server.sessions.statements import Statements, aborted
+from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from herdpy.codec.kinds import Datum
+    from herdpy_server.sessions.plans import Declared
+    from herdpy_sql.types import SqlType
+
+_PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\d+)""")
+
+
+class ExtendedQueries(Statements):
+    """Prepared statements and portals of one session."""
+
+    def parse(self, name: str, sql: str, declared: Declared = ()) -> None:
+        """Prepare ``sql`` under ``name``; "" is the unnamed statement, which the next one replaces.
+
+        Args:
+            declared: the types of $1, $2 ... that the client gives; None or UNKNOWN: to be inferred.
+
+        Raises:
+            SqlError: 42601 it is not one statement, 42P05 the name is taken, 42P18 nothing says what
+                type a parameter has, 25P02 the transaction has failed, 54000 and 53400 for limits,
+                and all that planning raises.
+        """
+        try:
+            if not name:
+                self.prepared.pop("", None)
+            prepared = self._plans.typed(sql, declared)
+            if self.failed and prepared is not None and prepared.statement.keyword not in ENDING:
+                raise aborted()
+            statement = PreparedStatement(self._plans, sql, prepared, self.catalog, self.settings.engine)
+            if len(statement.param_types) > len(declared):
+                _no_gaps(statement, len(declared))
+            if name:
+                if name in self.prepared:
+                    raise SqlError("42P05", f'prepared statement "{name}" already exists')
+                self.allowed.check_statements(len(self.prepared))
+            self.prepared[name] = statement
+        except SqlError:
+            self.abort()
+            raise
+
+    def bind(self, portal: str, statement: str, datums: tuple[Datum, ...] = ()) -> None:
+        """Make a portal of a prepared statement and its parameters; "" is replaced, others may not be there.
+
+        Raises:
+            SqlError: 26000 no such statement, 08P01 another number of parameters, 42P03 there is such
+                a portal, 25P02, 53400, and what planning raises when the catalog has changed.
+        """
+        try:
+            found = self.prepared.get(statement)
+            if found is None:
+                raise _no_statement(statement)
+            if len(datums) != len(found.param_types):
+                raise SqlError(
+                    "08P01",
+                    f"bind message supplies {len(datums)} parameters, but prepared statement "
+                    f'"{statement}" requires {len(found.param_types)}',
+                )
+            if self.failed:
+                if (found.statement is not None and found.keyword not in ENDING) or datums:
+                    raise aborted()
+            else:
+                found.plan(self.catalog, self.settings.engine, datums)
+            if portal:
+                if portal in self.portals:
+                    raise SqlError("42P03", f'cursor "{portal}" already exists')
+                self.allowed.check_portals(len(self.portals))
+            self.portals[portal] = made = Portal(portal, found, datums)
+            made.depth = len(self._savepoints)
+        except SqlError:
+            self.abort()
+            raise
+
+    def param_types(self, statement: str) -> tuple[SqlType, ...]:
+        """The types of a prepared statement's parameters. SqlError 26000."""
+        found = self.prepared.get(statement)
+        if found is None:
+            self.abort()
+            raise _no_statement(statement)
+        return found.param_types
+
+    def describe_statement(self, name: str) -> StatementDescription:
+        """What a prepared statement takes and returns. SqlError 26000, 25P02."""
+        found = self.prepared.get(name)
+        if found is None:
+            self.abort()
+            raise _no_statement(name)
+        return self._describe(found)
+
+    def describe_portal(self, name: str) -> StatementDescription:
+        """What a portal returns. SqlError 34000, 25P02."""
+        found = self.portals.get(name)
+        if found is None:
+            self.abort()
+            raise no_portal(name)
+        return self._describe(found.statement)
+
+    def _describe(self, statement: PreparedStatement) -> StatementDescription:
+        columns = statement.columns
+        if self.failed and columns is not None:
+            raise aborted()
+        return StatementDescription(statement.param_types, columns, statement.keyword)
+
+    async def execute_portal(self, name: str, max_rows: int = 0, *, ends: bool = False) -> Result:
+        """Run a portal, or go on with it.
+
+        Args:
+            max_rows: return no more rows than that; 0: all.
+            ends: nothing else comes before :meth:`sync`, so outside BEGIN the statement is a
+                transaction of its own. Otherwise it begins one that ends with ``sync``.
+
+        Returns:
+            The rows; ``is_complete`` False when there may be more. Of an empty statement one whose tag is "".
+
+        Raises:
+            SqlError: 34000 no such portal, 55000 it ran and returns no rows, 25P02, and whatever the
+                statement raises.
+        """
+        portal = self.portals.get(name)
+        if portal is None:
+            self.abort()
+            raise no_portal(name)
+        statement = portal.statement
+        if portal.result is not None or portal.failure is not None or portal.spent:
+            return self._go_on(portal, max_rows)
+        if statement.statement is None:
+            return Result("", -1)
+        self._patience.begin(self.settings.statement_timeout_s)
+        try:
+            if self.transaction is None and self.autocommit:
+                answer = await self._alone(statement, portal.datums, ends=ends)
+            else:
+                answer = await self._statement(statement, portal.datums)
+        except BaseException:
+            self.abort()
+            raise
+        portal.spent = True
+        if max_rows > 0 and answer.columns is not None:
+            portal.result = answer
+            return portal.more(max_rows)
+        return answer
+
+    async def _alone(self, statement: PreparedStatement, datums: tuple[Datum, ...], *, ends: bool) -> Result:
+        """Run a statement where no transaction is open."""
+        if ends:
+            answer = await self._at_once(statement, datums)
+            return answer if answer is not None else await self._statement(statement, datums)
+        plan, _ = statement.plan(self.catalog, self.settings.engine, datums)
+        if type(plan) not in CONTROLS:
+            self.begin()
+            self.implicit = True
+        return await self._statement(statement, datums)
+
+    def _go_on(self, portal: Portal, max_rows: int) -> Result:
+        """An Execute of a portal that ran already."""
+        try:
+            if self.failed:
+                raise aborted()
+            if portal.columns is None:
+                raise SqlError("55000", f'portal "{portal.name}" cannot be run')
+            if portal.result is None and portal.failure is None:
+                return Result(portal.statement.plan_now, 0, portal.columns, [])
+            return portal.more(max_rows)
+        except SqlError:
+            self.abort()
+            raise
+
+    def close_statement(self, name: str) -> None:
+        """Forget a prepared statement; one that is not there is no error."""
+        self.prepared.pop(name, None)
+
+    def close_portal(self, name: str) -> None:
+        """Forget a portal; one that is not there is no error."""
+        self.portals.pop(name, None)
+
+    def sync_now(self) -> bool:
+        """As :meth:`sync` where nothing need be waited for; False when it must be awaited instead."""
+        if self.transaction is None:
+            if self.portals:
+                self._end_portals(committed=True)
+            return True
+        return not self.implicit
+
+    async def sync(self) -> None:
+        """End the transaction that statements began since the last one, unless one of them said BEGIN.
+
+        Raises:
+            SqlError: what became of its commit.
+        """
+        if not self.sync_now():
+            await self.commit()
+
+
+def _no_gaps(statement: PreparedStatement, declared: int) -> None:
+    """SqlError 42P18 for a parameter that the statement leaves out, and so nothing says its type."""
+    assert statement.statement is not None
+    used = {int(number) for number in _PARAMETER.findall(statement.statement.clean) if number}
+    for number in range(declared + 1, len(statement.param_types) + 1):
+        if number not in used:
+            raise SqlError("42P18", f"could not determine data type of parameter ${number}")
+
+
+def _no_statement(name: str) -> SqlError:
+    if not name:
+        return SqlError("26000", "unnamed prepared statement does not exist")
+    return SqlError("26000", f'prepared statement "{name}" does not exist')
+
+
+def no_portal(name: str, what: str = "portal") -> SqlError:
+    """The error for a portal that is not there; ``what`` is "cursor" where SQL asked for it."""
+    return SqlError("34000", f'{what} "{name}" does not exist')

@@ -1,0 +1,49 @@
+"""How much one session may keep: what a stranger could otherwise fill memory with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from herdpy_sql.errors import SqlError
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """Limits of one session.
+
+    Attributes:
+        statement_bytes: the longest text of statements, in bytes of UTF-8.
+        statements: how many prepared statements it may have.
+        portals: how many portals, cursors among them.
+        custom_settings: how many settings that HerdPy does not know (``SET a.b = ...``).
+    """
+
+    statement_bytes: int = 16 << 20
+    statements: int = 10_000
+    portals: int = 10_000
+    custom_settings: int = 1_000
+
+    def check_text(self, sql: str) -> None:
+        """SqlError 54000 when a text is too long."""
+        if len(sql) > self.statement_bytes:
+            raise SqlError(
+                "54000", f"statement is too long: at most {self.statement_bytes} bytes are accepted"
+            )
+
+    def check_statements(self, count: int) -> None:
+        """SqlError 53400 when one more prepared statement than ``count`` is too many."""
+        if count >= self.statements:
+            raise SqlError(
+                "53400",
+                f"a session can have at most {self.statements} prepared statements",
+                hint="DEALLOCATE those that are no longer needed.",
+            )
+
+    def check_portals(self, count: int) -> None:
+        """SqlError 53400 when one more portal than ``count`` is too many."""
+        if count >= self.portals:
+            raise SqlError(
+                "53400",
+                f"a session can have at most {self.portals} portals",
+                hint="CLOSE cursors that are no longer needed.",
+            )

@@ -1,0 +1,28 @@
+"""What a session has to say besides answers: warnings and notices, kept until its door sends them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LEVELS = ("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error")
+"""What client_min_messages can be, the least first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One message that is no error.
+
+    Attributes:
+        severity: "WARNING", "NOTICE" or "INFO".
+        sqlstate: five characters; "00000" when there is nothing to be told by it.
+    """
+
+    severity: str
+    sqlstate: str
+    message: str
+    detail: str | None = None
+    hint: str | None = None
+
+    def is_wanted(self, least: str) -> bool:
+        """Whether a client whose client_min_messages is ``least`` wants it. INFO is always sent."""
+        return self.severity == "INFO" or LEVELS.index(self.severity.lower()) >= LEVELS.index(least)

@@ -1,0 +1,121 @@
+"""A session's prepared statements: a text whose parameters have types, ready to be bound.
+
+Above ``plans``, whose shared cache has the plans; below ``extended``. A prepared statement keeps the
+types that its parameters had when it was parsed. When the catalog has changed since, it is planned
+again with those; that may not change what it returns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from herdpy.codec.kinds import Datum
+    from herdpy_server.sessions.plans import PlanCache, Prepared
+    from herdpy_sql.catalog import Catalog
+    from herdpy_sql.parse import Statement
+    from herdpy_sql.plan import Engine, OutputColumn, Plan
+    from herdpy_sql.types import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class StatementDescription:
+    """What a client may ask of a statement before it is run.
+
+    Attributes:
+        param_types: of $1, $2 ...
+        columns: of its result; None when it returns no rows.
+        tag: the command's name, as its command tag begins.
+    """
+
+    param_types: tuple[SqlType, ...]
+    columns: tuple[OutputColumn, ...] | None
+    tag: str
+
+
+class PreparedStatement:
+    """One prepared statement of one session. A text without a statement has ``statement`` None.
+
+    Attributes:
+        text: what was prepared.
+        param_types: of its parameters, decided when it was parsed.
+        columns: of its result as of then.
+        by_sql: PREPARE made it, and not a message of the protocol.
+        made_us: when, on the wall clock.
+    """
+
+    __slots__ = (
+        "_cache",
+        "_catalog",
+        "_engine",
+        "_plan",
+        "by_sql",
+        "columns",
+        "made_us",
+        "param_types",
+        "statement",
+        "text",
+    )
+
+    def __init__(
+        self,
+        cache: PlanCache,
+        text: str,
+        prepared: Prepared | None,
+        catalog: Catalog,
+        engine: Engine,
+        *,
+        by_sql: bool = False,
+    ) -> None:
+        """Plan ``prepared``; SqlError as planning raises them."""
+        self._cache = cache
+        self.text = text
+        self.by_sql = by_sql
+        self.made_us = time.time_ns() // 1000
+        self._catalog = catalog
+        self._engine = engine
+        self.statement: Statement | None = None
+        self._plan: Plan | None = None
+        self.param_types: tuple[SqlType, ...] = ()
+        self.columns: tuple[OutputColumn, ...] | None = None
+        if prepared is not None:
+            self.statement = prepared.statement
+            self._plan = plan = prepared.planned(catalog, engine)
+            self.param_types = plan.param_types
+            self.columns = plan.columns
+
+    @property
+    def keyword(self) -> str:
+        """The statement's first word in capitals; "" for no statement."""
+        return "" if self.statement is None else self.statement.keyword
+
+    @property
+    def plan_now(self) -> Plan:
+        """The plan as of the last time it was wanted."""
+        assert self._plan is not None
+        return self._plan
+
+    def plan(self, catalog: Catalog, engine: Engine, params: Sequence[Datum]) -> tuple[Plan, Sequence[Datum]]:
+        """The plan for this catalog; ``params`` are datums already.
+
+        Raises:
+            SqlError: 0A000, what it returns has changed; and all that planning raises.
+        """
+        if self._catalog is not catalog or self._engine != engine:
+            self._plan_again(catalog, engine)
+        return self._plan, params  # type: ignore[return-value]
+
+    def _plan_again(self, catalog: Catalog, engine: Engine) -> None:
+        if self.statement is None:
+            return
+        shared = self._cache.typed(self.text, self.param_types)
+        assert shared is not None
+        plan = shared.planned(catalog, engine)
+        if plan.columns != self.columns:
+            raise SqlError("0A000", "cached plan must not change result type")
+        self._plan, self._catalog, self._engine = plan, catalog, engine

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 
-from herdpy.log.commit_log import Acknowledge, Append, CommitLog, LogSettings
+from herdpy.log.commit_log import Acknowledge, Append, CommitLog, Deliver, LogSettings
+from herdpy.log.delivery import DeliveredCommit
 from herdpy.log.entry import Entry, encode_entry, encode_part
 from herdpy.log.errors import LogClosedError, LogError
 from herdpy.log.file_ledger import LedgerWriter, frame
@@ -39,11 +40,17 @@ class FileLog(FileLedgers, CommitLog):
         ledger_list: LedgerList | None = None,
         read_only: bool = False,
         now_us: Callable[[], int] | None = None,
+        deliver: Deliver | None = None,
     ) -> None:
         """As :meth:`open`."""
         FileLedgers.__init__(self, directory, settings, files, ledger_list, now_us, read_only=read_only)
         self._waiting: list[OwnWait[None]] = []
-        self._group = GroupCommit(self._write, acknowledge, self._settings.max_group_bytes)
+        limit = self._settings.max_group_bytes
+        self._group: GroupCommit
+        if deliver is None:
+            self._group = GroupCommit(self._write, acknowledge, limit)
+        else:
+            self._group = DeliveredCommit(self._write, acknowledge, limit, deliver)
         if read_only:
             self._group.refuse(LogClosedError("the log was opened for reading only"))
 
@@ -61,6 +68,7 @@ class FileLog(FileLedgers, CommitLog):
         ledger_list: LedgerList | None = None,
         read_only: bool = False,
         now_us: Callable[[], int] | None = None,
+        deliver: Deliver | None = None,
     ) -> FileLog:
         """Open the log of ``directory``, after recovering it; an empty directory is an empty log.
 
@@ -68,6 +76,9 @@ class FileLog(FileLedgers, CommitLog):
             acknowledge: see :data:`~herdpy.log.commit_log.Acknowledge`.
             read_only: change nothing: a torn tail is reported, not cut; appends are refused.
             now_us: the clock for ledgers' ages and created times, microseconds since 1970.
+            deliver: given, a thread of the log writes, and what it wrote is acknowledged and
+                resolved by calls made through this (see ``delivery``). Without it the threads that
+                wait do the writing and all that follows.
 
         Raises:
             CorruptLedgerError: the log is damaged where no crash can have damaged it.
@@ -81,6 +92,7 @@ class FileLog(FileLedgers, CommitLog):
             ledger_list=ledger_list,
             read_only=read_only,
             now_us=now_us,
+            deliver=deliver,
         )
 
     # Appending.

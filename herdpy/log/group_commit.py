@@ -4,7 +4,8 @@ There is no thread for it. Whoever blocks on an append while nobody flushes beco
 it takes the whole queue, has it written, has it acknowledged, resolves it, and hands the role to
 one thread that waits for the next group (leader and followers, as in MySQL's binary log). While
 the disk syncs, the next group gathers. Appends that an event loop awaits have no thread to lend:
-a background thread, started when the first such append comes, flushes for them.
+a background thread, started when the first such append comes, flushes for them. Where one loop does
+everything, ``delivery`` takes this module's place.
 """
 
 from __future__ import annotations
@@ -113,13 +114,16 @@ class GroupCommit:
     def append(self, transaction: Transaction) -> QueuedAppend:
         """Queue a transaction; raises LogClosedError once the log is closed or has failed."""
         body = transaction.encode()
-        append = QueuedAppend(self, transaction, body)
+        append = self._queued(transaction, body)
         with self.mutex:
             if self._refusal is not None:
                 raise LogClosedError(str(self._refusal)) from self._refusal
             self._queue.append(append)
             self._queued_bytes += len(body)
         return append
+
+    def _queued(self, transaction: Transaction, body: bytes) -> QueuedAppend:
+        return QueuedAppend(self, transaction, body)
 
     def flush(self) -> None:
         """Block until all that is queued now is acknowledged; raises what the last one got."""
@@ -230,8 +234,7 @@ class GroupCommit:
 
     def _break_down(self, error: BaseException) -> None:
         """The flusher failed where it must not: nobody may wait for ever, nothing may be added."""
-        failure = LogError(f"the log failed while it acknowledged: {error!r}", outcome="unknown")
-        failure.__cause__ = error
+        failure = self._failure(error)
         self.refuse(failure)
         with self.mutex:
             lost, behind, self._queue = self._in_flight, self._queue, []
@@ -240,6 +243,12 @@ class GroupCommit:
             append.fail(failure)
         for append in behind:
             append.fail(LogClosedError(str(failure)))
+
+    @staticmethod
+    def _failure(error: BaseException) -> LogError:
+        failure = LogError(f"the log failed while it acknowledged: {error!r}", outcome="unknown")
+        failure.__cause__ = error
+        return failure
 
     # The background flusher.
 

@@ -1,8 +1,8 @@
 """The whole database in one process: a directory, its tablespace, and the turn that threads take.
 
-The roof of the embedded house: directory lock -> log -> store -> recovery -> tablespace ->
-checkpointer, and sessions on top. Engine coroutines run in the thread that calls :meth:`Database.run`
-while it holds the turn; the turn is free while they wait for a lock, the log or DuckDB.
+The roof of the embedded house: an ``Engine``, and sessions on top of it. Their coroutines run in the
+thread that calls :meth:`Database.run` while it holds the turn; the turn is free while they wait for
+a lock, the log or DuckDB.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import contextlib
 import inspect
 import logging
 import os
-import shutil
 import threading
 import time
 import weakref
@@ -20,31 +19,16 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-import lmdb
-
-from herdpy.log import Append, LogError, LogSettings
-from herdpy.log.wait import run_blocking
+from herdpy.log import Append
 from herdpy_server.database_settings import DatabaseSettings
-from herdpy_server.sessions import LastWait, PlanCache, Session
-from herdpy_server.tablespace import (
-    Checkpointer,
-    Directory,
-    Recovery,
-    Tablespace,
-    open_log,
-    open_store,
-    sql_error,
-    store_error,
-)
-from herdpy_sql.columnar import Limits
-from herdpy_sql.errors import SqlError
+from herdpy_server.engine import Engine, is_closed, is_closing
+from herdpy_server.sessions import LastWait, Session
 
 logger = logging.getLogger("herdpy.embedded")
 
 T = TypeVar("T")
 
 _CLOSE_PATIENCE_S = 60.0
-_RECOVERY_ROWS = 250_000
 
 
 class Database:
@@ -64,63 +48,12 @@ class Database:
         self.settings = settings
         self._turn = threading.Lock()
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
-        self._plans = PlanCache(settings.plan_cache)
         self._closed = False
         self._suspended: set[object] = set()  # coroutines of `run` that wait for something
         self._idle = threading.Condition(self._turn)
-        directory = Directory(path)
-        self._lock = directory.lock(create=True)
-        try:
-            self._start(directory)
-        except BaseException:
-            self._lock.release()
-            raise
-
-    def _start(self, directory: Directory) -> None:
-        settings = self.settings
-        shutil.rmtree(directory.spill, ignore_errors=True)  # what a crash left there
-        fresh = not directory.exists()
-        if not fresh:
-            directory.read_format()
-        with contextlib.ExitStack() as undo:
-            log_settings = LogSettings(
-                max_ledger_bytes=settings.max_ledger_bytes, max_ledger_age_s=settings.max_ledger_age_s
-            )
-            self.log = open_log(directory, log_settings, lambda a, e: self.tablespace.acknowledge(a, e))
-            undo.callback(self.log.close)
-            self.torn = self.log.recovered
-            self.store, self.rebuilt = open_store(directory, self.log, settings.column_cache_bytes)
-            undo.callback(lambda: self.store.close())
-            self.tablespace = Tablespace(self.log, self.store, self._turn)
-            try:
-                rows = max(settings.checkpoint_rows, _RECOVERY_ROWS)
-                self.recovery: Recovery = run_blocking(self.tablespace.recover(rows))
-            except LogError as error:
-                raise sql_error(error) from error
-            if fresh:
-                directory.write_marker()
-            self._checkpointer = Checkpointer(
-                self.log,
-                self.store,
-                cadence_s=settings.checkpoint_interval_s,
-                flush_rows=settings.checkpoint_rows,
-                retention_bytes=settings.log_retention_bytes,
-            )
-            self.tablespace.memtable_grew = self._checkpointer.grew
-            self.tablespace.memtable_limit_bytes = settings.memtable_limit_bytes
-            self.tablespace.memtable_full = self._checkpointer.request
-            self._checkpointer.on_progress = self._checkpointed
-            self.tablespace.checkpoint = lambda: self.checkpoint()
-            self._checkpointer.start()
-            undo.pop_all()
-
-    def _checkpointed(self) -> None:
-        """A checkpoint was made, or failed: writers that wait for memory look again."""
-        with self._turn:
-            if not self.tablespace.is_full:
-                self.tablespace.let_writers_in(None)
-            elif self._checkpointer.failure is not None:
-                self.tablespace.let_writers_in(store_error(self._checkpointer.failure))
+        self._engine = engine = Engine(path, settings, self._turn, checkpoint=lambda: self.checkpoint())
+        self.log, self.store, self.tablespace = engine.log, engine.store, engine.tablespace
+        self.recovery, self.torn, self.rebuilt = engine.recovery, engine.torn, engine.rebuilt
 
     # Opening and sharing.
 
@@ -169,18 +102,12 @@ class Database:
             self._closed = True
             for session in list(self._sessions):
                 session.shut()
-        with contextlib.ExitStack() as last:
-            last.callback(self._lock.release)
-            last.callback(self.store.close)
-            last.callback(self.log.close)
-            last.callback(self._last_checkpoint)
-            last.callback(self._checkpointer.stop)
-            self._await_statements()
+        self._engine.close(self._await_statements)
 
     def _await_statements(self) -> None:
         """Wait for the threads that are in the middle of a statement: commits end, all else is told."""
         with self._turn:
-            self.tablespace.let_writers_in(_closing())
+            self.tablespace.let_writers_in(is_closing())
             until = time.monotonic() + _CLOSE_PATIENCE_S
             while self._suspended and time.monotonic() < until:
                 for session in list(self._sessions):
@@ -191,34 +118,21 @@ class Database:
         if self._suspended:
             logger.error("%d statements did not end when %s was closed", len(self._suspended), self.path)
 
-    def _last_checkpoint(self) -> None:
-        try:
-            self._checkpointer.checkpoint(trim=False)
-        except Exception as error:  # noqa: BLE001 - the log has everything: the next opening replays it
-            logger.error("the last checkpoint failed; opening again will replay the log: %s", error)
-
     def abandon(self) -> None:
         """Of a copy in a forked child: leave the directory to the parent, and refuse to be used."""
         self._closed = True
-        self._lock.release()
+        self._engine.lock.release()
 
     # Using it.
 
     def session(self) -> Session:
         """A new session."""
-        limits = Limits(
-            memory_bytes=self.settings.query_memory_bytes,
-            temp_directory=str(Directory(self.path).spill),
-        )
         with self._turn:
             if self._closed:
-                raise self._is_closed()
-            session = Session(self.tablespace, self._plans, limits)
+                raise is_closed(self.path)
+            session = self._engine.session()
             self._sessions.add(session)
             return session
-
-    def _is_closed(self) -> SqlError:
-        return SqlError("57P03", f"the database {self.path} is closed")
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a session's coroutine to its end in this thread, in turn with other threads."""
@@ -230,7 +144,7 @@ class Database:
                 try:
                     with turn:
                         if wait is not None and self._closed and not isinstance(wait, (Append, LastWait)):
-                            interrupt = _closing()
+                            interrupt = is_closing()
                         try:
                             wait = coroutine.send(None) if interrupt is None else coroutine.throw(interrupt)
                         except StopIteration as stop:
@@ -267,22 +181,13 @@ class Database:
                 is lost, and it will be tried again. 57P03 when the database is closed.
         """
         if self._closed:
-            raise self._is_closed()
-        try:
-            return self._checkpointer.checkpoint(trim=True)
-        except LogError as error:
-            raise sql_error(error) from error
-        except (OSError, lmdb.Error) as error:
-            raise store_error(error) from error
+            raise is_closed(self.path)
+        return self._engine.checkpoint()
 
     @property
     def checkpoint_failure(self) -> Exception | None:
         """Why the last checkpoint failed; None when it did not. It is tried again on its cadence."""
-        return self._checkpointer.failure
-
-
-def _closing() -> SqlError:
-    return SqlError("57P01", "the statement was ended: the database is being closed")
+        return self._engine.checkpointer.failure
 
 
 def _in_child() -> None:

@@ -12,7 +12,7 @@ import os
 import time
 
 from herdpy.log import START, FileLog, LogError, LogSettings
-from herdpy.log.commit_log import Acknowledge
+from herdpy.log.commit_log import Acknowledge, Deliver
 from herdpy_server.store import Store, StoreDamagedError
 from herdpy_server.tablespace.directory import Directory
 from herdpy_server.tablespace.log_errors import sql_error
@@ -23,10 +23,12 @@ logger = logging.getLogger("herdpy.opening")
 _RESTORE = "Restore the directory from a copy."
 
 
-def open_log(directory: Directory, settings: LogSettings, acknowledge: Acknowledge) -> FileLog:
+def open_log(
+    directory: Directory, settings: LogSettings, acknowledge: Acknowledge, deliver: Deliver | None = None
+) -> FileLog:
     """The log of a directory, recovered. SqlError XX001 when it is damaged."""
     try:
-        return FileLog.open(str(directory.log), acknowledge, settings=settings)
+        return FileLog.open(str(directory.log), acknowledge, settings=settings, deliver=deliver)
     except LogError as error:
         raise sql_error(error) from error
 

@@ -1,0 +1,168 @@
+"""A directory opened for a server: its engine, and the one loop that runs every session.
+
+Top of ``serving``; the doors (``pgwire``, ``service``) stand on it. Every method is for the loop's
+thread. What blocks is elsewhere: opening and closing in the loop's executor, checkpoints in the
+checkpointer's thread, the log's writes in its flusher's, which hands each group back to the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import weakref
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from herdpy_server.database_settings import DatabaseSettings
+from herdpy_server.engine import Engine, is_closed, is_closing
+from herdpy_server.serving.driver import Driver, Run
+from herdpy_server.serving.turn import LoopTurn
+from herdpy_server.sessions import Session
+
+logger = logging.getLogger("herdpy.serving")
+
+T = TypeVar("T")
+
+_CLOSE_PATIENCE_S = 60.0
+_LOOK_AGAIN_S = 0.05
+
+
+class ServedDatabase:
+    """An open directory whose sessions all run on one loop. Open it with :meth:`open`.
+
+    Attributes:
+        path, settings, log, store, tablespace, plans, recovery, torn, rebuilt: as of ``Engine``.
+        driver: runs coroutines of sessions; ``run`` and ``call`` are its.
+        sessions: the sessions that somebody holds.
+    """
+
+    def __init__(self, engine: Engine, driver: Driver, turn: LoopTurn) -> None:
+        self._engine = engine
+        self.driver = driver
+        self.turn = turn
+        self.path, self.settings, self.plans = engine.path, engine.settings, engine.plans
+        self.log, self.store, self.tablespace = engine.log, engine.store, engine.tablespace
+        self.recovery, self.torn, self.rebuilt = engine.recovery, engine.torn, engine.rebuilt
+        self.sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._closed: asyncio.Future[None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        path: str | os.PathLike[str],
+        settings: DatabaseSettings | None = None,
+    ) -> ServedDatabase:
+        """Open the database in directory ``path`` for the running loop, making it when there is none.
+
+        Raises:
+            SqlError: as of ``Engine``.
+        """
+        loop = asyncio.get_running_loop()
+        turn, driver = LoopTurn(loop), Driver(loop)
+
+        def checkpointed() -> None:
+            loop.call_soon_threadsafe(engine.let_writers_in)
+
+        engine = await loop.run_in_executor(
+            None,
+            partial(
+                Engine,
+                Path(path).absolute(),
+                settings or DatabaseSettings(),
+                turn,
+                deliver=loop.call_soon_threadsafe,
+                checkpointed=checkpointed,
+            ),
+        )
+        return cls(engine, driver, turn)
+
+    # Using it.
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether closing has begun."""
+        return self._closed is not None
+
+    def session(self) -> Session:
+        """A new session; SqlError 57P03 once closing has begun."""
+        if self._closed is not None:
+            raise is_closed(self.path)
+        session = self._engine.session()
+        self.sessions.add(session)
+        return session
+
+    def run(self, coroutine: Coroutine[Any, Any, T], done: Callable[[Run[T]], object]) -> Run[T]:
+        """A run of a session's coroutine, to be started; see :class:`Run`."""
+        return Run(self.driver, coroutine, done)
+
+    async def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a session's coroutine from an asyncio task; see :meth:`Driver.call`."""
+        return await self.driver.call(coroutine)
+
+    async def checkpoint(self) -> list[int]:
+        """Bring everything into the store and delete the ledgers that are no longer needed.
+
+        Returns:
+            Ids of the ledgers deleted.
+
+        Raises:
+            SqlError: as ``Engine.checkpoint``; 57P03 when the database is closed.
+        """
+        if self._closed is not None:
+            raise is_closed(self.path)
+        return await self.driver.loop.run_in_executor(None, self._engine.checkpoint)
+
+    @property
+    def checkpoint_failure(self) -> Exception | None:
+        """Why the last checkpoint failed; None when it did not. It is tried again on its cadence."""
+        return self._engine.checkpointer.failure
+
+    # Closing it.
+
+    async def close(self, graceful_timeout_s: float = 0.0) -> None:
+        """Let running statements end, end those that do not, roll back, checkpoint, and close.
+
+        Statements that wait for their commit are always let come to their end. A second call waits
+        for the first.
+
+        Args:
+            graceful_timeout_s: how long others may go on before they are ended (57P01).
+
+        Raises:
+            LogError, OSError: the log or the store could not be closed as it should; it is closed.
+        """
+        if self._closed is not None:
+            await asyncio.shield(self._closed)
+            return
+        self._closed = self.driver.loop.create_future()
+        try:
+            await self._end_statements(graceful_timeout_s)
+            await self.driver.loop.run_in_executor(None, self._engine.close)
+        except BaseException as error:
+            self._closed.set_exception(error)
+            self._closed.exception()  # told by this call; a second one may come or not
+            raise
+        self._closed.set_result(None)
+
+    async def _end_statements(self, graceful_timeout_s: float) -> None:
+        driver = self.driver
+        if graceful_timeout_s > 0:
+            await driver.idle(graceful_timeout_s)
+        driver.ending = is_closing
+        self.tablespace.let_writers_in(is_closing())
+        until = driver.loop.time() + _CLOSE_PATIENCE_S
+        self._shut_sessions()
+        while driver.waiting and driver.loop.time() < until:
+            if not await driver.idle(_LOOK_AGAIN_S):
+                self._shut_sessions()  # again: DuckDB may miss an interrupt that comes too early
+        for session in list(self.sessions):
+            session.roll_back_now()
+        if driver.waiting:
+            logger.error("%d statements did not end when %s was closed", len(driver.waiting), self.path)
+
+    def _shut_sessions(self) -> None:
+        for session in list(self.sessions):
+            session.shut()

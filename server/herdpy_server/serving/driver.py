@@ -1,0 +1,190 @@
+"""Drives session coroutines on one loop, by hand: no asyncio task, no future, no context.
+
+Below ``database``. A statement that need not wait is over when :meth:`Run.start` returns. One that
+waits is taken up again on the loop when its :class:`~herdpy.log.wait.Wait` is done, never from inside
+whatever finished it: a lock is handed over in the middle of somebody else's commit. Runs that are
+taken up in one pass of the loop share one callback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
+
+from herdpy.log import Append
+from herdpy.log.wait import Wait
+from herdpy_server.sessions import LastWait
+
+T = TypeVar("T")
+
+
+class Run(Generic[T]):
+    """One coroutine of a session on its way to its end. Everything here is for the loop's thread.
+
+    Attributes:
+        finished: whether it has come to its end; then :meth:`result` tells.
+    """
+
+    __slots__ = ("__weakref__", "_coroutine", "_done", "_driver", "_error", "_value", "_wait", "finished")
+
+    def __init__(
+        self, driver: Driver, coroutine: Coroutine[Any, Any, T], done: Callable[[Run[T]], object]
+    ) -> None:
+        """``done`` is called with this run when it ends, unless it does so within :meth:`start`."""
+        self._driver = driver
+        self._coroutine = coroutine
+        self._done = done
+        self._wait: Wait[Any] | None = None
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self.finished = False
+
+    def start(self) -> bool:
+        """Begin; True when that was all, False when it waits and ``done`` will be called."""
+        return self._step(None)
+
+    def result(self) -> T:
+        """What the coroutine returned; raises what it raised. InvalidStateError before it has ended."""
+        if not self.finished:
+            raise asyncio.InvalidStateError("the statement is still running")
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for something now."""
+        return self._wait is not None
+
+    @property
+    def is_committing(self) -> bool:
+        """Whether it waits for the log: what it waits for cannot be taken back any more."""
+        return isinstance(self._wait, (Append, LastWait))
+
+    def throw(self, error: BaseException) -> bool:
+        """Raise ``error`` in the coroutine where it waits, now; False when it does not wait.
+
+        A commit that it waited for goes on, and its outcome is not told: see :attr:`is_committing`.
+        To end a statement as a client may ask for it, call the session's ``cancel``.
+        """
+        if self._wait is None:
+            return False
+        self._wait = None
+        if self._step(error):
+            self._end()
+        return True
+
+    def _step(self, interrupt: BaseException | None) -> bool:
+        try:
+            wait = self._coroutine.send(None) if interrupt is None else self._coroutine.throw(interrupt)
+        except StopIteration as stop:
+            self._value = stop.value
+        except BaseException as error:  # noqa: BLE001 - `result` raises it
+            self._error = error
+        else:
+            self._wait = wait
+            self._driver.waiting.add(self)
+            if isinstance(wait, (Append, LastWait)):
+                wait.when_done(self._wake)
+            else:
+                wait.add_done_callback(self._resume)
+            return False
+        self.finished = True
+        return True
+
+    def _end(self) -> None:
+        self._driver.ended(self)
+        self._done(self)
+
+    def _wake(self) -> None:
+        """The log is done, in whichever thread."""
+        driver = self._driver
+        if threading.get_ident() == driver.thread:
+            driver.ready.append(self)
+            if len(driver.ready) == 1:
+                driver.loop.call_soon(driver.go_on)
+        else:
+            driver.loop.call_soon_threadsafe(self._resume)
+
+    def _resume(self, _wait: object = None) -> None:
+        wait = self._wait
+        if wait is None or not wait.done():
+            return  # it was interrupted there, and is over or waits for something else
+        interrupt = None
+        if self._driver.ending is not None and not self.is_committing:
+            interrupt = self._driver.ending()
+        self._wait = None
+        if self._step(interrupt):
+            self._end()
+
+
+class Driver:
+    """All runs of one loop. Made on the loop's thread.
+
+    Attributes:
+        loop, thread: the loop, and the id of the thread that runs it.
+        waiting: the runs that have begun and wait, or are between two waits.
+        ready: those to be taken up in this pass of the loop.
+        ending: once set, makes the error for runs that wait for anything but the log.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.thread = threading.get_ident()
+        self.waiting: set[Run[Any]] = set()
+        self.ready: list[Run[Any]] = []
+        self.ending: Callable[[], BaseException] | None = None
+        self._idle: asyncio.Event | None = None
+
+    def run(self, coroutine: Coroutine[Any, Any, T], done: Callable[[Run[T]], object]) -> Run[T]:
+        """A run of ``coroutine``, to be started; see :class:`Run`."""
+        return Run(self, coroutine, done)
+
+    async def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run ``coroutine`` for an asyncio task.
+
+        A task that is cancelled takes the statement with it, unless that is waiting for its commit.
+        """
+        over = asyncio.Event()
+        run = Run(self, coroutine, lambda _run: over.set())
+        if run.start():
+            return run.result()
+        try:
+            await over.wait()
+        except asyncio.CancelledError as cancelled:
+            if not run.is_committing:
+                run.throw(cancelled)
+            raise
+        return run.result()
+
+    def go_on(self) -> None:
+        """Take up the runs that are ready."""
+        ready, self.ready = self.ready, []
+        for run in ready:
+            try:
+                run._resume()
+            except Exception as error:  # noqa: BLE001 - of one run's `done`: the others go on
+                self.loop.call_exception_handler(
+                    {"message": "the end of a statement could not be handled", "exception": error}
+                )
+
+    def ended(self, run: Run[Any]) -> None:
+        """Forget a run that is over."""
+        self.waiting.discard(run)
+        if self._idle is not None and not self.waiting:
+            self._idle.set()
+
+    async def idle(self, timeout_s: float) -> bool:
+        """Wait until no run waits; False when the time passed first."""
+        if not self.waiting:
+            return True
+        self._idle = asyncio.Event()
+        try:
+            await asyncio.wait_for(self._idle.wait(), timeout_s)
+        except TimeoutError:
+            return not self.waiting
+        finally:
+            self._idle = None
+        return True

@@ -1,0 +1,27 @@
+"""The configuration of a server: one TOML file, the environment and flags over it, all of it checked.
+
+sections   what can be set: types, limits, defaults, meanings
+fields     one setting: what it takes in words, its value out of text
+values     file < environment < flags -> checked values and where each came from
+check      what must hold between settings, and of the files they name
+render     conf/server.toml, and the values that hold, as TOML
+"""
+
+from herdpy_server.config.check import load_certificate, tls_context
+from herdpy_server.config.errors import ConfigError
+from herdpy_server.config.render import documented, effective
+from herdpy_server.config.sections import RELOADABLE, Rule, ServerConfig
+from herdpy_server.config.values import Loaded, load
+
+__all__ = [
+    "RELOADABLE",
+    "ConfigError",
+    "Loaded",
+    "Rule",
+    "ServerConfig",
+    "documented",
+    "effective",
+    "load",
+    "load_certificate",
+    "tls_context",
+]

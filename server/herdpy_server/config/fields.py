@@ -1,0 +1,148 @@
+"""What can be known of a setting: its type, limits and default, in words, and values out of text.
+
+Between the structs of ``sections`` and whoever reads, checks or shows values. Values come as TOML has
+them, or as text from a flag or the environment; sizes may be written with a unit either way.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import msgspec
+from msgspec import inspect
+
+from herdpy_server.config.sections import Section, ServerConfig
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
+_SIZE = re.compile(r"([\d_]+(?:\.\d+)?)\s*([A-Za-z]*)")
+_TRUE = frozenset({"true", "on", "yes", "1"})
+_FALSE = frozenset({"false", "off", "no", "0"})
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of one section."""
+
+    section: str
+    name: str
+    type: Any
+    default: Any
+    description: str
+
+    @property
+    def key(self) -> str:
+        """Its full name, such as "postgres.port"."""
+        return f"{self.section}.{self.name}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return f"HERDPY_{self.section}_{self.name}".upper()
+
+    @property
+    def _info(self) -> inspect.Type:
+        found = inspect.type_info(self.type)
+        return found.type if isinstance(found, inspect.Metadata) else found
+
+    def allowed(self) -> str:
+        """What it takes, in words."""
+        info = self._info
+        match info:
+            case inspect.BoolType():
+                return "true or false"
+            case inspect.IntType(ge=low, le=high):
+                if self.name.endswith("_bytes"):
+                    return f"bytes from {size_text(low or 0)} to {size_text(high or 0)}"
+                return f"a whole number from {low} to {high}"
+            case inspect.FloatType(ge=low, le=high):
+                return f"seconds from {low:.15g} to {high:.15g}"
+            case inspect.LiteralType():
+                return "one of " + ", ".join(get_args(get_args(self.type)[0]))
+            case inspect.StrType():
+                return "text"
+            case inspect.VarTupleType(item_type=inspect.StrType()):
+                return "a list of texts"
+            case inspect.DictType():
+                return "a table of logger = one of debug, info, warning, error"
+            case _:
+                return "a list of tables with method (trust, scram-sha-256 or reject), network and user"
+
+    def convert(self, value: object) -> Any:
+        """The checked value; ValueError says what is wrong with it."""
+        if self.name.endswith("_bytes") and isinstance(value, str):
+            value = parse_size(value)
+        if isinstance(self._info, inspect.FloatType) and isinstance(value, float) and math.isnan(value):
+            raise ValueError("nan is no number of seconds")
+        try:
+            return msgspec.convert(value, self.type)
+        except msgspec.ValidationError as error:
+            raise ValueError(str(error)) from None
+
+    def parse(self, text: str) -> Any:
+        """As :meth:`convert`, of a flag's or an environment variable's text."""
+        return self.convert(self._read(text))
+
+    def _read(self, text: str) -> object:
+        info = self._info
+        bare = text.strip()
+        match info:
+            case inspect.BoolType():
+                lowered = bare.lower()
+                return True if lowered in _TRUE else False if lowered in _FALSE else text
+            case inspect.IntType() if not self.name.endswith("_bytes"):
+                return int(bare) if re.fullmatch(r"[+-]?\d[\d_]*", bare) else text
+            case inspect.FloatType():
+                try:
+                    return float(bare)
+                except ValueError:
+                    return text
+            case inspect.VarTupleType(item_type=inspect.StrType()) if not bare.startswith("["):
+                return [item.strip() for item in bare.split(",") if item.strip()]
+            case inspect.VarTupleType() | inspect.DictType():
+                try:
+                    return tomllib.loads(f"value = {text}")["value"]
+                except tomllib.TOMLDecodeError as error:
+                    raise ValueError(f"it cannot be read as TOML: {error}") from None
+            case _:
+                return text
+
+
+def parse_size(text: str) -> int:
+    """Bytes of "64 MiB", "1.5GB" or "4096"; ValueError for anything else."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or (unit := _UNITS.get(match[2].upper())) is None:
+        raise ValueError(f'"{text}" is no size: write bytes, or a unit such as "64 MiB"')
+    return int(float(match[1]) * unit) if "." in match[1] else int(match[1]) * unit
+
+
+def size_text(size_bytes: int) -> str:
+    """A size as people write it, exactly: "64 MiB"."""
+    for unit, factor in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size_bytes and size_bytes % factor == 0:
+            return f"{size_bytes // factor} {unit}"
+    return str(size_bytes)
+
+
+def sections() -> dict[str, type[Section]]:
+    """The sections by name, in the order of the file."""
+    return {found.name: found.type for found in msgspec.structs.fields(ServerConfig)}
+
+
+def settings_of(section: str) -> Iterator[Setting]:
+    """The settings of a section, in the order of the file."""
+    for found in msgspec.structs.fields(sections()[section]):
+        info = inspect.type_info(found.type)
+        extra = info.extra_json_schema if isinstance(info, inspect.Metadata) else None
+        default = found.default if found.default is not msgspec.NODEFAULT else found.default_factory()
+        yield Setting(section, found.name, found.type, default, (extra or {}).get("description", ""))
+
+
+def all_settings() -> dict[str, Setting]:
+    """Every setting by its full name."""
+    return {one.key: one for section in sections() for one in settings_of(section)}

@@ -1,0 +1,229 @@
+"""Every setting of a server: its type, what is allowed, its default and what it means.
+
+The one place that knows them: ``conf/server.toml`` is written from these structs (``render``), values
+are checked against them (``values``), and the table of docs/server.md is compared with them. A
+section is a table of the file; names of settings carry their units. A section's docstring is told in
+the file, so it is written for who runs a server.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+Level = Literal["debug", "info", "warning", "error"]
+
+
+class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all sections are: immutable, by keyword, without unknown names."""
+
+
+def _int(low: int, high: int, description: str) -> Meta:
+    return Meta(ge=low, le=high, description=description)
+
+
+def _float(low: float, high: float, description: str) -> Meta:
+    return Meta(ge=low, le=high, description=description)
+
+
+def _says(description: str) -> Meta:
+    return Meta(description=description)
+
+
+_TIB = 1 << 40
+_DAY_S = 86_400.0
+
+
+class Data(Section, frozen=True, kw_only=True):
+    """Where the database is."""
+
+    directory: Annotated[
+        str, _says("The data directory. Needed: here, by --data, or by the environment.")
+    ] = ""
+    create: Annotated[
+        bool, _says("Make a database where there is none. Without, a volume that is not mounted is an error.")
+    ] = True
+
+
+class Storage(Section, frozen=True, kw_only=True):
+    """Memory, checkpoints and the log."""
+
+    checkpoint_interval_s: Annotated[
+        float,
+        _float(0.01, 3600.0, "How often what is new goes to the store; recovery replays about as much."),
+    ] = 1.0
+    checkpoint_rows: Annotated[
+        int, _int(1, 1_000_000_000, "So many changed rows in memory start a checkpoint sooner.")
+    ] = 50_000
+    memtable_limit_bytes: Annotated[
+        int, _int(1 << 20, _TIB, "Writers wait for a checkpoint when more than this is in memory.")
+    ] = 1 << 30
+    log_retention_bytes: Annotated[
+        int, _int(0, 1 << 50, "Ledgers kept although a checkpoint is past them, to rebuild a damaged store.")
+    ] = 256 << 20
+    max_ledger_bytes: Annotated[
+        int, _int(1 << 20, 1 << 40, "A ledger is closed and another begun at this size.")
+    ] = 64 << 20
+    max_ledger_age_s: Annotated[float, _float(1.0, 365 * _DAY_S, "And at this age.")] = 3600.0
+    column_cache_bytes: Annotated[int, _int(0, _TIB, "Memory for columns kept between queries.")] = 512 << 20
+    query_memory_bytes: Annotated[
+        int, _int(16 << 20, _TIB, "Memory of one query in DuckDB; it spills to disk beyond.")
+    ] = 1 << 30
+    plan_cache: Annotated[int, _int(1, 1_000_000, "Statement texts whose plans are kept.")] = 1000
+
+
+class Postgres(Section, frozen=True, kw_only=True):
+    """PostgreSQL's protocol: where psql, drivers and applications connect."""
+
+    address: Annotated[
+        str, _says('Where it listens: an address or a name of this machine; "0.0.0.0" is everywhere.')
+    ] = "127.0.0.1"
+    port: Annotated[int, _int(0, 65535, "Its port; 0 takes a free one, which the log tells.")] = 5432
+    unix_directory: Annotated[
+        str, _says("A directory for the socket .s.PGSQL.<port> that programs here may use; empty: none.")
+    ] = ""
+    database: Annotated[
+        str, _says("The only name of a database that clients may ask for; empty: whichever they like.")
+    ] = ""
+    max_connections: Annotated[int, _int(1, 1_000_000, "Sessions at a time; more get 53300.")] = 1000
+    max_unauthenticated: Annotated[
+        int,
+        _int(
+            1, 1_000_000, "Connections that have not said who they are; the oldest makes room for one more."
+        ),
+    ] = 500
+    startup_timeout_s: Annotated[
+        float, _float(0.1, 3600.0, "How long a client may take to say who it is and to prove it.")
+    ] = 60.0
+    max_message_bytes: Annotated[
+        int, _int(64 << 10, 1 << 30, "The longest message of a client; it bounds a statement and its values.")
+    ] = 256 << 20
+    read_ahead_bytes: Annotated[
+        int, _int(4 << 10, 1 << 30, "What is read of a client while a statement of it runs.")
+    ] = 1 << 20
+    write_ahead_bytes: Annotated[
+        int, _int(4 << 10, 1 << 30, "What may wait until the client reads it; then nothing more is made.")
+    ] = 256 << 10
+    chunk_bytes: Annotated[
+        int, _int(4 << 10, 1 << 30, "How much of a large result is made before others have their turn.")
+    ] = 64 << 10
+
+
+class Tls(Section, frozen=True, kw_only=True):
+    """TLS for PostgreSQL's protocol. Off until a certificate and its key are given."""
+
+    certificate: Annotated[str, _says("A PEM file with the certificate and those that it rests on.")] = ""
+    key: Annotated[
+        str, _says("A PEM file with its key, without a password; readable by the server only.")
+    ] = ""
+    client_ca: Annotated[
+        str,
+        _says(
+            "A PEM file: clients must show a certificate that one of these signed; empty: none is asked for."
+        ),
+    ] = ""
+    required: Annotated[bool, _says("Refuse clients without TLS, but for those on a Unix socket.")] = False
+
+
+class Rule(Section, frozen=True, kw_only=True):
+    """Who may come from where, and how it is proved. Of all rules the first that fits decides."""
+
+    method: Literal["trust", "scram-sha-256", "reject"]
+    network: str = "all"
+    user: str = "all"
+
+
+class Authentication(Section, frozen=True, kw_only=True):
+    """How clients prove who they are. Of all rules the first that fits decides; if none does, reject.
+
+    network: "loopback", "all", or a network such as "10.0.0.0/8". user: a role, or "all".
+    method: "trust" asks for nothing, "scram-sha-256" for the role's password, "reject" refuses.
+    """
+
+    rules: Annotated[tuple[Rule, ...], _says("The rules, in order.")] = (
+        Rule(network="loopback", method="trust"),
+        Rule(network="all", method="scram-sha-256"),
+    )
+
+
+class Workers(Section, frozen=True, kw_only=True):
+    """Processes of their own for queries over many rows; they are started when they are needed."""
+
+    count: Annotated[int, _int(0, 1024, "How many at a time; 0: half the cores, one at least.")] = 0
+    memory_bytes: Annotated[int, _int(64 << 20, _TIB, "Memory that one may take.")] = 2 << 30
+    idle_s: Annotated[float, _float(1.0, _DAY_S, "One that has nothing to do for so long is ended.")] = 300.0
+
+
+class Grpc(Section, frozen=True, kw_only=True):
+    """gRPC: administration, health, snapshots and Arrow streams, for servers and operators."""
+
+    enabled: Annotated[bool, _says("Whether gRPC is served.")] = True
+    address: Annotated[str, _says("Where it listens: an address or a name of this machine.")] = "127.0.0.1"
+    port: Annotated[int, _int(0, 65535, "Its port; 0 takes a free one, which the log tells.")] = 8481
+
+
+class Http(Section, frozen=True, kw_only=True):
+    """The page with health and metrics, for probes and Prometheus. It asks for no password."""
+
+    enabled: Annotated[bool, _says("Whether there is such a page.")] = True
+    address: Annotated[str, _says("Where it listens: an address or a name of this machine.")] = "127.0.0.1"
+    port: Annotated[int, _int(0, 65535, "Its port; 0 takes a free one, which the log tells.")] = 8480
+
+
+class Logging(Section, frozen=True, kw_only=True):
+    """What the server tells of itself, on standard error or in a file."""
+
+    level: Annotated[Level, _says("The least level that is told.")] = "info"
+    levels: Annotated[
+        dict[str, Level],
+        _says('Levels of parts of it, such as { "herdpy.checkpointer" = "debug" }.'),
+    ] = field(default_factory=dict)
+    format: Annotated[Literal["text", "json"], _says("Lines for people, or JSON, an object a line.")] = "text"
+    file: Annotated[
+        str, _says("A file to append to, opened again when it was moved away; empty: standard error.")
+    ] = ""
+    slow_statement_s: Annotated[
+        float, _float(-1.0, _DAY_S, "Statements that take longer are told; 0 tells every one, -1 none.")
+    ] = 1.0
+    slow_statement_chars: Annotated[
+        int, _int(0, 1_000_000, "How much of such a statement's text is told.")
+    ] = 1000
+
+
+class Shutdown(Section, frozen=True, kw_only=True):
+    """How the server ends."""
+
+    graceful_timeout_s: Annotated[
+        float, _float(0.0, _DAY_S, "After SIGTERM: how long sessions may go on before they are ended.")
+    ] = 30.0
+
+
+class ServerConfig(Section, frozen=True, kw_only=True):
+    """Everything that can be set, by sections."""
+
+    data: Data = field(default_factory=Data)
+    storage: Storage = field(default_factory=Storage)
+    postgres: Postgres = field(default_factory=Postgres)
+    tls: Tls = field(default_factory=Tls)
+    authentication: Authentication = field(default_factory=Authentication)
+    workers: Workers = field(default_factory=Workers)
+    grpc: Grpc = field(default_factory=Grpc)
+    http: Http = field(default_factory=Http)
+    logging: Logging = field(default_factory=Logging)
+    shutdown: Shutdown = field(default_factory=Shutdown)
+
+
+RELOADABLE = frozenset(
+    {
+        "tls.certificate",
+        "tls.key",
+        "authentication.rules",
+        "logging.level",
+        "logging.levels",
+        "logging.slow_statement_s",
+        "logging.slow_statement_chars",
+        "shutdown.graceful_timeout_s",
+    }
+)
+"""Settings that a running server takes over on SIGHUP; the others need another start."""

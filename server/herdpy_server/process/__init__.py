@@ -1,0 +1,7 @@
+"""What makes a server a well-behaved process: logs, statistics, signals, word to systemd.
+
+logs        records -> lines of text or JSON, written by a thread of their own
+statements  what sessions report of statements: counts, latencies, the slow-statement log
+notify      systemd's readiness protocol
+reload      SIGHUP: what of a new configuration a running server takes over
+"""

@@ -1,0 +1,175 @@
+"""Logs of a server: Python's ``logging`` under ``herdpy`` as lines of text or JSON.
+
+A record's ``extra`` values are its fields. The loop's thread only queues a record; a thread of the logs
+formats and writes it, so that a slow disk or a reader of standard error that has stopped holds up no
+session. When the queue is full records are dropped, and how many is told as soon as there is room. No secret
+is ever handed to ``logging``: who logs has to see to that, not this module.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import sys
+import threading
+import traceback
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from logging.handlers import WatchedFileHandler
+from typing import Any, Literal
+
+ROOT = "herdpy"
+_QUEUE_RECORDS = 10_000
+_CLOSE_PATIENCE_S = 5.0
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class TextFormatter(logging.Formatter):
+    """One line for people: time, level, logger, message, name=value for each field."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = "".join(f" {name}={_text(value)}" for name, value in fields_of(record).items())
+        line = (
+            f"{_time(record)} {record.levelname:<7} {record.name}: {_one_line(record.getMessage())}{fields}"
+        )
+        if record.exc_info and record.exc_info[1] is not None:
+            line += "\n" + "".join(traceback.format_exception(record.exc_info[1])).rstrip("\n")
+        return line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, the fields, exception where there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said: dict[str, Any] = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        for name, value in fields_of(record).items():
+            said[name if name not in said else f"{name}_"] = value
+        if record.exc_info and record.exc_info[1] is not None:
+            said["exception"] = "".join(traceback.format_exception(record.exc_info[1]))
+        return json.dumps(said, default=str)
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, object]:
+    """What was given as ``extra``."""
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _one_line(text: str) -> str:
+    """A message may repeat what a client sent: it must not be able to write lines of its own."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(char: str) -> str:
+    return json.dumps(char)[1:-1] if ord(char) < 128 else f"\\u{ord(char):04x}"
+
+
+def _text(value: object) -> str:
+    text = value if isinstance(value, str) else str(value)
+    return text if text and text.isprintable() and not set(text) & set(' "=') else json.dumps(text)
+
+
+class _Queue(logging.Handler):
+    """Hands records to the thread that writes them; never blocks."""
+
+    def __init__(self, records: queue.Queue[logging.LogRecord | None]) -> None:
+        super().__init__()
+        self._records = records
+        self.dropped = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.args:  # arguments may change until the record is written
+            record.msg, record.args = record.getMessage(), None
+        try:
+            self._records.put_nowait(record)
+        except queue.Full:
+            self.dropped += 1
+
+
+class Logs:
+    """The logs of this process, from :meth:`open` to :meth:`close`.
+
+    Attributes:
+        lines: how many were written.
+    """
+
+    def __init__(self, format: Literal["text", "json"], file: str = "") -> None:
+        """``file`` is appended to; empty: standard error. OSError when it cannot be opened."""
+        self.lines = 0
+        self._writer: logging.Handler = (
+            WatchedFileHandler(file, encoding="utf-8") if file else logging.StreamHandler(sys.stderr)
+        )
+        self._writer.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
+        self._records: queue.Queue[logging.LogRecord | None] = queue.Queue(_QUEUE_RECORDS)
+        self._queue = _Queue(self._records)
+        self._told_dropped = 0
+        self._levels: dict[str, str] = {}
+        self._thread = threading.Thread(target=self._run, name="herdpy-logs", daemon=True)
+        self._root = logging.getLogger()
+        self._before = (self._root.handlers[:], self._root.level)
+
+    def open(self) -> None:
+        """Take over the root logger."""
+        self._root.handlers[:] = [self._queue]
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write what is queued, and give the root logger back; a second call does nothing."""
+        if self._root.handlers != [self._queue]:
+            return
+        self._root.handlers[:], level = self._before
+        self._root.setLevel(level)
+        self.set_levels("notset", {})
+        try:
+            self._records.put(None, timeout=_CLOSE_PATIENCE_S)
+            self._thread.join(_CLOSE_PATIENCE_S)
+        except queue.Full:  # nobody reads standard error: what is left cannot be told
+            pass
+        self._writer.close()
+
+    @property
+    def dropped(self) -> int:
+        """Records that found the queue full."""
+        return self._queue.dropped
+
+    def set_levels(self, level: str, levels: Mapping[str, str]) -> None:
+        """The least level of ``herdpy`` and of single loggers below it; of others warnings are told."""
+        self._root.setLevel(logging.WARNING)
+        for name in self._levels.keys() - levels.keys():
+            logging.getLogger(name).setLevel(logging.NOTSET)
+        logging.getLogger(ROOT).setLevel(level.upper())
+        for name, own in levels.items():
+            logging.getLogger(name).setLevel(own.upper())
+        self._levels = dict(levels)
+
+    def _run(self) -> None:
+        while (record := self._records.get()) is not None:
+            self._write(record)
+            missing = self._queue.dropped - self._told_dropped
+            if missing and self._records.empty():
+                self._told_dropped += missing
+                self._write(
+                    logging.LogRecord(
+                        "herdpy.logs",
+                        logging.WARNING,
+                        __file__,
+                        0,
+                        "%d records were dropped",
+                        (missing,),
+                        None,
+                    )
+                )
+
+    def _write(self, record: logging.LogRecord) -> None:
+        self._writer.handle(record)
+        self.lines += 1

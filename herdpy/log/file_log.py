@@ -7,8 +7,10 @@ the ledger that ``file_ledgers`` gives; readers follow up to the last add confir
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from time import perf_counter
 
 from herdpy.log.commit_log import Acknowledge, Append, CommitLog, Deliver, LogSettings
+from herdpy.log.counts import LogCounts
 from herdpy.log.delivery import DeliveredCommit
 from herdpy.log.entry import Entry, encode_entry, encode_part
 from herdpy.log.errors import LogClosedError, LogError
@@ -28,6 +30,9 @@ class FileLog(FileLedgers, CommitLog):
     """A tablespace's log in a directory. Open it with :meth:`open`.
 
     The caller holds the lock on the directory; two writers are detected late, by the ledger list.
+
+    Attributes:
+        counts: what was written since it was opened.
     """
 
     def __init__(
@@ -45,6 +50,7 @@ class FileLog(FileLedgers, CommitLog):
         """As :meth:`open`."""
         FileLedgers.__init__(self, directory, settings, files, ledger_list, now_us, read_only=read_only)
         self._waiting: list[OwnWait[None]] = []
+        self.counts = LogCounts()
         limit = self._settings.max_group_bytes
         self._group: GroupCommit
         if deliver is None:
@@ -116,7 +122,9 @@ class FileLog(FileLedgers, CommitLog):
             try:
                 ledger.write(data)
                 syncing = True
+                began = perf_counter()
                 ledger.sync()
+                self.counts.group(len(group), len(data), perf_counter() - began)
             except BaseException as error:
                 # After a failed sync nobody knows what is on disk, and syncing again may only
                 # seem to work: the ledger ends at its last confirmed entry.

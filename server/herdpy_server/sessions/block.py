@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from herdpy.log import Append, LogError
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.notices import Notice
+from herdpy_server.sessions.observer import Observer
 from herdpy_server.sessions.settings import Settings
 from herdpy_server.sessions.work import LastWait
 from herdpy_server.store import Mark, Workspace
@@ -38,6 +39,7 @@ class TransactionBlock:
         prepared, portals: by name.
         allowed: what the session may keep.
         notices: what it has to say besides answers, in order; whoever answers the client empties it.
+        observer: is told of every statement that has ended; None for nobody.
     """
 
     def __init__(self, tablespace: Tablespace) -> None:
@@ -52,6 +54,7 @@ class TransactionBlock:
         self.portals: dict[str, Portal] = {}
         self.allowed = SessionLimits()
         self.notices: list[Notice] = []
+        self.observer: Observer | None = None
         self._savepoints: list[tuple[str, Mark]] = []
 
     def notice(self, severity: str, sqlstate: str, message: str) -> None:

@@ -9,6 +9,7 @@ BEGIN began has failed.
 from __future__ import annotations
 
 import re
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from herdpy_server.sessions.control import CONTROLS, ENDING
@@ -54,7 +55,9 @@ class ExtendedQueries(Statements):
                     raise SqlError("42P05", f'prepared statement "{name}" already exists')
                 self.allowed.check_statements(len(self.prepared))
             self.prepared[name] = statement
-        except SqlError:
+        except SqlError as error:
+            if self.observer is not None:
+                self.observer(sql, 0.0, -1, error)
             self.abort()
             raise
 
@@ -145,14 +148,19 @@ class ExtendedQueries(Statements):
         if statement.statement is None:
             return Result("", -1)
         self._patience.begin(self.settings.statement_timeout_s)
+        observer, began = self.observer, perf_counter()
         try:
             if self.transaction is None and self.autocommit:
                 answer = await self._alone(statement, portal.datums, ends=ends)
             else:
                 answer = await self._statement(statement, portal.datums)
-        except BaseException:
+        except BaseException as error:
+            if observer is not None:
+                observer(statement.text, perf_counter() - began, -1, error)
             self.abort()
             raise
+        if observer is not None:
+            observer(statement.text, perf_counter() - began, answer.rowcount, None)
         portal.spent = True
         if max_rows > 0 and answer.columns is not None:
             portal.result = answer

@@ -75,7 +75,9 @@ class Session(ExtendedQueries):
             if len(statements) > 1 or self.failed:
                 for statement in statements:
                     statement.check_syntax()
-        except SqlError:
+        except SqlError as error:
+            if self.observer is not None:
+                self.observer(sql, 0.0, -1, error)
             self.abort()
             raise
         return SimpleQuery(self, statements)

@@ -6,6 +6,7 @@ are one transaction, unless they say otherwise; a single one is a transaction of
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from herdpy_server.sessions.plans import ParameterCountError
@@ -42,16 +43,20 @@ class SimpleQuery:
         if at == len(self._statements):
             return None
         self._at = at + 1
+        observer, began = session.observer, perf_counter()
         try:
             answer = await self._run(session, self._statements[at])
             if session.implicit and self._at == len(self._statements) and answer.copy is None:
                 await session.commit()
-        except ParameterCountError as error:
+        except BaseException as error:
+            if observer is not None:
+                observer(self._statements[at].statement.text, perf_counter() - began, -1, error)
             session.abort()
-            raise SqlError("42P02", "there is no parameter $1") from error
-        except BaseException:
-            session.abort()
+            if isinstance(error, ParameterCountError):
+                raise SqlError("42P02", "there is no parameter $1") from error
             raise
+        if observer is not None:
+            observer(self._statements[at].statement.text, perf_counter() - began, answer.rowcount, None)
         return answer
 
     async def _run(self, session: Session, statement: Prepared) -> Result:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 from herdpy.log import START, CommitLog
@@ -23,6 +24,9 @@ class Checkpointer:
     Attributes:
         failure: why the last checkpoint of the cadence failed; None when it did not.
         on_progress: called after each flush and each failure of the cadence, in its thread.
+        checkpoints, failures, seconds: how many were made, how many failed, and how long those that
+            were made took in all.
+        caught_up_at: when (time.monotonic) the store last had all that the log had.
 
     Args:
         flush_rows: changed rows in memory that start a flush before the cadence does.
@@ -43,6 +47,9 @@ class Checkpointer:
         self._writing = threading.Lock()
         self.failure: Exception | None = None
         self.on_progress: Callable[[], None] = lambda: None
+        self.checkpoints = self.failures = 0
+        self.seconds = 0.0
+        self.caught_up_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="herdpy-checkpointer", daemon=True)
 
     def start(self) -> None:
@@ -74,7 +81,11 @@ class Checkpointer:
             OSError, lmdb.Error: the store could not be written; nothing was lost.
         """
         with self._writing:
+            began = time.monotonic()
             self._store.flush()
+            self.seconds += time.monotonic() - began
+            self.checkpoints += 1
+            self.caught_up_at = began
             self.on_progress()
             if not trim:
                 return self._trim(self._retention_bytes)
@@ -102,12 +113,15 @@ class Checkpointer:
             try:
                 if self._store.memtable_rows or self._store.durable != self._store.applied:
                     self.checkpoint(trim=False)
+                else:
+                    self.caught_up_at = time.monotonic()
                 self._log.roll_if_due()
                 self._log.note_lac()
                 if self.failure is not None:
                     logger.warning("checkpoints work again")
                     self.failure = None
             except Exception as error:  # noqa: BLE001 - told, kept in `failure`, and tried again
+                self.failures += 1
                 if self.failure is None or str(error) != str(self.failure):
                     logger.error("checkpoint failed, will be tried again: %s", error)
                 self.failure = error

@@ -74,12 +74,18 @@ class _Lock:
 
 
 class LockTable:
-    """Every lock of a tablespace."""
+    """Every lock of a tablespace.
+
+    Attributes:
+        waits, deadlocks: how often a lock had to be waited for, and how often that was refused because it
+            would have been for ever.
+    """
 
     def __init__(self) -> None:
         self._locks: dict[Resource, _Lock] = {}
         self._held: dict[Owner, dict[Resource, None]] = {}  # in the order they were taken
         self._waiting: dict[Owner, tuple[Resource, LockWait]] = {}
+        self.waits = self.deadlocks = 0
         self._bulk: dict[int, list[tuple[Owner, set[bytes]]]] = {}
 
     def acquire(self, owner: Owner, database_id: int, key: bytes) -> None:
@@ -148,6 +154,7 @@ class LockTable:
 
     def _wait(self, owner: Owner, resource: Resource, lock: _Lock, *, shared: bool) -> None:
         if self._would_deadlock(owner, lock):
+            self.deadlocks += 1
             raise SqlError(
                 "40P01",
                 "deadlock detected",
@@ -155,6 +162,7 @@ class LockTable:
                 hint="Run the transaction again from its start.",
             )
         owner.instant = False  # it will be run again later, in a turn of its own: now it takes locks
+        self.waits += 1
         wait = LockWait(owner.lock_timeout_s)
         lock.queue.append((owner, wait, shared))
         self._waiting[owner] = (resource, wait)
@@ -229,6 +237,11 @@ class LockTable:
     def held_by(self, owner: Owner) -> int:
         """How many locks ``owner`` holds."""
         return len(self._held.get(owner, ()))
+
+    @property
+    def waiting(self) -> int:
+        """How many transactions wait for a lock."""
+        return len(self._waiting)
 
     def __len__(self) -> int:
         return len(self._locks)

@@ -173,6 +173,11 @@ class Tablespace:
         return newest
 
     @property
+    def pending(self) -> int:
+        """How many commits have their place in the log and are not durable yet."""
+        return len(self._pending)
+
+    @property
     def all_durable(self) -> bool:
         """Whether nothing is pending."""
         return not self._pending

@@ -103,14 +103,17 @@ class Settings:
     Attributes:
         engine, zone: as SHOW says them.
         lock_timeout_s, statement_timeout_s: seconds, None for none. Read at every statement.
+        revision: another number after every change.
     """
 
     def __init__(self) -> None:
         self._values = {name: setting.default for name, setting in KNOWN.items()}
         self._saved: dict[str, str] | None = None
+        self.revision = 0
         self._derive()
 
     def _derive(self) -> None:
+        self.revision += 1
         values = self._values
         self.engine = cast(Engine, values["herdpy.engine"])
         self.zone = values["timezone"]

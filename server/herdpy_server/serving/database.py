@@ -21,6 +21,7 @@ from herdpy_server.engine import Engine, is_closed, is_closing
 from herdpy_server.serving.driver import Driver, Run
 from herdpy_server.serving.turn import LoopTurn
 from herdpy_server.sessions import Session
+from herdpy_server.sessions.observer import Observer
 
 logger = logging.getLogger("herdpy.serving")
 
@@ -37,6 +38,8 @@ class ServedDatabase:
         path, settings, log, store, tablespace, plans, recovery, torn, rebuilt: as of ``Engine``.
         driver: runs coroutines of sessions; ``run`` and ``call`` are its.
         sessions: the sessions that somebody holds.
+        checkpointer: for who watches it.
+        observer: is told of every statement of sessions that begin from now on.
     """
 
     def __init__(self, engine: Engine, driver: Driver, turn: LoopTurn) -> None:
@@ -46,7 +49,9 @@ class ServedDatabase:
         self.path, self.settings, self.plans = engine.path, engine.settings, engine.plans
         self.log, self.store, self.tablespace = engine.log, engine.store, engine.tablespace
         self.recovery, self.torn, self.rebuilt = engine.recovery, engine.torn, engine.rebuilt
+        self.checkpointer = engine.checkpointer
         self.sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self.observer: Observer | None = None
         self._closed: asyncio.Future[None] | None = None
 
     @classmethod
@@ -91,6 +96,7 @@ class ServedDatabase:
         if self._closed is not None:
             raise is_closed(self.path)
         session = self._engine.session()
+        session.observer = self.observer
         self.sessions.add(session)
         return session
 

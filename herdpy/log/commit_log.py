@@ -43,10 +43,6 @@ class Append(Wait[LSN]):
 #: durable. It runs in whichever thread flushes; it must not block on an append of the same log.
 Acknowledge = Callable[[Sequence[Append], "LogError | None"], None]
 
-#: Has a call made later by the one thread that runs the state machine, in the order of asking:
-#: an event loop's ``call_soon_threadsafe``. The log hands over with it what it has written.
-Deliver = Callable[[Callable[[], None]], object]
-
 
 @dataclass(slots=True, frozen=True)
 class LogSettings:

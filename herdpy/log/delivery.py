@@ -1,20 +1,21 @@
 """Group commit for an event loop: a thread that only writes, and everything else on the loop.
 
 Beside ``group_commit``, whose queue it uses. The flusher thread takes what is queued, writes and
-syncs it, hands the group over (``deliver``, the loop's ``call_soon_threadsafe``) and goes on with what
-queued up meanwhile. On the loop the group is acknowledged and its appends are resolved, in order:
-so the state machine runs in one thread and needs no mutex. A group may be on its way to the loop
-while the next is written; after a failure the flusher stands still until the loop has failed all
-that was queued behind it, because that may build on what did not happen.
+syncs it, hands the group over to the loop and goes on with what queued up meanwhile. On the loop
+the group is acknowledged and its appends are resolved, in order: so the state machine runs in one
+thread and needs no mutex. A group may be on its way to the loop while the next is written; after a
+failure the flusher stands still until the loop has failed all that was queued behind it, because
+that may build on what did not happen.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from functools import partial
 
-from herdpy.log.commit_log import Acknowledge, Deliver
+from herdpy.log.commit_log import Acknowledge
 from herdpy.log.errors import LogError
 from herdpy.log.group_commit import GroupCommit, QueuedAppend
 from herdpy.log.transaction import Transaction
@@ -40,11 +41,11 @@ class DeliveredCommit(GroupCommit):
         write: Callable[[list[QueuedAppend]], None],
         acknowledge: Acknowledge | None,
         max_group_bytes: int,
-        deliver: Deliver,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """As ``GroupCommit``; ``acknowledge`` is called where ``deliver`` has calls made."""
+        """As ``GroupCommit``; ``acknowledge`` is called on ``loop``."""
         super().__init__(write, acknowledge, max_group_bytes)
-        self._deliver = deliver
+        self._loop = loop
         self._broken: LogError | None = None
         self._stopped = False
         self._go = threading.Lock()  # held by nobody in particular: released, it lets the flusher go on
@@ -62,7 +63,11 @@ class DeliveredCommit(GroupCommit):
             if self.flushing or not self._queue:
                 return
             self.flushing = True
-        self._wake_background()
+        if asyncio._get_running_loop() is self._loop:
+            # At the end of this pass: what other connections ask for in it goes into the same group.
+            self._loop.call_soon(self._wake_background)
+        else:
+            self._wake_background()
 
     def stop(self) -> None:
         """End the flusher; after ``refuse`` and ``flush``."""
@@ -94,7 +99,7 @@ class DeliveredCommit(GroupCommit):
                 else:
                     deliver = partial(self._written, group)
                 try:
-                    self._deliver(deliver)
+                    self._loop.call_soon_threadsafe(deliver)
                 except RuntimeError as error:  # the loop was closed: there is nobody to tell
                     self._broke(group, error)
                     return

@@ -6,10 +6,11 @@ the ledger that ``file_ledgers`` gives; readers follow up to the last add confir
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from time import perf_counter
 
-from herdpy.log.commit_log import Acknowledge, Append, CommitLog, Deliver, LogSettings
+from herdpy.log.commit_log import Acknowledge, Append, CommitLog, LogSettings
 from herdpy.log.counts import LogCounts
 from herdpy.log.delivery import DeliveredCommit
 from herdpy.log.entry import Entry, encode_entry, encode_part
@@ -45,7 +46,7 @@ class FileLog(FileLedgers, CommitLog):
         ledger_list: LedgerList | None = None,
         read_only: bool = False,
         now_us: Callable[[], int] | None = None,
-        deliver: Deliver | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         """As :meth:`open`."""
         FileLedgers.__init__(self, directory, settings, files, ledger_list, now_us, read_only=read_only)
@@ -53,10 +54,10 @@ class FileLog(FileLedgers, CommitLog):
         self.counts = LogCounts()
         limit = self._settings.max_group_bytes
         self._group: GroupCommit
-        if deliver is None:
+        if loop is None:
             self._group = GroupCommit(self._write, acknowledge, limit)
         else:
-            self._group = DeliveredCommit(self._write, acknowledge, limit, deliver)
+            self._group = DeliveredCommit(self._write, acknowledge, limit, loop)
         if read_only:
             self._group.refuse(LogClosedError("the log was opened for reading only"))
 
@@ -74,7 +75,7 @@ class FileLog(FileLedgers, CommitLog):
         ledger_list: LedgerList | None = None,
         read_only: bool = False,
         now_us: Callable[[], int] | None = None,
-        deliver: Deliver | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> FileLog:
         """Open the log of ``directory``, after recovering it; an empty directory is an empty log.
 
@@ -82,9 +83,9 @@ class FileLog(FileLedgers, CommitLog):
             acknowledge: see :data:`~herdpy.log.commit_log.Acknowledge`.
             read_only: change nothing: a torn tail is reported, not cut; appends are refused.
             now_us: the clock for ledgers' ages and created times, microseconds since 1970.
-            deliver: given, a thread of the log writes, and what it wrote is acknowledged and
-                resolved by calls made through this (see ``delivery``). Without it the threads that
-                wait do the writing and all that follows.
+            loop: given, a thread of the log writes, and what it wrote is acknowledged and resolved
+                on this loop (see ``delivery``). Without it the threads that wait do the writing and
+                all that follows.
 
         Raises:
             CorruptLedgerError: the log is damaged where no crash can have damaged it.
@@ -98,7 +99,7 @@ class FileLog(FileLedgers, CommitLog):
             ledger_list=ledger_list,
             read_only=read_only,
             now_us=now_us,
-            deliver=deliver,
+            loop=loop,
         )
 
     # Appending.

@@ -7,6 +7,7 @@ of its own kind, and say by it how threads keep out of each other's way.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import shutil
@@ -17,7 +18,6 @@ from pathlib import Path
 import lmdb
 
 from herdpy.log import LogError, LogSettings
-from herdpy.log.commit_log import Deliver
 from herdpy.log.wait import run_blocking
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.sessions import PlanCache, Session
@@ -56,7 +56,7 @@ class Engine:
         settings: DatabaseSettings,
         turn: AbstractContextManager[object],
         *,
-        deliver: Deliver | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
         checkpointed: Callable[[], None] | None = None,
         checkpoint: Callable[[], object] | None = None,
     ) -> None:
@@ -64,7 +64,7 @@ class Engine:
 
         Args:
             turn: entered by threads that are not in the turn when they change what all share.
-            deliver: see ``FileLog.open``; None where whoever waits for the log writes it.
+            loop: where everything runs, see ``FileLog.open``; None: in the threads that wait.
             checkpointed: called after each checkpoint and each failure of one, in its thread; it
                 must lead to :meth:`let_writers_in`. Left out, that is called in the turn.
             checkpoint: what the statement CHECKPOINT calls; left out, :meth:`checkpoint`.
@@ -80,7 +80,7 @@ class Engine:
         directory = Directory(path)
         self.lock = directory.lock(create=True)
         try:
-            self._start(directory, deliver)
+            self._start(directory, loop)
         except BaseException:
             self.lock.release()
             raise
@@ -88,7 +88,7 @@ class Engine:
         self.tablespace.checkpoint = checkpoint or self.checkpoint
         self.checkpointer.start()
 
-    def _start(self, directory: Directory, deliver: Deliver | None) -> None:
+    def _start(self, directory: Directory, loop: asyncio.AbstractEventLoop | None) -> None:
         settings = self.settings
         shutil.rmtree(directory.spill, ignore_errors=True)  # what a crash left there
         fresh = not directory.exists()
@@ -98,9 +98,7 @@ class Engine:
             log_settings = LogSettings(
                 max_ledger_bytes=settings.max_ledger_bytes, max_ledger_age_s=settings.max_ledger_age_s
             )
-            self.log = open_log(
-                directory, log_settings, lambda a, e: self.tablespace.acknowledge(a, e), deliver
-            )
+            self.log = open_log(directory, log_settings, lambda a, e: self.tablespace.acknowledge(a, e), loop)
             undo.callback(self.log.close)
             self.torn = self.log.recovered
             self.store, self.rebuilt = open_store(directory, self.log, settings.column_cache_bytes)

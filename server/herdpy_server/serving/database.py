@@ -78,7 +78,7 @@ class ServedDatabase:
                 Path(path).absolute(),
                 settings or DatabaseSettings(),
                 turn,
-                deliver=loop.call_soon_threadsafe,
+                loop=loop,
                 checkpointed=checkpointed,
             ),
         )

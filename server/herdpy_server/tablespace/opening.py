@@ -7,12 +7,13 @@ is behind the store, nothing can be made right, and opening is refused with what
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
 
 from herdpy.log import START, FileLog, LogError, LogSettings
-from herdpy.log.commit_log import Acknowledge, Deliver
+from herdpy.log.commit_log import Acknowledge
 from herdpy_server.store import Store, StoreDamagedError
 from herdpy_server.tablespace.directory import Directory
 from herdpy_server.tablespace.log_errors import sql_error
@@ -24,11 +25,14 @@ _RESTORE = "Restore the directory from a copy."
 
 
 def open_log(
-    directory: Directory, settings: LogSettings, acknowledge: Acknowledge, deliver: Deliver | None = None
+    directory: Directory,
+    settings: LogSettings,
+    acknowledge: Acknowledge,
+    loop: asyncio.AbstractEventLoop | None = None,
 ) -> FileLog:
     """The log of a directory, recovered. SqlError XX001 when it is damaged."""
     try:
-        return FileLog.open(str(directory.log), acknowledge, settings=settings, deliver=deliver)
+        return FileLog.open(str(directory.log), acknowledge, settings=settings, loop=loop)
     except LogError as error:
         raise sql_error(error) from error
 

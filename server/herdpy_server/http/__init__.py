@@ -1,0 +1,13 @@
+"""The page for probes and Prometheus: health, readiness and metrics, over HTTP on the server's loop.
+
+status     what state the server is in, and what is wrong with it
+families   Prometheus metric families out of plain numbers
+metrics    every metric of a server, collected when it is asked for
+page       the aiohttp application
+"""
+
+from herdpy_server.http.metrics import ServerMetrics
+from herdpy_server.http.page import StatusPage
+from herdpy_server.http.status import Phase, Status
+
+__all__ = ["Phase", "ServerMetrics", "Status", "StatusPage"]

@@ -1,0 +1,190 @@
+"""Every metric of a server. Nothing is computed before somebody asks: counting is adding to plain ints.
+
+A registry of its own, so that two servers in one process, and other libraries, do not mix. What is not
+there yet (the database while it recovers) has no metrics yet.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from herdpy.log.counts import GROUP_SIZES, SYNC_S
+from herdpy_server.http.families import Family, add, counter, gauge, histogram
+from herdpy_server.http.status import Phase, Status
+from herdpy_server.process.statements import BUCKETS_S, StatementStatistics
+
+if TYPE_CHECKING:
+    from herdpy_server.process.logs import Logs
+    from herdpy_server.process.loop_delay import LoopDelay
+    from herdpy_server.serving import ServedDatabase
+
+
+class ServerMetrics(Collector):
+    """The metrics of one server.
+
+    Attributes:
+        database: set once it is open.
+        logs, loop_delay: where there are any.
+        max_sessions: the limit, for alarms.
+    """
+
+    def __init__(self, status: Status, statements: StatementStatistics, version: str) -> None:
+        self.database: ServedDatabase | None = None
+        self.logs: Logs | None = None
+        self.loop_delay: LoopDelay | None = None
+        self.max_sessions = 0
+        self._status = status
+        self._statements = statements
+        self._version = version
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
+
+    def expose(self, accept: str) -> tuple[bytes, str]:
+        """The metrics in the format that an Accept header asks for, and its content type."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self._registry), content_type
+
+    def collect(self) -> Iterator[Family]:
+        """Every family, with the values of this moment."""
+        yield from self._server()
+        yield from self._statement_families()
+        database = self.database
+        if database is not None:
+            yield from _sessions(database, self.max_sessions)
+            yield from _log(database)
+            yield from _store(database)
+            yield from _locks(database)
+
+    def _server(self) -> Iterator[Family]:
+        info = GaugeMetricFamily("herdpy_info", "The version that runs; always 1.", labels=["version"])
+        info.add_metric([self._version], 1)
+        yield info
+        phase = GaugeMetricFamily("herdpy_phase", "1 for the phase that the server is in.", labels=["phase"])
+        for one in Phase:
+            phase.add_metric([one.value], one is self._status.phase)
+        yield phase
+        yield gauge("herdpy_ready", "1 when clients should be sent here.", self._status.is_ready)
+        if self.loop_delay is not None:
+            yield gauge(
+                "herdpy_loop_delay_seconds",
+                "The longest that the event loop came late since the last scrape: something held it up.",
+                self.loop_delay.take(),
+            )
+        if self.logs is not None:
+            yield counter(
+                "herdpy_log_lines_dropped",
+                "Lines of the server's own log lost because nothing took them fast enough.",
+                self.logs.dropped,
+            )
+
+    def _statement_families(self) -> Iterator[Family]:
+        count = CounterMetricFamily(
+            "herdpy_statements",
+            "Statements that have ended, by kind and outcome.",
+            labels=["kind", "outcome"],
+        )
+        rows = CounterMetricFamily(
+            "herdpy_statement_rows", "Rows that statements returned or changed.", labels=["kind"]
+        )
+        seconds = HistogramMetricFamily(
+            "herdpy_statement_seconds",
+            "From a statement's beginning to its answer, waiting for locks and the log included.",
+            labels=["kind"],
+        )
+        for kind, one in list(self._statements.kinds.items()):
+            for outcome in ("ok", "failed", "cancelled"):
+                count.add_metric([kind, outcome], getattr(one, outcome))
+            rows.add_metric([kind], one.rows)
+            add(seconds, [kind], BUCKETS_S, one.buckets, one.seconds)
+        yield count
+        yield rows
+        yield seconds
+        errors = CounterMetricFamily("herdpy_errors", "Failed statements by SQLSTATE.", labels=["sqlstate"])
+        for state, number in list(self._statements.errors.items()):
+            errors.add_metric([state], number)
+        yield errors
+        yield counter("herdpy_slow_statements", "Statements told as slow.", self._statements.slow)
+
+
+def _sessions(database: ServedDatabase, limit: int) -> Iterator[Family]:
+    state = GaugeMetricFamily(
+        "herdpy_sessions", "Sessions by their transaction: idle (none), active, failed.", labels=["state"]
+    )
+    found = {"idle": 0, "active": 0, "failed": 0}
+    for session in list(database.sessions):
+        found[session.status] += 1
+    for name, number in found.items():
+        state.add_metric([name], number)
+    yield state
+    yield gauge("herdpy_sessions_max", "How many sessions there may be.", limit)
+    yield gauge(
+        "herdpy_statements_waiting", "Statements that wait, for whatever.", len(database.driver.waiting)
+    )
+
+
+def _log(database: ServedDatabase) -> Iterator[Family]:
+    counts = database.log.counts
+    yield counter("herdpy_commits", "Transactions made durable by the log.", counts.transactions)
+    yield gauge(
+        "herdpy_commits_pending",
+        "Transactions that have their place in the log and are not durable yet.",
+        database.tablespace.pending,
+    )
+    yield histogram(
+        "herdpy_log_group_transactions",
+        "Transactions that were written and synced together.",
+        GROUP_SIZES,
+        counts.sizes,
+        counts.transactions,
+    )
+    yield counter("herdpy_log_bytes", "Bytes written to the log.", counts.bytes)
+    yield histogram(
+        "herdpy_log_sync_seconds", "How long a sync (fdatasync) took.", SYNC_S, counts.syncs, counts.sync_s
+    )
+    ledgers = database.log.ledgers()
+    yield gauge("herdpy_log_ledgers", "Ledgers that are kept.", len(ledgers))
+    yield gauge(
+        "herdpy_log_retained_bytes",
+        "Bytes of the closed ledgers that are kept.",
+        sum(ledger.length for ledger in ledgers if ledger.closed),
+    )
+
+
+def _store(database: ServedDatabase) -> Iterator[Family]:
+    store, checkpointer = database.store, database.checkpointer
+    yield gauge(
+        "herdpy_memtable_bytes", "Changes in memory that a checkpoint has to write.", store.memtable_bytes
+    )
+    yield gauge("herdpy_memtable_rows", "The same in rows.", store.memtable_rows)
+    yield gauge(
+        "herdpy_memtable_limit_bytes",
+        "Above this, writers wait for a checkpoint.",
+        database.settings.memtable_limit_bytes,
+    )
+    count = CounterMetricFamily("herdpy_checkpoints", "Checkpoints by outcome.", labels=["outcome"])
+    count.add_metric(["ok"], checkpointer.checkpoints)
+    count.add_metric(["failed"], checkpointer.failures)
+    yield count
+    yield counter("herdpy_checkpoint_seconds", "Time that checkpoints took, in all.", checkpointer.seconds)
+    yield gauge(
+        "herdpy_checkpoint_lag_seconds",
+        "How long ago the store had all that the log had: what a recovery would replay.",
+        time.monotonic() - checkpointer.caught_up_at,
+    )
+
+
+def _locks(database: ServedDatabase) -> Iterator[Family]:
+    locks = database.tablespace.locks
+    yield gauge("herdpy_locks", "Locks that are held.", len(locks))
+    yield gauge("herdpy_lock_waiters", "Transactions that wait for a lock.", locks.waiting)
+    yield counter("herdpy_lock_waits", "How often a lock had to be waited for.", locks.waits)
+    yield counter("herdpy_deadlocks", "Deadlocks found.", locks.deadlocks)

@@ -61,6 +61,11 @@ class FileLog(FileLedgers, CommitLog):
         if read_only:
             self._group.refuse(LogClosedError("the log was opened for reading only"))
 
+    @property
+    def failure(self) -> LogError | None:
+        """Why the log takes no more appends: it failed, or was closed; None while it takes them."""
+        return self._group.refusal
+
     def _refuse(self, error: LogError) -> bool:
         return self._group.refuse(error)
 

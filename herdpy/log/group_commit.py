@@ -150,6 +150,11 @@ class GroupCommit:
                 self._refusal = error
             return first
 
+    @property
+    def refusal(self) -> LogError | None:
+        """What appends are refused with; None while they are taken."""
+        return self._refusal
+
     def stop(self) -> None:
         """End the background thread; after ``refuse`` and ``flush``."""
         with self.mutex:

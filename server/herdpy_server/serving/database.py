@@ -96,6 +96,7 @@ class ServedDatabase:
         if self._closed is not None:
             raise is_closed(self.path)
         session = self._engine.session()
+        session.runs_on(self.driver.loop)
         session.observer = self.observer
         self.sessions.add(session)
         return session

@@ -6,6 +6,7 @@ no clock (a lock, DuckDB) is given an alarm: a timer that stops the waiting.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 import time
@@ -18,11 +19,16 @@ TIMED_OUT = "canceling statement due to statement timeout"
 
 
 class Patience:
-    """With the running statement of one session. ``end`` may be called from any thread."""
+    """With the running statement of one session. ``end`` may be called from any thread.
 
-    __slots__ = ("_deadline", "_error")
+    Attributes:
+        loop: the loop that runs the session; None where threads do.
+    """
+
+    __slots__ = ("_deadline", "_error", "loop")
 
     def __init__(self) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._error: SqlError | None = None
         self._deadline: float | None = None
 
@@ -44,13 +50,18 @@ class Patience:
 
     @contextlib.contextmanager
     def alarm(self, stop: Callable[[str], object]) -> Iterator[None]:
-        """Call ``stop`` with a message, from a thread of its own, if time is up within the block."""
+        """Call ``stop`` with a message if time is up within the block: on ``loop``, or from a thread."""
         if self._deadline is None:
             yield
             return
-        timer = threading.Timer(max(self._deadline - time.monotonic(), 0), stop, (TIMED_OUT,))
-        timer.daemon = True
-        timer.start()
+        left_s = max(self._deadline - time.monotonic(), 0)
+        timer: asyncio.TimerHandle | threading.Timer
+        if self.loop is not None:
+            timer = self.loop.call_later(left_s, stop, TIMED_OUT)
+        else:
+            timer = threading.Timer(left_s, stop, (TIMED_OUT,))
+            timer.daemon = True
+            timer.start()
         try:
             yield
         finally:

@@ -8,6 +8,7 @@ asked first, with the engine free for others meanwhile.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,10 @@ class Statements(TransactionBlock):
         self._waiting: Wait[object] | None = None
         self._patience = Patience()
         self._closed = False
+
+    def runs_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From now on ``loop`` runs this session's statements, and keeps their time."""
+        self._patience.loop = loop
 
     async def _at_once(self, prepared: Bound, params: Sequence[object]) -> Result | None:
         """The short way of an autocommit statement that need not wait before it has its effects.

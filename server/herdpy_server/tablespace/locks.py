@@ -16,9 +16,10 @@ A bulk load locks its keys as one set: a lock of its own is made for a key when 
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Collection
-from typing import Protocol
+from collections.abc import Callable, Collection
+from typing import Any, Protocol
 
 from herdpy.log.wait import Wait
 from herdpy_sql.errors import SqlError
@@ -56,6 +57,13 @@ class LockWait(Wait[None]):
         if not super().block(self.timeout_s):
             self.expire()
         return True
+
+    def add_done_callback(self, callback: Callable[[Any], object], *, context: Any = None) -> None:
+        super().add_done_callback(callback, context=context)
+        if self.timeout_s is not None and not self.done():
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(self.timeout_s, self.expire)
+            super().add_done_callback(lambda _wait: timer.cancel())
 
     def expire(self) -> None:
         """The time-out has passed: whoever keeps the time calls this."""

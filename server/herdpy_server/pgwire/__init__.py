@@ -1,0 +1,19 @@
+"""PostgreSQL's protocol 3 in front of sessions.
+
+    messages, backend, errors, startup, scram, inbox     pure: bytes to requests, answers to bytes
+    connection                                           asyncio: one client
+    opening -> conversation                              what a connection is at: who it is, then its requests
+    simple, extended, copying, results                   the requests
+    server                                               listens, knows all connections, ends them
+
+A statement's way: ``Connection.data_received`` -> ``Conversation.advance`` -> ``extended.bind`` and
+``execute`` -> the session -> DataRow and CommandComplete into ``out`` -> one write when the pass is over.
+docs/protocol.md says what of the protocol there is.
+"""
+
+from herdpy_server.pgwire.authority import Authority, LoopbackOnly
+from herdpy_server.pgwire.scram import Verifier
+from herdpy_server.pgwire.server import PgServer
+from herdpy_server.pgwire.settings import PgSettings
+
+__all__ = ["Authority", "LoopbackOnly", "PgServer", "PgSettings", "Verifier"]

@@ -1,0 +1,47 @@
+"""Who may come in, and how it is proved: what the door asks of whoever knows roles and rules."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Protocol
+
+from herdpy_server.pgwire.scram import Verifier
+
+TRUST = "trust"
+SCRAM = "scram-sha-256"
+REJECT = "reject"
+
+
+class Authority(Protocol):
+    """Knows roles, their passwords' verifiers, and the rules for hosts."""
+
+    def method(self, user: str, address: str | None) -> str:
+        """How a user who comes from ``address`` (None: a Unix socket) proves it: TRUST, SCRAM or REJECT."""
+
+    def verifier(self, user: str) -> Verifier | None:
+        """What a user's password is checked with; None for one who has none, or is not there."""
+
+
+class LoopbackOnly:
+    """Trusts this machine and lets nobody else in: where there are no roles."""
+
+    def method(self, user: str, address: str | None) -> str:
+        """TRUST for loopback addresses and Unix sockets."""
+        del user
+        return TRUST if address is None or is_loopback(address) else REJECT
+
+    def verifier(self, user: str) -> Verifier | None:
+        """Nobody has a password."""
+        del user
+        return None
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address is of this machine only."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        return found.ipv4_mapped.is_loopback
+    return found.is_loopback

@@ -1,0 +1,150 @@
+"""What the door remembers of prepared statements and portals: the functions between bytes and datums.
+
+Beside ``extended``. Made once for a statement and the formats that its client uses, and kept for as long
+as the session's own object is the same one, so that binding and answering look nothing up by type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from herdpy_server.pgwire.backend import row_description
+from herdpy_server.pgwire.errors import ProtocolError
+from herdpy_server.wire import parameter_decoder, rows_encoder
+from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from herdpy.codec.kinds import Datum
+    from herdpy_server.sessions.portals import Portal
+    from herdpy_server.sessions.prepared import PreparedStatement
+    from herdpy_sql.plan import OutputColumn
+
+Formats = tuple[int, ...]
+RowsEncoder = Callable[[Iterable[Sequence[Any]]], bytes]
+
+TEXT: Formats = ()
+
+
+class Bound:
+    """A prepared statement as its client uses it. ``oids``: the types that Parse declared."""
+
+    __slots__ = (
+        "_columns",
+        "_decoders",
+        "_described",
+        "_encode",
+        "_formats",
+        "_results",
+        "_row_zone",
+        "_zone",
+        "oids",
+        "statement",
+    )
+
+    def __init__(self, statement: PreparedStatement, oids: tuple[int, ...]) -> None:
+        self.statement = statement
+        self.oids = oids
+        self._formats: Formats | None = None
+        self._zone = ""
+        self._decoders: list[Callable[[bytes], Datum]] = []
+        self._columns: Sequence[OutputColumn] | None = None
+        self._results: Formats = TEXT
+        self._row_zone = ""
+        self._encode: RowsEncoder | None = None
+        self._described: dict[Formats, bytes] = {}
+
+    def datums(self, formats: Formats, values: list[bytes | None], zone: str) -> tuple[Datum, ...]:
+        """Parameters as datums.
+
+        Raises:
+            ProtocolError: the formats are not none, one, or as many as the parameters.
+            SqlError: 22023 for a format that is not there; what the types say of the bytes.
+        """
+        if formats != self._formats or zone != self._zone:
+            self._make_decoders(formats, len(values), zone)
+        return tuple(
+            [
+                None if value is None else decode(value)
+                for decode, value in zip(self._decoders, values, strict=True)
+            ]
+        )
+
+    def _make_decoders(self, formats: Formats, count: int, zone: str) -> None:
+        types = self.statement.param_types
+        oids = self.oids + (0,) * (len(types) - len(self.oids))
+        spread = spread_formats(formats, count)
+        self._decoders = [
+            parameter_decoder(oid, sql_type, bool(form), zone)
+            for oid, sql_type, form in zip(oids, types, spread, strict=True)
+        ]
+        self._formats, self._zone = formats, zone
+
+    def encoder(self, columns: Sequence[OutputColumn], results: Formats, zone: str) -> RowsEncoder:
+        """The function from rows to DataRow messages. SqlError 22023 for a format that is not there."""
+        encode = self._encode
+        if (
+            encode is None
+            or columns is not self._columns
+            or results != self._results
+            or zone != self._row_zone
+        ):
+            self._encode = encode = make_encoder(columns, results, zone)
+            self._columns, self._results, self._row_zone = columns, results, zone
+        return encode
+
+    def row_description(self, results: Formats) -> bytes:
+        """RowDescription of what the statement returns, which must be rows."""
+        found = self._described.get(results)
+        if found is None:
+            columns = self.statement.columns or ()
+            found = row_description(columns, _spread(results, len(columns)))
+            if len(self._described) > 8:
+                self._described.clear()
+            self._described[results] = found
+        return found
+
+
+class BoundPortal:
+    """A portal and the formats that its rows are wanted in."""
+
+    __slots__ = ("bound", "portal", "results")
+
+    def __init__(self, portal: Portal, bound: Bound, results: Formats) -> None:
+        self.portal = portal
+        self.bound = bound
+        self.results = results
+
+
+def check_parameter_formats(formats: Formats, count: int) -> None:
+    """ProtocolError for a number of formats that does not fit; see PostgreSQL's Bind."""
+    if len(formats) > 1 and len(formats) != count:
+        raise ProtocolError(f"bind message has {len(formats)} parameter formats but {count} parameters")
+
+
+def check_result_formats(results: Formats, columns: Sequence[OutputColumn] | None) -> None:
+    """ProtocolError for a number of formats that does not fit the columns."""
+    if len(results) > 1 and columns is not None and len(results) != len(columns):
+        raise ProtocolError(
+            f"bind message has {len(results)} result formats but query has {len(columns)} columns"
+        )
+
+
+def spread_formats(formats: Formats, count: int) -> Formats:
+    """One format for each of ``count``. SqlError 22023 for one that is not there."""
+    for form in formats:
+        if form not in (0, 1):
+            raise SqlError("22023", f"unsupported format code: {form}")
+    return _spread(formats, count)
+
+
+def _spread(formats: Formats, count: int) -> Formats:
+    if len(formats) == count:
+        return formats
+    return (formats[0] if formats else 0,) * count
+
+
+def make_encoder(columns: Sequence[OutputColumn], results: Formats, zone: str) -> RowsEncoder:
+    """The function from rows to DataRow messages."""
+    spread = spread_formats(results, len(columns))
+    return rows_encoder([column.type for column in columns], [bool(form) for form in spread], zone)

@@ -1,0 +1,215 @@
+"""One client's connection: bytes in, bytes out, and who makes sense of them.
+
+The asyncio side of ``pgwire``. A connection begins with an :class:`Opening`, which settles encryption and
+who the client is, and goes on with a :class:`Conversation`, which answers its messages. Both are told
+when something has arrived, take messages from the inbox, and put answers into ``out``; the connection
+writes them in one piece when a pass over the input is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import TYPE_CHECKING, Protocol, cast
+
+from herdpy.log.wait import Wait
+from herdpy_server.pgwire.errors import FatalError, HangUp, error_response
+from herdpy_server.pgwire.inbox import Inbox
+
+if TYPE_CHECKING:
+    from herdpy_server.pgwire.server import PgServer
+
+logger = logging.getLogger("herdpy.pgwire")
+
+_FLUSH_BYTES = 8192
+"""As PostgreSQL: this much is sent even though the client has not asked for it yet."""
+
+
+_LINGER_S = 5.0
+
+
+class Stage(Protocol):
+    """What a connection is at."""
+
+    def advance(self) -> None:
+        """Something has arrived, or can go on: take what can be taken."""
+
+    def lost(self) -> None:
+        """The client is gone: end what is going on. Called once."""
+
+
+class ConnectionLost(Exception):  # noqa: N818 - a signal to what runs, told to nobody
+    """The client went away while something waited for it."""
+
+
+class Connection(asyncio.Protocol):
+    """One connection.
+
+    Attributes:
+        out: messages made and not yet written; ``out_bytes`` counts the large ones among them.
+        flush: write them when this pass is over.
+        is_full: the client does not read what it is sent: make no more.
+        is_encrypted: TLS is on.
+        eof: the client sends no more.
+    """
+
+    __slots__ = (
+        "_drained",
+        "_reading",
+        "_stage",
+        "eof",
+        "flush",
+        "inbox",
+        "is_encrypted",
+        "is_full",
+        "is_lost",
+        "out",
+        "out_bytes",
+        "peer",
+        "server",
+        "transport",
+    )
+
+    def __init__(self, server: PgServer) -> None:
+        self.server = server
+        self.inbox = Inbox(server.settings.max_message_bytes)
+        self.out: list[bytes] = []
+        self.out_bytes = 0
+        self.flush = False
+        self.is_full = False
+        self.is_lost = False
+        self.is_encrypted = False
+        self.eof = False
+        self.peer: str | None = None
+        self.transport: asyncio.Transport
+        self._stage: Stage
+        self._drained: Wait[None] | None = None
+        self._reading = True
+
+    # What asyncio tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport = cast("asyncio.Transport", transport)  # uvloop's are of no such class
+        transport.set_write_buffer_limits(high=self.server.settings.write_ahead_bytes)
+        address = transport.get_extra_info("peername")
+        self.peer = address[0] if isinstance(address, tuple) else None
+        if self.peer is not None:
+            _no_delay(transport)
+        self._stage = self.server.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.inbox.feed(data)
+        self._stage.advance()
+
+    def eof_received(self) -> bool:
+        """Let what was asked before be answered first, where it can be at once."""
+        self.eof = True
+        self._stage.advance()
+        return False
+
+    def pause_writing(self) -> None:
+        self.is_full = True
+
+    def resume_writing(self) -> None:
+        self.is_full = False
+        drained, self._drained = self._drained, None
+        if drained is not None:
+            drained.resolve(None)
+        else:
+            self._stage.advance()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        del error
+        self.is_lost = True
+        self.out.clear()
+        drained, self._drained = self._drained, None
+        if drained is not None:
+            drained.fail(ConnectionLost())
+        self._stage.lost()
+        self.server.closed(self)
+
+    # What stages do.
+
+    def enter(self, stage: Stage) -> None:
+        """Another stage begins."""
+        self._stage = stage
+
+    def send(self, data: bytes) -> None:
+        """Send a message, with others, when this pass is over."""
+        self.out.append(data)
+        self.out_bytes += len(data)
+
+    def write(self) -> None:
+        """Write what is to be sent, now."""
+        out = self.out
+        if out and not (self.is_lost or self.transport.is_closing()):
+            self.transport.write(out[0] if len(out) == 1 else b"".join(out))
+        out.clear()
+        self.out_bytes = 0
+        self.flush = False
+
+    def pass_over(self, *, waiting: bool) -> None:
+        """A stage has taken what it could take. ``waiting``: for something else than input."""
+        if self.flush or self.out_bytes > _FLUSH_BYTES:
+            self.write()
+        if waiting or self.is_full:
+            if self._reading and self.inbox.waiting_bytes > self.server.settings.read_ahead_bytes:
+                self._reading = False
+                self.transport.pause_reading()
+        elif not self._reading and not self.is_lost:
+            self._reading = True
+            self.transport.resume_reading()
+
+    async def room(self) -> None:
+        """Write what is to be sent, and wait until the client has read most of what was.
+
+        Others have their turn meanwhile in any case.
+
+        Raises:
+            ConnectionLost: the client went away.
+        """
+        self.write()
+        if self.is_lost:
+            raise ConnectionLost
+        wait: Wait[None] = Wait()
+        if self.is_full:
+            self._drained = wait
+        else:
+            self.server.loop.call_soon(wait.resolve, None)
+        await wait
+        if self.is_lost:
+            raise ConnectionLost
+
+    def refuse(self, error: Exception) -> None:
+        """End the connection: with a word for a FatalError, without one for a HangUp."""
+        if isinstance(error, FatalError):
+            self.send(error_response(error.error, "FATAL"))
+            logger.info("%s is refused: %s", self.peer, error, extra={"sqlstate": error.error.sqlstate})
+        elif isinstance(error, HangUp):
+            logger.info("%s is cut off: it sent %s", self.peer, error)
+        self.close()
+
+    def close(self) -> None:
+        """Write what is to be sent, and end the connection."""
+        self.write()
+        if not self.is_lost:
+            self.transport.close()
+            self.linger()
+
+    def linger(self) -> None:
+        """Give the client some time to read what was written last."""
+        if not self.is_lost:
+            self.server.loop.call_later(_LINGER_S, self.abort)
+
+    def abort(self) -> None:
+        """End the connection now; what the client has not read is lost to it."""
+        if not self.is_lost:
+            self.transport.abort()
+
+
+def _no_delay(transport: asyncio.Transport) -> None:
+    connected = transport.get_extra_info("socket")
+    if connected is not None:
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,0 +1,277 @@
+"""A session's messages, taken one after the other and answered: the state machine of protocol 3.
+
+Above ``simple``, ``extended`` and ``copying``, which know the messages; here is what is common: the order of
+requests, what happens after an error, and what is waited for. Most messages are answered within
+:meth:`Conversation.advance`. A statement that waits (for a lock, the log, a worker, the client's reading)
+blocks the conversation and no other: what arrives meanwhile stays in the inbox.
+
+An error in an extended query is followed by silence up to Sync; one in a simple query ends with
+ReadyForQuery at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from herdpy.log.wait import Wait
+from herdpy_server.pgwire import backend
+from herdpy_server.pgwire.connection import ConnectionLost
+from herdpy_server.pgwire.errors import FatalError, HangUp, error_response, notice_response
+from herdpy_server.pgwire.report import report
+from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from herdpy_server.pgwire.bound import Bound, BoundPortal
+    from herdpy_server.pgwire.connection import Connection
+    from herdpy_server.serving import Run
+    from herdpy_server.sessions import Session
+
+logger = logging.getLogger("herdpy.pgwire")
+
+Handler = Callable[["Conversation", bytes, int, int], None]
+HANDLERS: dict[int, Handler] = {}
+"""What answers each type of message, given the buffer and where in it the body begins and ends."""
+
+_UNSKIPPED = frozenset(b"SX")
+_READY = backend.READY
+
+
+class Conversation:
+    """One session's end of a connection.
+
+    Attributes:
+        session: what is talked to.
+        out: where answers go; the connection's.
+        skipping: an error happened; nothing is answered up to Sync.
+        extended: the message at hand is one of an extended query.
+        blocked: something is waited for, so no message is taken.
+        bound, portals: what is remembered of the session's prepared statements and portals, by name.
+        input_wanted: what waits for messages of COPY, if anything does.
+    """
+
+    __slots__ = (
+        "_fatal",
+        "_has_left",
+        "_run",
+        "_user",
+        "blocked",
+        "bound",
+        "connection",
+        "extended",
+        "input_wanted",
+        "is_over",
+        "out",
+        "pid",
+        "portals",
+        "reported",
+        "session",
+        "skipping",
+    )
+
+    def __init__(self, connection: Connection, session: Session, pid: int, user: str) -> None:
+        self.connection = connection
+        self.session = session
+        self.pid = pid
+        self.out = connection.out
+        self.skipping = False
+        self.extended = False
+        self.blocked = False
+        self.is_over = False
+        self.bound: dict[str, Bound] = {}
+        self.portals: dict[str, BoundPortal] = {}
+        self.input_wanted: Wait[None] | None = None
+        self.reported = report(session.settings, user)
+        self._user = user
+        self._run: Run[None] | None = None
+        self._fatal: SqlError | None = None
+        self._has_left = False
+
+    # Taking messages.
+
+    def advance(self) -> None:
+        """Answer what has arrived, up to what must be waited for."""
+        connection = self.connection
+        inbox = connection.inbox
+        next_message = inbox.next
+        if self.blocked:
+            if self.input_wanted is not None:
+                self._wake()
+            elif connection.eof:
+                self.close()
+            connection.pass_over(waiting=self.input_wanted is None)
+            return
+        try:
+            while not (self.blocked or self.is_over or connection.is_full):
+                message = next_message()
+                if message is None:
+                    if connection.eof:
+                        self.close()
+                    break
+                kind, at, stop = message
+                if self.skipping and kind not in _UNSKIPPED:
+                    continue
+                try:
+                    HANDLERS[kind](self, inbox.data, at, stop)
+                except (FatalError, HangUp):
+                    raise
+                except Exception as error:  # noqa: BLE001 - no error of one statement ends its session
+                    self.fail(error)
+                if connection.out_bytes > connection.server.settings.write_ahead_bytes:
+                    connection.write()
+        except (FatalError, HangUp) as error:
+            self.end(error)
+        connection.pass_over(waiting=self.blocked and self.input_wanted is None)
+
+    def fail(self, error: BaseException) -> None:
+        """Tell the client what went wrong with the message at hand."""
+        if not isinstance(error, SqlError):
+            logger.error("a statement failed as it must not", exc_info=error, extra={"pid": self.pid})
+            error = SqlError("XX000", f"internal error: {type(error).__name__}").with_traceback(
+                error.__traceback__
+            )
+        self.session.abort()
+        self.notify()
+        self.connection.send(error_response(error))
+        if self.extended:
+            self.skipping = True
+        else:
+            self.ready()
+
+    def notify(self) -> None:
+        """Send what the session has to say besides answers."""
+        notices = self.session.notices
+        for one in notices:
+            told = SqlError(one.sqlstate, one.message, detail=one.detail, hint=one.hint)
+            self.connection.send(notice_response(told, one.severity))
+        notices.clear()
+
+    def ready(self) -> None:
+        """ReadyForQuery, and before it the settings that have changed."""
+        session = self.session
+        if session.settings.revision != self.reported.revision:
+            self._report()
+        status = session.status
+        self.out.append(_READY[status])
+        self.connection.flush = True
+        if self.connection.server.is_stopping and status == "idle":
+            self.terminate(shutting_down())
+
+    def _report(self) -> None:
+        before, now = self.reported, report(self.session.settings, self._user)
+        for name, value in now.values.items():
+            if before.values[name] != value:
+                self.out.append(backend.parameter_status(name, value))
+        self.reported = now
+
+    # What has to wait.
+
+    def drive(self, steps: Coroutine[Any, Any, None]) -> None:
+        """Go through ``steps``; no other message is taken before they are done."""
+        run = self.connection.server.database.run(self._guarded(steps), self._ran)
+        self.blocked = True
+        self._run = run
+        if run.start():
+            self._ended(run)
+
+    async def _guarded(self, steps: Coroutine[Any, Any, None]) -> None:
+        try:
+            await steps
+        except ConnectionLost:
+            self.session.abort()
+        except (FatalError, HangUp) as error:
+            self.end(error)
+        except Exception as error:  # noqa: BLE001 - no error of one statement ends its session
+            self.fail(error)
+
+    def _ended(self, run: Run[None]) -> None:
+        self._run = None
+        self.blocked = False
+        run.result()
+        if self.is_over:
+            self._leave()
+        elif self._fatal is not None:
+            self.terminate(self._fatal)
+
+    def _ran(self, run: Run[None]) -> None:
+        self._ended(run)
+        if not self.is_over:
+            self.advance()
+
+    async def more_input(self) -> None:
+        """Write what is to be sent, and wait until something arrives.
+
+        Raises:
+            ConnectionLost: the client went away.
+        """
+        connection = self.connection
+        if connection.is_lost or connection.eof:
+            raise ConnectionLost
+        wait: Wait[None] = Wait()
+        self.input_wanted = wait
+        connection.pass_over(waiting=False)
+        await wait
+
+    def _wake(self) -> None:
+        wait, self.input_wanted = self.input_wanted, None
+        if wait is None:
+            return
+        if self.connection.is_lost or self.connection.eof:
+            wait.fail(ConnectionLost())
+        else:
+            wait.resolve(None)
+
+    # Its end.
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs and no transaction is open."""
+        return not self.blocked and self.session.status == "idle"
+
+    def end(self, error: Exception) -> None:
+        """End the conversation: with a word for a FatalError, without one for a HangUp."""
+        self.connection.refuse(error)
+        self.lost()
+
+    def close(self) -> None:
+        """End the conversation, as the client wants."""
+        self.connection.close()
+        self.lost()
+
+    def terminate(self, error: SqlError) -> None:
+        """End the session from outside, and tell the client why. A commit under way is answered first."""
+        if self.is_over:
+            return
+        if self._run is not None and self._run.is_committing:
+            self._fatal = error
+        else:
+            self.end(FatalError.of(error))
+
+    def lost(self) -> None:
+        """The client is gone: what still waits is ended, what was committed stays."""
+        self.is_over = True
+        if self._run is None:
+            self._leave()
+            return
+        self.session.cancel()
+        self._wake()
+
+    def _leave(self) -> None:
+        """Undo what is open, once nothing runs any more."""
+        if self._has_left:
+            return
+        self._has_left = True
+        server = self.connection.server
+        run = server.database.run(self.session.close(), self._closed)
+        if run.start():
+            self._closed(run)
+
+    def _closed(self, run: Run[None]) -> None:
+        self.connection.server.left(self)
+        run.result()
+
+
+def shutting_down() -> SqlError:
+    """Why sessions end when the server does."""
+    return SqlError("57P01", "terminating connection due to administrator command")

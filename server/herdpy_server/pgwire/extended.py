@@ -1,0 +1,281 @@
+"""The extended query: Parse, Bind, Describe, Execute, Close, Flush, Sync.
+
+A part of :class:`Conversation`; the hot path of the server. A portal that need not wait is run by one
+``send`` into the session's coroutine, with no run made for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from herdpy_server.pgwire import backend, messages
+from herdpy_server.pgwire.bound import (
+    TEXT,
+    Bound,
+    BoundPortal,
+    check_parameter_formats,
+    check_result_formats,
+    make_encoder,
+)
+from herdpy_server.pgwire.copying import copy
+from herdpy_server.pgwire.errors import ProtocolError
+from herdpy_server.pgwire.results import SMALL_ROWS, send_rows
+from herdpy_server.wire import type_of_oid
+from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from herdpy_server.pgwire.conversation import Conversation
+    from herdpy_server.sessions import Result
+    from herdpy_sql.plan import OutputColumn
+
+_STATEMENT = ord("S")
+_PORTAL = ord("P")
+_SYNC = ord("S")
+
+
+def parse(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
+    """Parse: prepare a statement."""
+    conversation.extended = True
+    name, sql, oids = messages.parse(data, at, stop)
+    session = conversation.session
+    conversation.bound.pop(name, None)
+    session.parse(name, sql, tuple([type_of_oid(oid) for oid in oids]))
+    bound = conversation.bound
+    bound[name] = Bound(session.prepared[name], oids)
+    if len(bound) > 2 * len(session.prepared) + 16:
+        _forget_dead(conversation)
+    conversation.out.append(backend.PARSE_COMPLETE)
+
+
+def _forget_dead(conversation: Conversation) -> None:
+    """Drop what was remembered of statements that SQL deallocated."""
+    prepared, bound = conversation.session.prepared, conversation.bound
+    for name in [name for name, one in bound.items() if prepared.get(name) is not one.statement]:
+        del bound[name]
+
+
+def _bound(conversation: Conversation, name: str) -> Bound:
+    """What is remembered of the prepared statement ``name``. SqlError 26000 when there is none."""
+    session = conversation.session
+    statement = session.prepared.get(name)
+    bound = conversation.bound.get(name)
+    if bound is not None and bound.statement is statement:
+        return bound
+    session.param_types(name)  # raises for one that is not there
+    assert statement is not None
+    conversation.bound[name] = bound = Bound(statement, ())  # PREPARE made it
+    return bound
+
+
+def bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
+    """Bind: a portal of a prepared statement and parameters."""
+    conversation.extended = True
+    portal, name, formats, values, results = messages.bind(data, at, stop)
+    session = conversation.session
+    bound = conversation.bound.get(name)
+    statement = session.prepared.get(name)
+    if bound is None or bound.statement is not statement:
+        bound = _bound(conversation, name)
+        statement = bound.statement
+    if len(formats) > 1:
+        check_parameter_formats(formats, len(values))
+    if not values:
+        session.bind(portal, name, ())
+    elif session.failed or len(values) != len(statement.param_types):
+        session.bind(portal, name, tuple(values))  # it is refused, whatever they are
+    else:
+        session.bind(portal, name, bound.datums(formats, values, session.settings.zone))
+    if len(results) > 1:
+        try:
+            check_result_formats(results, statement.columns)
+        except ProtocolError:
+            session.close_portal(portal)
+            raise
+    conversation.portals[portal] = BoundPortal(session.portals[portal], bound, results)
+    conversation.out.append(backend.BIND_COMPLETE)
+
+
+def describe(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
+    """Describe: what a statement takes, and what it or a portal returns."""
+    conversation.extended = True
+    kind, name = messages.target(data, at, stop)
+    session, out = conversation.session, conversation.out
+    if kind == _STATEMENT:
+        description = session.describe_statement(name)
+        out.append(backend.parameter_description(description.param_types))
+        if description.columns is None:
+            out.append(backend.NO_DATA)
+        else:
+            out.append(_bound(conversation, name).row_description(TEXT))
+    elif kind == _PORTAL:
+        description = session.describe_portal(name)
+        if description.columns is None:
+            out.append(backend.NO_DATA)
+        else:
+            out.append(_portal_rows(conversation, name, description.columns))
+    else:
+        raise ProtocolError(f"invalid DESCRIBE message subtype {kind}")
+
+
+def _portal_rows(conversation: Conversation, name: str, columns: Sequence[OutputColumn]) -> bytes:
+    """RowDescription of a portal; of a cursor, which SQL made, in text."""
+    found = _bound_portal(conversation, name)
+    if found is not None:
+        return found.bound.row_description(found.results)
+    return backend.row_description(columns, (0,) * len(columns))
+
+
+def _bound_portal(conversation: Conversation, name: str) -> BoundPortal | None:
+    """What Bind remembered of a portal, if it is still the same."""
+    found = conversation.portals.get(name)
+    if found is None or found.portal is not conversation.session.portals.get(name):
+        return None
+    return found
+
+
+def execute(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
+    """Execute: run a portal, or go on with it."""
+    conversation.extended = True
+    name, max_rows = messages.execute(data, at, stop)
+    session = conversation.session
+    ends = stop < len(data) and data[stop] == _SYNC
+    found = _bound_portal(conversation, name)
+    steps = session.execute_portal(name, max_rows, ends=ends)
+    try:
+        wait = steps.send(None)
+    except StopIteration as over:
+        result: Result = over.value
+        if result.copy is None and result.length <= SMALL_ROWS:
+            _answer(conversation, result, found)
+        else:
+            conversation.drive(_answer_large(conversation, result, found))
+    else:
+        conversation.drive(_answer_late(conversation, _GoOn(steps, wait), found))
+
+
+class _GoOn:
+    """Awaits the rest of a coroutine that has begun and waits for something."""
+
+    __slots__ = ("_steps", "_wait")
+
+    def __init__(self, steps: Coroutine[Any, Any, Result], wait: Any) -> None:
+        self._steps = steps
+        self._wait = wait
+
+    def __await__(self) -> Generator[Any, Any, Result]:
+        steps, wait = self._steps, self._wait
+        try:
+            while True:
+                try:
+                    yield wait
+                except BaseException as error:  # noqa: BLE001 - it goes on inside the coroutine
+                    wait = steps.throw(error)
+                else:
+                    wait = steps.send(None)
+        except StopIteration as over:
+            return over.value  # type: ignore[no-any-return]
+
+
+async def _answer_late(conversation: Conversation, rest: _GoOn, found: BoundPortal | None) -> None:
+    result = await rest
+    await _answer_large(conversation, result, found)
+
+
+async def _answer_large(conversation: Conversation, result: Result, found: BoundPortal | None) -> None:
+    if result.copy is not None:
+        await copy(conversation, result)
+    elif result.length <= SMALL_ROWS:
+        _answer(conversation, result, found)
+    else:
+        await send_rows(conversation, result, found.results if found is not None else TEXT)
+        _complete(conversation, result)
+
+
+def _answer(conversation: Conversation, result: Result, found: BoundPortal | None) -> None:
+    """Send an answer of few rows."""
+    columns = result.columns
+    if columns is not None:
+        rows = result.rows
+        if rows:
+            zone = conversation.session.settings.zone
+            if found is not None:
+                encoded = found.bound.encoder(columns, found.results, zone)(rows)
+            else:
+                encoded = make_encoder(columns, TEXT, zone)(rows)
+            conversation.out.append(encoded)
+            conversation.connection.out_bytes += len(encoded)
+    _complete(conversation, result)
+
+
+def _complete(conversation: Conversation, result: Result) -> None:
+    if conversation.session.notices:
+        conversation.notify()
+    if not result.is_complete:
+        conversation.out.append(backend.PORTAL_SUSPENDED)
+        return
+    tag = result.tag
+    conversation.out.append(backend.command_complete(tag) if tag else backend.EMPTY_QUERY)
+
+
+def close(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
+    """Close: forget a statement or a portal; one that is not there is no error."""
+    conversation.extended = True
+    kind, name = messages.target(data, at, stop)
+    if kind == _STATEMENT:
+        conversation.session.close_statement(name)
+        conversation.bound.pop(name, None)
+    elif kind == _PORTAL:
+        conversation.session.close_portal(name)
+        conversation.portals.pop(name, None)
+    else:
+        raise ProtocolError(f"invalid CLOSE message subtype {kind}")
+    conversation.out.append(backend.CLOSE_COMPLETE)
+
+
+def flush(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
+    """Flush: send what there is."""
+    del data
+    conversation.extended = True
+    messages.nothing(at, stop)
+    conversation.connection.flush = True
+
+
+def sync(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
+    """Sync: the end of an extended query, and of the transaction that it is where BEGIN was not said."""
+    del data
+    conversation.extended = conversation.skipping = False
+    messages.nothing(at, stop)
+    session = conversation.session
+    if session.sync_now():
+        if conversation.portals and session.transaction is None:
+            conversation.portals.clear()
+        conversation.ready()
+    else:
+        conversation.drive(_sync(conversation))
+
+
+async def _sync(conversation: Conversation) -> None:
+    await conversation.session.sync()
+    conversation.portals.clear()
+    if conversation.session.notices:
+        conversation.notify()
+    conversation.ready()
+
+
+def function_call(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
+    """FunctionCall: PostgreSQL's oldest way to call a function, which needs its object ids."""
+    del data, at, stop
+    conversation.extended = False
+    raise SqlError("0A000", "function calls by message are not supported", hint="Use SELECT.")
+
+
+def ignore(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
+    """Messages of COPY when there is none, which follow one that failed."""
+    del conversation, data, at, stop
+
+
+def terminate(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
+    """Terminate: the client says good-bye."""
+    del data, at, stop
+    conversation.close()

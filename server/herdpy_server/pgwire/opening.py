@@ -1,0 +1,275 @@
+"""From a connection's first byte to its session: encryption, version, who the client is, first settings.
+
+The first stage of a :class:`Connection`. Nothing of it waits but TLS's handshake and the client; its time is
+limited as a whole, so that those who never say who they are go again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import struct
+from typing import TYPE_CHECKING
+
+from herdpy_server.pgwire import backend
+from herdpy_server.pgwire.authority import REJECT, SCRAM
+from herdpy_server.pgwire.conversation import Conversation
+from herdpy_server.pgwire.errors import FatalError, HangUp
+from herdpy_server.pgwire.inbox import PASSWORD
+from herdpy_server.pgwire.messages import string
+from herdpy_server.pgwire.scram import BOUND, PLAIN, Exchange, no_such_user
+from herdpy_server.pgwire.startup import (
+    PROTOCOL,
+    CancelRequest,
+    GssRequest,
+    SslRequest,
+    Start,
+    packet_length,
+    read_packet,
+)
+from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from herdpy_server.pgwire.connection import Connection
+
+logger = logging.getLogger("herdpy.pgwire")
+
+_MAX_PASSWORD_BYTES = 4096
+
+
+class Opening:
+    """What has been settled so far."""
+
+    __slots__ = ("_connection", "_exchange", "_is_refused", "_start", "_timer", "_tls", "_wishes")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._start: Start | None = None
+        self._is_refused = False
+        self._exchange: Exchange | None = None
+        self._tls: asyncio.Task[None] | None = None
+        self._wishes: set[type] = set()  # for encryption: each can be had once
+        server = connection.server
+        self._timer = server.loop.call_later(server.settings.startup_timeout_s, self._late)
+
+    # Taking what comes.
+
+    def advance(self) -> None:
+        """Take the packets that are here."""
+        connection = self._connection
+        try:
+            while self._tls is None and not (connection.is_lost or self._is_refused):
+                if self._start is None:
+                    if not self._packet():
+                        break
+                elif not self._answer():
+                    break
+        except (FatalError, HangUp) as error:
+            self._refuse(error)
+            return
+        except SqlError as error:
+            self._refuse(FatalError.of(error))
+            return
+        if connection.eof and self._tls is None:
+            connection.close()
+        elif not connection.is_lost:
+            connection.pass_over(waiting=False)
+
+    def lost(self) -> None:
+        """The client is gone."""
+        self._over()
+        if self._tls is not None:
+            self._tls.cancel()
+
+    def _late(self) -> None:
+        if self._start is None:
+            self._connection.abort()
+        else:
+            self._refuse(FatalError("57014", "canceling authentication due to timeout"))
+
+    def evict(self) -> None:
+        """Make room for another: too many have not said who they are."""
+        self._refuse(FatalError("53300", "sorry, too many clients already"))
+
+    def _refuse(self, error: Exception) -> None:
+        self._over()
+        self._is_refused = True
+        self._connection.refuse(error)
+
+    def _over(self) -> None:
+        self._timer.cancel()
+        self._connection.server.opening_over(self)
+
+    # Start-up packets.
+
+    def _packet(self) -> bool:
+        """Take one packet; False when there is none, or nothing comes after it."""
+        connection = self._connection
+        inbox = connection.inbox
+        waiting = inbox.peek()
+        if len(waiting) < 4:
+            return False
+        packet = inbox.take(packet_length(waiting))
+        if packet is None:
+            return False
+        wish = read_packet(packet)
+        if isinstance(wish, SslRequest | GssRequest):
+            self._encryption(wish)
+            return True
+        if isinstance(wish, CancelRequest):
+            connection.server.cancel(wish.pid, wish.secret)
+            self._refuse(HangUp("a cancel request"))
+            return False
+        self._begin(wish)
+        return True
+
+    def _encryption(self, wish: SslRequest | GssRequest) -> None:
+        connection = self._connection
+        if type(wish) in self._wishes or connection.is_encrypted:
+            code = 5679 if isinstance(wish, SslRequest) else 5680
+            raise FatalError(
+                "0A000", f"unsupported frontend protocol 1234.{code}: server supports 3.0 to 3.0"
+            )
+        self._wishes.add(type(wish))
+        context = connection.server.tls
+        if isinstance(wish, GssRequest) or context is None or connection.peer is None:
+            connection.out.append(b"N")
+            connection.write()
+            return
+        if connection.inbox.peek():
+            raise FatalError(
+                "08P01",
+                "received unencrypted data after SSL request",
+                detail="This could be either a client-software bug or evidence of an attempted "
+                "man-in-the-middle attack.",
+            )
+        connection.transport.pause_reading()  # what comes now is the handshake's
+        connection.out.append(b"S")
+        connection.write()
+        self._tls = connection.server.loop.create_task(self._start_tls())
+
+    async def _start_tls(self) -> None:
+        connection = self._connection
+        server = connection.server
+        assert server.tls is not None
+        try:
+            transport = await server.loop.start_tls(
+                connection.transport,
+                connection,
+                server.tls,
+                server_side=True,
+                ssl_handshake_timeout=server.settings.startup_timeout_s,
+            )
+        except (OSError, EOFError) as error:  # ssl.SSLError is an OSError
+            logger.info("TLS with %s failed: %s", connection.peer, error)
+            self._tls = None
+            connection.abort()
+            return
+        self._tls = None
+        if transport is None or connection.is_lost:
+            return
+        connection.transport = transport
+        transport.set_write_buffer_limits(high=server.settings.write_ahead_bytes)
+        connection.is_encrypted = True
+        self.advance()
+
+    # Who it is.
+
+    def _begin(self, start: Start) -> None:
+        connection = self._connection
+        server = connection.server
+        minor = PROTOCOL & 0xFFFF
+        if start.minor > minor or start.unknown:
+            connection.out.append(backend.negotiate_protocol_version(PROTOCOL, start.unknown))
+        self._start = start
+        method = server.authority.method(start.user, connection.peer)
+        if server.settings.tls_required and not connection.is_encrypted and connection.peer is not None:
+            method = REJECT
+        if method == REJECT:
+            raise FatalError(
+                "28000",
+                f'no rule lets user "{start.user}" in from host "{connection.peer or "[local]"}", '
+                f"{'TLS' if connection.is_encrypted else 'no encryption'}",
+            )
+        if method == SCRAM:
+            connection.inbox.kinds = frozenset({PASSWORD})
+            connection.inbox.max_message_bytes = _MAX_PASSWORD_BYTES
+            bound = [BOUND] if connection.is_encrypted and server.binding else []
+            connection.send(backend.authentication_sasl([*bound, PLAIN]))
+            connection.flush = True
+        else:
+            self._enter()
+
+    def _answer(self) -> bool:
+        """Take one message of the authentication; False when there is none."""
+        connection = self._connection
+        inbox = connection.inbox
+        if PASSWORD not in inbox.kinds:
+            return False  # it is over
+        try:
+            message = inbox.next()
+        except FatalError as error:
+            raise FatalError("08P01", f"expected SASL response, {error}") from None
+        if message is None:
+            return False
+        _kind, at, stop = message
+        body = inbox.data[at:stop]
+        if self._exchange is None:
+            self._first(body)
+        else:
+            self._final(body)
+        connection.flush = True
+        return True
+
+    def _first(self, body: bytes) -> None:
+        connection, start = self._connection, self._start
+        assert start is not None
+        server = connection.server
+        mechanism, at = string(body, 0, len(body))
+        offered = connection.is_encrypted and server.binding is not None
+        if mechanism != PLAIN and not (mechanism == BOUND and offered):
+            raise FatalError("08P01", "client selected an invalid SASL authentication mechanism")
+        if len(body) < at + 4:
+            raise FatalError("08P01", "insufficient data left in message")
+        (length,) = struct.unpack_from(">i", body, at)
+        first = body[at + 4 :]
+        if length != len(first):
+            raise FatalError("08P01", "malformed SASL initial response")
+        verifier = server.authority.verifier(start.user) or no_such_user(start.user, server.mock_key)
+        self._exchange = Exchange(mechanism, verifier, binding=server.binding, offered=offered)
+        connection.send(backend.authentication_sasl_continue(self._exchange.first(first)))
+
+    def _final(self, body: bytes) -> None:
+        connection, start, exchange = self._connection, self._start, self._exchange
+        assert start is not None
+        assert exchange is not None
+        proof = exchange.final(body)
+        if proof is None:
+            raise FatalError("28P01", f'password authentication failed for user "{start.user}"')
+        connection.send(backend.authentication_sasl_final(proof))
+        self._enter()
+
+    def _enter(self) -> None:
+        """Begin the session."""
+        connection, start = self._connection, self._start
+        assert start is not None
+        server = connection.server
+        connection.send(backend.AUTHENTICATION_OK)
+        server.check_database(start.database)
+        session = server.admit(start)
+        for name, value in start.settings.items():
+            session.settings.set(name, value.strip("'") if name == "client_encoding" else value)
+        pid, secret = server.new_pid(), secrets.randbits(32)
+        conversation = Conversation(connection, session, pid, start.user)
+        server.entered(conversation, secret)
+        self._over()
+        for name, value in conversation.reported.values.items():
+            connection.out.append(backend.parameter_status(name, value))
+        connection.out.append(backend.backend_key_data(pid, secret))
+        connection.inbox.kinds = server.kinds
+        connection.inbox.max_message_bytes = server.settings.max_message_bytes
+        connection.enter(conversation)
+        conversation.ready()
+        connection.write()
+        conversation.advance()

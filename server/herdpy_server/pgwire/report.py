@@ -1,0 +1,50 @@
+"""The settings that a client is told of when its session begins, and whenever they change.
+
+Source: PostgreSQL's manual, "Asynchronous Operations" of the message flow: these and no others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from herdpy_server.sessions.settings import Settings
+
+_REPORTED = {
+    "application_name": "",
+    "client_encoding": "UTF8",
+    "DateStyle": "ISO, MDY",
+    "default_transaction_read_only": "off",
+    "in_hot_standby": "off",
+    "integer_datetimes": "on",
+    "IntervalStyle": "postgres",
+    "is_superuser": "on",
+    "server_encoding": "UTF8",
+    "server_version": "15.0",
+    "session_authorization": "",
+    "standard_conforming_strings": "on",
+    "TimeZone": "UTC",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The values as of one revision of a session's settings."""
+
+    revision: int
+    values: dict[str, str]
+
+
+def report(settings: Settings, user: str) -> Report:
+    """What is to be told of a user's settings; where a session has no such setting, what is always so."""
+    values = {}
+    for name, fixed in _REPORTED.items():
+        try:
+            values[name] = settings[name.lower()]
+        except SqlError:
+            values[name] = fixed
+    values["session_authorization"] = user
+    return Report(settings.revision, values)

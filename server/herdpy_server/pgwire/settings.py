@@ -1,0 +1,65 @@
+"""What an administrator may set of the door, with units and limits."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class PgSettings:
+    """Settings of a :class:`~herdpy_server.pgwire.server.PgServer`.
+
+    Attributes:
+        addresses, port: where to listen: addresses or names of this machine, "*" for all; port 0 is a
+            free one.
+        backlog: connections that the kernel keeps until they are taken.
+        unix_directory: where to have the socket ``.s.PGSQL.<port>``, or None for none.
+        database: the only name of a database that clients may ask for; None takes any.
+        max_connections: sessions at a time; more are refused with 53300.
+        max_starting: connections that have not said who they are. When one more comes the
+            oldest of them goes, so that those who never speak do not keep others out.
+        startup_timeout_s: from a connection's beginning to the end of its authentication.
+        max_message_bytes: the longest message of a client, up to PostgreSQL's 1 GiB.
+        read_ahead_bytes: what may wait unread by the server while a statement of the connection
+            runs; then its socket is not read any more.
+        write_ahead_bytes: what may wait unread by the client; then nothing more is made for it.
+        chunk_bytes: how much of a big result is made before others have their turn.
+        tls_certificate, tls_key: files in PEM form; without them TLS is not offered.
+        tls_client_ca: certificates of clients must be signed by one of these; None asks for none.
+        tls_required: refuse sessions without TLS, those of a Unix socket excepted.
+    """
+
+    addresses: tuple[str, ...] = ("127.0.0.1",)
+    port: int = 5432
+    backlog: int = 1024
+    unix_directory: Path | None = None
+    database: str | None = None
+    max_connections: int = 2000
+    max_starting: int = 500
+    startup_timeout_s: float = 30.0
+    max_message_bytes: int = 64 << 20
+    read_ahead_bytes: int = 1 << 20
+    write_ahead_bytes: int = 256 << 10
+    chunk_bytes: int = 64 << 10
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_client_ca: Path | None = None
+    tls_required: bool = False
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """What TLS connections are made with; None when TLS is not offered.
+
+        Raises:
+            OSError: a file cannot be read, or is not what it should be (ssl.SSLError).
+        """
+        if self.tls_certificate is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self.tls_certificate, self.tls_key)
+        if self.tls_client_ca is not None:
+            context.load_verify_locations(self.tls_client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context

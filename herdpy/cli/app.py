@@ -14,6 +14,7 @@ from herdpy.cli.command_log import log_command
 from herdpy.cli.command_sql import sql_command
 from herdpy.cli.command_state import checkpoint_command, info_command, version_command
 from herdpy.cli.errors import guarded
+from herdpy.cli.server import server_command
 
 
 def _help(command: Callable[..., None]) -> str:
@@ -24,7 +25,7 @@ def _help(command: Callable[..., None]) -> str:
 
 app = typer.Typer(
     name="herdpy",
-    help="A SQL database in a directory that logs before it applies.\n\n"
+    help="A SQL database in a directory, embedded or served, that logs before it applies.\n\n"
     "A database is named by a URL (herdpy:///srv/flights) or by its directory (./flights).\n\n"
     "Exit codes: 0 all went well, 1 something failed or was found to be wrong, 2 wrong usage.",
     no_args_is_help=True,
@@ -33,6 +34,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _name, _command in (
+    ("server", server_command),
     ("sql", sql_command),
     ("import", import_command),
     ("export", export_command),

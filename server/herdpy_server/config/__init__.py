@@ -7,7 +7,7 @@ check      what must hold between settings, and of the files they name
 render     conf/server.toml, and the values that hold, as TOML
 """
 
-from herdpy_server.config.check import load_certificate, tls_context
+from herdpy_server.config.check import doors, networks_of
 from herdpy_server.config.errors import ConfigError
 from herdpy_server.config.render import documented, effective
 from herdpy_server.config.sections import RELOADABLE, Rule, ServerConfig
@@ -20,8 +20,8 @@ __all__ = [
     "Rule",
     "ServerConfig",
     "documented",
+    "doors",
     "effective",
     "load",
-    "load_certificate",
-    "tls_context",
+    "networks_of",
 ]

@@ -11,7 +11,7 @@ from pathlib import Path
 from herdpy_server.config.sections import Rule, ServerConfig
 
 _LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost"})
-_EVERYWHERE = frozenset({"0.0.0.0", "::"})
+_EVERYWHERE = frozenset({"*", "0.0.0.0", "::"})
 
 
 def check(config: ServerConfig, where: Callable[[str], str]) -> tuple[list[str], list[str]]:
@@ -63,7 +63,7 @@ def _tls(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
     if unreadable:
         return
     try:
-        tls_context(config)
+        _try_tls(config)
     except (ssl.SSLError, OSError, ValueError) as error:
         yield (
             f"{where('tls.certificate')}: tls.certificate {tls.certificate} and tls.key {tls.key} "
@@ -71,36 +71,21 @@ def _tls(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
         )
 
 
-def tls_context(config: ServerConfig) -> ssl.SSLContext | None:
-    """What TLS is spoken with; None when there is none.
+def _try_tls(config: ServerConfig) -> None:
+    """Use the files as a server will.
 
     Raises:
-        OSError: (ssl.SSLError is one) the files cannot be read or do not belong together.
-    """
-    tls = config.tls
-    if not tls.certificate:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    load_certificate(context, config)
-    if tls.client_ca:
-        context.load_verify_locations(tls.client_ca)
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
-
-
-def load_certificate(context: ssl.SSLContext, config: ServerConfig) -> None:
-    """Read certificate and key into a context; connections that begin later use them.
-
-    Raises:
-        OSError: (ssl.SSLError is one) the files cannot be read or do not belong together; ValueError
-            when the key has a password.
+        OSError: (ssl.SSLError is one) they cannot be read or do not belong together; ValueError when the
+            key has a password.
     """
 
     def no_password() -> str:
         raise ValueError("the key has a password, and there is nobody to ask for it")
 
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(config.tls.certificate, config.tls.key, password=no_password)
+    if config.tls.client_ca:
+        context.load_verify_locations(config.tls.client_ca)
 
 
 def _rules(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
@@ -133,11 +118,12 @@ def networks_of(rule: Rule) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Netwo
 def _places(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
     """Two doors at one address and port, or a door nowhere."""
     taken: dict[int, list[tuple[str, str]]] = {}
-    for name, enabled, address, port in doors(config):
-        if not enabled:
-            continue
+    if not config.postgres.addresses:
+        yield f"{where('postgres.addresses')}: postgres.addresses is empty: nobody could connect"
+    for name, address, port in doors(config):
         if not address:
-            yield f"{where(f'{name}.address')}: {name}.address is empty: nobody could connect"
+            key = "postgres.addresses" if name == "postgres" else f"{name}.address"
+            yield f'{where(key)}: {key}: "" is no address'
         for other, at in taken.get(port, ()) if port else ():
             if at == address or not _EVERYWHERE.isdisjoint({at, address}):
                 yield f"{where(f'{name}.port')}: {name}.port = {port} is {other}.port as well, on {address}"
@@ -147,14 +133,14 @@ def _places(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
         yield f"{where('postgres.unix_directory')}: postgres.unix_directory: {directory} is no directory"
 
 
-def doors(config: ServerConfig) -> list[tuple[str, bool, str, int]]:
-    """(section, whether it is served, address, port) of everything that listens."""
-    postgres, grpc, http = config.postgres, config.grpc, config.http
-    return [
-        ("postgres", True, postgres.address, postgres.port),
-        ("grpc", grpc.enabled, grpc.address, grpc.port),
-        ("http", http.enabled, http.address, http.port),
-    ]
+def doors(config: ServerConfig) -> list[tuple[str, str, int]]:
+    """(section, address, port) of everything that listens."""
+    found = [("postgres", address, config.postgres.port) for address in config.postgres.addresses]
+    if config.grpc.enabled:
+        found.append(("grpc", config.grpc.address, config.grpc.port))
+    if config.http.enabled:
+        found.append(("http", config.http.address, config.http.port))
+    return found
 
 
 def _log_file(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
@@ -174,9 +160,9 @@ def _warnings(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str
     ]
     if open_rules:
         yield (f"{where('authentication.rules')}: clients from other machines are trusted without a password")
-    address = config.postgres.address
-    if address and not is_loopback(address) and not config.tls.certificate:
-        yield f"{where('postgres.address')}: other machines can connect to {address}, and there is no TLS"
+    remote = [address for address in config.postgres.addresses if not is_loopback(address)]
+    if remote and not config.tls.certificate:
+        yield f"{where('postgres.addresses')}: other machines can connect to {remote[0]}, and there is no TLS"
 
 
 def networks_or_none(rule: Rule) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:

@@ -82,7 +82,8 @@ class Setting:
         try:
             return msgspec.convert(value, self.type)
         except msgspec.ValidationError as error:
-            raise ValueError(str(error)) from None
+            within = isinstance(self._info, inspect.VarTupleType | inspect.DictType)
+            raise ValueError(str(error) if within else "it is not allowed") from None
 
     def parse(self, text: str) -> Any:
         """As :meth:`convert`, of a flag's or an environment variable's text."""

@@ -76,18 +76,19 @@ class Storage(Section, frozen=True, kw_only=True):
 class Postgres(Section, frozen=True, kw_only=True):
     """PostgreSQL's protocol: where psql, drivers and applications connect."""
 
-    address: Annotated[
-        str, _says('Where it listens: an address or a name of this machine; "0.0.0.0" is everywhere.')
-    ] = "127.0.0.1"
+    addresses: Annotated[
+        tuple[str, ...], _says('Where it listens: addresses or names of this machine; "*" is everywhere.')
+    ] = ("127.0.0.1",)
     port: Annotated[int, _int(0, 65535, "Its port; 0 takes a free one, which the log tells.")] = 5432
+    backlog: Annotated[int, _int(1, 65535, "Connections that the kernel keeps until they are taken.")] = 1024
     unix_directory: Annotated[
         str, _says("A directory for the socket .s.PGSQL.<port> that programs here may use; empty: none.")
     ] = ""
     database: Annotated[
         str, _says("The only name of a database that clients may ask for; empty: whichever they like.")
     ] = ""
-    max_connections: Annotated[int, _int(1, 1_000_000, "Sessions at a time; more get 53300.")] = 1000
-    max_unauthenticated: Annotated[
+    max_connections: Annotated[int, _int(1, 1_000_000, "Sessions at a time; more get 53300.")] = 2000
+    max_starting: Annotated[
         int,
         _int(
             1, 1_000_000, "Connections that have not said who they are; the oldest makes room for one more."
@@ -95,10 +96,10 @@ class Postgres(Section, frozen=True, kw_only=True):
     ] = 500
     startup_timeout_s: Annotated[
         float, _float(0.1, 3600.0, "How long a client may take to say who it is and to prove it.")
-    ] = 60.0
+    ] = 30.0
     max_message_bytes: Annotated[
         int, _int(64 << 10, 1 << 30, "The longest message of a client; it bounds a statement and its values.")
-    ] = 256 << 20
+    ] = 64 << 20
     read_ahead_bytes: Annotated[
         int, _int(4 << 10, 1 << 30, "What is read of a client while a statement of it runs.")
     ] = 1 << 20

@@ -141,7 +141,7 @@ class _Gathering:
             self.values[setting.key] = setting.parse(value) if is_text else setting.convert(value)
         except ValueError as error:
             shown = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:57]}..."
-            self.problems.append(f"{where}: {setting.key} = {shown}: {error}; allowed: {setting.allowed()}")
+            self.problems.append(f"{where}: {setting.key} = {shown}: {error}; it takes {setting.allowed()}")
         else:
             self.origins[setting.key] = where
 

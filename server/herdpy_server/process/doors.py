@@ -1,0 +1,101 @@
+"""What a server listens with: PostgreSQL's protocol and gRPC, made from the configuration.
+
+Between ``server``, which starts and stops them, and the packages that are them. gRPC is optional: it is not
+served when it is off, or when its packages are not installed.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from herdpy_server.config import ServerConfig
+from herdpy_server.pgwire.server import PgServer
+from herdpy_server.pgwire.settings import PgSettings
+from herdpy_server.process.authority import RuleAuthority
+
+if TYPE_CHECKING:
+    from herdpy_server.pgwire.scram import Verifier
+    from herdpy_server.serving import ServedDatabase
+
+logger = logging.getLogger("herdpy.server")
+
+
+class Door(Protocol):
+    """Something that listens."""
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on, once started."""
+
+    async def start(self) -> None:
+        """Listen; OSError when that is not possible."""
+
+    async def stop(self, graceful_timeout_s: float) -> None:
+        """Let nobody in any more; end those who are in after so long. A second call is a faster one."""
+
+    def reload(self, config: ServerConfig) -> None:
+        """Take over another configuration, as far as a running server can."""
+
+
+class PostgresDoor:
+    """PostgreSQL's protocol, with the rules of the configuration."""
+
+    def __init__(self, config: ServerConfig, database: ServedDatabase) -> None:
+        self._authority = RuleAuthority(config.authentication.rules, _verifier)
+        self.server = PgServer(database, pg_settings(config), self._authority)
+
+    @property
+    def port(self) -> int:
+        """See :class:`Door`."""
+        return self.server.port
+
+    async def start(self) -> None:
+        """See :class:`Door`."""
+        await self.server.start()
+
+    async def stop(self, graceful_timeout_s: float) -> None:
+        """See :class:`Door`."""
+        await self.server.stop(graceful_timeout_s)
+
+    def reload(self, config: ServerConfig) -> None:
+        """Take over the rules, and certificate and key. Who is connected stays."""
+        self._authority.set_rules(config.authentication.rules)
+        self.server.settings = pg_settings(config)
+        try:
+            self.server.load_tls()
+        except (OSError, ValueError) as error:
+            logger.error("certificate and key are not taken over: %s", error)
+
+
+def _verifier(user: str) -> Verifier | None:
+    del user
+    return None
+
+
+def pg_settings(config: ServerConfig) -> PgSettings:
+    """The configuration as PostgreSQL's door takes it."""
+    postgres, tls = config.postgres, config.tls
+    return PgSettings(
+        addresses=postgres.addresses,
+        port=postgres.port,
+        backlog=postgres.backlog,
+        unix_directory=_path(postgres.unix_directory),
+        database=postgres.database or None,
+        max_connections=postgres.max_connections,
+        max_starting=postgres.max_starting,
+        startup_timeout_s=postgres.startup_timeout_s,
+        max_message_bytes=postgres.max_message_bytes,
+        read_ahead_bytes=postgres.read_ahead_bytes,
+        write_ahead_bytes=postgres.write_ahead_bytes,
+        chunk_bytes=postgres.chunk_bytes,
+        tls_certificate=_path(tls.certificate),
+        tls_key=_path(tls.key),
+        tls_client_ca=_path(tls.client_ca),
+        tls_required=tls.required,
+    )
+
+
+def _path(text: str) -> Path | None:
+    return Path(text) if text else None

@@ -1,0 +1,283 @@
+"""The server process: a directory served, from its configuration to its end.
+
+The roof of the house. logs -> status page -> database (recovery) -> doors, each started when the one before
+it is up, and stopped in the other order; signals, readiness and statistics around them. One event loop runs
+everything. Exit codes: 0 it was asked to end, 1 it could not start or could not end as it should.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvloop
+
+from herdpy import __version__
+from herdpy_server.config import ConfigError, Loaded, ServerConfig, doors
+from herdpy_server.database_settings import DatabaseSettings
+from herdpy_server.http import Phase, ServerMetrics, Status, StatusPage
+from herdpy_server.process.doors import Door, PostgresDoor
+from herdpy_server.process.logs import Logs
+from herdpy_server.process.loop_delay import LoopDelay
+from herdpy_server.process.notify import notify
+from herdpy_server.process.reload import changed, taken_over
+from herdpy_server.process.statements import StatementStatistics
+from herdpy_server.serving import ServedDatabase
+from herdpy_server.tablespace import Directory
+from herdpy_sql.errors import SqlError
+
+logger = logging.getLogger("herdpy.server")
+
+_FAILED = 1
+_OTHER_DESCRIPTORS = 256
+"""Descriptors for files of the store and the log, workers and whatever else, besides clients' sockets."""
+
+
+class StartError(Exception):
+    """The server cannot start; the message says what is in the way."""
+
+
+class ServerProcess:
+    """One server. :meth:`run` is its life."""
+
+    def __init__(self, loaded: Loaded, logs: Logs, reload: Callable[[], Loaded] | None = None) -> None:
+        """``reload`` reads the configuration again, as it was read first."""
+        self.config: ServerConfig = loaded.config
+        self._warnings = loaded.warnings
+        self._logs = logs
+        self._read_again = reload
+        self.status = Status()
+        self.statements = StatementStatistics()
+        self.metrics = ServerMetrics(self.status, self.statements, __version__)
+        self.metrics.logs = logs
+        self.metrics.max_sessions = self.config.postgres.max_connections
+        self._delay = self.metrics.loop_delay = LoopDelay()
+        self._page = StatusPage(self.status, self.metrics, __version__)
+        self._doors: list[tuple[str, Door]] = []
+        self._database: ServedDatabase | None = None
+        self._end = asyncio.Event()
+        self._fast = asyncio.Event()
+        self._apply(self.config)
+
+    # Its life.
+
+    async def run(self) -> None:
+        """Start, serve until a signal comes, and end.
+
+        Raises:
+            StartError, SqlError: it could not start; all that was started is stopped.
+        """
+        self._handle_signals()
+        self._delay.start()
+        for warning in self._warnings:
+            logger.warning("%s", warning)
+        try:
+            await self._start()
+            if not self._end.is_set():
+                self._tell_ready()
+                await self._end.wait()
+        finally:
+            await self._stop()
+
+    async def _start(self) -> None:
+        config = self.config
+        _raise_descriptor_limit(config.postgres.max_connections)
+        if config.http.enabled:
+            await self._listen(
+                "http", config, lambda: self._page.start(config.http.address, config.http.port)
+            )
+        database = await self._open()
+        if self._end.is_set():
+            return
+        postgres = PostgresDoor(config, database)
+        await self._listen("postgres", config, postgres.start)
+        self._doors.append(("postgres", postgres))
+
+    async def _open(self) -> ServedDatabase:
+        directory = Path(self.config.data.directory).absolute()
+        if not self.config.data.create and not Directory(directory).exists():
+            raise StartError(f"there is no database in {directory}, and data.create is false")
+        notify("STATUS=opening the database")
+        settings = DatabaseSettings(**msgspec.structs.asdict(self.config.storage))
+        self._database = database = await ServedDatabase.open(directory, settings)
+        database.observer = self.statements.observe
+        self.metrics.database = database
+        self.status.checks["checkpoint"] = lambda: _failure(database.checkpoint_failure)
+        self.status.checks["log"] = lambda: _failure(database.log.failure)
+        _tell_recovery(database)
+        return database
+
+    async def _listen(
+        self, name: str, config: ServerConfig, start: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        try:
+            await start()
+        except OSError as error:
+            places = ", ".join(f"{address}:{port}" for door, address, port in doors(config) if door == name)
+            raise StartError(f"{name} cannot listen on {places}: {_reason(error)}") from error
+
+    def _tell_ready(self) -> None:
+        self.status.phase = Phase.SERVING
+        places: dict[str, object] = {"directory": self.config.data.directory, "pid": os.getpid()}
+        for name, door in self._doors:
+            places[f"{name}_port"] = door.port
+        if self.config.http.enabled:
+            places["http_port"] = self._page.port
+        logger.info("ready", extra=places)
+        notify("READY=1", f"serving {self.config.data.directory}")
+
+    async def _stop(self) -> None:
+        self.status.phase = Phase.STOPPING
+        notify("STOPPING=1")
+        doors, self._doors = self._doors, []
+        await asyncio.gather(*[self._close(door) for _name, door in doors])
+        database, self._database = self._database, None
+        if database is not None:
+            await database.close()
+        await self._page.stop()
+        self._delay.stop()
+        logger.info("stopped")
+
+    async def _close(self, door: Door) -> None:
+        """Stop a door: gracefully until that is over or shall be fast."""
+        patience = 0.0 if self._fast.is_set() else self.config.shutdown.graceful_timeout_s
+        graceful = asyncio.ensure_future(door.stop(patience))
+        fast = asyncio.ensure_future(self._fast.wait())
+        try:
+            await asyncio.wait({graceful, fast}, return_when=asyncio.FIRST_COMPLETED)
+            if not graceful.done():
+                graceful.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await graceful
+                await door.stop(0.0)
+                return
+            graceful.result()
+        finally:
+            fast.cancel()
+
+    # Signals.
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._asked_to_end, "SIGTERM", False)
+        loop.add_signal_handler(signal.SIGINT, self._asked_to_end, "SIGINT", True)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+
+    def _asked_to_end(self, name: str, fast: bool) -> None:
+        """SIGTERM: let sessions come to their end. SIGINT, or a second SIGTERM: end them."""
+        if self.status.phase is Phase.STARTING and self._end.is_set():
+            logger.warning("%s again while starting: leaving at once; nothing is lost by that", name)
+            self._logs.close()
+            os._exit(_FAILED)
+        fast = fast or self._end.is_set()
+        if fast:
+            logger.info("%s: ending all sessions", name)
+            self._fast.set()
+        else:
+            seconds = self.config.shutdown.graceful_timeout_s
+            logger.info("%s: no more sessions; those that are may go on for %g s", name, seconds)
+        self._end.set()
+
+    def _reload(self) -> None:
+        """SIGHUP: take over what can be taken over of the configuration; a wrong one changes nothing."""
+        notify("RELOADING=1")
+        try:
+            self._take_over()
+        finally:
+            if self.status.phase is Phase.SERVING:
+                notify("READY=1")
+
+    def _take_over(self) -> None:
+        if self._read_again is None:
+            return
+        try:
+            new = self._read_again()
+        except ConfigError as error:
+            for problem in error.problems:
+                logger.error("the configuration is not taken over: %s", problem)
+            return
+        taken, left = changed(self.config, new.config)
+        self.config = taken_over(self.config, new.config)
+        self._apply(self.config)
+        for _name, door in self._doors:
+            door.reload(self.config)
+        logger.info("configuration read again", extra={"changed": ", ".join(taken) or "nothing"})
+        if left:
+            logger.warning("these settings need another start: %s", ", ".join(left))
+
+    def _apply(self, config: ServerConfig) -> None:
+        self._logs.set_levels(config.logging.level, config.logging.levels)
+        self.statements.slow_s = config.logging.slow_statement_s
+        self.statements.slow_chars = config.logging.slow_statement_chars
+
+
+def serve(loaded: Loaded, reload: Callable[[], Loaded] | None = None) -> int:
+    """Run a server to its end; the exit code. OSError when its log file cannot be opened."""
+    logs = Logs(loaded.config.logging.format, loaded.config.logging.file)
+    logs.open()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(ServerProcess(loaded, logs, reload).run())
+    except StartError as error:
+        logger.critical("cannot start: %s", error)
+    except SqlError as error:
+        told = {"sqlstate": error.sqlstate, "detail": error.detail, "hint": error.hint}
+        logger.critical(
+            "cannot start: %s", error.message, extra={name: text for name, text in told.items() if text}
+        )
+    except Exception:
+        logger.critical("ended by an error", exc_info=True)
+    else:
+        return 0
+    finally:
+        logs.close()
+    return _FAILED
+
+
+def _reason(error: OSError) -> str:
+    """The reason alone: asyncio's own messages repeat the place in many words."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+
+
+def _failure(error: BaseException | None) -> str | None:
+    return None if error is None else str(error)
+
+
+def _tell_recovery(database: ServedDatabase) -> None:
+    found = database.recovery
+    logger.info(
+        "database open",
+        extra={
+            "checkpoint": str(found.checkpoint),
+            "end": str(found.end),
+            "transactions": found.transactions,
+            "seconds": round(found.seconds, 3),
+        },
+    )
+    for torn in database.torn:
+        logger.warning("the log's end was torn by a crash, and cut: %s", torn)
+    if database.rebuilt is not None:
+        logger.warning("the store was rebuilt from the log: %s", database.rebuilt)
+
+
+def _raise_descriptor_limit(connections: int) -> None:
+    """Let the process have as many files open as it may, and say when that is too few."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+    if soft < connections + _OTHER_DESCRIPTORS:
+        logger.warning(
+            "%d connections are allowed, but the process may have only %d files open (ulimit -n)",
+            connections,
+            soft,
+        )

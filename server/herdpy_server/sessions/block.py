@@ -64,6 +64,11 @@ class TransactionBlock:
             self.notices.append(notice)
 
     @property
+    def depth(self) -> int:
+        """How many savepoints the open transaction has."""
+        return len(self._savepoints)
+
+    @property
     def status(self) -> str:
         """ "idle", "active" in a transaction, "failed" in one that only ROLLBACK can end."""
         if self.failed:
@@ -166,7 +171,7 @@ class TransactionBlock:
         self.failed = False
 
     def _within_transaction(self, what: str) -> Transaction:
-        if self.transaction is None:
+        if self.transaction is None or self.implicit:
             raise SqlError("25P01", f"{what} can only be used in transaction blocks")
         return self.transaction
 

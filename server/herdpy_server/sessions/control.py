@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from herdpy_server.sessions.kept import KEPT, declare
 from herdpy_server.sessions.result import Result
-from herdpy_server.sessions.settings import KNOWN
 from herdpy_server.sessions.work import Work
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import (
     Begin,
     Checkpoint,
     Commit,
+    DeclareCursor,
     Explain,
     Plan,
     ReleaseSavepoint,
@@ -26,32 +27,41 @@ from herdpy_sql.plan import (
 )
 
 if TYPE_CHECKING:
-    from herdpy_server.sessions.statements import Statements
+    from herdpy.codec.kinds import Datum
+    from herdpy_server.sessions.statements import Rebind, Statements
 
 ENDING = frozenset({"COMMIT", "END", "ROLLBACK", "ABORT"})
 """First words of the statements that a failed transaction still takes."""
 
 
-async def control(session: Statements, plan: Plan) -> Result:
-    """Carry out one of them.
+async def control(session: Statements, plan: Plan, values: Sequence[Datum], rebind: Rebind) -> Result:
+    """Carry out one of them. ``values`` are the parameters of the statement within it, if it has one.
 
     Raises:
         SqlError: 25P01 for one that does not fit the session's state, 0A000 for an isolation level
             that is not there yet, 3B001 for an unknown savepoint, and those of settings.
     """
+    if isinstance(plan, DeclareCursor):
+        return await declare(session, plan, values, rebind)
+    if isinstance(plan, Explain):
+        return await _explain(session, plan, values, rebind)
     return await CONTROLS[type(plan)](session, plan)
 
 
 async def _begin(session: Statements, plan: Begin) -> Result:
-    if session.transaction is None:  # else PostgreSQL warns and goes on; so do we
+    began = session.transaction is None
+    if began:
         session.begin()
+    elif not session.implicit:
+        session.notice("WARNING", "25001", "there is already a transaction in progress")
     session.implicit = False
     try:
         _isolation(plan.isolation)
-        if plan.read_only_transaction:
-            session.set_local("transaction_read_only", "on")
+        if plan.read_only_transaction is not None:
+            session.set_local("transaction_read_only", "on" if plan.read_only_transaction else "off")
     except SqlError:
-        await session.rollback()
+        if began:
+            await session.rollback()
         raise
     return Result("BEGIN", -1)
 
@@ -62,18 +72,36 @@ def _isolation(level: str | None) -> None:
 
 
 async def _commit(session: Statements, plan: Commit) -> Result:
-    failed = session.failed
+    _outside(session, "COMMIT", chain=plan.chain)
+    failed, read_only = session.failed, session.settings.read_only
     await session.commit()
     if plan.chain:
-        session.begin()
+        _chain(session, read_only=read_only)
     return Result("ROLLBACK" if failed else "COMMIT", -1)
 
 
 async def _rollback(session: Statements, plan: Rollback) -> Result:
+    _outside(session, "ROLLBACK", chain=plan.chain)
+    read_only = session.settings.read_only
     await session.rollback()
     if plan.chain:
-        session.begin()
+        _chain(session, read_only=read_only)
     return Result("ROLLBACK", -1)
+
+
+def _outside(session: Statements, what: str, *, chain: bool) -> None:
+    """COMMIT or ROLLBACK where BEGIN was not said: a warning, or with AND CHAIN an error."""
+    if not session.autocommit or (session.transaction is not None and not session.implicit):
+        return
+    if chain:
+        raise SqlError("25P01", f"{what} AND CHAIN can only be used in transaction blocks")
+    session.notice("WARNING", "25P01", "there is no transaction in progress")
+
+
+def _chain(session: Statements, *, read_only: bool) -> None:
+    session.begin()
+    if read_only != session.settings.read_only:
+        session.set_local("transaction_read_only", "on" if read_only else "off")
 
 
 async def _savepoint(session: Statements, plan: Savepoint) -> Result:
@@ -92,25 +120,43 @@ async def _rollback_to(session: Statements, plan: RollbackToSavepoint) -> Result
 
 
 async def _set(session: Statements, plan: SetSetting) -> Result:
-    if plan.name == "transaction":
-        for mode in (plan.value or "").split(", "):
-            if mode.startswith("ISOLATION LEVEL "):
-                _isolation(mode.removeprefix("ISOLATION LEVEL "))
-            elif mode in {"READ ONLY", "READ WRITE"} and session.transaction is not None:
-                session.set_local("transaction_read_only", "on" if mode == "READ ONLY" else "off")
-    elif plan.local:
-        session.set_local(plan.name, plan.value)
-    else:
+    if plan.name == "session characteristics":
+        for name, value in _modes(plan.value or ""):
+            session.settings.set(f"default_{name}", value)
+        return Result("SET", -1)
+    if not plan.local:
         session.settings.set(plan.name, plan.value)
+        return Result("SET", -1)
+    if session.transaction is None and not session.autocommit:
+        session.begin()
+    if session.transaction is None:
+        what = "SET TRANSACTION" if plan.name == "transaction" else "SET LOCAL"
+        session.notice("WARNING", "25P01", f"{what} can only be used in transaction blocks")
+    chosen = _modes(plan.value or "") if plan.name == "transaction" else [(plan.name, plan.value)]
+    for name, value in chosen:
+        if session.transaction is not None:
+            session.set_local(name, value)
+        else:
+            session.settings.checked(name, value)
     return Result("SET", -1)
 
 
+def _modes(text: str) -> list[tuple[str, str | None]]:
+    """The settings that transaction modes are; SqlError 0A000 for an isolation level that is not there."""
+    found: list[tuple[str, str | None]] = []
+    for mode in text.split(", "):
+        if mode.startswith("ISOLATION LEVEL "):
+            _isolation(mode.removeprefix("ISOLATION LEVEL "))
+        elif mode in {"READ ONLY", "READ WRITE"}:
+            found.append(("transaction_read_only", "on" if mode == "READ ONLY" else "off"))
+    return found
+
+
 async def _reset(session: Statements, plan: ResetSetting) -> Result:
-    names = [plan.name]
     if plan.name == "all":
-        names = [name for name, setting in KNOWN.items() if not setting.read_only]
-    for name in names:
-        session.settings.set(name, None)
+        session.settings.reset()
+    else:
+        session.settings.set(plan.name, None)
     return Result("RESET", -1)
 
 
@@ -129,11 +175,11 @@ async def _checkpoint(session: Statements, plan: Checkpoint) -> Result:
     return Result("CHECKPOINT", -1)
 
 
-async def _explain(session: Statements, plan: Explain) -> Result:
+async def _explain(session: Statements, plan: Explain, values: Sequence[Datum], rebind: Rebind) -> Result:
     measured: dict[str, object] | None = None
     if plan.analyze:
         began = time.perf_counter()
-        answer = await session.run_plan(plan.plan)
+        answer = await session.run_plan(plan.plan, values, rebind)
         elapsed_ms = (time.perf_counter() - began) * 1000
         measured = {"Rows": max(answer.rowcount, 0), "Execution Time": f"{elapsed_ms:.3f} ms"}
     rows = [(line,) for line in plan.lines(measured)]
@@ -151,5 +197,9 @@ CONTROLS: dict[type[Plan], Callable[[Statements, Any], Awaitable[Result]]] = {
     ResetSetting: _reset,
     ShowSetting: _show,
     Checkpoint: _checkpoint,
-    Explain: _explain,
+    **KEPT,
 }
+"""How each is carried out; those that take parameters are told apart before."""
+
+CONTROL_PLANS = frozenset([*CONTROLS, DeclareCursor, Explain])
+"""The classes of plans that :func:`control` carries out."""

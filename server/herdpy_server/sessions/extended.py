@@ -12,16 +12,18 @@ import re
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from herdpy_server.sessions.control import CONTROLS, ENDING
-from herdpy_server.sessions.portals import Portal
-from herdpy_server.sessions.prepared import PreparedStatement, StatementDescription
+from herdpy_server.sessions.control import CONTROL_PLANS, ENDING
+from herdpy_server.sessions.portals import Portal, no_portal
+from herdpy_server.sessions.prepared import PreparedStatement, StatementDescription, no_statement
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.statements import Statements, aborted
 from herdpy_sql.errors import SqlError
+from herdpy_sql.plan import Begin, Commit, Execute, Fetch, Rollback
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_server.sessions.plans import Declared
+    from herdpy_sql.plan import OutputColumn
     from herdpy_sql.types import SqlType
 
 _PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\d+)""")
@@ -44,10 +46,10 @@ class ExtendedQueries(Statements):
         try:
             if not name:
                 self.prepared.pop("", None)
-            prepared = self._plans.typed(sql, declared)
+            prepared = self.plans.typed(sql, declared)
             if self.failed and prepared is not None and prepared.statement.keyword not in ENDING:
                 raise aborted()
-            statement = PreparedStatement(self._plans, sql, prepared, self.catalog, self.settings.engine)
+            statement = PreparedStatement(self.plans, sql, prepared, self.catalog, self.settings.engine)
             if len(statement.param_types) > len(declared):
                 _no_gaps(statement, len(declared))
             if name:
@@ -71,7 +73,7 @@ class ExtendedQueries(Statements):
         try:
             found = self.prepared.get(statement)
             if found is None:
-                raise _no_statement(statement)
+                raise no_statement(statement)
             if len(datums) != len(found.param_types):
                 raise SqlError(
                     "08P01",
@@ -98,7 +100,7 @@ class ExtendedQueries(Statements):
         found = self.prepared.get(statement)
         if found is None:
             self.abort()
-            raise _no_statement(statement)
+            raise no_statement(statement)
         return found.param_types
 
     def describe_statement(self, name: str) -> StatementDescription:
@@ -106,8 +108,8 @@ class ExtendedQueries(Statements):
         found = self.prepared.get(name)
         if found is None:
             self.abort()
-            raise _no_statement(name)
-        return self._describe(found)
+            raise no_statement(name)
+        return self._described(found)
 
     def describe_portal(self, name: str) -> StatementDescription:
         """What a portal returns. SqlError 34000, 25P02."""
@@ -115,13 +117,32 @@ class ExtendedQueries(Statements):
         if found is None:
             self.abort()
             raise no_portal(name)
-        return self._describe(found.statement)
+        if found.statement is not None:
+            return self._described(found.statement)
+        if self.failed:
+            raise aborted()
+        return StatementDescription((), found.columns, "SELECT")
 
-    def _describe(self, statement: PreparedStatement) -> StatementDescription:
+    def _described(self, statement: PreparedStatement) -> StatementDescription:
         columns = statement.columns
+        if columns is None:
+            columns = self._columns_elsewhere(statement)
         if self.failed and columns is not None:
             raise aborted()
         return StatementDescription(statement.param_types, columns, statement.keyword)
+
+    def _columns_elsewhere(self, statement: PreparedStatement) -> tuple[OutputColumn, ...] | None:
+        """The columns of a statement whose rows are those of another one that the session keeps."""
+        if statement.statement is None:
+            return None
+        plan = statement.plan_now
+        if isinstance(plan, Execute):
+            other = self.prepared.get(plan.name)
+            return None if other is None else other.columns
+        if isinstance(plan, Fetch) and not plan.move:
+            portal = self.portals.get(plan.name)
+            return None if portal is None else portal.columns
+        return None
 
     async def execute_portal(self, name: str, max_rows: int = 0, *, ends: bool = False) -> Result:
         """Run a portal, or go on with it.
@@ -143,7 +164,7 @@ class ExtendedQueries(Statements):
             self.abort()
             raise no_portal(name)
         statement = portal.statement
-        if portal.result is not None or portal.failure is not None or portal.spent:
+        if statement is None or portal.result is not None or portal.spent:
             return self._go_on(portal, max_rows)
         if statement.statement is None:
             return Result("", -1)
@@ -173,10 +194,16 @@ class ExtendedQueries(Statements):
             answer = await self._at_once(statement, datums)
             return answer if answer is not None else await self._statement(statement, datums)
         plan, _ = statement.plan(self.catalog, self.settings.engine, datums)
-        if type(plan) not in CONTROLS:
+        if type(plan) not in CONTROL_PLANS:
             self.begin()
             self.implicit = True
-        return await self._statement(statement, datums)
+            return await self._statement(statement, datums)
+        answer = await self._statement(statement, datums)
+        if self.transaction is None and not isinstance(plan, Begin | Commit | Rollback):
+            # What comes next in the pipeline is in one transaction, as if this had been too.
+            self.begin()
+            self.implicit = True
+        return answer
 
     def _go_on(self, portal: Portal, max_rows: int) -> Result:
         """An Execute of a portal that ran already."""
@@ -185,7 +212,7 @@ class ExtendedQueries(Statements):
                 raise aborted()
             if portal.columns is None:
                 raise SqlError("55000", f'portal "{portal.name}" cannot be run')
-            if portal.result is None and portal.failure is None:
+            if portal.result is None and portal.statement is not None:
                 return Result(portal.statement.plan_now, 0, portal.columns, [])
             return portal.more(max_rows)
         except SqlError:
@@ -225,14 +252,3 @@ def _no_gaps(statement: PreparedStatement, declared: int) -> None:
     for number in range(declared + 1, len(statement.param_types) + 1):
         if number not in used:
             raise SqlError("42P18", f"could not determine data type of parameter ${number}")
-
-
-def _no_statement(name: str) -> SqlError:
-    if not name:
-        return SqlError("26000", "unnamed prepared statement does not exist")
-    return SqlError("26000", f'prepared statement "{name}" does not exist')
-
-
-def no_portal(name: str, what: str = "portal") -> SqlError:
-    """The error for a portal that is not there; ``what`` is "cursor" where SQL asked for it."""
-    return SqlError("34000", f'{what} "{name}" does not exist')

@@ -16,9 +16,13 @@ from herdpy_sql.errors import SqlError
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_server.sessions.prepared import PreparedStatement
-    from herdpy_sql.plan import OutputColumn
 
 NEVER_SCROLLS = "NO SCROLL"
+
+
+def no_portal(name: str, what: str = "portal") -> SqlError:
+    """The error for a portal that is not there; ``what`` is "cursor" where SQL asked for it."""
+    return SqlError("34000", f'{what} "{name}" does not exist')
 
 
 class Portal:
@@ -26,24 +30,27 @@ class Portal:
 
     Attributes:
         name: "" for the unnamed one.
-        statement: what it runs, with ``datums`` as parameters.
+        statement: what it runs, with ``datums`` as parameters; None for a cursor, which ran already.
+        columns: of its rows; None when it returns none.
         result: the whole answer once it ran, else None.
         failure: why it could not run: raised when its rows are asked for.
         position: the row it stands on, from 1; 0 before the first, one more than there are after the last.
         hold: it outlives its transaction, once that has committed; ``held``: it has.
         scroll: "SCROLL", "NO SCROLL" or "" for what it can.
         depth: how many savepoints the transaction had when it was made.
-        by_sql: DECLARE made it.
+        by_sql: DECLARE made it; ``is_binary``: and said BINARY.
     """
 
     __slots__ = (
         "at_end",
         "by_sql",
+        "columns",
         "datums",
         "depth",
         "failure",
         "held",
         "hold",
+        "is_binary",
         "made_us",
         "name",
         "position",
@@ -53,8 +60,9 @@ class Portal:
         "statement",
     )
 
-    def __init__(self, name: str, statement: PreparedStatement, datums: tuple[Datum, ...]) -> None:
+    def __init__(self, name: str, statement: PreparedStatement | None, datums: tuple[Datum, ...]) -> None:
         self.name = name
+        self.columns = None if statement is None else statement.columns
         self.statement = statement
         self.datums = datums
         self.result: Result | None = None
@@ -65,13 +73,8 @@ class Portal:
         self.hold = self.held = False
         self.scroll = ""
         self.depth = 0
-        self.by_sql = False
+        self.by_sql = self.is_binary = False
         self.made_us = 0
-
-    @property
-    def columns(self) -> tuple[OutputColumn, ...] | None:
-        """Of its rows; None when it returns none."""
-        return self.statement.columns
 
     def answered(self) -> Result:
         """The whole answer; raises ``failure``."""

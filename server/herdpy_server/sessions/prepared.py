@@ -38,6 +38,13 @@ class StatementDescription:
     tag: str
 
 
+def no_statement(name: str) -> SqlError:
+    """The error for a prepared statement that is not there."""
+    if not name:
+        return SqlError("26000", "unnamed prepared statement does not exist")
+    return SqlError("26000", f'prepared statement "{name}" does not exist')
+
+
 class PreparedStatement:
     """One prepared statement of one session. A text without a statement has ``statement`` None.
 
@@ -100,8 +107,10 @@ class PreparedStatement:
         assert self._plan is not None
         return self._plan
 
-    def plan(self, catalog: Catalog, engine: Engine, params: Sequence[Datum]) -> tuple[Plan, Sequence[Datum]]:
-        """The plan for this catalog; ``params`` are datums already.
+    def plan(
+        self, catalog: Catalog, engine: Engine, params: Sequence[object]
+    ) -> tuple[Plan, tuple[Datum, ...]]:
+        """The plan for this catalog; ``params`` are its datums already.
 
         Raises:
             SqlError: 0A000, what it returns has changed; and all that planning raises.

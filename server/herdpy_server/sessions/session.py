@@ -32,7 +32,7 @@ class Session(ExtendedQueries):
             SqlError: whatever went wrong; its ``outcome`` says what became of the statement.
         """
         self._patience.begin(self.settings.statement_timeout_s)
-        statements = self._plans.statements(sql)
+        statements = self.plans.statements(sql)
         if len(statements) == 1:
             if self.transaction is None and self.autocommit:
                 answer = await self._at_once(statements[0], params)
@@ -47,7 +47,7 @@ class Session(ExtendedQueries):
     async def execute_all(self, sql: str) -> list[Result]:
         """Run every statement of ``sql``, as one transaction unless it says BEGIN or COMMIT itself."""
         results: list[Result] = []
-        statements = self._plans.statements(sql)
+        statements = self.plans.statements(sql)
         try:
             for statement in statements:
                 self._patience.begin(self.settings.statement_timeout_s)
@@ -71,7 +71,7 @@ class Session(ExtendedQueries):
         """
         try:
             self.allowed.check_text(sql)
-            statements = self._plans.statements(sql)
+            statements = self.plans.statements(sql)
             if len(statements) > 1 or self.failed:
                 for statement in statements:
                     statement.check_syntax()
@@ -84,7 +84,7 @@ class Session(ExtendedQueries):
 
     async def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> Result:
         """Run one statement for every row of parameters: all or none of it, one group commit."""
-        statements = self._plans.statements(sql)
+        statements = self.plans.statements(sql)
         if len(statements) != 1:
             raise SqlError("42601", "executemany takes one statement")
         rows = rows if isinstance(rows, list) else list(rows)

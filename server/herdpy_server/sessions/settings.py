@@ -1,100 +1,19 @@
-"""What a session can SET and SHOW: names, defaults, and the check of each value."""
+"""What a session can SET and SHOW: the values of its settings, and of its open transaction's on top."""
 
 from __future__ import annotations
 
-import zoneinfo
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import cast
 
+from herdpy_server.sessions.known_settings import KNOWN, Setting, milliseconds
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Engine
 
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting. ``check`` gives the value as it is kept, or raises ValueError."""
-
-    name: str
-    default: str
-    description: str
-    check: Callable[[str], str] | None = None
-    read_only: bool = False
-
-
-def _one_of(*values: str) -> Callable[[str], str]:
-    def check(value: str) -> str:
-        lowered = value.lower()
-        if lowered not in values:
-            raise ValueError(f"one of {', '.join(values)} is wanted")
-        return lowered
-
-    return check
-
-
-def _boolean(value: str) -> str:
-    lowered = value.lower()
-    if lowered in {"on", "true", "yes", "1"}:
-        return "on"
-    if lowered in {"off", "false", "no", "0"}:
-        return "off"
-    raise ValueError("a Boolean value is wanted")
-
-
-_UNITS_MS = {"us": 0.001, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def milliseconds(value: str) -> float:
-    """A duration as PostgreSQL writes it: a number of milliseconds, or one with a unit."""
-    text = value.strip()
-    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
-    unit = text[len(digits) :].strip() or "ms"
-    if unit not in _UNITS_MS:
-        raise ValueError(f"units are {', '.join(_UNITS_MS)}")
-    amount = float(digits) * _UNITS_MS[unit]
-    if not 0 <= amount <= 2**31:
-        raise ValueError("it is out of range")
-    return amount
-
-
-def _duration(value: str) -> str:
-    amount = milliseconds(value)
-    return "0" if amount == 0 else f"{amount:g}ms"
-
-
-def _zone(value: str) -> str:
-    if value.upper() in {"UTC", "GMT", "Z"}:
-        return "UTC"
-    try:
-        return zoneinfo.ZoneInfo(value).key
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError("an IANA time zone is wanted") from error
-
-
-_SETTINGS = [
-    Setting("application_name", "", "Name of the application, shown in statistics."),
-    Setting("client_encoding", "UTF8", "Always UTF8.", lambda v: _one_of("utf8", "utf-8")(v) and "UTF8"),
-    Setting("client_min_messages", "notice", "Least level of the messages sent.", str.lower),
-    Setting("datestyle", "ISO, MDY", "How dates are shown: always ISO.", read_only=False),
-    Setting("default_transaction_isolation", "read committed", "Isolation of new transactions.",
-            _one_of("read committed")),
-    Setting("extra_float_digits", "1", "Floats are always shown exactly."),
-    Setting("herdpy.engine", "auto", "Which engine answers a SELECT: auto, own or columnar.",
-            _one_of("auto", "own", "columnar")),
-    Setting("integer_datetimes", "on", "Always on.", read_only=True),
-    Setting("lock_timeout", "0", "How long a lock is waited for; 0 for ever.", _duration),
-    Setting("search_path", '"$user", public', "There is one schema."),
-    Setting("server_encoding", "UTF8", "Always UTF8.", read_only=True),
-    Setting("server_version", "15.0 (HerdPy)", "The PostgreSQL whose meaning is followed.", read_only=True),
-    Setting("standard_conforming_strings", "on", "Always on.", _one_of("on")),
-    Setting("statement_timeout", "0", "How long a statement may run; 0 for ever.", _duration),
-    Setting("timezone", "UTC", "Time zone of dates and times with a zone.", _zone),
-    Setting("transaction_isolation", "read committed", "Isolation of this transaction.",
-            _one_of("read committed")),
-    Setting("transaction_read_only", "off", "Whether this transaction may write.", _boolean),
-]  # fmt: skip
-
-KNOWN = {setting.name: setting for setting in _SETTINGS}
+_OF_TRANSACTION = ("transaction_isolation", "transaction_read_only")
+MAX_CUSTOM = 1_000
+"""Settings of its user's own (``SET a.b = ...``) that a session can have."""
+MAX_CUSTOM_LENGTH = 65_536
+"""Characters of the value of one of those."""
 
 
 class Settings:
@@ -103,11 +22,13 @@ class Settings:
     Attributes:
         engine, zone: as SHOW says them.
         lock_timeout_s, statement_timeout_s: seconds, None for none. Read at every statement.
+        read_only: what is begun now may not write.
         revision: another number after every change.
     """
 
     def __init__(self) -> None:
         self._values = {name: setting.default for name, setting in KNOWN.items()}
+        self._defaults = dict(self._values)
         self._saved: dict[str, str] | None = None
         self.revision = 0
         self._derive()
@@ -115,6 +36,8 @@ class Settings:
     def _derive(self) -> None:
         self.revision += 1
         values = self._values
+        if self._saved is None:
+            values["transaction_read_only"] = values["default_transaction_read_only"]
         self.engine = cast(Engine, values["herdpy.engine"])
         self.zone = values["timezone"]
         self.lock_timeout_s = _seconds(values["lock_timeout"])
@@ -122,28 +45,71 @@ class Settings:
         self.read_only = values["transaction_read_only"] == "on"
 
     def __getitem__(self, name: str) -> str:
-        return self._values[self._known(name).name]
+        try:
+            return self._values[name.lower()]
+        except KeyError:
+            raise _unknown(name) from None
 
     def __iter__(self) -> Iterator[tuple[Setting, str]]:
-        return iter([(KNOWN[name], value) for name, value in sorted(self._values.items())])
+        for name, value in sorted(self._values.items()):
+            yield KNOWN.get(name) or Setting(name, "", "A setting of its user's own."), value
+
+    def start_with(self, name: str, value: str) -> None:
+        """What the client, or the server's configuration, begins the session with: RESET goes back to it.
+
+        Raises:
+            SqlError: as :meth:`set`; settings that cannot be changed can be given here.
+        """
+        name = name.lower()
+        setting = KNOWN.get(name)
+        kept = value if setting is not None and setting.read_only else self.checked(name, value)
+        self._defaults[name] = self._values[name] = kept
+        self._derive()
+
+    def checked(self, name: str, value: str | None) -> str:
+        """A value, or the default for None, as it would be kept; SqlError as :meth:`set`."""
+        setting = KNOWN.get(name.lower())
+        if setting is None:
+            return self._checked_custom(name, value)
+        if setting.read_only:
+            raise SqlError("55P02", f'parameter "{setting.name}" cannot be changed')
+        if value is None:
+            return self._defaults[setting.name]
+        try:
+            return setting.check(value) if setting.check else value
+        except ValueError as error:
+            raise SqlError(
+                "22023", f'invalid value for parameter "{setting.name}": "{value}"', hint=str(error)
+            ) from error
+
+    def _checked_custom(self, name: str, value: str | None) -> str:
+        """Settings with a dot in their names are their users' own, and may have any value."""
+        if "." not in name or name.lower().startswith("herdpy."):
+            raise _unknown(name)
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise SqlError("42602", f'invalid configuration parameter name "{name}"')
+        if name.lower() not in self._values and len(self._values) >= len(KNOWN) + MAX_CUSTOM:
+            raise SqlError("53400", f"a session can have at most {MAX_CUSTOM} settings of its own")
+        if len(value or "") > MAX_CUSTOM_LENGTH:
+            raise SqlError("22023", f'the value of parameter "{name}" is too long')
+        return self._defaults.get(name.lower(), "") if value is None else value
 
     def set(self, name: str, value: str | None) -> None:
         """Give a setting a value; None gives it its default.
 
         Raises:
-            SqlError: 42704 it is not known, 55P02 it cannot be changed, 22023 the value is wrong.
+            SqlError: 42704 it is not known, 55P02 it cannot be changed, 22023 the value is wrong, 42602
+                and 53400 for a setting of the user's own.
         """
-        setting = self._known(name)
-        if setting.read_only:
-            raise SqlError("55P02", f'parameter "{setting.name}" cannot be changed')
-        if value is None:
-            value = setting.default
-        try:
-            self._values[setting.name] = setting.check(value) if setting.check else value
-        except ValueError as error:
-            raise SqlError(
-                "22023", f'invalid value for parameter "{setting.name}": "{value}"', hint=str(error)
-            ) from error
+        self._values[name.lower()] = self.checked(name, value)
+        self._derive()
+
+    def reset(self) -> None:
+        """Give every setting its default, but for those of the open transaction."""
+        kept = {name: self._values[name] for name in _OF_TRANSACTION}
+        self._values = {**self._values, **self._defaults, **kept}
+        for name in self._values.keys() - self._defaults.keys():
+            self._values[name] = ""
         self._derive()
 
     def begin(self) -> None:
@@ -154,20 +120,20 @@ class Settings:
         """The transaction ended: SET is kept only when it committed, SET LOCAL never is."""
         if self._saved is None:
             return
-        if committed:
-            for name in local:
-                self._values[name] = self._saved[name]
+        saved, self._saved = self._saved, None
+        if not committed:
+            self._values = saved
         else:
-            self._values = self._saved
-        self._saved = None
+            for name in local:
+                if name in saved:
+                    self._values[name] = saved[name]
+                else:
+                    self._values[name] = ""
         self._derive()
 
-    @staticmethod
-    def _known(name: str) -> Setting:
-        setting = KNOWN.get(name.lower())
-        if setting is None:
-            raise SqlError("42704", f'unrecognized configuration parameter "{name}"')
-        return setting
+
+def _unknown(name: str) -> SqlError:
+    return SqlError("42704", f'unrecognized configuration parameter "{name}"')
 
 
 def _seconds(value: str) -> float | None:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from herdpy.log import LogError
 from herdpy.log.wait import Wait
 from herdpy_server.sessions.block import TransactionBlock
-from herdpy_server.sessions.control import CONTROLS, ENDING, control
+from herdpy_server.sessions.control import CONTROL_PLANS, ENDING, control
 from herdpy_server.sessions.patience import Patience
 from herdpy_server.sessions.plans import PlanCache, Prepared
+from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.prepared import PreparedStatement
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.work import Work
@@ -49,7 +50,7 @@ class Statements(TransactionBlock):
 
     def __init__(self, tablespace: Tablespace, plans: PlanCache, limits: Limits) -> None:
         super().__init__(tablespace)
-        self._plans = plans
+        self.plans = plans
         self._limits = limits
         self._interrupt: Interrupt | None = None
         self._waiting: Wait[object] | None = None
@@ -72,7 +73,7 @@ class Statements(TransactionBlock):
         except SqlError:
             await self._durable_definitions()
             raise
-        if plan.source is not None or type(plan) in CONTROLS or self._closed:
+        if plan.source is not None or type(plan) in CONTROL_PLANS or self._closed:
             return None
         if plan.read_only:
             workspace = tablespace.store.workspace(_NO_LOCKS, None)
@@ -115,15 +116,39 @@ class Statements(TransactionBlock):
         except SqlError:
             await self._durable_definitions()
             raise
-        if type(plan) in CONTROLS:
-            return await control(self, plan)
-        return await self._carry_out(
-            plan, values, many=many, rebind=lambda: self._bind(prepared, params, many=many)
-        )
 
-    async def run_plan(self, plan: Plan) -> Result:
-        """Run a plan without parameters, for EXPLAIN ANALYZE."""
-        return await self._carry_out(plan, (), many=False, rebind=lambda: (plan, ()))
+        def rebind() -> tuple[Plan, Sequence[object]]:
+            return self._bind(prepared, params, many=many)
+
+        if type(plan) in CONTROL_PLANS:
+            try:
+                return await control(self, plan, values, rebind)  # type: ignore[arg-type]
+            except SqlError:
+                self.failed = self.transaction is not None
+                raise
+        return await self._carry_out(plan, values, many=many, rebind=rebind)
+
+    async def run_bound(self, prepared: Bound, params: Sequence[object]) -> Result:
+        """Run a statement within another one, as EXECUTE does."""
+        return await self._statement(prepared, params)
+
+    async def run_portal(self, portal: Portal) -> None:
+        """See to it that a portal has its answer."""
+        if portal.result is not None or portal.failure is not None:
+            return
+        if portal.spent or portal.statement is None:
+            portal.result = Result("", 0, portal.columns, [])
+        else:
+            portal.result = await self._statement(portal.statement, portal.datums)
+
+    async def run_plan(self, plan: Plan, values: Sequence[object], rebind: Rebind) -> Result:
+        """Run a plan that is part of another one, as EXPLAIN ANALYZE does; ``rebind`` plans the whole."""
+
+        def again() -> tuple[Plan, Sequence[object]]:
+            whole, params = rebind()
+            return whole.inner, params
+
+        return await self._carry_out(plan, values, many=False, rebind=again)
 
     async def _carry_out(self, plan: Plan, values: Sequence[object], *, many: bool, rebind: Rebind) -> Result:
         """Run a plan in the open transaction, or in one of its own."""

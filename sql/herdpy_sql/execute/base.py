@@ -69,6 +69,11 @@ class Plan:
     engine: str = "own"
 
     @property
+    def inner(self) -> Plan:
+        """The plan of the statement within this one; itself where there is none."""
+        return self
+
+    @property
     def tables_written(self) -> tuple[Table, ...]:
         """The tables whose rows its source chooses to be changed."""
         return ()

@@ -146,14 +146,20 @@ def _setting_name(cursor: Cursor) -> str:
 
 
 def _set(cursor: Cursor) -> Command:
-    if cursor.accept("TRANSACTION") or cursor.accept("SESSION", "CHARACTERISTICS", "AS", "TRANSACTION"):
+    if cursor.accept("TRANSACTION"):
         return Command("SET", "transaction", options=_modes(cursor))
+    if cursor.accept("SESSION", "CHARACTERISTICS", "AS", "TRANSACTION"):
+        return Command("SET", "session characteristics", options=_modes(cursor))
+    if cursor.accept("CONSTRAINTS"):
+        return _constraints(cursor)
     local = cursor.accept("LOCAL")
     options = ("LOCAL",) if local else ()
     if not local:
         cursor.accept("SESSION")
     if cursor.accept("TIME", "ZONE"):
         name = "timezone"
+    elif cursor.accept("NAMES"):
+        name = "client_encoding"
     else:
         name = _setting_name(cursor)
         if not (cursor.accept("TO") or cursor.accept("=")):
@@ -164,6 +170,15 @@ def _set(cursor: Cursor) -> Command:
     while cursor.accept(","):
         values.append(cursor.value())
     return Command("SET", name, ", ".join(values), options)
+
+
+def _constraints(cursor: Cursor) -> Command:
+    """SET CONSTRAINTS: none can be deferred, so of ALL there is nothing to be set."""
+    if not cursor.accept("ALL"):
+        raise SqlError("0A000", "SET CONSTRAINTS of single constraints is not supported")
+    if not (cursor.accept("DEFERRED") or cursor.accept("IMMEDIATE")):
+        raise cursor.fail()
+    return Command("SET CONSTRAINTS")
 
 
 def _reset(cursor: Cursor) -> Command:

@@ -21,6 +21,7 @@ from sqlglot.tokenizer_core import Token
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.commands import COMMANDS, Command, parse_command
+from herdpy_sql.parse.cursor_commands import CURSOR_COMMANDS, parse_cursor_command
 from herdpy_sql.parse.typed_literals import grouped
 
 if TYPE_CHECKING:
@@ -43,33 +44,24 @@ _KNOWN = frozenset(
         "ALTER",
         "ANALYZE",
         "CALL",
-        "CLOSE",
         "CLUSTER",
         "COMMENT",
         "COPY",
         "CREATE",
-        "DEALLOCATE",
-        "DECLARE",
-        "DISCARD",
         "DO",
         "DROP",
-        "EXECUTE",
-        "FETCH",
         "GRANT",
         "IMPORT",
         "LISTEN",
         "LOAD",
         "LOCK",
         "MERGE",
-        "MOVE",
         "NOTIFY",
-        "PREPARE",
         "REASSIGN",
         "REFRESH",
         "REINDEX",
         "REVOKE",
         "SECURITY",
-        "UNLISTEN",
         "VACUUM",
     ]
 )
@@ -112,6 +104,8 @@ def parse(statement: Statement) -> Expression | Command:
     keyword = statement.keyword
     if keyword in COMMANDS or (keyword == "DROP" and _DROPS.match(statement.clean)):
         return parse_command(statement)
+    if keyword in CURSOR_COMMANDS:
+        return parse_cursor_command(statement)
     if keyword in _QUERIES or _DEFINITIONS.match(statement.clean):
         return _by_sqlglot(statement)
     if keyword in _KNOWN:

@@ -6,7 +6,7 @@
 Data passes so: ``prepare`` tells statements apart; ``scope`` resolves names; ``access`` reads the
 conditions for a key or index to use; ``select``, ``insert``, ``change`` and ``define`` build the plans of
 ``execute``, or leave a query to ``columnar``. What the session itself carries out (transactions, settings)
-are the small classes of ``commands``.
+are the small classes of ``commands``, and of ``kept`` (prepared statements, cursors).
 """
 
 from __future__ import annotations
@@ -25,17 +25,35 @@ from herdpy_sql.plan.commands import (
     SetSetting,
     ShowSetting,
 )
+from herdpy_sql.plan.kept import (
+    CloseCursor,
+    Deallocate,
+    DeclareCursor,
+    Discard,
+    Execute,
+    Fetch,
+    Nothing,
+    Prepare,
+)
 from herdpy_sql.plan.prepare import Engine, prepare
 
 __all__ = [
     "Begin",
     "Checkpoint",
+    "CloseCursor",
     "Commit",
+    "Deallocate",
+    "DeclareCursor",
+    "Discard",
     "Engine",
+    "Execute",
     "Explain",
+    "Fetch",
+    "Nothing",
     "Outcome",
     "OutputColumn",
     "Plan",
+    "Prepare",
     "ReleaseSavepoint",
     "ResetSetting",
     "Rollback",

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from herdpy_sql.types import SqlType
 
 
+_SHOWN = {"datestyle": "DateStyle", "intervalstyle": "IntervalStyle", "timezone": "TimeZone"}
+"""Settings whose names are shown with capitals."""
+
+
 @dataclass(frozen=True)
 class Begin(Plan):
-    """BEGIN or START TRANSACTION. ``isolation`` in capitals, None for the default."""
+    """BEGIN or START TRANSACTION. ``isolation`` in capitals; None for the default, of both."""
 
     isolation: str | None = None
-    read_only_transaction: bool = False
+    read_only_transaction: bool | None = None
     tag = "BEGIN"
     read_only = True
 
@@ -107,7 +111,7 @@ class ShowSetting(Plan):
         """One text column; of SHOW ALL three."""
         if self.name == "all":
             return tuple(OutputColumn(name, TEXT) for name in ("name", "setting", "description"))
-        return (OutputColumn(self.name, TEXT),)
+        return (OutputColumn(_SHOWN.get(self.name, self.name), TEXT),)
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,11 @@ class Explain(Plan):
     as_json: bool = False
     tag = "EXPLAIN"
     read_only = True
+
+    @property
+    def inner(self) -> Plan:
+        """The statement explained."""
+        return self.plan
 
     @property
     def param_types(self) -> tuple[SqlType, ...]:  # type: ignore[override]
@@ -152,7 +161,8 @@ def command_plan(command: Command) -> Plan:
     name, options = command.name, command.options
     if name == "BEGIN":
         levels = [option.removeprefix("ISOLATION LEVEL ") for option in options if "LEVEL" in option]
-        return Begin(levels[-1] if levels else None, "READ ONLY" in options)
+        access = [option == "READ ONLY" for option in options if option in {"READ ONLY", "READ WRITE"}]
+        return Begin(levels[-1] if levels else None, access[-1] if access else None)
     if name == "COMMIT":
         return Commit("CHAIN" in options)
     if name == "ROLLBACK":
@@ -164,8 +174,8 @@ def command_plan(command: Command) -> Plan:
     if name == "ROLLBACK TO":
         return RollbackToSavepoint(command.argument)
     if name == "SET":
-        if command.argument == "transaction":
-            return SetSetting("transaction", ", ".join(options), local=True)
+        if command.argument in {"transaction", "session characteristics"}:
+            return SetSetting(command.argument, ", ".join(options), local=command.argument == "transaction")
         return SetSetting(command.argument, command.value, "LOCAL" in options)
     if name == "RESET":
         return ResetSetting(command.argument)

@@ -14,6 +14,7 @@ from herdpy_sql.plan import change, define, insert
 from herdpy_sql.plan.columnar import columnar_select
 from herdpy_sql.plan.commands import Explain, command_plan
 from herdpy_sql.plan.drop import drop
+from herdpy_sql.plan.kept import kept_plan
 from herdpy_sql.plan.select import bind_select
 from herdpy_sql.types import UNKNOWN
 
@@ -78,7 +79,11 @@ def _prepare(statement: Statement, catalog: Catalog, settings: Settings) -> Plan
             return Explain(inner, "ANALYZE" in tree.options, "JSON" in tree.options)
         if tree.names:
             return drop(tree, catalog)
-        return command_plan(tree)
+        query = None
+        if tree.name == "DECLARE":
+            assert tree.inner is not None
+            query = _prepare(tree.inner, catalog, settings)
+        return kept_plan(tree, query) or command_plan(tree)
     if isinstance(tree, exp.Create):
         if str(tree.args.get("kind")).upper() == "INDEX":
             return define.create_index(tree, catalog)

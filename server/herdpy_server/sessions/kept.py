@@ -1,0 +1,143 @@
+"""The statements about what a session keeps: PREPARE and EXECUTE, cursors, DISCARD.
+
+Beside ``control``, which calls them. PREPARE's statements are those of the protocol's Parse message, and
+cursors are portals: one name space each, as in PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from herdpy_server.sessions.plans import Prepared
+from herdpy_server.sessions.portals import Portal, no_portal
+from herdpy_server.sessions.prepared import PreparedStatement, no_statement
+from herdpy_server.sessions.result import Result
+from herdpy_sql.errors import SqlError
+from herdpy_sql.plan import (
+    CloseCursor,
+    Deallocate,
+    DeclareCursor,
+    Discard,
+    Execute,
+    Fetch,
+    Nothing,
+    Plan,
+    Prepare,
+)
+from herdpy_sql.storage import Clock
+
+if TYPE_CHECKING:
+    from herdpy.codec.kinds import Datum
+    from herdpy_server.sessions.statements import Rebind, Statements
+
+_OF_VALUES = "22"
+"""The class of errors that computing a row raises: a cursor's are told when its rows are fetched."""
+
+
+async def _prepare(session: Statements, plan: Prepare) -> Result:
+    text = plan.statement.text
+    prepared = Prepared(plan.statement, plan.types)
+    made = PreparedStatement(
+        session.plans, text, prepared, session.catalog, session.settings.engine, by_sql=True
+    )
+    if plan.name in session.prepared:
+        raise SqlError("42P05", f'prepared statement "{plan.name}" already exists')
+    session.allowed.check_statements(len(session.prepared))
+    session.prepared[plan.name] = made
+    return Result("PREPARE", -1)
+
+
+async def _execute(session: Statements, plan: Execute) -> Result:
+    found = session.prepared.get(plan.name)
+    if found is None:
+        raise no_statement(plan.name)
+    now = time.time_ns() // 1000
+    transaction = session.transaction
+    started = now if transaction is None else transaction.started_us
+    datums = plan.datums(found.param_types, Clock(started, now, session.settings.zone))
+    return await session.run_bound(found, datums)
+
+
+async def _deallocate(session: Statements, plan: Deallocate) -> Result:
+    if plan.name is None:
+        session.prepared.clear()
+    elif session.prepared.pop(plan.name, None) is None:
+        raise no_statement(plan.name)
+    return Result(plan.tag, -1)
+
+
+async def declare(
+    session: Statements, plan: DeclareCursor, values: Sequence[Datum], rebind: Rebind
+) -> Result:
+    """Carry out DECLARE: the query runs now, its rows are fetched later.
+
+    Raises:
+        SqlError: 25P01 outside of a transaction, unless WITH HOLD; 42P03 the name is taken; 53400; and
+            what the query raises, but for errors of single values, which its first FETCH raises.
+    """
+    alone = session.transaction is None and session.autocommit
+    if not plan.hold and alone:
+        raise SqlError("25P01", "DECLARE CURSOR can only be used in transaction blocks")
+    if plan.name in session.portals:
+        raise SqlError("42P03", f'cursor "{plan.name}" already exists')
+    session.allowed.check_portals(len(session.portals))
+    portal = Portal(plan.name, None, ())
+    portal.columns = plan.query.columns
+    portal.by_sql, portal.hold, portal.scroll = True, plan.hold, plan.scroll
+    portal.depth = session.depth
+    portal.is_binary = plan.binary
+    try:
+        portal.result = await session.run_plan(plan.query, values, rebind)
+    except SqlError as error:
+        if plan.hold or not error.sqlstate.startswith(_OF_VALUES) or session.transaction is None:
+            raise
+        session.failed = False
+        portal.failure = error
+    portal.held = alone
+    session.portals[plan.name] = portal
+    return Result("DECLARE CURSOR", -1)
+
+
+async def _fetch(session: Statements, plan: Fetch) -> Result:
+    portal = session.portals.get(plan.name)
+    if portal is None:
+        raise no_portal(plan.name, "cursor")
+    await session.run_portal(portal)
+    return portal.fetch(plan.direction, plan.count, move=plan.move)
+
+
+async def _close(session: Statements, plan: CloseCursor) -> Result:
+    if plan.name is None:
+        session.portals.clear()
+    elif session.portals.pop(plan.name, None) is None:
+        raise no_portal(plan.name, "cursor")
+    return Result(plan.tag, -1)
+
+
+async def _discard(session: Statements, plan: Discard) -> Result:
+    if plan.what == "ALL":
+        if session.transaction is not None:
+            raise SqlError("25001", "DISCARD ALL cannot run inside a transaction block")
+        session.portals.clear()
+        session.prepared.clear()
+        session.settings.reset()
+    return Result(plan.tag, -1)
+
+
+async def _nothing(session: Statements, plan: Nothing) -> Result:
+    del session
+    return Result(plan.tag, -1)
+
+
+KEPT: dict[type[Plan], Callable[[Statements, Any], Awaitable[Result]]] = {
+    Prepare: _prepare,
+    Execute: _execute,
+    Deallocate: _deallocate,
+    Fetch: _fetch,
+    CloseCursor: _close,
+    Discard: _discard,
+    Nothing: _nothing,
+}
+"""How each is carried out."""

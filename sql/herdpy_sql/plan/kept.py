@@ -1,0 +1,241 @@
+"""Plans that act on what a session keeps: prepared statements, cursors, and all of it at once.
+
+As those of ``commands`` they are carried out by the session, which looks at their class. What they
+return depends on the session, so ``columns`` is None here and the session says it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import expressions as exp
+
+from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.base import Plan
+from herdpy_sql.expr import NotOwn, Params, bind, coerce, compile_expr
+from herdpy_sql.expr.typenames import sql_type
+from herdpy_sql.parse import Statement, parse
+from herdpy_sql.plan.scope import TableScope
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from herdpy.codec.kinds import Datum
+    from herdpy_sql.parse import Command
+    from herdpy_sql.storage import Clock
+    from herdpy_sql.types import SqlType
+
+
+@dataclass(frozen=True)
+class Prepare(Plan):
+    """PREPARE name (types) AS statement."""
+
+    name: str
+    statement: Statement
+    types: tuple[SqlType | None, ...] = ()
+    tag = "PREPARE"
+    read_only = True
+
+
+@dataclass(frozen=True)
+class Execute(Plan):
+    """EXECUTE name (arguments): the arguments are the outputs of a SELECT, or None."""
+
+    name: str
+    arguments: Statement | None = None
+    tag = "EXECUTE"
+    read_only = True
+
+    def datums(self, types: Sequence[SqlType], clock: Clock) -> tuple[Datum, ...]:
+        """The arguments as values of the statement's parameters.
+
+        Raises:
+            SqlError: 42601 their number is wrong, 42804 one cannot have its parameter's type, 0A000 for
+                what arguments cannot be, and what computing them raises.
+        """
+        nodes: Sequence[exp.Expression] = ()
+        if self.arguments is not None:
+            tree = parse(self.arguments)
+            if not isinstance(tree, exp.Select) or any(v for k, v in tree.args.items() if k != "expressions"):
+                raise SqlError("42601", "syntax error in the arguments of EXECUTE")
+            nodes = tree.expressions
+        if len(nodes) != len(types):
+            raise SqlError(
+                "42601",
+                f'wrong number of parameters for prepared statement "{self.name}"',
+                detail=f"Expected {len(types)} parameters but got {len(nodes)}.",
+            )
+        return tuple(_argument(i + 1, one, types[i], clock) for i, one in enumerate(nodes))
+
+
+@dataclass(frozen=True)
+class Deallocate(Plan):
+    """DEALLOCATE name; None for ALL."""
+
+    name: str | None
+    read_only = True
+
+    @property
+    def tag(self) -> str:  # type: ignore[override]
+        """DEALLOCATE, or DEALLOCATE ALL."""
+        return "DEALLOCATE ALL" if self.name is None else "DEALLOCATE"
+
+
+@dataclass(frozen=True)
+class DeclareCursor(Plan):
+    """DECLARE name CURSOR FOR query. ``scroll``: "SCROLL", "NO SCROLL" or ""."""
+
+    name: str
+    query: Plan
+    scroll: str = ""
+    hold: bool = False
+    binary: bool = False
+    tag = "DECLARE CURSOR"
+    read_only = True
+
+    @property
+    def inner(self) -> Plan:
+        """The query."""
+        return self.query
+
+    @property
+    def param_types(self) -> tuple[SqlType, ...]:  # type: ignore[override]
+        """Those of the query."""
+        return self.query.param_types
+
+
+@dataclass(frozen=True)
+class Fetch(Plan):
+    """FETCH or MOVE. ``direction``: FORWARD, BACKWARD, ABSOLUTE or RELATIVE; ``count`` None is ALL."""
+
+    name: str
+    direction: str = "FORWARD"
+    count: int | None = 1
+    move: bool = False
+    read_only = True
+
+    @property
+    def tag(self) -> str:  # type: ignore[override]
+        """FETCH or MOVE."""
+        return "MOVE" if self.move else "FETCH"
+
+
+@dataclass(frozen=True)
+class CloseCursor(Plan):
+    """CLOSE name; None for ALL."""
+
+    name: str | None
+    read_only = True
+
+    @property
+    def tag(self) -> str:  # type: ignore[override]
+        """CLOSE CURSOR, or CLOSE CURSOR ALL."""
+        return "CLOSE CURSOR ALL" if self.name is None else "CLOSE CURSOR"
+
+
+@dataclass(frozen=True)
+class Discard(Plan):
+    """DISCARD ALL, PLANS, SEQUENCES or TEMP."""
+
+    what: str = "ALL"
+    read_only = True
+
+    @property
+    def tag(self) -> str:  # type: ignore[override]
+        """DISCARD and what."""
+        return f"DISCARD {self.what}"
+
+
+@dataclass(frozen=True)
+class Nothing(Plan):
+    """A statement with nothing to do: UNLISTEN, as there is nothing to listen to; SET CONSTRAINTS."""
+
+    name: str
+    read_only = True
+
+    @property
+    def tag(self) -> str:  # type: ignore[override]
+        """The statement's name."""
+        return self.name
+
+
+def kept_plan(command: Command, query: Plan | None) -> Plan | None:
+    """The plan of a command that acts on what a session keeps; None for another.
+
+    ``query`` is the plan of a cursor's query.
+    """
+    name, options = command.name, command.options
+    one = None if "ALL" in options else command.argument
+    if name == "PREPARE":
+        assert command.inner is not None
+        return Prepare(command.argument, command.inner, tuple(_type(text) for text in options))
+    if name == "EXECUTE":
+        return Execute(command.argument, command.inner)
+    if name == "DEALLOCATE":
+        return Deallocate(one)
+    if name == "DECLARE":
+        assert query is not None
+        return _cursor(command, query)
+    if name in {"FETCH", "MOVE"}:
+        count = None if command.value is None else int(command.value)
+        return Fetch(command.argument, options[0], count, name == "MOVE")
+    if name == "CLOSE":
+        return CloseCursor(one)
+    if name == "DISCARD":
+        return Discard(options[0])
+    return Nothing(name) if name in {"UNLISTEN", "SET CONSTRAINTS"} else None
+
+
+def _cursor(command: Command, query: Plan) -> DeclareCursor:
+    options = command.options
+    scroll = next((option for option in options if option.endswith("SCROLL")), "")
+    if query.tag == "SELECT" and not query.read_only:  # FOR UPDATE
+        if "WITH HOLD" in options:
+            raise SqlError("0A000", "DECLARE CURSOR WITH HOLD ... FOR UPDATE is not supported")
+        if scroll == "SCROLL":
+            raise SqlError(
+                "0A000",
+                "DECLARE SCROLL CURSOR ... FOR UPDATE is not supported",
+                detail="Scrollable cursors must be READ ONLY.",
+            )
+        if "INSENSITIVE" in options:
+            raise SqlError("42P11", "DECLARE INSENSITIVE CURSOR ... FOR UPDATE is not valid")
+        scroll = "NO SCROLL"
+    return DeclareCursor(command.argument, query, scroll, "WITH HOLD" in options, "BINARY" in options)
+
+
+def _type(text: str) -> SqlType | None:
+    """The type that PREPARE names; None for "unknown", which its place decides."""
+    if text.lower() == "unknown":
+        return None
+    select = f"SELECT CAST(NULL AS {text})"
+    tree = parse(Statement(select, select, 0, "SELECT"))
+    cast = tree.expressions[0] if isinstance(tree, exp.Select) and len(tree.expressions) == 1 else None
+    if not isinstance(cast, exp.Cast):
+        raise SqlError("42601", f'syntax error at or near "{text}"')
+    return sql_type(cast.to)
+
+
+def _argument(number: int, node: exp.Expression, target: SqlType, clock: Clock) -> Datum:
+    if node.find(exp.Query):
+        raise SqlError("0A000", "cannot use subquery in EXECUTE parameter")
+    params = Params()
+    try:
+        given = bind(node, TableScope(), params, target)
+        if params.types:
+            raise SqlError("42P02", "there is no parameter $1")
+        try:
+            value = coerce(given, target, "assignment", params)
+        except SqlError as error:
+            if error.sqlstate != "42804":
+                raise
+            raise SqlError(
+                "42804",
+                f"parameter ${number} of type {given.type} cannot be coerced to the expected type {target}",
+                hint="You will need to rewrite or cast the expression.",
+            ) from error
+        datum: Datum = compile_expr(value)((), (), clock)
+        return datum
+    except NotOwn as refusal:
+        raise SqlError("0A000", f"{refusal.reason} in EXECUTE is not supported") from None

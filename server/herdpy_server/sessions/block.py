@@ -36,6 +36,7 @@ class TransactionBlock:
         settings: what SET and SHOW act upon; ``local`` names those that end with the transaction.
         transaction: the open one, or None. ``failed``: only ROLLBACK can end it. ``implicit``: it was
             begun for a text of several statements, or a pipeline, and ends with it, unless BEGIN is said.
+            ``pipelined``: for a pipeline.
         prepared, portals: by name.
         allowed: what the session may keep.
         notices: what it has to say besides answers, in order; whoever answers the client empties it.
@@ -49,7 +50,7 @@ class TransactionBlock:
         self.local: set[str] = set()
         self.transaction: Transaction | None = None
         self.failed = False
-        self.implicit = False
+        self.implicit = self.pipelined = False
         self.prepared: dict[str, PreparedStatement] = {}
         self.portals: dict[str, Portal] = {}
         self.allowed = SessionLimits()
@@ -62,6 +63,13 @@ class TransactionBlock:
         notice = Notice(severity, sqlstate, message)
         if notice.is_wanted(self.settings["client_min_messages"]):
             self.notices.append(notice)
+
+    @property
+    def in_block(self) -> bool:
+        """Whether statements that need a transaction block have one: a pipeline alone is none."""
+        if self.transaction is None:
+            return not self.autocommit
+        return not (self.implicit and self.pipelined)
 
     @property
     def depth(self) -> int:
@@ -135,7 +143,7 @@ class TransactionBlock:
         if self.portals:
             self._end_portals(committed=committed)
         transaction, self.transaction = self.transaction, None
-        self.failed = self.implicit = False
+        self.failed = self.implicit = self.pipelined = False
         if transaction is not None and not committed:
             self.tablespace.rollback(transaction)
         self.settings.end(committed=committed, local=frozenset(self.local))

@@ -54,7 +54,7 @@ async def _begin(session: Statements, plan: Begin) -> Result:
         session.begin()
     elif not session.implicit:
         session.notice("WARNING", "25001", "there is already a transaction in progress")
-    session.implicit = False
+    session.implicit = session.pipelined = False
     try:
         _isolation(plan.isolation)
         if plan.read_only_transaction is not None:
@@ -63,7 +63,7 @@ async def _begin(session: Statements, plan: Begin) -> Result:
         if began:
             await session.rollback()
         raise
-    return Result("BEGIN", -1)
+    return Result(plan.tag, -1)
 
 
 def _isolation(level: str | None) -> None:
@@ -73,7 +73,8 @@ def _isolation(level: str | None) -> None:
 
 async def _commit(session: Statements, plan: Commit) -> Result:
     _outside(session, "COMMIT", chain=plan.chain)
-    failed, read_only = session.failed, session.settings.read_only
+    failed = session.failed
+    read_only = session.settings.read_only and not failed
     await session.commit()
     if plan.chain:
         _chain(session, read_only=read_only)
@@ -82,7 +83,7 @@ async def _commit(session: Statements, plan: Commit) -> Result:
 
 async def _rollback(session: Statements, plan: Rollback) -> Result:
     _outside(session, "ROLLBACK", chain=plan.chain)
-    read_only = session.settings.read_only
+    read_only = session.settings.read_only and not session.failed
     await session.rollback()
     if plan.chain:
         _chain(session, read_only=read_only)
@@ -99,9 +100,10 @@ def _outside(session: Statements, what: str, *, chain: bool) -> None:
 
 
 def _chain(session: Statements, *, read_only: bool) -> None:
+    """The next transaction, which is as the one before; one that failed leaves it the defaults."""
     session.begin()
-    if read_only != session.settings.read_only:
-        session.set_local("transaction_read_only", "on" if read_only else "off")
+    if read_only:
+        session.set_local("transaction_read_only", "on")
 
 
 async def _savepoint(session: Statements, plan: Savepoint) -> Result:
@@ -129,7 +131,7 @@ async def _set(session: Statements, plan: SetSetting) -> Result:
         return Result("SET", -1)
     if session.transaction is None and not session.autocommit:
         session.begin()
-    if session.transaction is None:
+    if not session.in_block:
         what = "SET TRANSACTION" if plan.name == "transaction" else "SET LOCAL"
         session.notice("WARNING", "25P01", f"{what} can only be used in transaction blocks")
     chosen = _modes(plan.value or "") if plan.name == "transaction" else [(plan.name, plan.value)]

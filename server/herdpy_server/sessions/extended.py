@@ -196,13 +196,13 @@ class ExtendedQueries(Statements):
         plan, _ = statement.plan(self.catalog, self.settings.engine, datums)
         if type(plan) not in CONTROL_PLANS:
             self.begin()
-            self.implicit = True
+            self.implicit = self.pipelined = True
             return await self._statement(statement, datums)
         answer = await self._statement(statement, datums)
         if self.transaction is None and not isinstance(plan, Begin | Commit | Rollback):
             # What comes next in the pipeline is in one transaction, as if this had been too.
             self.begin()
-            self.implicit = True
+            self.implicit = self.pipelined = True
         return answer
 
     def _go_on(self, portal: Portal, max_rows: int) -> Result:

@@ -78,7 +78,7 @@ async def declare(
             what the query raises, but for errors of single values, which its first FETCH raises.
     """
     alone = session.transaction is None and session.autocommit
-    if not plan.hold and alone:
+    if not plan.hold and not session.in_block:
         raise SqlError("25P01", "DECLARE CURSOR can only be used in transaction blocks")
     if plan.name in session.portals:
         raise SqlError("42P03", f'cursor "{plan.name}" already exists')
@@ -119,7 +119,8 @@ async def _close(session: Statements, plan: CloseCursor) -> Result:
 async def _discard(session: Statements, plan: Discard) -> Result:
     if plan.what == "ALL":
         if session.transaction is not None:
-            raise SqlError("25001", "DISCARD ALL cannot run inside a transaction block")
+            how = "run inside a transaction block" if session.in_block else "be executed within a pipeline"
+            raise SqlError("25001", f"DISCARD ALL cannot {how}")
         session.portals.clear()
         session.prepared.clear()
         session.settings.reset()
@@ -127,7 +128,8 @@ async def _discard(session: Statements, plan: Discard) -> Result:
 
 
 async def _nothing(session: Statements, plan: Nothing) -> Result:
-    del session
+    if plan.name == "SET CONSTRAINTS" and not session.in_block:
+        session.notice("WARNING", "25P01", "SET CONSTRAINTS can only be used in transaction blocks")
     return Result(plan.tag, -1)
 
 

@@ -56,8 +56,12 @@ def milliseconds(value: str) -> float:
 
 
 def _duration(value: str) -> str:
-    amount = milliseconds(value)
-    return "0" if amount == 0 else f"{amount:g}ms"
+    """As PostgreSQL shows it: a whole number of the largest unit that allows one."""
+    amount = round(milliseconds(value))
+    for unit, size in reversed(_UNITS_MS.items()):
+        if amount and size >= 1 and amount % size == 0:
+            return f"{amount // int(size)}{unit}"
+    return "0"
 
 
 def _zone(value: str) -> str:

@@ -19,6 +19,8 @@ from herdpy_sql.values import input_converter, type_of
 
 DEFAULT_CAPACITY = 1000
 _MISMATCH = "42804"
+_OF_GRAMMAR = frozenset({"42601", "54001", "54000", "22021"})
+"""Errors that PostgreSQL's parser raises; others come when the statement's turn does."""
 
 Converter = Callable[[object], Datum]
 Declared = tuple[SqlType | None, ...]
@@ -82,7 +84,7 @@ class Prepared:
         try:
             parse(self.statement)
         except SqlError as error:
-            if error.sqlstate != "0A000":
+            if error.sqlstate in _OF_GRAMMAR:
                 raise
 
     def convert_rows(

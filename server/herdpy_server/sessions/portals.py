@@ -122,7 +122,7 @@ class Portal:
         if move:
             return Result(f"{name} {number}", number)
         low = first if step > 0 else first - number + 1
-        part = whole.part(low - 1, number, reverse=step < 0)
+        part = whole.part(max(low - 1, 0), number, reverse=step < 0)
         return part.tagged(f"{name} {number}")
 
 

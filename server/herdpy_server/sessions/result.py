@@ -64,7 +64,9 @@ class Result:
             return Result(self._plan, count, self.columns, [])
         table = self._table.slice(start, count)
         if reverse:
-            table = table.take(list(range(count - 1, -1, -1)))
+            import pyarrow as pa
+
+            table = table.take(pa.array(range(count - 1, -1, -1), pa.int64()))
         return Result(self._plan, count, self.columns, None, table)
 
     def tagged(self, tag: str) -> Result:

@@ -8,6 +8,7 @@ from typing import cast
 from herdpy_server.sessions.known_settings import KNOWN, Setting, milliseconds
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Engine
+from herdpy_sql.plan.commands import SHOWN_NAMES
 
 _OF_TRANSACTION = ("transaction_isolation", "transaction_read_only")
 MAX_CUSTOM = 1_000
@@ -79,7 +80,9 @@ class Settings:
             return setting.check(value) if setting.check else value
         except ValueError as error:
             raise SqlError(
-                "22023", f'invalid value for parameter "{setting.name}": "{value}"', hint=str(error)
+                "22023",
+                f'invalid value for parameter "{SHOWN_NAMES.get(setting.name, setting.name)}": "{value}"',
+                hint=str(error),
             ) from error
 
     def _checked_custom(self, name: str, value: str | None) -> str:

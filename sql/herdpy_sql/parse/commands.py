@@ -41,7 +41,8 @@ class Command:
     Attributes:
         name: "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "ROLLBACK TO", "SET", "RESET",
             "SHOW", "CHECKPOINT", "EXPLAIN", "TRUNCATE", "DROP TABLE", "DROP INDEX".
-        argument: the savepoint or setting concerned, folded; "" for none, "all" for RESET/SHOW ALL.
+        argument: the savepoint or setting concerned, folded; "" for none, "all" for RESET/SHOW ALL; of
+            BEGIN, its other name if it was called so.
         value: the new value of a setting as text; None for DEFAULT.
         options: isolation level and the like, in capitals; of SET, "LOCAL"; of EXPLAIN, "ANALYZE", "JSON";
             of DROP, "IF EXISTS", "CASCADE".
@@ -96,7 +97,8 @@ def _begin(cursor: Cursor) -> Command:
     if cursor.statement.keyword == "START":
         if not cursor.accept("TRANSACTION"):
             raise cursor.fail()
-    elif not cursor.accept("WORK"):
+        return Command("BEGIN", "START TRANSACTION", options=_modes(cursor))
+    if not cursor.accept("WORK"):
         cursor.accept("TRANSACTION")
     return Command("BEGIN", options=_modes(cursor))
 

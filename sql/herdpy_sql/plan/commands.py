@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from herdpy_sql.types import SqlType
 
 
-_SHOWN = {"datestyle": "DateStyle", "intervalstyle": "IntervalStyle", "timezone": "TimeZone"}
+SHOWN_NAMES = {"datestyle": "DateStyle", "intervalstyle": "IntervalStyle", "timezone": "TimeZone"}
 """Settings whose names are shown with capitals."""
 
 
@@ -29,7 +29,7 @@ class Begin(Plan):
 
     isolation: str | None = None
     read_only_transaction: bool | None = None
-    tag = "BEGIN"
+    tag: str = "BEGIN"
     read_only = True
 
 
@@ -111,7 +111,7 @@ class ShowSetting(Plan):
         """One text column; of SHOW ALL three."""
         if self.name == "all":
             return tuple(OutputColumn(name, TEXT) for name in ("name", "setting", "description"))
-        return (OutputColumn(_SHOWN.get(self.name, self.name), TEXT),)
+        return (OutputColumn(SHOWN_NAMES.get(self.name, self.name), TEXT),)
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,8 @@ def command_plan(command: Command) -> Plan:
     if name == "BEGIN":
         levels = [option.removeprefix("ISOLATION LEVEL ") for option in options if "LEVEL" in option]
         access = [option == "READ ONLY" for option in options if option in {"READ ONLY", "READ WRITE"}]
-        return Begin(levels[-1] if levels else None, access[-1] if access else None)
+        tag = command.argument or "BEGIN"
+        return Begin(levels[-1] if levels else None, access[-1] if access else None, tag)
     if name == "COMMIT":
         return Commit("CHAIN" in options)
     if name == "ROLLBACK":

@@ -17,6 +17,7 @@ from herdpy_sql.expr import NotOwn, Params, bind, coerce, compile_expr
 from herdpy_sql.expr.typenames import sql_type
 from herdpy_sql.parse import Statement, parse
 from herdpy_sql.plan.scope import TableScope
+from herdpy_sql.types import SqlType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_sql.parse import Command
     from herdpy_sql.storage import Clock
-    from herdpy_sql.types import SqlType
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ def _type(text: str) -> SqlType | None:
     cast = tree.expressions[0] if isinstance(tree, exp.Select) and len(tree.expressions) == 1 else None
     if not isinstance(cast, exp.Cast):
         raise SqlError("42601", f'syntax error at or near "{text}"')
-    return sql_type(cast.to)
+    return SqlType(sql_type(cast.to).base)  # a parameter has no modifiers
 
 
 def _argument(number: int, node: exp.Expression, target: SqlType, clock: Clock) -> Datum:

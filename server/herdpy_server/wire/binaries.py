@@ -67,19 +67,19 @@ def writer(sql_type: SqlType) -> Callable[[Any], bytes]:
     return _WRITERS[sql_type.base]
 
 
-def _fixed(form: struct.Struct) -> Callable[[Bytes], Any]:
+def _fixed(form: struct.Struct, check: Callable[[Any], Any] | None = None) -> Callable[[Bytes], Any]:
+    """The reader of values of one size; ``check`` gives the datum or raises, before bytes are too many."""
     size, unpack = form.size, form.unpack
 
     def read(data: Bytes) -> Any:
-        if len(data) != size:
-            raise wrong_length(len(data), size)
-        return unpack(data)[0]
+        if len(data) == size:
+            value = unpack(data)[0]
+            return value if check is None else check(value)
+        if len(data) > size and check is not None:
+            check(form.unpack_from(data)[0])
+        raise wrong_length(len(data), size)
 
     return read
-
-
-_read_int32 = _fixed(INT32)
-_read_int64 = _fixed(INT64)
 
 
 def _read_bool(data: Bytes) -> bool:
@@ -88,29 +88,26 @@ def _read_bool(data: Bytes) -> bool:
     return data[0] != 0
 
 
-def _read_date(data: Bytes) -> int:
-    days: int = _read_int32(data)
+def _date(days: int) -> int:
     if days in {DATE_INFINITY, DATE_NEGATIVE_INFINITY}:
         return days
     days += DAYS_TO_2000
-    if days >= DATE_INFINITY:
+    if days >= DATE_INFINITY:  # which it would become
         raise SqlError("22008", "date out of range")
     return check_date(days)
 
 
-def _read_time(data: Bytes) -> int:
-    us: int = _read_int64(data)
+def _time(us: int) -> int:
     if not 0 <= us <= DAY_US:
         raise SqlError("22008", "time out of range")
     return us
 
 
-def _read_timestamp(data: Bytes) -> int:
-    us: int = _read_int64(data)
+def _timestamp(us: int) -> int:
     if us in {TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY}:
         return us
     us += US_TO_2000
-    if us >= TIMESTAMP_INFINITY:
+    if us >= TIMESTAMP_INFINITY:  # which it would become
         raise SqlError("22008", "timestamp out of range")
     return check_timestamp(us)
 
@@ -152,15 +149,15 @@ def _write_interval(text: str) -> bytes:
 _READERS: dict[Base, Callable[[Bytes], Any]] = {
     Base.BOOLEAN: _read_bool,
     Base.SMALLINT: _fixed(INT16),
-    Base.INTEGER: _read_int32,
-    Base.BIGINT: _read_int64,
+    Base.INTEGER: _fixed(INT32),
+    Base.BIGINT: _fixed(INT64),
     Base.REAL: _fixed(FLOAT32),
     Base.DOUBLE: _fixed(FLOAT64),
     Base.BYTEA: bytes,
-    Base.DATE: _read_date,
-    Base.TIME: _read_time,
-    Base.TIMESTAMP: _read_timestamp,
-    Base.TIMESTAMPTZ: _read_timestamp,
+    Base.DATE: _fixed(INT32, _date),
+    Base.TIME: _fixed(INT64, _time),
+    Base.TIMESTAMP: _fixed(INT64, _timestamp),
+    Base.TIMESTAMPTZ: _fixed(INT64, _timestamp),
     Base.UUID: _read_uuid,
     Base.JSON: lambda data: parse_json(text_of(data)),
 }

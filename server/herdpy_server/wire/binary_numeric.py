@@ -34,20 +34,22 @@ def read(data: Bytes) -> Decimal:
 
     SqlError 22P03 for a malformed one, 08P01 for one that ends too early, 0A000 for NaN and infinity.
     """
+    # What is wrong first is told, so a sign or digit before what is missing at the end.
+    if len(data) >= 6:
+        sign = int.from_bytes(data[4:6], "big")
+        if sign not in {0, _NEGATIVE} and sign not in _SPECIAL:
+            raise SqlError("22P03", 'invalid sign in external "numeric" value')
     if len(data) < 8:
         raise _too_short()
     count, weight, sign, scale = _HEAD.unpack_from(data)
-    size = 8 + 2 * count
-    if sign not in {0, _NEGATIVE} and sign not in _SPECIAL:
-        raise SqlError("22P03", 'invalid sign in external "numeric" value')
     if scale > _MAX_SCALE:
         raise SqlError("22P03", 'invalid scale in external "numeric" value')
-    if len(data) < size:
-        raise _too_short()
-    groups = struct.unpack_from(f"!{count}H", data, 8)
+    groups = struct.unpack_from(f"!{min(count, (len(data) - 8) // 2)}H", data, 8)
     if groups and max(groups) > 9999:
         raise SqlError("22P03", 'invalid digit in external "numeric" value')
-    if len(data) > size:
+    if len(groups) < count:
+        raise _too_short()
+    if len(data) > 8 + 2 * count:
         raise SqlError("22P03", "incorrect binary data format")
     if sign in _SPECIAL:
         raise SqlError("0A000", "NaN and infinity are not supported in type numeric")

@@ -32,10 +32,15 @@ def text_of(data: Bytes) -> str:
     try:
         text = str(data, "utf-8")
     except UnicodeDecodeError as error:
-        raise bad_utf8(error.object, error.start) from None
+        raise bad_utf8(error.object, _first_bad(error.object, error.start)) from None
     if "\0" in text:
         raise SqlError("22021", 'invalid byte sequence for encoding "UTF8": 0x00')
     return text
+
+
+def _first_bad(data: bytes, start: int) -> int:
+    nul = data.find(0, 0, start)
+    return start if nul < 0 else nul
 
 
 def bad_utf8(data: bytes, start: int) -> SqlError:

@@ -15,6 +15,7 @@ from herdpy_sql.errors import SqlError
 
 _FLOAT32 = struct.Struct("<f")
 _LEAST_NORMAL32 = 1.1754943508222875e-38
+_BEYOND32 = 2.0**128 - 2.0**103  # just between the greatest 32-bit float and what overflows
 _FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _SPECIAL = {"nan": math.nan, "infinity": math.inf, "inf": math.inf}
 
@@ -32,12 +33,42 @@ def round32(value: float) -> float:
     return rounded
 
 
+def nearest32(value: float, text: str) -> float:
+    """The 32-bit float nearest to the number that ``text`` says, whose double is ``value``.
+
+    The double alone misleads where it is just between two 32-bit floats and the text is not. SqlError
+    as of :func:`round32`.
+    """
+    if not math.isfinite(value) or value == 0:
+        return value
+    try:
+        rounded = round32(value)
+        other = rounded + 2 * (value - rounded)  # the 32-bit float on its other side, if it is between
+        if other == rounded or _FLOAT32.unpack(_FLOAT32.pack(other))[0] != other:
+            return rounded
+    except (SqlError, OverflowError):
+        if abs(value) != _BEYOND32:
+            raise
+    exact, double = Decimal(text.strip(" \t\n\r\f\v")), Decimal(value)
+    if exact == double:
+        return round32(value)
+    return round32(math.nextafter(value, math.inf if exact > double else -math.inf))
+
+
 def float64_text(value: float) -> str:
     """PostgreSQL's text of a double precision."""
     if 1e-4 <= abs(value) < 1e15:
         text = repr(value)
         return text[:-2] if text.endswith(".0") else text
-    return _text(value, repr(value), 15)
+    shortest = repr(value)
+    if 2.0**54 <= abs(value) < 1e32 and _is_between(shortest, value, math.ulp(value)):
+        digits = len(Decimal(shortest).normalize().as_tuple().digits)
+        shortest = next(
+            text
+            for text in (f"{value:.{more}e}" for more in range(digits - 1, 17))
+            if float(text) == value and not _is_between(text, value, math.ulp(value))
+        )
+    return _text(value, shortest, 15)
 
 
 def float32_text(value: float) -> str:
@@ -70,9 +101,19 @@ def _shortest32(value: float) -> str:
         return repr(value)
     for digits in range(6 if abs(value) >= _LEAST_NORMAL32 else 1, 9):
         text = f"{value:.{digits}g}"
-        if _FLOAT32.unpack(_FLOAT32.pack(float(text)))[0] == value:
+        if _FLOAT32.unpack(_FLOAT32.pack(float(text)))[0] == value and not (
+            abs(value) >= 2.0**25 and _is_between(text, value, math.ulp(value) * 2.0**29)
+        ):
             return text
     return f"{value:.9g}"
+
+
+def _is_between(text: str, value: float, ulp: float) -> bool:
+    """Whether a text lies just between ``value`` and the next float, where Ryu does not look for digits.
+
+    Only where an ulp is 2 or more can so short a text lie there.
+    """
+    return abs(Decimal(text) - Decimal(value)) * 2 == Decimal(ulp)
 
 
 def _text(value: float, shortest: str, limit: int) -> str:

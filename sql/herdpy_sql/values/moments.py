@@ -1,8 +1,8 @@
 """Dates and times at the edges: PostgreSQL's text forms (ISO, MDY) of DATE, TIME, TIMESTAMP, TIMESTAMPTZ.
 
 Dates are days and timestamps microseconds since 1970-01-01, in the proleptic Gregorian calendar with
-PostgreSQL's limits (4713 BC to 5874897 AD, timestamps to 294276 AD). Civil dates are computed as in
-H. Hinnant, "chrono-compatible low-level date algorithms", since datetime ends at year 9999.
+PostgreSQL's limits (4713 BC to 5874897 AD; timestamps to the year 294247, not 294276). Civil dates are
+computed as in H. Hinnant, "chrono-compatible low-level date algorithms", since datetime ends at year 9999.
 Text without a zone read as TIMESTAMPTZ is in UTC, which is also the zone printed. Special words that
 depend on the clock ('now', 'today') are refused.
 """
@@ -60,7 +60,7 @@ def civil_from_days(days: int) -> tuple[int, int, int]:
     return year + era * 400 + (month <= 2), month, day
 
 
-TIMESTAMP_END = days_from_civil(294_277, 1, 1) * DAY_US
+TIMESTAMP_END = TIMESTAMP_INFINITY  # where 64 bits from 1970 end; PostgreSQL's, from 2000, end 30 years later
 
 
 def days_in_month(year: int, month: int) -> int:
@@ -194,13 +194,6 @@ def _parse(text: str, name: str) -> tuple[int, int, int | None, bool]:
         month, day, year = (int(part) for part in match.groups())
     else:
         year, month, day = (int(part) for part in match.groups())
-    if (
-        year == 0
-        or not 1 <= month <= 12
-        or not 1 <= day <= days_in_month(1 - year if before_christ else year, month)
-    ):
-        raise SqlError("22008", f'date/time field value out of range: "{text}"')
-    days = days_from_civil(1 - year if before_christ else year, month, day)
     rest = rest[match.end() :]
     us = 0
     offset = None
@@ -222,6 +215,13 @@ def _parse(text: str, name: str) -> tuple[int, int, int | None, bool]:
             if zone is None:
                 raise _syntax(text, name)
             offset = _offset_of(zone, text)
+    if (
+        year == 0
+        or not 1 <= month <= 12
+        or not 1 <= day <= days_in_month(1 - year if before_christ else year, month)
+    ):
+        raise SqlError("22008", f'date/time field value out of range: "{text}"')
+    days = days_from_civil(1 - year if before_christ else year, month, day)
     return days, us, offset, has_time
 
 

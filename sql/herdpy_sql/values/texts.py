@@ -114,14 +114,18 @@ _JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse_
 
 def _parse_integer(text: str, low: int, high: int, name: str) -> int:
     stripped = text.strip(_BLANKS)
-    if not _INTEGER.fullmatch(stripped):
+    match = _INTEGER.match(stripped)
+    if match is None:
         raise SqlError("22P02", f'invalid input syntax for type {name}: "{text}"')
-    digits = stripped.lstrip("+-").lstrip("0")
-    if len(digits) <= 19:
-        value = int(stripped)
-        if low <= value <= high:
-            return value
-    raise SqlError("22003", f'value "{text}" is out of range for type {name}')
+    # As PostgreSQL does: digits beyond the least value are found before what comes after them.
+    digits = match[0].lstrip("+-").lstrip("0")
+    value = int(match[0]) if len(digits) <= 19 else low - 1
+    too_long = abs(value) > -low
+    if match.end() < len(stripped) and not too_long:
+        raise SqlError("22P02", f'invalid input syntax for type {name}: "{text}"')
+    if not low <= value <= high:
+        raise SqlError("22003", f'value "{text}" is out of range for type {name}')
+    return value
 
 
 def _parse_bool(text: str) -> bool:
@@ -136,16 +140,31 @@ def _parse_bool(text: str) -> bool:
 
 def _parse_bytea(text: str) -> bytes:
     if text.startswith("\\x"):
-        digits = text[2:].translate({ord(blank): None for blank in _BLANKS})
-        for digit in digits:
-            if digit not in _HEX:
-                raise SqlError("22023", f'invalid hexadecimal digit: "{digit}"')
-        if len(digits) % 2:
-            raise SqlError("22023", "invalid hexadecimal data: odd number of digits")
-        return bytes.fromhex(digits)
+        return _parse_hex(text[2:])
     if "\\" not in text:
         return check_text(text).encode()
     return _parse_escaped(text)
+
+
+def _parse_hex(digits: str) -> bytes:
+    """Pairs of hexadecimal digits, with blanks between pairs but not within one."""
+    at, pairs = 0, []
+    if digits.isalnum():
+        pairs.append(digits)
+        at = len(digits)
+    while at < len(digits):
+        if digits[at] in " \t\n\r":
+            at += 1
+        else:
+            pairs.append(digits[at : at + 2])
+            at += 2
+    found = "".join(pairs)
+    for digit in found:
+        if digit not in _HEX:
+            raise SqlError("22023", f'invalid hexadecimal digit: "{digit}"')
+    if len(found) % 2:
+        raise SqlError("22023", "invalid hexadecimal data: odd number of digits")
+    return bytes.fromhex(found)
 
 
 def _parse_escaped(text: str) -> bytes:
@@ -191,7 +210,7 @@ def _parse_interval(text: str) -> Datum:
 def _parse_real(text: str) -> float:
     value = floats.parse_float(text, "real")
     try:
-        return floats.round32(value)
+        return floats.nearest32(value, text)
     except SqlError:
         raise SqlError("22003", f'"{text.strip(_BLANKS)}" is out of range for type real') from None
 

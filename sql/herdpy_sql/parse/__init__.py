@@ -13,7 +13,8 @@ strings have become plain ones, comments blanks, before sqlglot sees them.
 from __future__ import annotations
 
 from herdpy_sql.parse.commands import Command
+from herdpy_sql.parse.copy_statement import CopyStatement
 from herdpy_sql.parse.lexer import DEFAULT_MAX_BYTES, MAX_NESTING, Statement, split
 from herdpy_sql.parse.parser import parse
 
-__all__ = ["DEFAULT_MAX_BYTES", "MAX_NESTING", "Command", "Statement", "parse", "split"]
+__all__ = ["DEFAULT_MAX_BYTES", "MAX_NESTING", "Command", "CopyStatement", "Statement", "parse", "split"]

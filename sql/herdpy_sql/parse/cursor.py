@@ -39,6 +39,13 @@ class Cursor:
             self.at += 1
         return True
 
+    def position(self) -> int:
+        """The 1-based position of the next token in the whole text; at the end, of the end."""
+        if self.at >= len(self.tokens):
+            return self.statement.position(len(self.statement.clean))
+        token = self.tokens[self.at]
+        return self.statement.position(token.end() - len(token.group().lstrip()))
+
     def fail(self) -> SqlError:
         """The syntax error at the next token."""
         if self.at >= len(self.tokens):

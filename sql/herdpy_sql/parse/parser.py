@@ -21,6 +21,7 @@ from sqlglot.tokenizer_core import Token
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.commands import COMMANDS, Command, parse_command
+from herdpy_sql.parse.copy_statement import CopyStatement, parse_copy
 from herdpy_sql.parse.cursor_commands import CURSOR_COMMANDS, parse_cursor_command
 from herdpy_sql.parse.typed_literals import grouped
 
@@ -46,7 +47,6 @@ _KNOWN = frozenset(
         "CALL",
         "CLUSTER",
         "COMMENT",
-        "COPY",
         "CREATE",
         "DO",
         "DROP",
@@ -99,13 +99,15 @@ _TYPE_TOKENS = frozenset(_DIALECT.parser().TYPE_TOKENS)
 _FREE: list[tuple[Tokenizer, Parser]] = []
 
 
-def parse(statement: Statement) -> Expression | Command:
+def parse(statement: Statement) -> Expression | Command | CopyStatement:
     """The syntax tree of a statement. SqlError 42601 or 0A000, with a position where one is known."""
     keyword = statement.keyword
     if keyword in COMMANDS or (keyword == "DROP" and _DROPS.match(statement.clean)):
         return parse_command(statement)
     if keyword in CURSOR_COMMANDS:
         return parse_cursor_command(statement)
+    if keyword == "COPY":
+        return parse_copy(statement)
     if keyword in _QUERIES or _DEFINITIONS.match(statement.clean):
         return _by_sqlglot(statement)
     if keyword in _KNOWN:

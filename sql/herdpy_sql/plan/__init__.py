@@ -25,6 +25,7 @@ from herdpy_sql.plan.commands import (
     SetSetting,
     ShowSetting,
 )
+from herdpy_sql.plan.copying import CopyFrom, CopyTo
 from herdpy_sql.plan.kept import (
     CloseCursor,
     Deallocate,
@@ -42,6 +43,8 @@ __all__ = [
     "Checkpoint",
     "CloseCursor",
     "Commit",
+    "CopyFrom",
+    "CopyTo",
     "Deallocate",
     "DeclareCursor",
     "Discard",

@@ -9,10 +9,11 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import NotOwn, Params
-from herdpy_sql.parse import Command, parse
+from herdpy_sql.parse import Command, CopyStatement, parse
 from herdpy_sql.plan import change, define, insert
 from herdpy_sql.plan.columnar import columnar_select
 from herdpy_sql.plan.commands import Explain, command_plan
+from herdpy_sql.plan.copying import copy_plan
 from herdpy_sql.plan.drop import drop
 from herdpy_sql.plan.kept import kept_plan
 from herdpy_sql.plan.select import bind_select
@@ -84,6 +85,8 @@ def _prepare(statement: Statement, catalog: Catalog, settings: Settings) -> Plan
             assert tree.inner is not None
             query = _prepare(tree.inner, catalog, settings)
         return kept_plan(tree, query) or command_plan(tree)
+    if isinstance(tree, CopyStatement):
+        return copy_plan(tree, catalog, lambda query: _prepare(query, catalog, settings))
     if isinstance(tree, exp.Create):
         if str(tree.args.get("kind")).upper() == "INDEX":
             return define.create_index(tree, catalog)

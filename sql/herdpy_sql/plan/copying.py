@@ -1,0 +1,135 @@
+"""COPY as a plan: the table or query, its columns, and the options.
+
+``parse.copy_statement`` says what was written; here it meets the catalog. The session carries the plan
+out, since its data comes and goes while it runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.base import Plan
+from herdpy_sql.parse import split
+from herdpy_sql.plan.copy_options import CopyOptions, copy_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from herdpy_sql.catalog import Catalog, Table
+    from herdpy_sql.execute.base import OutputColumn
+    from herdpy_sql.parse import Statement
+    from herdpy_sql.parse.copy_statement import CopyStatement
+
+
+@dataclass(frozen=True)
+class CopyFrom(Plan):
+    """COPY ... FROM STDIN. ``positions`` are the columns of ``table`` that the data has, in its order."""
+
+    table: Table
+    positions: tuple[int, ...]
+    options: CopyOptions
+    tag = "COPY"
+
+    def command_tag(self, count: int) -> str:
+        return f"COPY {count}"
+
+
+@dataclass(frozen=True)
+class CopyTo(Plan):
+    """COPY ... TO STDOUT. ``query`` gives the rows, ``outputs`` are its columns."""
+
+    query: Plan
+    outputs: tuple[OutputColumn, ...]
+    options: CopyOptions
+    tag = "COPY"
+
+    @property
+    def read_only(self) -> bool:  # type: ignore[override]
+        """As its query is."""
+        return self.query.read_only
+
+    def command_tag(self, count: int) -> str:
+        return f"COPY {count}"
+
+
+def copy_plan(
+    statement: CopyStatement, catalog: Catalog, plan_query: Callable[[Statement], Plan]
+) -> CopyFrom | CopyTo:
+    """The plan of COPY; ``plan_query`` plans the query in it. SqlError as PostgreSQL's."""
+    if statement.query is not None:
+        return _of_query(statement, statement.query, plan_query)
+    assert statement.table is not None
+    schema, name = statement.table
+    if schema is not None and schema != "public":
+        raise SqlError("42P01", f'relation "{schema}.{name}" does not exist', table=name)
+    table = catalog.by_name.get(name)
+    if table is None:
+        raise SqlError("42P01", f'relation "{name}" does not exist', table=name)
+    positions = _positions(table, statement.columns)
+    names = [table.columns[position].name for position in positions]
+
+    def place(option: str, column: str) -> int:
+        if column not in table.positions or table.columns[table.positions[column]].hidden:
+            raise _no_column(table, column)
+        return _place(option, column, names)
+
+    options = copy_options(statement, place, len(names))
+    if statement.is_from:
+        return CopyFrom(table, positions, options)
+    listed = ", ".join(map(_quoted, names))
+    query = plan_query(split(f"SELECT {listed} FROM {_quoted(table.name)}")[0])
+    assert query.columns is not None
+    return CopyTo(query, query.columns, options)
+
+
+def _of_query(statement: CopyStatement, query: Statement, plan_query: Callable[[Statement], Plan]) -> CopyTo:
+    plan = plan_query(query)
+    if plan.columns is None:
+        raise SqlError("0A000", "COPY query must have a RETURNING clause")
+    if plan.tag not in {"SELECT", "INSERT", "UPDATE", "DELETE"}:
+        raise SqlError("42601", f'syntax error at or near "{query.keyword}"', position=query.offset + 1)
+    if plan.param_types:
+        raise SqlError("42P02", "there is no parameter $1")
+    names = [column.name for column in plan.columns]
+
+    def place(option: str, column: str) -> int:
+        if column not in names:
+            raise SqlError("42703", f'column "{column}" does not exist', column=column)
+        return _place(option, column, names)
+
+    return CopyTo(plan, plan.columns, copy_options(statement, place, len(names)))
+
+
+def _place(option: str, column: str, names: Sequence[str]) -> int:
+    if column not in names:
+        raise SqlError("42P10", f'{option.upper()} column "{column}" not referenced by COPY')
+    return names.index(column)
+
+
+def _positions(table: Table, names: Sequence[str] | None) -> tuple[int, ...]:
+    if names is None:
+        return tuple(table.visible)
+    found: list[int] = []
+    for name in names:
+        position = table.positions.get(name)
+        if position is None or table.columns[position].hidden:
+            raise _no_column(table, name)
+        if position in found:
+            raise SqlError("42701", f'column "{name}" specified more than once', column=name)
+        found.append(position)
+    return tuple(found)
+
+
+def _no_column(table: Table, name: str) -> SqlError:
+    return SqlError(
+        "42703",
+        f'column "{name}" of relation "{table.name}" does not exist',
+        column=name,
+        table=table.name,
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -263,7 +263,9 @@ def _tell_recovery(database: ServedDatabase) -> None:
         },
     )
     for torn in database.torn:
-        logger.warning("the log's end was torn by a crash, and cut: %s", torn)
+        logger.warning(
+            "the log's end was torn by a crash, and is cut", extra={"file": torn.file, "bytes": torn.bytes}
+        )
     if database.rebuilt is not None:
         logger.warning("the store was rebuilt from the log: %s", database.rebuilt)
 

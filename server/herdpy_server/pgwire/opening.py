@@ -258,7 +258,7 @@ class Opening:
         connection.send(backend.AUTHENTICATION_OK)
         server.check_database(start.database)
         session = server.admit(start)
-        for name, value in start.settings.items():
+        for name, value in start.settings().items():
             session.settings.set(name, value.strip("'") if name == "client_encoding" else value)
         pid, secret = server.new_pid(), secrets.randbits(32)
         conversation = Conversation(connection, session, pid, start.user)

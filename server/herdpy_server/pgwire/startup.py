@@ -49,16 +49,21 @@ class Start:
 
     Attributes:
         user, database: of whom and of what; the database is the user's name when none is said.
-        settings: by name, those of ``options`` first, so that the packet's own win.
+        own_settings, options: what :meth:`settings` is made of.
         unknown: protocol extensions that were asked for; there are none here.
         minor: of the protocol's version 3.
     """
 
     user: str
     database: str
-    settings: dict[str, str]
+    own_settings: dict[str, str]
+    options: str
     unknown: tuple[str, ...]
     minor: int
+
+    def settings(self) -> dict[str, str]:
+        """By name; the packet's own win over those of ``options``. FatalError 42601 for nonsense."""
+        return _options(self.options) | self.own_settings
 
 
 Packet = SslRequest | GssRequest | CancelRequest | Start
@@ -122,14 +127,13 @@ def _start(data: bytes, minor: int) -> Start:
         raise FatalError("28000", "no PostgreSQL user name specified in startup packet")
     if given.get("replication", "off").lower() not in {"off", "false", "no", "0"}:
         raise FatalError("0A000", "replication connections are not supported")
-    settings = _options(given.get("options", ""))
-    settings |= {
+    settings = {
         name: value
         for name, value in given.items()
         if name not in _NOT_SETTINGS and not name.startswith(_EXTENSION)
     }
     unknown = tuple(name for name in given if name.startswith(_EXTENSION))
-    return Start(user, given.get("database") or user, settings, unknown, minor)
+    return Start(user, given.get("database") or user, settings, given.get("options", ""), unknown, minor)
 
 
 def _layout() -> FatalError:

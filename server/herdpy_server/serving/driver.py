@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from herdpy.log import Append
 from herdpy.log.wait import Wait
 from herdpy_server.sessions import LastWait
+from herdpy_server.sessions.work import Work
 
 T = TypeVar("T")
 
@@ -27,7 +28,17 @@ class Run(Generic[T]):
         finished: whether it has come to its end; then :meth:`result` tells.
     """
 
-    __slots__ = ("__weakref__", "_coroutine", "_done", "_driver", "_error", "_value", "_wait", "finished")
+    __slots__ = (
+        "__weakref__",
+        "_coroutine",
+        "_done",
+        "_driver",
+        "_error",
+        "_interrupt",
+        "_value",
+        "_wait",
+        "finished",
+    )
 
     def __init__(
         self, driver: Driver, coroutine: Coroutine[Any, Any, T], done: Callable[[Run[T]], object]
@@ -39,6 +50,7 @@ class Run(Generic[T]):
         self._wait: Wait[Any] | None = None
         self._value: T | None = None
         self._error: BaseException | None = None
+        self._interrupt: BaseException | None = None  # to be raised when the wait is done
         self.finished = False
 
     def start(self) -> bool:
@@ -64,13 +76,17 @@ class Run(Generic[T]):
         return isinstance(self._wait, (Append, LastWait))
 
     def throw(self, error: BaseException) -> bool:
-        """Raise ``error`` in the coroutine where it waits, now; False when it does not wait.
+        """Raise ``error`` in the coroutine where it waits; False when it does not, or for its commit.
 
-        A commit that it waited for goes on, and its outcome is not told: see :attr:`is_committing`.
-        To end a statement as a client may ask for it, call the session's ``cancel``.
+        It is raised now, but where a thread works for the coroutine: then once that is done, because
+        it uses what the coroutine holds. A statement that its client cancels is better ended by the
+        session's ``cancel``, which stops such work.
         """
-        if self._wait is None:
+        if self._wait is None or self.is_committing:
             return False
+        if isinstance(self._wait, Work):
+            self._interrupt = error
+            return True
         self._wait = None
         if self._step(error):
             self._end()
@@ -112,8 +128,8 @@ class Run(Generic[T]):
         wait = self._wait
         if wait is None or not wait.done():
             return  # it was interrupted there, and is over or waits for something else
-        interrupt = None
-        if self._driver.ending is not None and not self.is_committing:
+        interrupt, self._interrupt = self._interrupt, None
+        if interrupt is None and self._driver.ending is not None and not self.is_committing:
             interrupt = self._driver.ending()
         self._wait = None
         if self._step(interrupt):
@@ -154,8 +170,7 @@ class Driver:
         try:
             await over.wait()
         except asyncio.CancelledError as cancelled:
-            if not run.is_committing:
-                run.throw(cancelled)
+            run.throw(cancelled)
             raise
         return run.result()
 

@@ -22,22 +22,19 @@ class LoopTurn:
         self._loop = loop
         self._thread = threading.get_ident()
         self._others = threading.Lock()  # one thread at a time has the loop stand still
-        self._leave = threading.Lock()
+        self._leave = threading.Lock()  # released by whoever has the turn; a new one each time
 
     def __enter__(self) -> None:
         if threading.get_ident() == self._thread:
             return
         self._others.acquire()
         try:
-            came = threading.Lock()
+            came, leave = threading.Lock(), threading.Lock()
             came.acquire()
-            self._leave.acquire()
-            try:
-                self._loop.call_soon_threadsafe(self._stand_still, came)
-            except BaseException:
-                self._leave.release()
-                raise
+            leave.acquire()
+            self._loop.call_soon_threadsafe(_stand_still, came, leave)
             came.acquire()
+            self._leave = leave
         except BaseException:
             self._others.release()
             raise
@@ -48,7 +45,7 @@ class LoopTurn:
         self._leave.release()
         self._others.release()
 
-    def _stand_still(self, came: threading.Lock) -> None:
-        came.release()
-        with self._leave:
-            pass
+
+def _stand_still(came: threading.Lock, leave: threading.Lock) -> None:
+    came.release()
+    leave.acquire()

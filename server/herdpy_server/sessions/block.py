@@ -13,6 +13,7 @@ from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.notices import Notice
 from herdpy_server.sessions.observer import Observer
 from herdpy_server.sessions.settings import Settings
+from herdpy_server.sessions.system_state import Directory, Identity
 from herdpy_server.sessions.work import LastWait
 from herdpy_server.store import Mark, Workspace
 from herdpy_server.tablespace import Tablespace, Transaction, lost, sql_error
@@ -21,6 +22,7 @@ from herdpy_sql.errors import SqlError
 if TYPE_CHECKING:
     from herdpy_server.sessions.portals import Portal
     from herdpy_server.sessions.prepared import PreparedStatement
+    from herdpy_server.sessions.roles import RoleStore
     from herdpy_sql.catalog import Catalog
 
 _OF_NO_ROW = frozenset({"40001", "40P01", "55P03", "57014", "57P01", "57P03"})
@@ -40,7 +42,9 @@ class TransactionBlock:
         prepared, portals: by name.
         allowed: what the session may keep.
         notices: what it has to say besides answers, in order; whoever answers the client empties it.
+        user: who it is; ``roles``: all there are, None where nobody needs one.
         observer: is told of every statement that has ended; None for nobody.
+        identity: who the client is. ``directory``: who else there is; None for nobody.
     """
 
     def __init__(self, tablespace: Tablespace) -> None:
@@ -55,7 +59,11 @@ class TransactionBlock:
         self.portals: dict[str, Portal] = {}
         self.allowed = SessionLimits()
         self.notices: list[Notice] = []
+        self.user = "herdpy"
+        self.roles: RoleStore | None = None
         self.observer: Observer | None = None
+        self.identity = Identity()
+        self.directory: Directory | None = None
         self._savepoints: list[tuple[str, Mark]] = []
 
     def notice(self, severity: str, sqlstate: str, message: str) -> None:

@@ -24,6 +24,7 @@ from herdpy_sql.plan import (
     Savepoint,
     SetSetting,
     ShowSetting,
+    Vacuum,
 )
 
 if TYPE_CHECKING:
@@ -177,6 +178,14 @@ async def _checkpoint(session: Statements, plan: Checkpoint) -> Result:
     return Result("CHECKPOINT", -1)
 
 
+async def _vacuum(session: Statements, plan: Vacuum) -> Result:
+    if plan.reclaims:
+        if session.transaction is not None:
+            raise SqlError("25001", "VACUUM cannot run inside a transaction block")
+        await Work(session.tablespace.checkpoint)
+    return Result(plan.tag, -1)
+
+
 async def _explain(session: Statements, plan: Explain, values: Sequence[Datum], rebind: Rebind) -> Result:
     measured: dict[str, object] | None = None
     if plan.analyze:
@@ -199,6 +208,7 @@ CONTROLS: dict[type[Plan], Callable[[Statements, Any], Awaitable[Result]]] = {
     ResetSetting: _reset,
     ShowSetting: _show,
     Checkpoint: _checkpoint,
+    Vacuum: _vacuum,
     **KEPT,
 }
 """How each is carried out; those that take parameters are told apart before."""

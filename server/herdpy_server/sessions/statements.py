@@ -9,6 +9,7 @@ asked first, with the engine free for others meanwhile.
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from herdpy_server.sessions.plans import PlanCache, Prepared
 from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.prepared import PreparedStatement
 from herdpy_server.sessions.result import Result
+from herdpy_server.sessions.system_state import SessionState
 from herdpy_server.sessions.work import Work
 from herdpy_server.store import NoLocks
 from herdpy_server.tablespace import Tablespace, Transaction, now_us, sql_error
@@ -28,11 +30,13 @@ from herdpy_sql.columnar import Interrupt, Limits
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Outcome, Plan, SourceChanged
 from herdpy_sql.storage import Clock, MustWait
+from herdpy_sql.system import SystemQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from herdpy.codec.kinds import Datum
+    from herdpy_server.sessions.registry import SessionEntry
 
 Bound = Prepared | PreparedStatement
 """What gives a plan and its datums: a statement with Python's parameters, or one with datums."""
@@ -46,7 +50,12 @@ _NO_LOCKS = NoLocks()
 
 
 class Statements(TransactionBlock):
-    """Runs statements, one at a time."""
+    """Runs statements, one at a time.
+
+    Attributes:
+        text: the newest statement; it began at ``text_began_us`` (wall clock), and ``is_running`` or is over.
+        entry: where the session is registered, if it is.
+    """
 
     def __init__(self, tablespace: Tablespace, plans: PlanCache, limits: Limits) -> None:
         super().__init__(tablespace)
@@ -56,6 +65,24 @@ class Statements(TransactionBlock):
         self._waiting: Wait[object] | None = None
         self._patience = Patience()
         self._closed = False
+        self.text = ""
+        self.text_began_us = 0
+        self.is_running = False
+        self.entry: weakref.ref[SessionEntry] | None = None
+
+    def begins(self, text: str) -> None:
+        """A statement begins, whose time runs from now."""
+        self.text = text
+        self.text_began_us = now_us()
+        self.is_running = True
+        self._patience.begin(self.settings.statement_timeout_s)
+
+    @property
+    def waits_for(self) -> str | None:
+        """What the running statement waits for: "Lock" (or memory), "Query"; None for neither."""
+        if self._waiting is not None:
+            return "Lock"
+        return None if self._interrupt is None else "Query"
 
     def runs_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """From now on ``loop`` runs this session's statements, and keeps their time."""
@@ -258,6 +285,8 @@ class Statements(TransactionBlock):
         """What DuckDB says of the plan's source, as of now; the engine is free meanwhile."""
         query = plan.source
         assert query is not None
+        if isinstance(query, SystemQuery):
+            query = query.begun(SessionState(self), values)
         snapshot = transaction.workspace.snapshot()
         self._interrupt = interrupt = Interrupt()
         limits = self._limits.within(self.settings.statement_timeout_s)

@@ -22,7 +22,10 @@ from sqlglot.tokenizer_core import Token
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.commands import COMMANDS, Command, parse_command
 from herdpy_sql.parse.copy_statement import CopyStatement, parse_copy
+from herdpy_sql.parse.cursor import Cursor
 from herdpy_sql.parse.cursor_commands import CURSOR_COMMANDS, parse_cursor_command
+from herdpy_sql.parse.maintenance import MAINTENANCE, parse_maintenance
+from herdpy_sql.parse.role_commands import ROLE_COMMANDS, parse_role_command
 from herdpy_sql.parse.typed_literals import grouped
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from herdpy_sql.parse.lexer import Statement
 
 _QUERIES = frozenset({"SELECT", "VALUES", "WITH", "(", "TABLE", "INSERT", "UPDATE", "DELETE"})
-_DEFINITIONS = re.compile(r"CREATE\s+(?:TABLE|(?:UNIQUE\s+)?INDEX)\b", re.IGNORECASE)
+_DEFINITIONS = re.compile(r"CREATE\s+(?:(?:UNLOGGED\s+)?TABLE|(?:UNIQUE\s+)?INDEX)\b", re.IGNORECASE)
 _DROPS = re.compile(r"DROP\s+(?:TABLE|INDEX)\b", re.IGNORECASE)
 _STATEMENT_NAME = re.compile(
     r"(?:CREATE|ALTER|DROP)(?:\s+OR\s+REPLACE)?(?:\s+(?:TEMP|TEMPORARY|UNLOGGED|MATERIALIZED|FOREIGN|EVENT"
@@ -104,6 +107,10 @@ def parse(statement: Statement) -> Expression | Command | CopyStatement:
     keyword = statement.keyword
     if keyword in COMMANDS or (keyword == "DROP" and _DROPS.match(statement.clean)):
         return parse_command(statement)
+    if keyword in MAINTENANCE:
+        return parse_maintenance(Cursor(statement))
+    if keyword in {"CREATE", "ALTER", "DROP"} and ROLE_COMMANDS.match(statement.clean):
+        return parse_role_command(statement)
     if keyword in CURSOR_COMMANDS:
         return parse_cursor_command(statement)
     if keyword == "COPY":

@@ -24,9 +24,11 @@ from herdpy_sql.plan.commands import (
     Savepoint,
     SetSetting,
     ShowSetting,
+    Vacuum,
 )
 from herdpy_sql.plan.copying import CopyFrom, CopyTo
 from herdpy_sql.plan.kept import (
+    ChangeRoles,
     CloseCursor,
     Deallocate,
     DeclareCursor,
@@ -40,6 +42,7 @@ from herdpy_sql.plan.prepare import Engine, prepare
 
 __all__ = [
     "Begin",
+    "ChangeRoles",
     "Checkpoint",
     "CloseCursor",
     "Commit",
@@ -65,5 +68,6 @@ __all__ = [
     "SetSetting",
     "ShowSetting",
     "SourceChanged",
+    "Vacuum",
     "prepare",
 ]

@@ -17,7 +17,6 @@ from herdpy_sql.execute.sources import FullScan, IndexScan, KeyGet, KeyGets, Key
 from herdpy_sql.expr import compile_expr
 from herdpy_sql.expr.nodes import Param
 from herdpy_sql.plan.sargs import Sarg, sargs_of
-from herdpy_sql.plan.system import is_system, system_source
 from herdpy_sql.plan.text import expr_text
 
 if TYPE_CHECKING:
@@ -90,8 +89,6 @@ def choose(
     ``forced_scan``: the full scan, for comparison.
     """
     table = item.table
-    if is_system(table):
-        return Access(system_source(table), Reach.ALL, ordered=not wanted)
     scan = _full_scan(table, wanted)
     if forced_scan:
         return scan

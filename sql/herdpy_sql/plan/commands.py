@@ -123,6 +123,19 @@ class Checkpoint(Plan):
 
 
 @dataclass(frozen=True)
+class Vacuum(Plan):
+    """VACUUM: what is in memory goes to the store, and the log that it came from may go. ANALYZE: nothing."""
+
+    tag: str
+    read_only = True
+
+    @property
+    def reclaims(self) -> bool:
+        """Whether there is anything to be done."""
+        return self.tag == "VACUUM"
+
+
+@dataclass(frozen=True)
 class Explain(Plan):
     """EXPLAIN; with ``analyze`` the session runs ``plan`` and adds what it measured."""
 

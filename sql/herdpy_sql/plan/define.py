@@ -63,7 +63,8 @@ class _ColumnDraft:
 
 def create_table(tree: exp.Create, catalog: Catalog) -> Plan:
     """The plan of CREATE TABLE."""
-    _only(tree, {"this", "kind", "exists"}, "CREATE TABLE")
+    _only(tree, {"this", "kind", "exists", "properties"}, "CREATE TABLE")
+    _check_properties(tree.args.get("properties"))
     schema = tree.this
     if not isinstance(schema, exp.Schema):
         raise SqlError("0A000", "CREATE TABLE without a list of columns is not supported")
@@ -83,6 +84,28 @@ def _only(node: exp.Expression, known: set[str], what: str) -> None:
     for key, value in node.args.items():
         if value and key not in known:
             raise SqlError("0A000", f"{what}: {key.rstrip('_').replace('_', ' ').upper()} is not supported")
+
+
+def _check_properties(properties: exp.Properties | None) -> None:
+    """UNLOGGED, and the storage parameters of WITH (fillfactor = 100): known, and without a meaning here."""
+    for one in properties.expressions if properties is not None else ():
+        if isinstance(one, exp.UnloggedProperty):
+            continue
+        name = one.name.lower() if isinstance(one, exp.Property) and type(one) is exp.Property else ""
+        if not name:
+            raise SqlError("0A000", f"CREATE TABLE: {one.sql('postgres')} is not supported")
+        if not name.startswith(_STORAGE_PARAMETERS):
+            raise SqlError("22023", f'unrecognized parameter "{name}"')
+
+
+_STORAGE_PARAMETERS = (
+    "fillfactor",
+    "autovacuum_",
+    "toast",
+    "parallel_workers",
+    "vacuum_",
+    "user_catalog_table",
+)
 
 
 def _column(draft: _Draft, part: exp.ColumnDef) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from sqlglot import expressions as exp
 
+from herdpy_sql import system
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import NotOwn, Params
 from herdpy_sql.parse import Command, CopyStatement, parse
-from herdpy_sql.plan import change, define, insert
+from herdpy_sql.plan import alter, change, define, insert
 from herdpy_sql.plan.columnar import columnar_select
 from herdpy_sql.plan.commands import Explain, command_plan
 from herdpy_sql.plan.copying import copy_plan
@@ -28,6 +30,12 @@ if TYPE_CHECKING:
     from herdpy_sql.types import SqlType
 
 Engine = Literal["auto", "own", "columnar"]
+_SYSTEM_WORDS = re.compile(
+    r"pg_|information_schema|current_|session_user|\buser\b|version|inet_|quote_|to_reg|set_config|_description"
+    r"|has_\w+_privilege|acl|format_type|\breg[a-z]+\b|\boid\b|\bname\b|\"char\"|operator\s*\(",
+    re.IGNORECASE,
+)
+"""What a query over the catalog cannot be without; others need not be looked through for it."""
 MAX_OUTPUTS = 1664
 """Columns that a SELECT may answer, as PostgreSQL has it."""
 
@@ -39,11 +47,13 @@ class Settings:
     Attributes:
         engine: "auto", or one engine by force (0A000 where it cannot).
         scan_only: no access path but the full scan, for tests that compare.
+        system: the text may be about the catalog or the server.
     """
 
     engine: Engine = "auto"
     scan_only: bool = False
     param_types: tuple[SqlType, ...] = ()
+    system: bool = False
 
     def params(self) -> Params:
         """A fresh collector of parameters' types."""
@@ -64,7 +74,8 @@ def prepare(
     """
     preset = tuple(one or UNKNOWN for one in param_types)
     try:
-        return _prepare(statement, catalog, Settings(engine, scan_only, preset))
+        settings = Settings(engine, scan_only, preset, _SYSTEM_WORDS.search(statement.clean) is not None)
+        return _prepare(statement, catalog, settings)
     except RecursionError as error:
         raise SqlError("54001", "stack depth limit exceeded") from error
     except NotOwn as refusal:
@@ -78,6 +89,8 @@ def _prepare(statement: Statement, catalog: Catalog, settings: Settings) -> Plan
             assert tree.inner is not None
             inner = _prepare(tree.inner, catalog, settings)
             return Explain(inner, "ANALYZE" in tree.options, "JSON" in tree.options)
+        if tree.name in alter.COMMANDS:
+            return alter.plan(tree, catalog)
         if tree.names:
             return drop(tree, catalog)
         query = None
@@ -114,6 +127,10 @@ def query_plan(
     """
     if isinstance(tree, exp.Select) and len(tree.expressions) > MAX_OUTPUTS:
         raise SqlError("54011", f"target lists can have at most {MAX_OUTPUTS} entries")
+    if settings.system and system.concerns(tree, catalog):
+        if tree.find(exp.Lock):
+            raise SqlError("0A000", "FOR UPDATE is not supported in queries over the catalog")
+        return system.system_select(tree, catalog, settings.param_types)
     reason = "asked for"
     if settings.engine != "columnar":
         try:

@@ -15,7 +15,7 @@ from sqlglot import expressions as exp
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import NotOwn
 from herdpy_sql.expr.nodes import ColumnRef
-from herdpy_sql.plan.system import SCHEMA, system_table
+from herdpy_sql.system import find_relation
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog, Table
@@ -34,20 +34,18 @@ def name_of(node: exp.Expression | None) -> str:
     )
 
 
-def find_table(catalog: Catalog, schema: str | None, name: str, *, reading: bool = False) -> Table:
-    """The table of that name, with ``reading`` a system table too; SqlError 42P01 or 0A000."""
-    if schema == SCHEMA and (system := system_table(name)) is not None:
-        if not reading:
-            raise SqlError("0A000", f"{SCHEMA}.{name} cannot be changed")
-        return system
+def find_table(catalog: Catalog, schema: str | None, name: str) -> Table:
+    """The table of that name; SqlError 42P01, or 42501 for one of the system's."""
     table = catalog.by_name.get(name) if schema in {None, PUBLIC} else None
     if table is None:
+        if find_relation(schema, name) is not None:
+            raise SqlError("42501", f"permission denied: \"{name}\" is a system catalog", table=name)
         shown = f"{schema}.{name}" if schema else name
         raise SqlError("42P01", f'relation "{shown}" does not exist', table=name)
     return table
 
 
-def table_of(catalog: Catalog, node: exp.Expression | None, *, reading: bool = False) -> Table:
+def table_of(catalog: Catalog, node: exp.Expression | None) -> Table:
     """The table that a target or FROM item names; as :func:`find_table`."""
     if isinstance(node, exp.Schema):
         node = node.this
@@ -56,7 +54,7 @@ def table_of(catalog: Catalog, node: exp.Expression | None, *, reading: bool = F
     if node.args.get("catalog"):
         raise SqlError("0A000", "cross-database references are not implemented")
     database = node.args.get("db")
-    return find_table(catalog, name_of(database) if database else None, name_of(node.this), reading=reading)
+    return find_table(catalog, name_of(database) if database else None, name_of(node.this))
 
 
 def alias_of(node: exp.Table, table: Table) -> str:

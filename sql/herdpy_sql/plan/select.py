@@ -112,7 +112,7 @@ def _add(query: Query, node: exp.Expression, catalog: Catalog, *, outer: bool = 
             raise NotOwn(f"{key} in FROM")
     if node.args.get("joins"):
         raise NotOwn("a nested join")
-    table = table_of(catalog, node, reading=True)
+    table = table_of(catalog, node)
     return query.scope.add(alias_of(node, table), table, outer=outer)
 
 

@@ -19,7 +19,6 @@ from herdpy_sql.expr.nodes import And, ColumnRef
 from herdpy_sql.plan.access import Access, Reach, Wanted, choose
 from herdpy_sql.plan.output import project
 from herdpy_sql.plan.scope import Item, TableScope
-from herdpy_sql.plan.system import is_system
 from herdpy_sql.plan.text import expr_text
 from herdpy_sql.types import BOOLEAN, Base
 
@@ -119,8 +118,6 @@ class Planner:
     def _judge(self, *, sorted_after: bool, filtered: bool) -> None:
         """NotWorth when the columnar engine should have it."""
         if self.settings.engine == "own" or not self.query.scope.items or self.query.locking:
-            return
-        if any(is_system(item.table) for item in self.query.scope.items):
             return
         if not self.bounded:
             raise NotWorth("a join without a key")

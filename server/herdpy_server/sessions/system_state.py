@@ -1,0 +1,93 @@
+"""What the system catalog is told of a session and of the server that it is a session of.
+
+A door says who its client is (:class:`Identity`) and, where there are others, who else is there
+(:class:`Directory`); a session without a door is alone. ``statements`` hands :class:`SessionState` to every
+query over the catalog, in the engine's turn.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from herdpy_sql.system import Activity, Role
+from herdpy_sql.system.state import DATABASE, OWNER, SettingRow
+
+if TYPE_CHECKING:
+    from herdpy_server.sessions.statements import Statements
+
+_STARTED_US = time.time_ns() // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a session's client is. ``started_us``: when the server started, microseconds since 1970 UTC."""
+
+    user: str = OWNER
+    database: str = DATABASE
+    pid: int = 1
+    started_us: int = _STARTED_US
+
+
+class Directory(Protocol):
+    """Who else there is, and who might be."""
+
+    def roles(self) -> Iterable[Role]:
+        """Every role."""
+
+    def activity(self) -> Iterable[Activity]:
+        """Every session."""
+
+    def signal(self, pid: int, *, terminate: bool) -> bool:
+        """Cancel what a session runs, or end the session; False when there is none of that number."""
+
+
+class SessionState:
+    """A session as herdpy_sql.system's ``ServerState``."""
+
+    def __init__(self, session: Statements) -> None:
+        identity = session.identity
+        self._session = session
+        self.user = self.session_user = identity.user
+        self.database, self.pid, self.started_us = identity.database, identity.pid, identity.started_us
+
+    def roles(self) -> Iterable[Role]:
+        """The directory's, and the session's own where it does not know it."""
+        directory = self._session.directory
+        found = list(directory.roles()) if directory is not None else []
+        return found if any(role.name == self.user for role in found) else [*found, Role(self.user)]
+
+    def settings(self) -> Iterable[SettingRow]:
+        """What SHOW ALL says."""
+        for setting, value in self._session.settings:
+            yield SettingRow(setting.name, value, setting.description, setting.default, setting.read_only)
+
+    def activity(self) -> Iterable[Activity]:
+        """The directory's, or this session alone."""
+        directory = self._session.directory
+        if directory is not None:
+            return directory.activity()
+        return [Activity(self.pid, self.user, self._session.settings["application_name"], state="active")]
+
+    def prepared_statements(self) -> Iterable[tuple[str, str]]:
+        """Those with a name."""
+        return [(name, one.text) for name, one in self._session.prepared.items() if name]
+
+    def set_config(self, name: str, value: str | None, *, local: bool) -> str:
+        """As SET and SET LOCAL do."""
+        session = self._session
+        if local:
+            if session.transaction is not None:
+                session.set_local(name, value)
+            else:  # it would end with the statement: only the value is checked
+                return session.settings.checked(name, value)
+        else:
+            session.settings.set(name, value)
+        return session.settings[name]
+
+    def signal(self, pid: int, *, terminate: bool) -> bool:
+        """The directory's business."""
+        directory = self._session.directory
+        return directory is not None and directory.signal(pid, terminate=terminate)

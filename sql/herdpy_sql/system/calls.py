@@ -1,0 +1,193 @@
+"""PostgreSQL's functions about the catalog and the server, as DuckDB text or as values of the session.
+
+``CALLS`` says what a function name becomes. A *template* is DuckDB text with ``:1``, ``:2`` for the
+arguments; relations named in it ("lookup.class" and so on) are those of ``lookups``. ``VALUES`` are
+functions without arguments whose value the session knows. What is not named here, nor in ``NATIVE``
+(the same in DuckDB), does not exist.
+"""
+
+# ruff: noqa: E501 - a function and what it becomes in one line
+from __future__ import annotations
+
+CALLS: dict[str, str] = {
+    # definitions
+    "format_type": "s_format_type(CAST(:1 AS BIGINT), CAST(:2 AS BIGINT))",
+    "pg_get_expr": ":1",
+    "pg_get_indexdef": "(SELECT CASE WHEN :3 THEN s_l.l_pretty ELSE s_l.l_text END FROM \"lookup.index\" AS s_l "
+    "WHERE s_l.l_oid = :1 AND s_l.l_number = :2)",
+    "pg_get_constraintdef": '(SELECT CASE WHEN :2 THEN s_l.l_pretty ELSE s_l.l_text END FROM "lookup.constraint" AS s_l '
+    "WHERE s_l.l_oid = :1)",
+    "pg_get_userbyid": "coalesce((SELECT s_l.l_name FROM \"lookup.role\" AS s_l WHERE s_l.l_oid = :1), "
+    "'unknown (OID=' || CAST(:1 AS VARCHAR) || ')')",
+    "pg_get_viewdef": "CAST(NULL AS VARCHAR)",
+    "pg_get_ruledef": "CAST(NULL AS VARCHAR)",
+    "pg_get_triggerdef": "CAST(NULL AS VARCHAR)",
+    "pg_get_functiondef": "CAST(NULL AS VARCHAR)",
+    "pg_get_function_result": "CAST(NULL AS VARCHAR)",
+    "pg_get_function_arguments": "CAST(NULL AS VARCHAR)",
+    "pg_get_function_identity_arguments": "CAST(NULL AS VARCHAR)",
+    "pg_get_function_sqlbody": "CAST(NULL AS VARCHAR)",
+    "pg_get_partkeydef": "CAST(NULL AS VARCHAR)",
+    "pg_get_partition_constraintdef": "CAST(NULL AS VARCHAR)",
+    "pg_get_statisticsobjdef_columns": "CAST(NULL AS VARCHAR)",
+    "pg_get_statisticsobjdef": "CAST(NULL AS VARCHAR)",
+    "pg_get_serial_sequence": "CAST(NULL AS VARCHAR)",
+    "pg_get_replica_identity_index": "CAST(NULL AS BIGINT)",
+    "obj_description": "CAST(NULL AS VARCHAR)",
+    "col_description": "CAST(NULL AS VARCHAR)",
+    "shobj_description": "CAST(NULL AS VARCHAR)",
+    # names
+    "to_regclass": '(SELECT s_l.l_oid FROM "lookup.name" AS s_l WHERE s_l.l_name = :1)',
+    "to_regtype": "s_type_oid(:1)",
+    "to_regnamespace": '(SELECT s_l.l_oid FROM "lookup.namespace" AS s_l WHERE s_l.l_name = :1)',
+    "to_regrole": '(SELECT s_l.l_oid FROM "lookup.role" AS s_l WHERE s_l.l_name = :1)',
+    "to_regproc": "CAST(NULL AS VARCHAR)",
+    "quote_ident": "s_quote_ident(CAST(:1 AS VARCHAR))",
+    "quote_literal": "s_quote_literal(:1)",
+    "quote_nullable": "coalesce(s_quote_literal(:1), 'NULL')",
+    "pg_encoding_to_char": "s_encoding(:1)",
+    "pg_char_to_encoding": "CASE WHEN upper(:1) IN ('UTF8', 'UTF-8', 'UNICODE') THEN 6 ELSE -1 END",
+    # visibility and rights: there is one schema to be searched, and rights are not told apart
+    "pg_table_is_visible": '(SELECT s_l.l_visible FROM "lookup.class" AS s_l WHERE s_l.l_oid = :1)',
+    **dict.fromkeys(("pg_type_is_visible", "pg_function_is_visible", "pg_operator_is_visible", "pg_opclass_is_visible", "pg_opfamily_is_visible", "pg_collation_is_visible", "pg_conversion_is_visible", "pg_ts_config_is_visible", "pg_ts_dict_is_visible", "pg_ts_parser_is_visible", "pg_ts_template_is_visible", "pg_statistics_obj_is_visible", "has_table_privilege", "has_any_column_privilege", "has_column_privilege", "has_schema_privilege", "has_database_privilege", "has_function_privilege", "has_sequence_privilege", "has_tablespace_privilege", "has_type_privilege", "has_language_privilege", "pg_has_role", "has_parameter_privilege", "pg_relation_is_updatable"), "true"),
+    **dict.fromkeys(("pg_is_in_recovery", "pg_relation_is_publishable", "row_security_active", "pg_is_other_temp_schema", "pg_is_wal_replay_paused", "pg_index_has_property", "pg_indexam_has_property"), "false"),
+    "pg_my_temp_schema": "CAST(0 AS BIGINT)",
+    # sizes: they are not kept by table
+    **dict.fromkeys(("pg_relation_size", "pg_table_size", "pg_total_relation_size", "pg_indexes_size", "pg_database_size", "pg_tablespace_size", "pg_relation_filenode"), "CAST(0 AS BIGINT)"),
+    "pg_size_pretty": "s_size_pretty(CAST(:1 AS BIGINT))",
+    "getdatabaseencoding": "'UTF8'",
+    "pg_tablespace_location": "''",
+    "pg_blocking_pids": "CAST([] AS INTEGER[])",
+    "pg_sequence_last_value": "CAST(NULL AS BIGINT)",
+    **dict.fromkeys(("pg_advisory_unlock_all", "pg_stat_clear_snapshot", "pg_stat_reset"), "''"),
+    # arrays
+    "array_upper": "s_upper_bound(:1)",
+    "array_lower": "CASE WHEN len(:1) > 0 THEN 1 END",
+    "array_length": "s_upper_bound(:1)",
+    "cardinality": "CAST(len(:1) AS INTEGER)",
+    "array_position": "list_position(:1, :2)",
+    "array_append": "list_append(:1, :2)",
+    "array_cat": "list_concat(:1, :2)",
+    "array_remove": "list_filter(:1, lambda e: e IS DISTINCT FROM :2)",
+    "array_to_string": "array_to_string(:1, :2)",
+    "generate_subscripts": "s_subscripts(:1)",
+    "_pg_expandarray": "s_expand(:1)",
+    "_pg_truetypid": "CAST(NULL AS BIGINT)",
+    "pg_options_to_table": "CAST([] AS STRUCT(option_name VARCHAR, option_value VARCHAR)[])",
+    "aclexplode": "CAST([] AS STRUCT(grantor BIGINT, grantee BIGINT, privilege_type VARCHAR, is_grantable BOOLEAN)[])",
+    "acldefault": "CAST(NULL AS VARCHAR[])",
+    "age": "CAST(0 AS INTEGER)",
+    "txid_current": "CAST(0 AS BIGINT)",
+    "pg_current_xact_id_if_assigned": "CAST(NULL AS BIGINT)",
+}  # fmt: skip
+
+DEFAULTS: dict[str, tuple[str, ...]] = {
+    "pg_get_indexdef": ("0", "false"),
+    "pg_get_constraintdef": ("false",),
+}
+"""Arguments that may be left out, as DuckDB text; the last ones of the list come last."""
+
+SETS = frozenset({"generate_subscripts", "_pg_expandarray", "pg_options_to_table", "aclexplode"})
+"""Functions that give a row for each element; in DuckDB they are lists, to be unnested."""
+
+NATIVE = frozenset(
+    [
+        "count",
+        "sum",
+        "min",
+        "max",
+        "avg",
+        "array_agg",
+        "string_agg",
+        "bool_and",
+        "bool_or",
+        "every",
+        "coalesce",
+        "nullif",
+        "lower",
+        "upper",
+        "length",
+        "char_length",
+        "octet_length",
+        "substring",
+        "substr",
+        "left",
+        "right",
+        "lpad",
+        "rpad",
+        "trim",
+        "ltrim",
+        "rtrim",
+        "btrim",
+        "replace",
+        "translate",
+        "concat",
+        "concat_ws",
+        "split_part",
+        "strpos",
+        "starts_with",
+        "repeat",
+        "reverse",
+        "md5",
+        "abs",
+        "round",
+        "floor",
+        "ceil",
+        "ceiling",
+        "greatest",
+        "least",
+        "mod",
+        "sign",
+        "regexp_replace",
+        "string_to_array",
+        "row_number",
+        "rank",
+        "dense_rank",
+        "lag",
+        "lead",
+        "first_value",
+        "last_value",
+        "date_trunc",
+        "initcap",
+        "ascii",
+        "chr",
+    ]
+)
+"""Functions that DuckDB has under the same name, with the same meaning as far as catalogs need it."""
+
+VALUES: dict[str, tuple[str, str]] = {
+    "current_user": ("user", "VARCHAR"),
+    "user": ("user", "VARCHAR"),
+    "current_role": ("user", "VARCHAR"),
+    "session_user": ("session_user", "VARCHAR"),
+    "current_database": ("database", "VARCHAR"),
+    "current_catalog": ("database", "VARCHAR"),
+    "pg_backend_pid": ("pid", "INTEGER"),
+    "pg_postmaster_start_time": ("started_us", "TIMESTAMPTZ"),
+    "pg_conf_load_time": ("started_us", "TIMESTAMPTZ"),
+    "inet_server_addr": ("", "VARCHAR"),
+    "inet_server_port": ("", "INTEGER"),
+    "inet_client_addr": ("client_address", "VARCHAR"),
+    "inet_client_port": ("client_port", "INTEGER"),
+}
+"""Functions whose value is an attribute of the session's state, with its DuckDB type; "": NULL."""
+
+CONSTANTS: dict[str, str] = {
+    "current_schema": "'public'",
+    "version": "",  # filled in by ``rewrite``: it needs the package's version
+}
+
+ACTIONS = frozenset(
+    {"set_config", "current_setting", "pg_cancel_backend", "pg_terminate_backend", "pg_sleep"}
+)
+"""Functions that do something, or raise, when the query begins; their arguments must be constants."""
+
+SPECIAL = frozenset(CALLS) | frozenset(VALUES) | frozenset(CONSTANTS) | ACTIONS | {"current_schemas"}
+COMMON = frozenset(
+    {
+        "array_upper", "array_lower", "array_length",
+        "cardinality", "array_position", "array_append", "array_cat", "array_remove", "array_to_string", "age",
+        "generate_subscripts",
+    }
+)  # fmt: skip
+"""Of those, functions that are not about the catalog: they alone do not make a query one over it."""

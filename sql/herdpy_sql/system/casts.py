@@ -1,0 +1,112 @@
+"""Casts in queries over the catalog: to regclass and its relatives, to name and oid, to arrays.
+
+PostgreSQL's regclass is an id that is written as a name. DuckDB has no such thing, so the place decides:
+a name that is cast becomes the id; an id that is cast becomes the name where it is shown, made text or
+concatenated, and stays an id where it is compared.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sqlglot import exp
+
+from herdpy_sql.errors import SqlError
+from herdpy_sql.system.relation import column_types
+
+_ID_TYPES = {"regclass": "class", "regtype": "type", "regnamespace": "namespace", "regrole": "role"}
+_DUCK = {
+    "text": "VARCHAR", "name": "VARCHAR", "char": "VARCHAR", "varchar": "VARCHAR", "bpchar": "VARCHAR",
+    "cstring": "VARCHAR", "regproc": "VARCHAR", "regprocedure": "VARCHAR", "regoper": "VARCHAR",
+    "regoperator": "VARCHAR", "aclitem": "VARCHAR", "xml": "VARCHAR", "json": "VARCHAR", "jsonb": "VARCHAR",
+    "inet": "VARCHAR", "pg_node_tree": "VARCHAR", "information_schema.sql_identifier": "VARCHAR",
+    "oid": "BIGINT", "xid": "BIGINT", "int8": "BIGINT", "int4": "INTEGER", "int2": "SMALLINT",
+    "int": "INTEGER", "integer": "INTEGER", "bigint": "BIGINT", "smallint": "SMALLINT", "bool": "BOOLEAN",
+    "boolean": "BOOLEAN", "float4": "FLOAT", "float8": "DOUBLE", "numeric": "DECIMAL(38,10)",
+    "timestamptz": "TIMESTAMPTZ", "timestamp": "TIMESTAMP", "date": "DATE", "interval": "INTERVAL",
+    "uuid": "UUID", "bytea": "BLOB",
+}  # fmt: skip
+_TEXTUAL = frozenset({"text", "name", '"char"'})
+_ARRAY = re.compile(r"\{.*\}\Z", re.DOTALL)
+
+
+def target_name(to: exp.Expression) -> str | None:
+    """The PostgreSQL name of a cast's type where sqlglot has none of its own; None for the others."""
+    if isinstance(to, exp.ObjectIdentifier):
+        return str(to.this).lower()
+    if not isinstance(to, exp.DataType):
+        return None
+    if to.this is exp.DataType.Type.NAME:
+        return "name"
+    if to.this is not exp.DataType.Type.USERDEFINED:
+        return None
+    kind = to.args.get("kind")
+    while isinstance(kind, exp.Dot):
+        kind = kind.expression
+    if isinstance(kind, exp.Identifier):
+        return str(kind.this) if kind.args.get("quoted") else str(kind.this).lower()
+    return str(kind).lower().removeprefix("pg_catalog.").strip('"')
+
+
+def duck_cast_type(to: exp.Expression) -> exp.Expression:
+    """DuckDB's type for a cast's. SqlError 42704 for a type that is not known."""
+    if isinstance(to, exp.DataType) and to.this is exp.DataType.Type.ARRAY and to.expressions:
+        return exp.DataType(
+            this=exp.DataType.Type.ARRAY, expressions=[duck_cast_type(to.expressions[0])], nested=True
+        )
+    name = target_name(to)
+    if name is None:
+        return to
+    found = _DUCK.get(name)
+    if found is None:
+        raise SqlError("42704", f'type "{name}" does not exist')
+    return exp.DataType.build(found, dialect="duckdb")
+
+
+def id_kind(to: exp.Expression) -> str | None:
+    """What an id type is about: "class", "type", "namespace", "role"; None for other types."""
+    return _ID_TYPES.get(target_name(to) or "")
+
+
+def is_text(node: exp.Expression) -> bool:
+    """Whether an expression is text, as far as one can see."""
+    if isinstance(node, exp.Paren):
+        return is_text(node.this)
+    if isinstance(node, exp.Literal):
+        return bool(node.is_string) and not str(node.this).isdigit()
+    if isinstance(node, exp.Column):
+        name = node.name
+        return column_types().get(name) in _TEXTUAL or name.endswith(("name", "_schema"))
+    if isinstance(node, exp.Cast):
+        kind = target_name(node.args["to"])
+        return kind in _TEXTUAL if kind else node.args["to"].this in exp.DataType.TEXT_TYPES
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower() in {"quote_ident", "s_quote_ident", "format", "concat"}
+    return isinstance(node, exp.DPipe | exp.Concat | exp.Parameter)
+
+
+def wants_name(node: exp.Expression) -> bool:
+    """Whether the place of an id cast shows it: a column of the result, text, an ORDER BY."""
+    parent: Any = node.parent
+    while isinstance(parent, exp.Paren | exp.Alias | exp.Coalesce | exp.Case | exp.If):
+        parent = parent.parent
+    if isinstance(parent, exp.Cast):
+        return id_kind(parent.args["to"]) is None and target_name(parent.args["to"]) not in {
+            "oid",
+            "int4",
+            "int8",
+        }
+    if isinstance(parent, exp.Select):
+        return True
+    return isinstance(
+        parent, exp.DPipe | exp.Concat | exp.Ordered | exp.ArrayAgg | exp.GroupConcat | exp.RegexpLike
+    )
+
+
+def array_literal(node: exp.Expression) -> list[str] | None:
+    """The elements of a literal like '{a,b}', or None."""
+    if not isinstance(node, exp.Literal) or not node.is_string or not _ARRAY.match(str(node.this)):
+        return None
+    inner = str(node.this)[1:-1]
+    return [part.strip().strip('"') for part in inner.split(",")] if inner else []

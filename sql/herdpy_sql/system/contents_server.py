@@ -1,0 +1,240 @@
+"""Rows about the server: databases, roles, settings, sessions; and types, access methods, collations."""
+
+from __future__ import annotations
+
+import zoneinfo
+from datetime import UTC, datetime
+from typing import Any
+
+from herdpy_sql.system.contents import (
+    C_COLLATION,
+    DATABASE_OID,
+    DEFAULT_COLLATION,
+    INFORMATION_OID,
+    OWNER_OID,
+    PG_CATALOG_OID,
+    PUBLIC_OID,
+    Context,
+    Rows,
+    rows_of,
+)
+from herdpy_sql.system.types import by_oid, type_rows
+
+UTF8 = 6
+_DEFAULT_TABLESPACE = 1663
+
+
+@rows_of("pg_catalog", "pg_namespace")
+def _namespaces(context: Context) -> Rows:
+    del context
+    for oid, name in (
+        (PG_CATALOG_OID, "pg_catalog"),
+        (PUBLIC_OID, "public"),
+        (INFORMATION_OID, "information_schema"),
+    ):
+        yield {"oid": oid, "nspname": name, "nspowner": OWNER_OID}
+
+
+@rows_of("pg_catalog", "pg_database")
+def _databases(context: Context) -> Rows:
+    yield {
+        "oid": DATABASE_OID,
+        "datname": context.state.database,
+        "datdba": OWNER_OID,
+        "encoding": UTF8,
+        "datlocprovider": "c",
+        "datistemplate": False,
+        "datallowconn": True,
+        "datconnlimit": -1,
+        "datfrozenxid": 0,
+        "datminmxid": 0,
+        "dattablespace": _DEFAULT_TABLESPACE,
+        "datcollate": "C",
+        "datctype": "C",
+    }
+
+
+@rows_of("pg_catalog", "pg_tablespace")
+def _tablespaces(context: Context) -> Rows:
+    del context
+    return [{"oid": _DEFAULT_TABLESPACE, "spcname": "pg_default", "spcowner": OWNER_OID}]
+
+
+@rows_of("pg_catalog", "pg_roles", "pg_authid")
+def _roles(context: Context) -> Rows:
+    ids = context.role_oids()
+    for role in context.state.roles():
+        yield {
+            "oid": ids[role.name],
+            "rolname": role.name,
+            "rolsuper": role.superuser,
+            "rolinherit": True,
+            "rolcreaterole": role.superuser,
+            "rolcreatedb": role.superuser,
+            "rolcanlogin": role.can_login,
+            "rolreplication": role.superuser,
+            "rolbypassrls": role.superuser,
+            "rolconnlimit": -1,
+            "rolpassword": "********",
+        }
+
+
+@rows_of("pg_catalog", "pg_user", "pg_shadow")
+def _users(context: Context) -> Rows:
+    ids = context.role_oids()
+    for role in context.state.roles():
+        if role.can_login:
+            yield {
+                "usename": role.name,
+                "usesysid": ids[role.name],
+                "usecreatedb": role.superuser,
+                "usesuper": role.superuser,
+                "userepl": role.superuser,
+                "usebypassrls": role.superuser,
+                "passwd": "********",
+            }
+
+
+@rows_of("pg_catalog", "pg_settings")
+def _settings(context: Context) -> Rows:
+    for row in context.state.settings():
+        yield {
+            "name": row.name,
+            "setting": row.value,
+            "category": "HerdPy" if row.name.startswith("herdpy.") else "Client Connection Defaults",
+            "short_desc": row.description,
+            "context": "internal" if row.read_only else "user",
+            "vartype": "string",
+            "source": "default" if row.value == row.default else "session",
+            "boot_val": row.default,
+            "reset_val": row.default,
+            "pending_restart": False,
+        }
+
+
+@rows_of("pg_catalog", "pg_prepared_statements")
+def _prepared(context: Context) -> Rows:
+    for name, text in context.state.prepared_statements():
+        yield {"name": name, "statement": text, "from_sql": False}
+
+
+@rows_of("pg_catalog", "pg_stat_activity")
+def _activity(context: Context) -> Rows:
+    ids = context.role_oids()
+    for one in context.state.activity():
+        yield {
+            "datid": DATABASE_OID,
+            "datname": context.state.database,
+            "pid": one.pid,
+            "usesysid": ids.get(one.user),
+            "usename": one.user,
+            "application_name": one.application_name,
+            "client_addr": one.client_address,
+            "client_port": one.client_port,
+            "backend_start": moment(one.backend_start_us),
+            "xact_start": moment(one.transaction_start_us),
+            "query_start": moment(one.query_start_us),
+            "state_change": moment(one.state_change_us),
+            "wait_event_type": one.wait_event_type,
+            "wait_event": one.wait_event,
+            "state": one.state,
+            "query": one.query,
+            "backend_type": "client backend",
+        }
+
+
+def moment(us: int | None) -> datetime | None:
+    """Microseconds since 1970 as Arrow takes them."""
+    return None if us is None else datetime.fromtimestamp(us / 1_000_000, UTC)
+
+
+@rows_of("pg_catalog", "pg_stat_database")
+def _database_statistics(context: Context) -> Rows:
+    count = len(list(context.state.activity()))
+    return [{"datid": DATABASE_OID, "datname": context.state.database, "numbackends": count}]
+
+
+@rows_of("pg_catalog", "pg_timezone_names")
+def _zones(context: Context) -> Rows:
+    del context
+    now = datetime.now(UTC)
+    for name in sorted(zoneinfo.available_timezones()):
+        local = now.astimezone(zoneinfo.ZoneInfo(name))
+        yield {
+            "name": name,
+            "abbrev": local.tzname(),
+            "utc_offset": str(local.utcoffset()),
+            "is_dst": bool(local.dst()),
+        }
+
+
+# ---------------------------------------------------------------------------- what never changes
+
+
+@rows_of("pg_catalog", "pg_type")
+def _types(context: Context) -> Rows:
+    del context
+    for row in type_rows():
+        numbers: dict[str, Any] = {"typlen": int(row["typlen"])}
+        yield {
+            **row,
+            **numbers,
+            "typnamespace": PG_CATALOG_OID,
+            "typowner": OWNER_OID,
+            "typisdefined": True,
+            "typdelim": ",",
+            "typrelid": 0,
+            "typanalyze": "-",
+            "typnotnull": False,
+            "typbasetype": 0,
+            "typtypmod": -1,
+            "typndims": 0,
+        }
+
+
+@rows_of("pg_catalog", "pg_am")
+def _access_methods(context: Context) -> Rows:
+    del context
+    yield {"oid": 2, "amname": "heap", "amhandler": "heap_tableam_handler", "amtype": "t"}
+    yield {"oid": 403, "amname": "btree", "amhandler": "bthandler", "amtype": "i"}
+
+
+@rows_of("pg_catalog", "pg_collation")
+def _collations(context: Context) -> Rows:
+    del context
+    for oid, name, provider in (
+        (DEFAULT_COLLATION, "default", "d"),
+        (C_COLLATION, "C", "c"),
+        (951, "POSIX", "c"),
+    ):
+        locale = None if name == "default" else name
+        yield {
+            "oid": oid, "collname": name, "collnamespace": PG_CATALOG_OID, "collowner": OWNER_OID,
+            "collprovider": provider, "collisdeterministic": True, "collencoding": -1,
+            "collcollate": locale, "collctype": locale,
+        }  # fmt: skip
+
+
+@rows_of("pg_catalog", "pg_opclass")
+def _operator_classes(context: Context) -> Rows:
+    from herdpy_sql.system.contents_tables import _OPERATOR_CLASSES
+
+    del context
+    seen = set()
+    for type_id, oid in _OPERATOR_CLASSES.items():
+        if oid not in seen:
+            seen.add(oid)
+            yield {
+                "oid": oid, "opcmethod": 403, "opcname": f"{by_oid()[type_id]['typname']}_ops",
+                "opcnamespace": PG_CATALOG_OID, "opcowner": OWNER_OID, "opcfamily": 0, "opcintype": type_id,
+                "opcdefault": True, "opckeytype": 0,
+            }  # fmt: skip
+
+
+@rows_of("pg_catalog", "pg_language")
+def _languages(context: Context) -> Rows:
+    del context
+    yield {
+        "oid": 12, "lanname": "internal", "lanowner": OWNER_OID, "lanispl": False, "lanpltrusted": False,
+        "lanplcallfoid": 0, "laninline": 0, "lanvalidator": 0,
+    }  # fmt: skip

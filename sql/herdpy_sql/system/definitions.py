@@ -1,0 +1,273 @@
+"""Definitions as SQL text, and object ids: what pg_get_indexdef and its relatives say.
+
+Object ids follow from the catalog's own ids: tables and indexes have theirs plus 16384, as users'
+objects begin there; what has no id of its own (keys, constraints, defaults) is told apart by high bits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from herdpy_sql.types import Base
+
+if TYPE_CHECKING:
+    from herdpy_sql.catalog import Catalog, Column, Index, KeyPart, Table
+
+FIRST_USER_OID = 16384
+_KEY, _CONSTRAINT, _CHECK, _DEFAULT = 1 << 28, 1 << 29, 1 << 30, 3 << 29
+_CHECK_ROOM = 256
+
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
+_STRING = re.compile(r"'(?:[^']|'')*'\Z")
+_RESERVED = frozenset(
+    [
+        "all",
+        "analyse",
+        "analyze",
+        "and",
+        "any",
+        "array",
+        "as",
+        "asc",
+        "asymmetric",
+        "authorization",
+        "between",
+        "bigint",
+        "binary",
+        "bit",
+        "boolean",
+        "both",
+        "case",
+        "cast",
+        "char",
+        "character",
+        "check",
+        "coalesce",
+        "collate",
+        "collation",
+        "column",
+        "concurrently",
+        "constraint",
+        "create",
+        "cross",
+        "current_catalog",
+        "current_date",
+        "current_role",
+        "current_schema",
+        "current_time",
+        "current_timestamp",
+        "current_user",
+        "dec",
+        "decimal",
+        "default",
+        "deferrable",
+        "desc",
+        "distinct",
+        "do",
+        "else",
+        "end",
+        "except",
+        "exists",
+        "extract",
+        "false",
+        "fetch",
+        "float",
+        "for",
+        "foreign",
+        "freeze",
+        "from",
+        "full",
+        "grant",
+        "greatest",
+        "group",
+        "grouping",
+        "having",
+        "ilike",
+        "in",
+        "initially",
+        "inner",
+        "inout",
+        "int",
+        "integer",
+        "intersect",
+        "interval",
+        "into",
+        "is",
+        "isnull",
+        "join",
+        "lateral",
+        "leading",
+        "least",
+        "left",
+        "like",
+        "limit",
+        "localtime",
+        "localtimestamp",
+        "national",
+        "natural",
+        "nchar",
+        "none",
+        "normalize",
+        "not",
+        "notnull",
+        "null",
+        "nullif",
+        "numeric",
+        "offset",
+        "on",
+        "only",
+        "or",
+        "order",
+        "out",
+        "outer",
+        "overlaps",
+        "overlay",
+        "placing",
+        "position",
+        "precision",
+        "primary",
+        "real",
+        "references",
+        "returning",
+        "right",
+        "row",
+        "select",
+        "session_user",
+        "setof",
+        "similar",
+        "smallint",
+        "some",
+        "substring",
+        "symmetric",
+        "table",
+        "tablesample",
+        "then",
+        "time",
+        "timestamp",
+        "to",
+        "trailing",
+        "treat",
+        "trim",
+        "true",
+        "union",
+        "unique",
+        "user",
+        "using",
+        "values",
+        "varchar",
+        "variadic",
+        "verbose",
+        "when",
+        "where",
+        "window",
+        "with",
+        "xmlattributes",
+        "xmlconcat",
+        "xmlelement",
+        "xmlexists",
+        "xmlforest",
+        "xmlnamespaces",
+        "xmlparse",
+        "xmlpi",
+        "xmlroot",
+        "xmlserialize",
+        "xmltable",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Relating:
+    """An index as the catalog shows it: the key of a table is one too."""
+
+    oid: int
+    name: str
+    table: Table
+    parts: tuple[KeyPart, ...]
+    unique: bool
+    primary: bool
+    constraint: bool
+
+
+def table_oid(table: Table) -> int:
+    """The object id of a table."""
+    return FIRST_USER_OID + table.id
+
+
+def indexes_of(table: Table) -> Iterator[Relating]:
+    """The indexes of a table, its primary key first; a hidden key is not told of."""
+    if not table.has_hidden_key:
+        oid = _KEY + FIRST_USER_OID + table.id
+        yield Relating(oid, table.key_name, table, table.key, unique=True, primary=True, constraint=True)
+    for index in table.indexes:
+        yield _secondary(table, index)
+
+
+def _secondary(table: Table, index: Index) -> Relating:
+    oid = FIRST_USER_OID + index.id
+    return Relating(
+        oid, index.name, table, index.parts, unique=index.unique, primary=False, constraint=index.constraint
+    )
+
+
+def constraint_oid(index: Relating) -> int:
+    """The object id of the constraint that an index serves."""
+    return _CONSTRAINT + index.oid % _CONSTRAINT
+
+
+def check_oid(table: Table, number: int) -> int:
+    """The object id of a table's CHECK constraint."""
+    return _CHECK + (FIRST_USER_OID + table.id) * _CHECK_ROOM % _CONSTRAINT + number
+
+
+def default_oid(table: Table, position: int) -> int:
+    """The object id of a column's default."""
+    return _DEFAULT + (table.id * 1600 + position) % _CONSTRAINT
+
+
+def relation_oids(catalog: Catalog) -> dict[str, int]:
+    """The object ids of users' tables and indexes by name."""
+    found = {}
+    for table in catalog.tables.values():
+        found[table.name] = table_oid(table)
+        found.update((index.name, index.oid) for index in indexes_of(table))
+    return found
+
+
+def quote_ident(name: str) -> str:
+    """A name as it must be written: quoted unless it is lower case and no reserved word."""
+    if _PLAIN.match(name) and name not in _RESERVED:
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def default_text(column: Column) -> str | None:
+    """A default as PostgreSQL prints it: strings with the type that they have become."""
+    if column.default is None or not _STRING.match(column.default):
+        return column.default
+    shown = "bpchar" if column.type.base is Base.CHAR else column.type.base.value
+    return f"{column.default}::{shown}"
+
+
+def _part_text(table: Table, part: KeyPart) -> str:
+    text = quote_ident(table.columns[part.position].name)
+    if part.descending:
+        return f"{text} DESC" if part.nulls_first else f"{text} DESC NULLS LAST"
+    return f"{text} NULLS FIRST" if part.nulls_first else text
+
+
+def index_text(index: Relating, *, schema: bool) -> str:
+    """CREATE INDEX as pg_get_indexdef prints it; ``schema``: with the table's schema."""
+    parts = ", ".join(_part_text(index.table, part) for part in index.parts)
+    unique = "UNIQUE " if index.unique else ""
+    table = ("public." if schema else "") + quote_ident(index.table.name)
+    return f"CREATE {unique}INDEX {quote_ident(index.name)} ON {table} USING btree ({parts})"
+
+
+def constraint_text(index: Relating) -> str:
+    """PRIMARY KEY (...) or UNIQUE (...)."""
+    names = ", ".join(quote_ident(index.table.columns[part.position].name) for part in index.parts)
+    return f"{'PRIMARY KEY' if index.primary else 'UNIQUE'} ({names})"

@@ -1,0 +1,145 @@
+"""The DuckDB database that queries over the catalog run in: empty, locked down, with our functions.
+
+It is apart from the columnar engine's, so that nothing about the catalog can be named in users' queries.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import re
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from herdpy_sql.columnar import errors
+from herdpy_sql.errors import SqlError
+from herdpy_sql.system.definitions import quote_ident
+from herdpy_sql.system.types import format_type, type_oid
+
+_MEMORY = "256MiB"
+_STEP = 10 * 1024
+_SIZES = ("bytes", "kB", "MB", "GB", "TB", "PB")
+
+
+def size_pretty(size: int) -> str:
+    """A size in bytes as pg_size_pretty writes it: units change at 10240, halves are rounded up."""
+    value, unit = abs(size), 0
+    if value >= _STEP:
+        value, unit = value >> 9, 1  # one bit more than the unit, to round by
+        while value >= 2 * _STEP - 1 and unit < len(_SIZES) - 1:
+            value, unit = value >> 10, unit + 1
+        value = (value + 1) >> 1
+    return f"{'-' if size < 0 else ''}{value} {_SIZES[unit]}"
+
+
+_FUNCTIONS: tuple[tuple[str, Any, tuple[str, ...], str], ...] = (
+    ("s_format_type", format_type, ("BIGINT", "BIGINT"), "VARCHAR"),
+    ("s_type_oid", lambda name: None if name is None else type_oid(name), ("VARCHAR",), "BIGINT"),
+    ("s_quote_ident", lambda name: None if name is None else quote_ident(name), ("VARCHAR",), "VARCHAR"),
+    ("s_size_pretty", lambda size: None if size is None else size_pretty(size), ("BIGINT",), "VARCHAR"),
+)
+
+_MACROS = (
+    "CREATE MACRO s_quote_literal(x) AS '''' || replace(CAST(x AS VARCHAR), '''', '''''') || ''''",
+    "CREATE MACRO s_true(x) AS true",
+    "CREATE MACRO s_encoding(x) AS CASE x WHEN 6 THEN 'UTF8' WHEN 0 THEN 'SQL_ASCII' ELSE '' END",
+    "CREATE MACRO s_expand(v) AS "
+    "list_transform(generate_series(1, len(v)), lambda i: struct_pack(x := v[i], n := CAST(i AS INTEGER)))",
+    "CREATE MACRO s_concat(a, b) AS list_concat(a, b)",
+    "CREATE MACRO s_array(x) AS CASE WHEN x IS NULL THEN NULL WHEN x IN ('{}', '') THEN [] "
+    "ELSE string_split(replace(trim(x, '{}'), '\"', ''), ',') END",
+    "CREATE MACRO s_subscripts(v) AS generate_series(1, len(v))",
+    "CREATE MACRO s_upper_bound(v) AS CASE WHEN len(v) > 0 THEN CAST(len(v) AS INTEGER) END",
+)
+
+
+@functools.lru_cache(maxsize=8)
+def database(zone: str) -> Any:
+    """The database for sessions with that time zone. SqlError 22023 when DuckDB does not know it."""
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "threads": 1,
+            "memory_limit": _MEMORY,
+            "temp_directory": "",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "allow_community_extensions": "false",
+        },
+    )
+    quoted = zone.replace("'", "''")
+    try:
+        connection.execute(f"SET GLOBAL TimeZone = '{quoted}'")
+    except duckdb.Error:
+        raise SqlError("22023", f'time zone "{zone}" not recognized') from None
+    connection.execute("SET GLOBAL python_enable_replacements = false")
+    define: Any = connection.create_function
+    for name, function, arguments, result in _FUNCTIONS:
+        define(
+            name,
+            _vectorised(function, len(arguments), pa.string() if result == "VARCHAR" else pa.int64()),
+            list(arguments),
+            result,
+            type="arrow",
+            null_handling="special",
+        )
+    connection.execute(";".join(_MACROS))
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def _vectorised(function: Any, arity: int, result: pa.DataType) -> Any:
+    def many(*columns: Any) -> Any:
+        rows = zip(*(column.to_pylist() for column in columns), strict=True)
+        return pa.array([function(*row) for row in rows], result)
+
+    # DuckDB counts the parameters of the function that it is given.
+    return (lambda a: many(a)) if arity == 1 else (lambda a, b: many(a, b))
+
+
+_PATTERNS = tuple(
+    (re.compile(pattern), state, message)
+    for pattern, state, message in (
+        (
+            r'Values list "(.*?)" does not have a column named "(.*?)"',
+            "42703",
+            "column {0}.{1} does not exist",
+        ),
+        (r'Referenced column "(.*?)"', "42703", 'column "{0}" does not exist'),
+        (r'Table "(.*?)" does not have a column named "(.*?)"', "42703", "column {0}.{1} does not exist"),
+        (r'Referenced table "(.*?)" not found', "42P01", 'missing FROM-clause entry for table "{0}"'),
+        (r'Ambiguous reference to column name "(.*?)"', "42702", 'column reference "{0}" is ambiguous'),
+        (
+            r'column "(.*?)" must appear in the GROUP BY',
+            "42803",
+            'column "{0}" must appear in the GROUP BY clause or be used in an aggregate function',
+        ),
+        (r"Table with name (\S+) does not exist", "42P01", 'relation "{0}" does not exist'),
+        (r"Scalar Function with name (\S+) does not exist", "42883", "function {0} does not exist"),
+        (
+            r"No function matches the given name and argument types '(.*?)'",
+            "42883",
+            "function {0} does not exist",
+        ),
+        (r"Could not convert string '(.*?)' to INT", "22P02", 'invalid input syntax for type integer: "{0}"'),
+    )
+)
+
+
+def sql_error(error: duckdb.Error) -> SqlError:
+    """What DuckDB raised, as PostgreSQL would say it."""
+    text = str(error)
+    for pattern, state, message in _PATTERNS:
+        found = pattern.search(text)
+        if found is not None:
+            return SqlError(state, message.format(*found.groups()))
+    return errors.sql_error(error)
+
+
+@atexit.register
+def _close() -> None:
+    """Drop the databases before the interpreter goes: DuckDB holds references to our functions."""
+    database.cache_clear()

@@ -1,0 +1,340 @@
+"""A query over the catalog that is ready to run: its DuckDB text, what it reads, its columns.
+
+``system_select`` makes the plan: it rewrites the tree and has DuckDB bind it over empty relations, which
+gives the columns' types and all errors of names. ``SystemQuery.begun`` takes what the session's state says;
+``run`` makes the relations' rows from the catalog and runs the text. It does so in the process that has
+the state, whoever else runs queries: the rows are few.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+
+from herdpy_sql.columnar.query import Scan, column_type, duck_value
+from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.base import Outcome, OutputColumn, Plan
+from herdpy_sql.storage import Clock
+from herdpy_sql.system import contents, engine, lookups, naming
+from herdpy_sql.system.relation import Relation
+from herdpy_sql.system.rewrite import Action, Rewriter
+from herdpy_sql.system.state import LocalState, ServerState, setting_values, unknown_setting
+from herdpy_sql.types import (
+    BIGINT,
+    BOOLEAN,
+    BYTEA,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    NUMERIC,
+    REAL,
+    SMALLINT,
+    TEXT,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    UUID,
+    Base,
+    SqlType,
+)
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from herdpy.codec.kinds import Datum
+    from herdpy_sql.catalog import Catalog
+    from herdpy_sql.columnar.engine import Interrupt, Limits
+    from herdpy_sql.execute.base import Row
+    from herdpy_sql.storage import View
+
+_TYPES = {
+    "BOOLEAN": BOOLEAN, "TINYINT": SMALLINT, "SMALLINT": SMALLINT, "INTEGER": INTEGER, "BIGINT": BIGINT,
+    "HUGEINT": BIGINT, "UBIGINT": BIGINT, "FLOAT": REAL, "DOUBLE": DOUBLE, "BLOB": BYTEA, "DATE": DATE,
+    "TIME": TIME,
+    "TIMESTAMP": TIMESTAMP, "TIMESTAMP WITH TIME ZONE": TIMESTAMPTZ, "UUID": UUID,
+}  # fmt: skip
+_SLEEP_STEP_S = 0.02
+
+
+@dataclass(frozen=True)
+class SystemQuery:
+    """A query over the catalog; immutable. ``scans`` are users' tables that it reads too."""
+
+    sql: str
+    catalog: Catalog
+    relations: tuple[Relation, ...]
+    lookups: tuple[str, ...]
+    scans: tuple[Scan, ...]
+    columns: tuple[OutputColumn, ...]
+    param_types: tuple[SqlType, ...]
+    used: tuple[int, ...]
+    values: tuple[str, ...]
+    actions: tuple[Action, ...]
+    state: ServerState | None = None
+    done: tuple[object, ...] = ()
+
+    def begun(self, state: ServerState, params: Sequence[Datum]) -> SystemQuery:
+        """The query with what the state says now; does what its functions do (set_config and so on).
+
+        To be called where sessions run, before ``run``, which may be elsewhere.
+        """
+        frozen = FrozenState(state)
+        done = tuple(_perform(action, state, params) for action in self.actions)
+        return replace(self, state=frozen, done=done)
+
+    def run(
+        self,
+        sources: Mapping[str, pa.Table],
+        params: Sequence[Datum],
+        clock: Clock,
+        limits: Limits | None = None,
+        interrupt: Interrupt | None = None,
+    ) -> pa.Table:
+        """The answer as an Arrow table; as ``ColumnarQuery.run``."""
+        if len(params) != len(self.param_types):
+            raise SqlError("08P01", f"{len(self.param_types)} parameters are wanted, {len(params)} given")
+        for pause in self.done:
+            if isinstance(pause, Sleep):
+                pause.wait(interrupt, None if limits is None else limits.seconds)
+        context = contents.Context(self.catalog, self.state or LocalState())
+        tables = {relation.label: contents.table(relation, context) for relation in self.relations}
+        tables |= {f"lookup.{name}": lookups.table(name, context) for name in self.lookups}
+        for scan in self.scans:
+            names = [scan.table.columns[p].name for p in scan.positions]
+            tables[scan.name] = sources[scan.name].rename_columns(names)
+        cursor = engine.database(clock.zone).cursor()
+        try:
+            if interrupt is not None:
+                interrupt.check()
+            relation = _bind(cursor, self.sql, tables, self._values(params, clock, context.state))
+            if interrupt is not None:
+                interrupt.attach(cursor)
+            found = relation.to_arrow_table()
+        except duckdb.Error as error:
+            if interrupt is not None:
+                interrupt.check()
+            raise engine.sql_error(error) from None
+        finally:
+            if interrupt is not None:
+                interrupt.attach(None)
+            cursor.close()
+        return _typed(found, self.columns)
+
+    def _values(self, params: Sequence[Datum], clock: Clock, state: ServerState) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            f"p{n}": duck_value(params[n - 1], self.param_types[n - 1]) for n in self.used
+        }
+        for name in self.values:
+            found[f"s_{name}"] = (
+                clock.transaction_us if name == "transaction_us" else getattr(state, name, None)
+            )
+        for number, value in enumerate(self.done or [None] * len(self.actions)):
+            found[f"a{number}"] = "" if isinstance(value, Sleep) else value
+        return found
+
+
+class FrozenState(LocalState):
+    """What a state said at one moment."""
+
+    def __init__(self, state: ServerState) -> None:
+        super().__init__(state.database, state.user, state.session_user, state.pid, state.started_us)
+        self._roles, self._settings = list(state.roles()), list(state.settings())
+        self._activity, self._prepared = list(state.activity()), list(state.prepared_statements())
+        own = next((one for one in self._activity if one.pid == state.pid), None)
+        self.client_address = own.client_address if own is not None else None
+        self.client_port = own.client_port if own is not None else None
+
+    def roles(self) -> Any:
+        """As they were."""
+        return self._roles
+
+    def settings(self) -> Any:
+        """As they were."""
+        return self._settings
+
+    def activity(self) -> Any:
+        """As it was."""
+        return self._activity
+
+    def prepared_statements(self) -> Any:
+        """As they were."""
+        return self._prepared
+
+
+class Sleep:
+    """pg_sleep: how long the query waits before it runs."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def wait(self, interrupt: Interrupt | None, limit_s: float | None) -> None:
+        """Wait, unless interrupted (57014) or longer than a statement may take."""
+        deadline = time.monotonic() + self.seconds
+        latest = None if limit_s is None else time.monotonic() + limit_s
+        never = threading.Event()
+        while (rest := deadline - time.monotonic()) > 0:
+            if interrupt is not None:
+                interrupt.check()
+            if latest is not None and time.monotonic() > latest:
+                raise SqlError("57014", "canceling statement due to statement timeout")
+            never.wait(min(rest, _SLEEP_STEP_S))
+
+
+def _perform(action: Action, state: ServerState, params: Sequence[Datum]) -> object:
+    given = [params[a - 1] if isinstance(a, int) else a for a in action.arguments]
+    if action.name == "current_setting":
+        name, missing_ok = str(given[0]), len(given) > 1 and _truth(given[1])
+        found = setting_values(state).get(name.lower())
+        if found is None and not missing_ok:
+            raise unknown_setting(name)
+        return found
+    if action.name == "set_config":
+        if len(given) != 3:
+            raise SqlError("42883", "function set_config does not exist")
+        value = None if given[1] is None else str(given[1])
+        return state.set_config(str(given[0]), value, local=_truth(given[2]))
+    try:
+        number = float(str(given[0]))
+    except ValueError:
+        raise SqlError("22P02", f'invalid input syntax for type double precision: "{given[0]!s}"') from None
+    if action.name == "pg_sleep":
+        return Sleep(number)
+    return state.signal(int(number), terminate=action.name == "pg_terminate_backend")
+
+
+def _truth(value: object) -> bool:
+    return value is True or str(value).lower() in {"true", "t", "on", "1"}
+
+
+def _bind(cursor: Any, sql: str, tables: Mapping[str, pa.Table], values: dict[str, Any]) -> Any:
+    for name, table in tables.items():
+        cursor.register(name, table)
+    return cursor.sql(sql, params=values) if values else cursor.sql(sql)
+
+
+def _typed(table: pa.Table, columns: tuple[OutputColumn, ...]) -> pa.Table:
+    arrays: list[Any] = []
+    fields = []
+    for column, found in zip(columns, table.columns, strict=True):
+        wanted = column_type(column.type)
+        array: Any = found
+        if pa.types.is_nested(found.type):
+            array = pa.chunked_array([pa.array([_text(v) for v in found.to_pylist()], pa.string())])
+        arrays.append(array if array.type == wanted else array.cast(wanted))
+        fields.append(pa.field(column.name, wanted))
+    return pa.table(arrays, schema=pa.schema(fields))
+
+
+def _text(value: object) -> str | None:
+    """An array as PostgreSQL writes it, or a row."""
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return "(" + ",".join("" if v is None else str(v) for v in value.values()) + ")"
+    assert isinstance(value, list)
+    return "{" + ",".join("NULL" if v is None else _element(v) for v in value) + "}"
+
+
+def _element(value: object) -> str:
+    if isinstance(value, list | dict):
+        return str(_text(value))
+    text = ("t" if value else "f") if isinstance(value, bool) else str(value)
+    if text and text.upper() != "NULL" and not any(c in text for c in '{}," \\\t\n'):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+class SystemSelect(Plan):
+    """A SELECT over the catalog."""
+
+    tag = "SELECT"
+    read_only = True
+    engine = "columnar"
+
+    def __init__(self, query: SystemQuery) -> None:
+        self.source = query
+        self.columns: tuple[OutputColumn, ...] = query.columns
+        self.param_types = query.param_types
+
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+        if source is None:
+            raise ValueError("a plan over the catalog is given the answer of its source")
+        return Outcome(None, source.num_rows, source)
+
+    def explain(self) -> list[str]:
+        read = [relation.label for relation in self.source.relations]
+        read += [scan.name for scan in self.source.scans]
+        return ["System Catalog Query", *(f"  -> Scan on {name}" for name in read)]
+
+
+def system_select(
+    tree: exp.Expression, catalog: Catalog, param_types: Sequence[SqlType] = ()
+) -> SystemSelect:
+    """The plan of a query over the catalog. SqlError 42P01, 42703, 42883, 0A000 and so on."""
+    tree = tree.copy()
+    names = naming.output_names(tree)
+    naming.label(tree)
+    rewriter = Rewriter(catalog, param_types)
+    sql = rewriter.rewrite(tree)
+    out = rewriter.out
+    count = max([*out.params, *out.used], default=0)
+    types = tuple(_known(out.params.get(n)) for n in range(1, count + 1))
+    query = SystemQuery(
+        sql=sql,
+        catalog=catalog,
+        relations=tuple(out.relations.values()),
+        lookups=tuple(sorted(out.lookups)),
+        scans=tuple(out.scans.values()),
+        columns=(),
+        param_types=types,
+        used=tuple(sorted(out.used)),
+        values=tuple(sorted(out.values)),
+        actions=tuple(out.actions),
+    )
+    return SystemSelect(_described(query, names))
+
+
+def _known(type_: SqlType | None) -> SqlType:
+    return TEXT if type_ is None or type_.base is Base.UNKNOWN else type_
+
+
+def _described(query: SystemQuery, names: list[str | None]) -> SystemQuery:
+    """The query with its columns: bound over relations without rows."""
+    tables = {relation.label: relation.arrow_schema.empty_table() for relation in query.relations}
+    tables |= {f"lookup.{name}": lookups.empty(name) for name in query.lookups}
+    for scan in query.scans:
+        fields = [
+            pa.field(scan.table.columns[p].name, column_type(scan.table.columns[p].type))
+            for p in scan.positions
+        ]
+        tables[scan.name] = pa.schema(fields).empty_table()
+    nothing = {f"p{n}": None for n in query.used} | {f"s_{name}": None for name in query.values}
+    nothing |= {f"a{number}": None for number in range(len(query.actions))}
+    cursor = engine.database("UTC").cursor()
+    try:
+        relation = _bind(cursor, query.sql, tables, nothing)
+        shown, types = list(relation.columns), [str(t) for t in relation.types]
+    except duckdb.Error as error:
+        raise engine.sql_error(error) from None
+    finally:
+        cursor.close()
+    columns = []
+    casts = []
+    for i, type_ in enumerate(types):
+        plain = _TYPES.get(type_, TEXT)
+        if type_.startswith("DECIMAL"):
+            plain = NUMERIC
+        whole = "CAST(o.c{0} AS VARCHAR)" if type_ == "INTERVAL" else "o.c{0}"
+        casts.append(whole.format(i))
+        columns.append(OutputColumn(naming.name_at(names, shown, i), plain))
+    sql = query.sql
+    if "INTERVAL" in types:
+        listed = ", ".join(f"c{i}" for i in range(len(types)))
+        sql = f"SELECT {', '.join(casts)} FROM ({sql}) AS o({listed})"
+    return replace(query, sql=sql, columns=tuple(columns))

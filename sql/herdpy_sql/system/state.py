@@ -1,0 +1,141 @@
+"""What the system catalog asks of the server it stands in: who is connected, roles, settings.
+
+A session hands a :class:`ServerState` to each query over the catalog; everything is read once, when
+the query begins, on the thread that runs sessions. :class:`LocalState` stands for a database alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from herdpy_sql.errors import SqlError
+
+DATABASE = "herdpy"
+OWNER = "herdpy"
+
+
+class Role(NamedTuple):
+    """A role that may log in or own things."""
+
+    name: str
+    superuser: bool = True
+    can_login: bool = True
+
+
+class SettingRow(NamedTuple):
+    """A setting as ``pg_settings`` and SHOW ALL say it."""
+
+    name: str
+    value: str
+    description: str = ""
+    default: str = ""
+    read_only: bool = False
+
+
+class Activity(NamedTuple):
+    """A session, for ``pg_stat_activity``; times are microseconds since 1970 UTC, None for never."""
+
+    pid: int
+    user: str
+    application_name: str = ""
+    client_address: str | None = None
+    client_port: int | None = None
+    backend_start_us: int | None = None
+    transaction_start_us: int | None = None
+    query_start_us: int | None = None
+    state_change_us: int | None = None
+    state: str = "idle"
+    query: str = ""
+    wait_event_type: str | None = None
+    wait_event: str | None = None
+
+
+class ServerState(Protocol):
+    """The server and the session that asks."""
+
+    @property
+    def database(self) -> str:
+        """The name of the database."""
+
+    @property
+    def user(self) -> str:
+        """The role whose rights count, ``current_user``."""
+
+    @property
+    def session_user(self) -> str:
+        """The role that logged in."""
+
+    @property
+    def pid(self) -> int:
+        """The session's number, as the client was told."""
+
+    @property
+    def started_us(self) -> int:
+        """When the server started, in microseconds since 1970 UTC."""
+
+    def roles(self) -> Iterable[Role]:
+        """Every role."""
+
+    def settings(self) -> Iterable[SettingRow]:
+        """Every setting, with the session's values."""
+
+    def activity(self) -> Iterable[Activity]:
+        """Every session."""
+
+    def prepared_statements(self) -> Iterable[tuple[str, str]]:
+        """Name and text of the session's prepared statements."""
+
+    def set_config(self, name: str, value: str | None, *, local: bool) -> str:
+        """Change a setting, as SET does; returns its new value. SqlError 42704, 22023, 55P02."""
+
+    def signal(self, pid: int, *, terminate: bool) -> bool:
+        """Cancel what a session runs, or end the session; False when there is none of that number."""
+
+
+@dataclass(slots=True)
+class LocalState:
+    """A database with nobody else in it; also what tests use."""
+
+    database: str = DATABASE
+    user: str = OWNER
+    session_user: str = OWNER
+    pid: int = 1
+    started_us: int = 0
+    values: dict[str, str] = field(default_factory=lambda: {"search_path": '"$user", public'})
+
+    def roles(self) -> Iterable[Role]:
+        """One role, which may do everything."""
+        return [Role(self.user)]
+
+    def settings(self) -> Iterable[SettingRow]:
+        """``values``."""
+        return [SettingRow(name, value) for name, value in self.values.items()]
+
+    def activity(self) -> Iterable[Activity]:
+        """This session."""
+        return [Activity(self.pid, self.user, state="active")]
+
+    def prepared_statements(self) -> Iterable[tuple[str, str]]:
+        """None."""
+        return ()
+
+    def set_config(self, name: str, value: str | None, *, local: bool) -> str:
+        """Keep the value."""
+        self.values[name] = value or ""
+        return self.values[name]
+
+    def signal(self, pid: int, *, terminate: bool) -> bool:
+        """There is nobody."""
+        return False
+
+
+def setting_values(state: ServerState) -> Mapping[str, str]:
+    """The session's settings by name."""
+    return {row.name.lower(): row.value for row in state.settings()}
+
+
+def unknown_setting(name: str) -> SqlError:
+    """42704."""
+    return SqlError("42704", f'unrecognized configuration parameter "{name}"')

@@ -14,6 +14,7 @@ from herdpy_server.sessions.notices import Notice
 from herdpy_server.sessions.observer import Observer
 from herdpy_server.sessions.settings import Settings
 from herdpy_server.sessions.system_state import Directory, Identity
+from herdpy_server.sessions.system_state import Directory, Identity
 from herdpy_server.sessions.work import LastWait
 from herdpy_server.store import Mark, Workspace
 from herdpy_server.tablespace import Tablespace, Transaction, lost, sql_error
@@ -45,6 +46,7 @@ class TransactionBlock:
         user: who it is; ``roles``: all there are, None where nobody needs one.
         observer: is told of every statement that has ended; None for nobody.
         identity: who the client is. ``directory``: who else there is; None for nobody.
+        identity: who the client is. ``directory``: who else there is; None for nobody.
     """
 
     def __init__(self, tablespace: Tablespace) -> None:
@@ -62,6 +64,8 @@ class TransactionBlock:
         self.user = "herdpy"
         self.roles: RoleStore | None = None
         self.observer: Observer | None = None
+        self.identity = Identity()
+        self.directory: Directory | None = None
         self.identity = Identity()
         self.directory: Directory | None = None
         self._savepoints: list[tuple[str, Mark]] = []

@@ -23,6 +23,7 @@ from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.prepared import PreparedStatement
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.system_state import SessionState
+from herdpy_server.sessions.system_state import SessionState
 from herdpy_server.sessions.work import Work
 from herdpy_server.store import NoLocks
 from herdpy_server.tablespace import Tablespace, Transaction, now_us, sql_error
@@ -30,6 +31,7 @@ from herdpy_sql.columnar import Interrupt, Limits
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Outcome, Plan, SourceChanged
 from herdpy_sql.storage import Clock, MustWait
+from herdpy_sql.system import SystemQuery
 from herdpy_sql.system import SystemQuery
 
 if TYPE_CHECKING:
@@ -285,6 +287,8 @@ class Statements(TransactionBlock):
         """What DuckDB says of the plan's source, as of now; the engine is free meanwhile."""
         query = plan.source
         assert query is not None
+        if isinstance(query, SystemQuery):
+            query = query.begun(SessionState(self), values)
         if isinstance(query, SystemQuery):
             query = query.begun(SessionState(self), values)
         snapshot = transaction.workspace.snapshot()

@@ -1,10 +1,11 @@
 """Scripts of what one session is asked and what it answers, readable as documentation.
 
-Blocks are separated by blank lines. Lines that start with ``>`` are one text of a simple query; lines that
-start with ``|`` are statements of a pipeline (parse, bind, describe, execute each), where ``|`` alone is a Sync;
-the block's end is one too. The lines under them are the answers: for every statement its notices, its rows under
-the names of the columns, its command tag or error; at each end the transaction's status in brackets.
-``#`` begins prose; ``#! differs`` says that PostgreSQL is known to answer the next block in another way, and why.
+Blocks are separated by blank lines. Lines that start with ``>`` are one text of a simple query. Lines that
+start with ``|`` are statements of a pipeline (parse, bind, describe, execute each), where ``|`` alone is a
+Sync; the block's end is one too. The lines under them are the answers: for every statement its notices, its
+rows under the names of the columns, its command tag or error; at each end the transaction's status in
+brackets. ``#`` begins prose; ``#! differs`` says that PostgreSQL is known to answer the next block in another
+way, and why.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SYNC = ""
 
 @dataclass
 class Block:
-    """One thing that is asked, with its expected answer; or prose only (neither ``text`` nor ``pipeline``)."""
+    """What is asked, with its expected answer; prose alone has neither ``text`` nor ``pipeline``."""
 
     prose: list[str] = field(default_factory=list)
     text: str | None = None

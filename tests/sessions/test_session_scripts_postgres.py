@@ -1,4 +1,4 @@
-"""The session scripts mean what PostgreSQL means: a real server gives the same rows, tags, errors and statuses."""
+"""The session scripts mean what PostgreSQL means: a real server gives the same rows, tags and errors."""
 
 from __future__ import annotations
 

@@ -14,7 +14,6 @@ from herdpy_server.sessions.notices import Notice
 from herdpy_server.sessions.observer import Observer
 from herdpy_server.sessions.settings import Settings
 from herdpy_server.sessions.system_state import Directory, Identity
-from herdpy_server.sessions.system_state import Directory, Identity
 from herdpy_server.sessions.work import LastWait
 from herdpy_server.store import Mark, Workspace
 from herdpy_server.tablespace import Tablespace, Transaction, lost, sql_error
@@ -43,9 +42,8 @@ class TransactionBlock:
         prepared, portals: by name.
         allowed: what the session may keep.
         notices: what it has to say besides answers, in order; whoever answers the client empties it.
-        user: who it is; ``roles``: all there are, None where nobody needs one.
+        roles: those that CREATE ROLE makes; None where nobody needs one.
         observer: is told of every statement that has ended; None for nobody.
-        identity: who the client is. ``directory``: who else there is; None for nobody.
         identity: who the client is. ``directory``: who else there is; None for nobody.
     """
 
@@ -61,11 +59,8 @@ class TransactionBlock:
         self.portals: dict[str, Portal] = {}
         self.allowed = SessionLimits()
         self.notices: list[Notice] = []
-        self.user = "herdpy"
         self.roles: RoleStore | None = None
         self.observer: Observer | None = None
-        self.identity = Identity()
-        self.directory: Directory | None = None
         self.identity = Identity()
         self.directory: Directory | None = None
         self._savepoints: list[tuple[str, Mark]] = []

@@ -168,7 +168,7 @@ class ExtendedQueries(Statements):
             return self._go_on(portal, max_rows)
         if statement.statement is None:
             return Result("", -1)
-        self._patience.begin(self.settings.statement_timeout_s)
+        self.begins(statement.text)
         observer, began = self.observer, perf_counter()
         try:
             if self.transaction is None and self.autocommit:
@@ -180,6 +180,8 @@ class ExtendedQueries(Statements):
                 observer(statement.text, perf_counter() - began, -1, error)
             self.abort()
             raise
+        finally:
+            self.is_running = False
         if observer is not None:
             observer(statement.text, perf_counter() - began, answer.rowcount, None)
         portal.spent = True

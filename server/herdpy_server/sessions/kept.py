@@ -14,8 +14,10 @@ from herdpy_server.sessions.plans import Prepared
 from herdpy_server.sessions.portals import Portal, no_portal
 from herdpy_server.sessions.prepared import PreparedStatement, no_statement
 from herdpy_server.sessions.result import Result
+from herdpy_server.sessions.role_changes import change_roles
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import (
+    ChangeRoles,
     CloseCursor,
     Deallocate,
     DeclareCursor,
@@ -133,6 +135,10 @@ async def _nothing(session: Statements, plan: Nothing) -> Result:
     return Result(plan.tag, -1)
 
 
+async def _roles(session: Statements, plan: ChangeRoles) -> Result:
+    return await change_roles(session, plan.command)
+
+
 KEPT: dict[type[Plan], Callable[[Statements, Any], Awaitable[Result]]] = {
     Prepare: _prepare,
     Execute: _execute,
@@ -141,5 +147,6 @@ KEPT: dict[type[Plan], Callable[[Statements, Any], Awaitable[Result]]] = {
     CloseCursor: _close,
     Discard: _discard,
     Nothing: _nothing,
+    ChangeRoles: _roles,
 }
 """How each is carried out."""

@@ -43,6 +43,7 @@ class SimpleQuery:
         if at == len(self._statements):
             return None
         self._at = at + 1
+        session.begins(self._statements[at].statement.text)
         observer, began = session.observer, perf_counter()
         try:
             answer = await self._run(session, self._statements[at])
@@ -55,12 +56,13 @@ class SimpleQuery:
             if isinstance(error, ParameterCountError):
                 raise SqlError("42P02", "there is no parameter $1") from error
             raise
+        finally:
+            session.is_running = False
         if observer is not None:
             observer(self._statements[at].statement.text, perf_counter() - began, answer.rowcount, None)
         return answer
 
     async def _run(self, session: Session, statement: Prepared) -> Result:
-        session._patience.begin(session.settings.statement_timeout_s)
         if session.transaction is None and session.autocommit:
             if len(self._statements) == 1:
                 answer = await session._at_once(statement, ())

@@ -9,7 +9,6 @@ asked first, with the engine free for others meanwhile.
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,6 @@ from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.prepared import PreparedStatement
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.system_state import SessionState
-from herdpy_server.sessions.system_state import SessionState
 from herdpy_server.sessions.work import Work
 from herdpy_server.store import NoLocks
 from herdpy_server.tablespace import Tablespace, Transaction, now_us, sql_error
@@ -32,13 +30,11 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Outcome, Plan, SourceChanged
 from herdpy_sql.storage import Clock, MustWait
 from herdpy_sql.system import SystemQuery
-from herdpy_sql.system import SystemQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.registry import SessionEntry
 
 Bound = Prepared | PreparedStatement
 """What gives a plan and its datums: a statement with Python's parameters, or one with datums."""
@@ -56,7 +52,6 @@ class Statements(TransactionBlock):
 
     Attributes:
         text: the newest statement; it began at ``text_began_us`` (wall clock), and ``is_running`` or is over.
-        entry: where the session is registered, if it is.
     """
 
     def __init__(self, tablespace: Tablespace, plans: PlanCache, limits: Limits) -> None:
@@ -70,7 +65,6 @@ class Statements(TransactionBlock):
         self.text = ""
         self.text_began_us = 0
         self.is_running = False
-        self.entry: weakref.ref[SessionEntry] | None = None
 
     def begins(self, text: str) -> None:
         """A statement begins, whose time runs from now."""
@@ -287,8 +281,6 @@ class Statements(TransactionBlock):
         """What DuckDB says of the plan's source, as of now; the engine is free meanwhile."""
         query = plan.source
         assert query is not None
-        if isinstance(query, SystemQuery):
-            query = query.begun(SessionState(self), values)
         if isinstance(query, SystemQuery):
             query = query.begun(SessionState(self), values)
         snapshot = transaction.workspace.snapshot()

@@ -16,6 +16,7 @@ from herdpy_sql.execute.base import Plan
 from herdpy_sql.expr import NotOwn, Params, bind, coerce, compile_expr
 from herdpy_sql.expr.typenames import sql_type
 from herdpy_sql.parse import Statement, parse
+from herdpy_sql.parse.role_commands import RoleCommand
 from herdpy_sql.plan.scope import TableScope
 from herdpy_sql.types import SqlType
 
@@ -148,6 +149,19 @@ class Discard(Plan):
 
 
 @dataclass(frozen=True)
+class ChangeRoles(Plan):
+    """CREATE, ALTER or DROP ROLE."""
+
+    command: RoleCommand
+    read_only = True
+
+    @property
+    def tag(self) -> str:  # type: ignore[override]
+        """The command's name, with ROLE also where USER was said."""
+        return self.command.name
+
+
+@dataclass(frozen=True)
 class Nothing(Plan):
     """A statement with nothing to do: UNLISTEN, as there is nothing to listen to; SET CONSTRAINTS."""
 
@@ -166,6 +180,8 @@ def kept_plan(command: Command, query: Plan | None) -> Plan | None:
     ``query`` is the plan of a cursor's query.
     """
     name, options = command.name, command.options
+    if isinstance(command, RoleCommand):
+        return ChangeRoles(command)
     one = None if "ALL" in options else command.argument
     if name == "PREPARE":
         assert command.inner is not None

@@ -1,0 +1,191 @@
+"""The sessions of a server by number: who they are, what they do, and how one is cancelled from another.
+
+Above ``session``; every door registers what it lets in. The number stands where PostgreSQL has a process id.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from herdpy_server.sessions.passwords import without_passwords
+from herdpy_server.sessions.roles import RoleStore
+from herdpy_server.sessions.system_state import Identity
+from herdpy_sql.errors import SqlError
+from herdpy_sql.system import Activity, Role
+
+if TYPE_CHECKING:
+    from herdpy_server.sessions.session import Session
+
+_MAX_PID = 1 << 22
+_SHOWN_CHARACTERS = 1024
+_STATES = {"idle": "idle", "active": "idle in transaction", "failed": "idle in transaction (aborted)"}
+
+
+@dataclass(slots=True, eq=False)
+class SessionEntry:
+    """One registered session.
+
+    Attributes:
+        pid, secret: what a client must know to cancel it.
+        user, database, address: who, where to and where from; None for a Unix socket or this process.
+        began_us: when, on the wall clock.
+        end: closes it and its connection, telling its client the error.
+    """
+
+    pid: int
+    secret: int = field(repr=False)
+    session: Session = field(repr=False)
+    user: str
+    database: str
+    address: str | None
+    port: int | None
+    began_us: int
+    end: Callable[[SqlError], object] = field(repr=False)
+
+    @property
+    def state(self) -> str:
+        """As pg_stat_activity says it: "active", "idle", "idle in transaction" or that and "(aborted)"."""
+        return "active" if self.session.is_running else _STATES[self.session.status]
+
+    @property
+    def query(self) -> str:
+        """The newest statement, without passwords, cut where it is long."""
+        return without_passwords(self.session.text[: 4 * _SHOWN_CHARACTERS])[:_SHOWN_CHARACTERS]
+
+    @property
+    def query_began_us(self) -> int | None:
+        """When the newest statement began; None before the first."""
+        return self.session.text_began_us or None
+
+    @property
+    def transaction_began_us(self) -> int | None:
+        """When the open transaction began; None outside of one."""
+        transaction = self.session.transaction
+        return None if transaction is None else transaction.started_us
+
+    def activity(self) -> Activity:
+        """What it does, for pg_stat_activity."""
+        session = self.session
+        waits_for = session.waits_for if session.is_running else None
+        return Activity(
+            self.pid,
+            self.user,
+            session.settings["application_name"],
+            self.address,
+            self.port,
+            self.began_us,
+            self.transaction_began_us,
+            self.query_began_us,
+            max(self.query_began_us or 0, self.began_us),
+            self.state,
+            self.query,
+            waits_for,
+            {"Lock": "tuple", "Query": "Worker"}.get(waits_for or ""),
+        )
+
+
+class SessionRegistry:
+    """The sessions there are: the ``Directory`` of each of them. All of it is for the engine's turn.
+
+    Attributes:
+        role_store: the roles that sessions may change.
+    """
+
+    def __init__(self, role_store: RoleStore | None = None) -> None:
+        self.role_store = role_store
+        self._started_us = time.time_ns() // 1000
+        self._entries: dict[int, SessionEntry] = {}
+        self._next = 1
+
+    def add(
+        self,
+        session: Session,
+        *,
+        user: str,
+        database: str,
+        end: Callable[[SqlError], object],
+        address: str | None = None,
+        port: int | None = None,
+    ) -> SessionEntry:
+        """Register a session; it has a number and a secret from now on."""
+        while self._next in self._entries:
+            self._next = self._next % _MAX_PID + 1
+        pid, self._next = self._next, self._next % _MAX_PID + 1
+        entry = SessionEntry(
+            pid,
+            secrets.randbits(32),
+            session,
+            user,
+            database,
+            address,
+            port,
+            time.time_ns() // 1000,
+            end,
+        )
+        self._entries[pid] = entry
+        session.identity = Identity(user, database, pid, self._started_us)
+        session.directory = self
+        session.roles = self.role_store
+        role = None if self.role_store is None else self.role_store.get(user)
+        session.settings.start_with("session_authorization", user)
+        session.settings.start_with("is_superuser", "on" if role is None or role.is_superuser else "off")
+        return entry
+
+    def remove(self, entry: SessionEntry) -> None:
+        """The session has ended."""
+        self._entries.pop(entry.pid, None)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[SessionEntry]:
+        return iter(list(self._entries.values()))
+
+    def get(self, pid: int) -> SessionEntry | None:
+        """A session by its number."""
+        return self._entries.get(pid)
+
+    def of_user(self, user: str) -> int:
+        """How many sessions a user has."""
+        return sum(entry.user == user for entry in self._entries.values())
+
+    def cancel(self, pid: int, secret: int) -> bool:
+        """End the statement that a session runs, if ``secret`` is its; else nothing happens (False)."""
+        entry = self._entries.get(pid)
+        if entry is None or not hmac.compare_digest(_bytes(entry.secret), _bytes(secret)):
+            return False
+        entry.session.cancel()
+        return True
+
+    def signal(self, pid: int, *, terminate: bool) -> bool:
+        """As pg_cancel_backend or pg_terminate_backend: False when there is no such session.
+
+        Whoever asks has been judged already.
+        """
+        entry = self._entries.get(pid)
+        if entry is None:
+            return False
+        if terminate:
+            entry.end(SqlError("57P01", "terminating connection due to administrator command"))
+        else:
+            entry.session.cancel()
+        return True
+
+    def roles(self) -> Iterable[Role]:
+        """The roles there are."""
+        for role in self.role_store or ():
+            yield Role(role.name, role.is_superuser, role.can_login)
+
+    def activity(self) -> Iterable[Activity]:
+        """What every session does."""
+        for entry in self:
+            yield entry.activity()
+
+
+def _bytes(secret: int) -> bytes:
+    return (secret & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "big")

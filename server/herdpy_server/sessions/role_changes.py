@@ -1,0 +1,148 @@
+"""CREATE, ALTER and DROP ROLE: who may do it, and what becomes of a role.
+
+Beside ``kept``, above ``roles``. Roles are in a file, not in the log: a change is done at once and no
+transaction takes it back, so inside BEGIN there is none.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from herdpy_server.sessions.passwords import Verifier
+from herdpy_server.sessions.result import Result
+from herdpy_server.sessions.roles import Role, RoleStore, no_role
+from herdpy_server.sessions.work import Work
+from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from herdpy_server.sessions.statements import Statements
+    from herdpy_sql.parse.role_commands import RoleCommand
+
+_FIELDS = {
+    "SUPERUSER": "is_superuser",
+    "CREATEDB": "creates_databases",
+    "CREATEROLE": "creates_roles",
+    "INHERIT": "inherits",
+    "LOGIN": "can_login",
+    "REPLICATION": "replicates",
+    "BYPASSRLS": "bypasses_row_security",
+}
+_STRONG = ("SUPERUSER", "REPLICATION", "BYPASSRLS")
+_NEW = Role("", can_login=False)
+
+
+async def change_roles(session: Statements, command: RoleCommand) -> Result:
+    """Carry out one of them.
+
+    Raises:
+        SqlError: 42501 the user may not, 42710, 42704, 25001 inside a transaction block, 55006 a role that
+            is in use, 0A000 where there are no roles, and 22007 for a moment that is none.
+    """
+    roles = session.roles
+    if roles is None:
+        raise SqlError("0A000", "an embedded database has no roles")
+    if session.transaction is not None and not session.implicit:
+        raise SqlError("25001", f"{command.name} cannot run inside a transaction block")
+    names = [session.identity.user if name is None else name for name in command.roles]
+    if command.name == "CREATE ROLE":
+        _may(session, command, "create", None)
+        made = await _changed(session, command, msgspec.structs.replace(_NEW, name=names[0]))
+        await Work(lambda: roles.create(made))
+    elif command.name == "ALTER ROLE":
+        await _alter(session, roles, command, names[0])
+    else:
+        await _drop(session, roles, command, names)
+    return Result(command.name, -1)
+
+
+async def _alter(session: Statements, roles: RoleStore, command: RoleCommand, name: str) -> None:
+    role = roles.get(name)
+    if role is None:
+        raise no_role(name)
+    own_password = name == session.identity.user and command.sets_password and not _but_password(command)
+    if not own_password:
+        _may(session, command, "alter", role)
+    if command.new_name is not None:
+        if name == session.identity.user:
+            raise SqlError("0A000", "session user cannot be renamed")
+        made = msgspec.structs.replace(role, name=command.new_name)
+    else:
+        made = await _changed(session, command, role)
+    await Work(lambda: roles.replace(name, made))
+
+
+def _but_password(command: RoleCommand) -> bool:
+    """Whether anything but the password is to be changed."""
+    limited = command.connection_limit is not None or command.valid_until is not None
+    return bool(command.flags) or limited or command.new_name is not None
+
+
+async def _drop(session: Statements, roles: RoleStore, command: RoleCommand, names: list[str]) -> None:
+    for name in names:
+        role = roles.get(name)
+        if role is None:
+            if "IF EXISTS" not in command.options:
+                raise no_role(name)
+            session.notice("NOTICE", "00000", f'role "{name}" does not exist, skipping')
+            continue
+        if name == session.identity.user:
+            raise SqlError("55006", "current user cannot be dropped")
+        _may(session, command, "drop", role)
+    await Work(lambda: roles.drop(frozenset(names)))
+
+
+def _may(session: Statements, command: RoleCommand, what: str, role: Role | None) -> None:
+    """SqlError 42501 when the session's user may not do it.
+
+    Who is no role of the file came in because this machine is trusted, and may do everything.
+    """
+    assert session.roles is not None
+    own = session.roles.get(session.identity.user)
+    if own is None or own.is_superuser:
+        return
+    strong = [flag for flag, on in command.flags if flag in _STRONG and (on or what == "alter")]
+    if strong or (role is not None and role.is_superuser):
+        raise SqlError("42501", f"must be superuser to {what} superusers")
+    if not own.creates_roles:
+        raise SqlError(
+            "42501", f"permission denied to {what} role" if what != "alter" else "permission denied"
+        )
+
+
+async def _changed(session: Statements, command: RoleCommand, role: Role) -> Role:
+    """The role with what the command says of it."""
+    changes: dict[str, object] = {_FIELDS[flag]: on for flag, on in command.flags}
+    if command.connection_limit is not None:
+        changes["connection_limit"] = command.connection_limit
+    if command.valid_until is not None:
+        changes["valid_until"] = _moment(command.valid_until)
+    if command.sets_password:
+        changes["verifier"] = await _verifier(session, command.password)
+    return msgspec.structs.replace(role, **changes)
+
+
+async def _verifier(session: Statements, password: str | None) -> str | None:
+    if password == "":
+        session.notice("NOTICE", "00000", "empty string is not a valid password, clearing password")
+    if not password:
+        return None
+    if Verifier.parse(password) is not None:
+        return password
+    verifier: Verifier = await Work(lambda: Verifier.of(password))
+    return verifier.text()
+
+
+def _moment(text: str) -> str | None:
+    """VALID UNTIL as it is kept; None for ever."""
+    if text.lower() == "infinity":
+        return None
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise SqlError(
+            "22007", f'invalid input syntax for type timestamp with time zone: "{text}"'
+        ) from error
+    return (found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).isoformat()

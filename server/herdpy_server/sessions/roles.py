@@ -1,0 +1,161 @@
+"""Roles: who there is, in a file of the data directory that only its owner may read.
+
+``DIR/users.json``: every role with its attributes and its password's verifier. It is replaced as a whole, by
+rename, so a crash leaves the old one or the new one. A change is told done when it is on disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from herdpy_server.sessions.passwords import Verifier
+from herdpy_sql.errors import SqlError
+
+FILE_NAME = "users.json"
+FORMAT = 1
+MAX_ROLES = 100_000
+
+
+class Role(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One role.
+
+    Attributes:
+        verifier: of its password (see ``passwords``); None: it cannot prove itself by one.
+        can_login: whether it may begin sessions.
+        connection_limit: sessions at once; -1 for any number.
+        valid_until: ISO 8601 with a zone; the password is of no use afterwards. None: for ever.
+    """
+
+    name: str
+    verifier: str | None = None
+    can_login: bool = True
+    is_superuser: bool = False
+    creates_databases: bool = False
+    creates_roles: bool = False
+    inherits: bool = True
+    replicates: bool = False
+    bypasses_row_security: bool = False
+    connection_limit: int = -1
+    valid_until: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Role({self.name!r})"
+
+    def is_expired(self, now: datetime.datetime) -> bool:
+        """Whether its password is of no use any more."""
+        return self.valid_until is not None and datetime.datetime.fromisoformat(self.valid_until) <= now
+
+
+class _File(msgspec.Struct):
+    format: int
+    roles: list[Role]
+
+
+class RoleStore:
+    """The roles of one data directory. Reading is free; changes write the file, in the calling thread.
+
+    Args:
+        directory: the data directory; None keeps roles in memory only.
+    """
+
+    def __init__(self, directory: Path | None) -> None:
+        """Read the file, if there is one. SqlError XX001 when it is damaged."""
+        self._path = None if directory is None else directory / FILE_NAME
+        self._changing = threading.Lock()
+        self._roles = {role.name: role for role in self._read()}
+
+    def _read(self) -> list[Role]:
+        if self._path is None:
+            return []
+        try:
+            text = self._path.read_bytes()
+        except FileNotFoundError:
+            return []
+        try:
+            found = msgspec.json.decode(text, type=_File)
+        except msgspec.MsgspecError as error:
+            raise SqlError("XX001", f"the file of roles {self._path} is damaged: {error}") from error
+        if found.format != FORMAT:
+            raise SqlError("0A000", f"the file of roles {self._path} was written by a newer HerdPy")
+        return found.roles
+
+    def __iter__(self) -> Iterator[Role]:
+        return iter(sorted(self._roles.values(), key=lambda role: role.name))
+
+    def __len__(self) -> int:
+        return len(self._roles)
+
+    def get(self, name: str) -> Role | None:
+        """A role by name."""
+        return self._roles.get(name)
+
+    def verifier(self, name: str) -> Verifier | None:
+        """What a client who says to be ``name`` must satisfy; None when nothing can."""
+        role = self._roles.get(name)
+        if role is None or role.verifier is None or not role.can_login:
+            return None
+        return None if role.is_expired(datetime.datetime.now(datetime.UTC)) else Verifier.parse(role.verifier)
+
+    def create(self, role: Role) -> None:
+        """Add a role. SqlError 42710 it is there, 53400 there are too many."""
+        with self._changing:
+            if role.name in self._roles:
+                raise SqlError("42710", f'role "{role.name}" already exists')
+            if len(self._roles) >= MAX_ROLES:
+                raise SqlError("53400", f"there can be at most {MAX_ROLES} roles")
+            self._keep({**self._roles, role.name: role})
+
+    def replace(self, name: str, role: Role) -> None:
+        """Put ``role`` in the place of the one called ``name``. SqlError 42704, 42710."""
+        with self._changing:
+            if name not in self._roles:
+                raise no_role(name)
+            others = {key: one for key, one in self._roles.items() if key != name}
+            if role.name in others:
+                raise SqlError("42710", f'role "{role.name}" already exists')
+            self._keep({**others, role.name: role})
+
+    def drop(self, names: frozenset[str]) -> None:
+        """Remove roles; those that are not there are none already."""
+        with self._changing:
+            self._keep({key: one for key, one in self._roles.items() if key not in names})
+
+    def _keep(self, roles: dict[str, Role]) -> None:
+        if self._path is not None:
+            data = msgspec.json.format(msgspec.json.encode(_File(FORMAT, list(roles.values()))), indent=1)
+            try:
+                _replace(self._path, data + b"\n")
+            except OSError as error:
+                state = "53100" if error.errno == 28 else "58030"
+                raise SqlError(state, f"the file of roles could not be written: {error}") from error
+        self._roles = roles
+
+
+def no_role(name: str) -> SqlError:
+    """The error for a role that is not there."""
+    return SqlError("42704", f'role "{name}" does not exist')
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file that only its owner may read, durably, in the place of another."""
+    new = path.with_suffix(".new")
+    with contextlib.suppress(FileNotFoundError):
+        new.unlink()  # what a crash left
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(new, path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -84,6 +84,11 @@ class Statements(TransactionBlock):
         """From now on ``loop`` runs this session's statements, and keeps their time."""
         self._patience.loop = loop
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the session has ended, or is about to."""
+        return self._closed
+
     async def _at_once(self, prepared: Bound, params: Sequence[object]) -> Result | None:
         """The short way of an autocommit statement that need not wait before it has its effects.
 

@@ -1,0 +1,126 @@
+"""What every format's reader and writer is, and which one an option names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from herdpy.codec.arrow import arrow_type
+from herdpy_sql.errors import SqlError
+from herdpy_sql.plan.copy_options import CopyOptions
+from herdpy_sql.types import SqlType
+
+Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
+
+MAX_RECORD_BYTES = 64 << 20
+"""The longest line, row or Arrow message that is read."""
+
+_SHOWN = 100  # characters of a value or line that an error shows
+
+
+@dataclass(frozen=True)
+class CopyTarget:
+    """What is copied, and how.
+
+    Attributes:
+        name: of the table, for errors.
+        columns: name and type of each column of the data, in order.
+        options: the format and its characters.
+        zone: the session's time zone.
+        max_record_bytes: see MAX_RECORD_BYTES.
+    """
+
+    name: str
+    columns: tuple[tuple[str, SqlType], ...]
+    options: CopyOptions = field(default_factory=CopyOptions)
+    zone: str = "UTC"
+    max_record_bytes: int = MAX_RECORD_BYTES
+
+    @property
+    def types(self) -> tuple[SqlType, ...]:
+        """Of the columns."""
+        return tuple(sql_type for _, sql_type in self.columns)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the batches that a reader gives and a writer takes."""
+        return pa.schema([pa.field(name, arrow_type(t.field, t.precision)) for name, t in self.columns])
+
+    def at_line(self, error: SqlError, line: int, shown: str | None = None) -> SqlError:
+        """``error`` with the line that it is in, as PostgreSQL's CONTEXT says it."""
+        where = f"COPY {self.name}, line {line}"
+        error.fields["where"] = where if shown is None else f'{where}: "{_cut(shown)}"'
+        return error
+
+    def at_column(self, error: SqlError, line: int, column: int, shown: str | None) -> SqlError:
+        """``error`` with the line, the column and its value."""
+        where = f"COPY {self.name}, line {line}, column {self.columns[column][0]}"
+        error.fields["where"] = where if shown is None else f'{where}: "{_cut(shown)}"'
+        return error
+
+    def too_long(self, line: int) -> SqlError:
+        """The error for a record that does not end."""
+        error = SqlError("54000", f"COPY record is longer than {self.max_record_bytes} bytes")
+        return self.at_line(error, line)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+class Reader(Protocol):
+    """Reads data that comes in pieces cut anywhere."""
+
+    def feed(self, data: bytes) -> Sequence[pa.RecordBatch]:
+        """Take the next piece; gives the rows that are complete, perhaps none yet. SqlError 22P04 ..."""
+
+    def finish(self) -> Sequence[pa.RecordBatch]:
+        """There is no more data: the rows that are left."""
+
+
+class Writer(Protocol):
+    """Writes batches; each piece is to be one message."""
+
+    def start(self, schema: pa.Schema) -> Sequence[bytes]:
+        """What comes before all rows."""
+
+    def batch(self, batch: pa.RecordBatch) -> Array | Sequence[bytes]:
+        """The pieces of a batch: a list, or an Arrow binary array."""
+
+    def end(self) -> Sequence[bytes]:
+        """What comes after all rows."""
+
+
+def reader(target: CopyTarget) -> Reader:
+    """The reader of the target's format."""
+    form = target.options.format
+    if form == "arrow":
+        from herdpy_server.copy.arrow import ArrowReader
+
+        return ArrowReader(target)
+    if form == "binary":
+        from herdpy_server.copy.binary import BinaryReader
+
+        return BinaryReader(target)
+    from herdpy_server.copy.textual import TextualReader
+
+    return TextualReader(target)
+
+
+def writer(target: CopyTarget) -> Writer:
+    """The writer of the target's format."""
+    form = target.options.format
+    if form == "arrow":
+        from herdpy_server.copy.arrow import ArrowWriter
+
+        return ArrowWriter()
+    if form == "binary":
+        from herdpy_server.copy.binary import BinaryWriter
+
+        return BinaryWriter(target)
+    from herdpy_server.copy.lines_out import LineWriter
+
+    return LineWriter(target)

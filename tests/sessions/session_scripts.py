@@ -142,7 +142,8 @@ def _lines(answer: Result) -> list[str]:
     lines = [" | ".join(column.name for column in answer.columns)]
     for row in answer.rows:
         cells = [
-            "NULL" if value is None else str(text(value)) for text, value in zip(texts, row, strict=True)
+            "NULL" if value is None else str(text(value)) or "''"
+            for text, value in zip(texts, row, strict=True)
         ]
         lines.append(" | ".join(cells))
     return [*(line.rstrip() for line in lines), answer.tag]

@@ -92,7 +92,7 @@ def _lines(result: pq.abc.PGresult) -> list[str]:
         lines.append(" | ".join((result.fname(i) or b"").decode() for i in range(result.nfields)))
         for row in range(result.ntuples):
             values = [result.get_value(row, i) for i in range(result.nfields)]
-            lines.append(" | ".join("NULL" if v is None else v.decode() for v in values))
+            lines.append(" | ".join("NULL" if v is None else v.decode() or "''" for v in values))
     return [*(line.rstrip() for line in lines), (result.command_status or b"").decode()]
 
 

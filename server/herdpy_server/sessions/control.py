@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from herdpy_server.sessions.copying import copy_in, copy_out
 from herdpy_server.sessions.kept import KEPT, declare
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.work import Work
@@ -14,6 +15,8 @@ from herdpy_sql.plan import (
     Begin,
     Checkpoint,
     Commit,
+    CopyFrom,
+    CopyTo,
     DeclareCursor,
     Explain,
     Plan,
@@ -42,6 +45,10 @@ async def control(session: Statements, plan: Plan, values: Sequence[Datum], rebi
         SqlError: 25P01 for one that does not fit the session's state, 0A000 for an isolation level
             that is not there yet, 3B001 for an unknown savepoint, and those of settings.
     """
+    if isinstance(plan, CopyFrom):
+        return await copy_in(session, plan)
+    if isinstance(plan, CopyTo):
+        return await copy_out(session, plan, values, rebind)
     if isinstance(plan, DeclareCursor):
         return await declare(session, plan, values, rebind)
     if isinstance(plan, Explain):
@@ -213,5 +220,5 @@ CONTROLS: dict[type[Plan], Callable[[Statements, Any], Awaitable[Result]]] = {
 }
 """How each is carried out; those that take parameters are told apart before."""
 
-CONTROL_PLANS = frozenset([*CONTROLS, DeclareCursor, Explain])
+CONTROL_PLANS = frozenset([*CONTROLS, DeclareCursor, Explain, CopyFrom, CopyTo])
 """The classes of plans that :func:`control` carries out."""

@@ -182,7 +182,7 @@ class ExtendedQueries(Statements):
             raise
         finally:
             self.is_running = False
-        if observer is not None:
+        if observer is not None and answer.copy is None:
             observer(statement.text, perf_counter() - began, answer.rowcount, None)
         portal.spent = True
         if max_rows > 0 and answer.columns is not None:

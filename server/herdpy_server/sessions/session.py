@@ -38,11 +38,22 @@ class Session(ExtendedQueries):
                 answer = await self._at_once(statements[0], params)
                 if answer is not None:
                     return answer
-            return await self._statement(statements[0], params)
+            return self._without_copy(await self._statement(statements[0], params))
         if params:
             raise SqlError("42601", "cannot insert multiple commands into a prepared statement")
         results = await self.execute_all(sql)
         return results[-1] if results else Result("", -1)
+
+    def _without_copy(self, answer: Result) -> Result:
+        """Nobody moves COPY's data here."""
+        if answer.copy is not None:
+            self.abort()
+            raise SqlError(
+                "0A000",
+                "COPY to or from the client needs the server's protocol",
+                hint="Arrow data can be loaded with ingest, and fetched as Arrow.",
+            )
+        return answer
 
     async def execute_all(self, sql: str) -> list[Result]:
         """Run every statement of ``sql``, as one transaction unless it says BEGIN or COMMIT itself."""
@@ -54,7 +65,7 @@ class Session(ExtendedQueries):
                 if self.transaction is None and len(statements) > 1:
                     self.begin()
                     self.implicit = self.autocommit
-                results.append(await self._statement(statement, ()))
+                results.append(self._without_copy(await self._statement(statement, ())))
         except BaseException:
             if self.implicit:
                 await self.rollback()

@@ -47,8 +47,11 @@ class SimpleQuery:
         observer, began = session.observer, perf_counter()
         try:
             answer = await self._run(session, self._statements[at])
-            if session.implicit and self._at == len(self._statements) and answer.copy is None:
-                await session.commit()
+            if session.implicit and self._at == len(self._statements):
+                if answer.copy is None:
+                    await session.commit()
+                else:
+                    answer.copy.commits = True
         except BaseException as error:
             if observer is not None:
                 observer(self._statements[at].statement.text, perf_counter() - began, -1, error)
@@ -58,7 +61,7 @@ class SimpleQuery:
             raise
         finally:
             session.is_running = False
-        if observer is not None:
+        if observer is not None and answer.copy is None:
             observer(self._statements[at].statement.text, perf_counter() - began, answer.rowcount, None)
         return answer
 

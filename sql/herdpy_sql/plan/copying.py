@@ -46,6 +46,11 @@ class CopyTo(Plan):
     tag = "COPY"
 
     @property
+    def inner(self) -> Plan:
+        """The query."""
+        return self.query
+
+    @property
     def read_only(self) -> bool:  # type: ignore[override]
         """As its query is."""
         return self.query.read_only

@@ -107,10 +107,10 @@ def parse(statement: Statement) -> Expression | Command | CopyStatement:
     keyword = statement.keyword
     if keyword in COMMANDS or (keyword == "DROP" and _DROPS.match(statement.clean)):
         return parse_command(statement)
-    if keyword in MAINTENANCE:
-        return parse_maintenance(Cursor(statement))
     if keyword in {"CREATE", "ALTER", "DROP"} and ROLE_COMMANDS.match(statement.clean):
         return parse_role_command(statement)
+    if keyword in MAINTENANCE:
+        return parse_maintenance(Cursor(statement))
     if keyword in CURSOR_COMMANDS:
         return parse_cursor_command(statement)
     if keyword == "COPY":

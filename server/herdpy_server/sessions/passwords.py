@@ -21,7 +21,14 @@ DEFAULT_ITERATIONS = 4096
 _SALT_BYTES = 16
 _KEY_BYTES = 32
 _MAX_ITERATIONS = 10_000_000
-_SECRET = re.compile(r"(PASSWORD\s+)(?:[eE]?'(?:[^'\\]|''|\\.)*'?|\$(\w*)\$.*?(?:\$\2\$|\Z))", re.I | re.S)
+_SECRET = re.compile(
+    r"""(?<!['"\w$]) (PASSWORD (?: \s | /\*.*?\*/ | --[^\n]*\n )*)
+        (?: [eE]?'(?:[^'\\]|''|\\.)*'? | \$(\w*)\$.*?(?:\$\2\$|\Z) )""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+    r"(PASSWORD(?:\s|/\*.*?\*/|--[^\n]*\n)*)(?:[eE]?'(?:[^'\\]|''|\\.)*'?|\$(\w*)\$.*?(?:\$\2\$|\Z))",
+    re.I | re.S,
+)
 
 
 @dataclass(frozen=True, slots=True)

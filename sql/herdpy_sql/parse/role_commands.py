@@ -128,7 +128,8 @@ def _options(cursor: Cursor, name: str, role: str | None) -> RoleCommand:
         else:
             key, on = (word[2:], False) if word.startswith("NO") and word[2:] in FLAGS else (word, True)
             if key not in FLAGS:
-                raise cursor.fail()
+                position, name_of_it = cursor.position(), cursor.name()
+                raise SqlError("42601", f'unrecognized role option "{name_of_it}"', position=position)
             cursor.at += 1
             _once(key, flags, cursor, start)
             flags[key] = on

@@ -26,9 +26,6 @@ _SECRET = re.compile(
         (?: [eE]?'(?:[^'\\]|''|\\.)*'? | \$(\w*)\$.*?(?:\$\2\$|\Z) )""",
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
-    r"(PASSWORD(?:\s|/\*.*?\*/|--[^\n]*\n)*)(?:[eE]?'(?:[^'\\]|''|\\.)*'?|\$(\w*)\$.*?(?:\$\2\$|\Z))",
-    re.I | re.S,
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class ThreadServer:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the server's loop."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(120)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(20)
 
     def look(self, what: Callable[[], T]) -> T:
         """Call something on the server's loop."""
@@ -54,7 +54,7 @@ class ThreadServer:
         """Wait until something is true of the server."""
 
         async def watch() -> None:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(10):
                 while not what():
                     await asyncio.sleep(0.005)
 

@@ -8,7 +8,8 @@ import pytest
 from scramp import ScramClient, ScramMechanism
 
 from herdpy_server.pgwire.errors import FatalError
-from herdpy_server.pgwire.scram import PLAIN, Exchange, Verifier, no_such_user
+from herdpy_server.pgwire.scram import PLAIN, Exchange, no_such_user
+from herdpy_server.sessions.passwords import Verifier
 
 
 def verifier(password: str, salt: bytes | None = None) -> Verifier:

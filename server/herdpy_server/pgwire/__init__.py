@@ -11,9 +11,8 @@ A statement's way: ``Connection.data_received`` -> ``Conversation.advance`` -> `
 docs/protocol.md says what of the protocol there is.
 """
 
-from herdpy_server.pgwire.authority import Authority, LoopbackOnly
-from herdpy_server.pgwire.scram import Verifier
+from herdpy_server.pgwire.authority import Authority, LoopbackTrust
 from herdpy_server.pgwire.server import PgServer
 from herdpy_server.pgwire.settings import PgSettings
 
-__all__ = ["Authority", "LoopbackOnly", "PgServer", "PgSettings", "Verifier"]
+__all__ = ["Authority", "LoopbackTrust", "PgServer", "PgSettings"]

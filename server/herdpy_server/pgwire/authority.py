@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable
 from typing import Protocol
 
-from herdpy_server.pgwire.scram import Verifier
+from herdpy_server.sessions.passwords import Verifier
 
 TRUST = "trust"
 SCRAM = "scram-sha-256"
@@ -22,18 +23,24 @@ class Authority(Protocol):
         """What a user's password is checked with; None for one who has none, or is not there."""
 
 
-class LoopbackOnly:
-    """Trusts this machine and lets nobody else in: where there are no roles."""
+class LoopbackTrust:
+    """Trusts this machine, and asks everybody else for a password.
+
+    Args:
+        verifier: what a user's password is checked with; None for one who has none, or is not there.
+    """
+
+    def __init__(self, verifier: Callable[[str], Verifier | None]) -> None:
+        self._verifier = verifier
 
     def method(self, user: str, address: str | None) -> str:
         """TRUST for loopback addresses and Unix sockets."""
         del user
-        return TRUST if address is None or is_loopback(address) else REJECT
+        return TRUST if address is None or is_loopback(address) else SCRAM
 
     def verifier(self, user: str) -> Verifier | None:
-        """Nobody has a password."""
-        del user
-        return None
+        """See ``Authority``."""
+        return self._verifier(user)
 
 
 def is_loopback(address: str) -> bool:

@@ -37,6 +37,7 @@ class Bound:
         "_formats",
         "_results",
         "_row_zone",
+        "_shown",
         "_zone",
         "oids",
         "statement",
@@ -52,6 +53,7 @@ class Bound:
         self._results: Formats = TEXT
         self._row_zone = ""
         self._encode: RowsEncoder | None = None
+        self._shown: Sequence[OutputColumn] | None = None
         self._described: dict[Formats, bytes] = {}
 
     def datums(self, formats: Formats, values: list[bytes | None], zone: str) -> tuple[Datum, ...]:
@@ -93,11 +95,13 @@ class Bound:
             self._columns, self._results, self._row_zone = columns, results, zone
         return encode
 
-    def row_description(self, results: Formats) -> bytes:
-        """RowDescription of what the statement returns, which must be rows."""
+    def row_description(self, columns: Sequence[OutputColumn], results: Formats) -> bytes:
+        """RowDescription of what the statement returns."""
+        if columns is not self._shown:
+            self._described.clear()
+            self._shown = columns
         found = self._described.get(results)
         if found is None:
-            columns = self.statement.columns or ()
             found = row_description(columns, _spread(results, len(columns)))
             if len(self._described) > 8:
                 self._described.clear()

@@ -52,6 +52,7 @@ class Connection(asyncio.Protocol):
         is_full: the client does not read what it is sent: make no more.
         is_encrypted: TLS is on.
         eof: the client sends no more.
+        peer, peer_port: where the client is; None for a Unix socket.
     """
 
     __slots__ = (
@@ -67,6 +68,7 @@ class Connection(asyncio.Protocol):
         "out",
         "out_bytes",
         "peer",
+        "peer_port",
         "server",
         "transport",
     )
@@ -82,6 +84,7 @@ class Connection(asyncio.Protocol):
         self.is_encrypted = False
         self.eof = False
         self.peer: str | None = None
+        self.peer_port: int | None = None
         self.transport: asyncio.Transport
         self._stage: Stage
         self._drained: Wait[None] | None = None
@@ -93,8 +96,8 @@ class Connection(asyncio.Protocol):
         self.transport = transport = cast("asyncio.Transport", transport)  # uvloop's are of no such class
         transport.set_write_buffer_limits(high=self.server.settings.write_ahead_bytes)
         address = transport.get_extra_info("peername")
-        self.peer = address[0] if isinstance(address, tuple) else None
-        if self.peer is not None:
+        if isinstance(address, tuple):
+            self.peer, self.peer_port = address[:2]
             _no_delay(transport)
         self._stage = self.server.opened(self)
 

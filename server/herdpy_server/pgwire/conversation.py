@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from herdpy_server.pgwire.connection import Connection
     from herdpy_server.serving import Run
     from herdpy_server.sessions import Session
+    from herdpy_server.sessions.registry import SessionEntry
 
 logger = logging.getLogger("herdpy.pgwire")
 
@@ -43,6 +44,7 @@ class Conversation:
 
     Attributes:
         session: what is talked to.
+        entry: under which it is registered.
         out: where answers go; the connection's.
         skipping: an error happened; nothing is answered up to Sync.
         extended: the message at hand is one of an extended query.
@@ -55,25 +57,24 @@ class Conversation:
         "_fatal",
         "_has_left",
         "_run",
-        "_user",
         "blocked",
         "bound",
         "connection",
+        "entry",
         "extended",
         "input_wanted",
         "is_over",
         "out",
-        "pid",
         "portals",
         "reported",
         "session",
         "skipping",
     )
 
-    def __init__(self, connection: Connection, session: Session, pid: int, user: str) -> None:
+    def __init__(self, connection: Connection, session: Session) -> None:
         self.connection = connection
         self.session = session
-        self.pid = pid
+        self.entry: SessionEntry | None = None
         self.out = connection.out
         self.skipping = False
         self.extended = False
@@ -82,8 +83,7 @@ class Conversation:
         self.bound: dict[str, Bound] = {}
         self.portals: dict[str, BoundPortal] = {}
         self.input_wanted: Wait[None] | None = None
-        self.reported = report(session.settings, user)
-        self._user = user
+        self.reported = report(session.settings)
         self._run: Run[None] | None = None
         self._fatal: SqlError | None = None
         self._has_left = False
@@ -100,7 +100,7 @@ class Conversation:
                 self._wake()
             elif connection.eof:
                 self.close()
-            connection.pass_over(waiting=self.input_wanted is None)
+            connection.pass_over(waiting=self.is_waiting)
             return
         try:
             while not (self.blocked or self.is_over or connection.is_full):
@@ -122,7 +122,7 @@ class Conversation:
                     connection.write()
         except (FatalError, HangUp) as error:
             self.end(error)
-        connection.pass_over(waiting=self.blocked and self.input_wanted is None)
+        connection.pass_over(waiting=self.is_waiting)
 
     def fail(self, error: BaseException) -> None:
         """Tell the client what went wrong with the message at hand."""
@@ -159,7 +159,7 @@ class Conversation:
             self.terminate(shutting_down())
 
     def _report(self) -> None:
-        before, now = self.reported, report(self.session.settings, self._user)
+        before, now = self.reported, report(self.session.settings)
         for name, value in now.values.items():
             if before.values[name] != value:
                 self.out.append(backend.parameter_status(name, value))
@@ -223,6 +223,16 @@ class Conversation:
             wait.resolve(None)
 
     # Its end.
+
+    @property
+    def pid(self) -> int:
+        """The session's number; 0 before it has one."""
+        return 0 if self.entry is None else self.entry.pid
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something else than the client's messages is waited for."""
+        return self.blocked and self.input_wanted is None
 
     @property
     def is_idle(self) -> bool:

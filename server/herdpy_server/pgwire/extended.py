@@ -107,7 +107,7 @@ def describe(conversation: Conversation, data: bytes, at: int, stop: int) -> Non
         if description.columns is None:
             out.append(backend.NO_DATA)
         else:
-            out.append(_bound(conversation, name).row_description(TEXT))
+            out.append(_bound(conversation, name).row_description(description.columns, TEXT))
     elif kind == _PORTAL:
         description = session.describe_portal(name)
         if description.columns is None:
@@ -122,7 +122,7 @@ def _portal_rows(conversation: Conversation, name: str, columns: Sequence[Output
     """RowDescription of a portal; of a cursor, which SQL made, in text."""
     found = _bound_portal(conversation, name)
     if found is not None:
-        return found.bound.row_description(found.results)
+        return found.bound.row_description(columns, found.results)
     return backend.row_description(columns, (0,) * len(columns))
 
 

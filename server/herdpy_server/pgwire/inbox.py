@@ -75,7 +75,7 @@ class Inbox:
         return self.data[self.at :]
 
     def next(self) -> tuple[int, int, int] | None:
-        """The next whole message: its type, where in ``data`` its body begins and ends; None if it is not here.
+        """The next whole message: type, where in ``data`` its body begins, and ends; None if it is not here.
 
         Raises:
             FatalError: 08P01, there is no such type; 54000, it is longer than this server takes.

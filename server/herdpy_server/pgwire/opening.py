@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import struct
 from typing import TYPE_CHECKING
 
@@ -259,14 +258,13 @@ class Opening:
         server.check_database(start.database)
         session = server.admit(start)
         for name, value in start.settings().items():
-            session.settings.set(name, value.strip("'") if name == "client_encoding" else value)
-        pid, secret = server.new_pid(), secrets.randbits(32)
-        conversation = Conversation(connection, session, pid, start.user)
-        server.entered(conversation, secret)
+            session.settings.start_with(name, value.strip("'") if name == "client_encoding" else value)
+        conversation = Conversation(connection, session)
+        entry = server.enter(conversation, start)
         self._over()
         for name, value in conversation.reported.values.items():
             connection.out.append(backend.parameter_status(name, value))
-        connection.out.append(backend.backend_key_data(pid, secret))
+        connection.out.append(backend.backend_key_data(entry.pid, entry.secret))
         connection.inbox.kinds = server.kinds
         connection.inbox.max_message_bytes = server.settings.max_message_bytes
         connection.enter(conversation)

@@ -38,13 +38,12 @@ class Report:
     values: dict[str, str]
 
 
-def report(settings: Settings, user: str) -> Report:
-    """What is to be told of a user's settings; where a session has no such setting, what is always so."""
+def report(settings: Settings) -> Report:
+    """What is to be told of a session's settings; where it has no such setting, what is always so."""
     values = {}
     for name, fixed in _REPORTED.items():
         try:
             values[name] = settings[name.lower()]
         except SqlError:
             values[name] = fixed
-    values["session_authorization"] = user
     return Report(settings.revision, values)

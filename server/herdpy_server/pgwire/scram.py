@@ -13,25 +13,14 @@ import binascii
 import hashlib
 import hmac
 import secrets
-from dataclasses import dataclass, field
 
 from herdpy_server.pgwire.errors import FatalError
+from herdpy_server.sessions.passwords import DEFAULT_ITERATIONS, Verifier
 
 PLAIN = "SCRAM-SHA-256"
 BOUND = "SCRAM-SHA-256-PLUS"
-_DEFAULT_ITERATIONS = 4096
 _SALT_BYTES = 16
 _NONCE_BYTES = 18
-
-
-@dataclass(frozen=True, slots=True)
-class Verifier:
-    """What is kept of a password: enough to check a proof, not enough to make one."""
-
-    salt: bytes = field(repr=False)
-    iterations: int
-    stored_key: bytes = field(repr=False)
-    server_key: bytes = field(repr=False)
 
 
 def no_such_user(user: str, key: bytes) -> Verifier:
@@ -41,12 +30,12 @@ def no_such_user(user: str, key: bytes) -> Verifier:
         key: a secret of this server.
     """
     salt = hmac.digest(key, b"salt " + user.encode(), "sha256")[:_SALT_BYTES]
-    return Verifier(salt, _DEFAULT_ITERATIONS, secrets.token_bytes(32), secrets.token_bytes(32))
+    return Verifier(salt, DEFAULT_ITERATIONS, secrets.token_bytes(32), secrets.token_bytes(32))
 
 
 def end_point(certificate_der: bytes) -> bytes:
     """The channel binding of TLS connections that show this certificate."""
-    from asn1crypto.x509 import Certificate
+    from asn1crypto.x509 import Certificate  # type: ignore[import-untyped]
 
     name = Certificate.load(certificate_der).hash_algo
     return hashlib.new("sha256" if name in {"md5", "sha1"} else name, certificate_der).digest()

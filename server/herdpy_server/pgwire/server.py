@@ -8,32 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import logging
 import secrets
 import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from herdpy_server.pgwire.authority import Authority, LoopbackOnly
+from herdpy_server.pgwire.authority import Authority, LoopbackTrust
 from herdpy_server.pgwire.connection import Connection
 from herdpy_server.pgwire.conversation import shutting_down
 from herdpy_server.pgwire.errors import FatalError
 from herdpy_server.pgwire.handlers import KINDS
 from herdpy_server.pgwire.opening import Opening
+from herdpy_server.pgwire.report import report
 from herdpy_server.pgwire.scram import end_point
 from herdpy_server.pgwire.settings import PgSettings
+from herdpy_server.sessions.registry import SessionEntry, SessionRegistry
+from herdpy_server.sessions.roles import RoleStore
 
 if TYPE_CHECKING:
     from herdpy_server.pgwire.conversation import Conversation
     from herdpy_server.pgwire.startup import Start
     from herdpy_server.serving import ServedDatabase
     from herdpy_server.sessions import Session
+    from herdpy_server.sessions.passwords import Verifier
 
 logger = logging.getLogger("herdpy.pgwire")
 
 _END_PATIENCE_S = 60.0
-_MAX_PID = 1 << 22
 
 
 class PgServer:
@@ -42,6 +44,7 @@ class PgServer:
     Attributes:
         database, settings: as given.
         authority: who may come in; may be replaced at any time.
+        registry: the sessions by number, for every door, and the roles.
         tls: what TLS connections are made with, None for none; see :meth:`load_tls`.
         binding: what SCRAM binds to TLS connections, None for nothing.
         loop: where everything happens.
@@ -55,22 +58,33 @@ class PgServer:
         database: ServedDatabase,
         settings: PgSettings | None = None,
         authority: Authority | None = None,
+        registry: SessionRegistry | None = None,
     ) -> None:
+        """The roles are those of the database's directory where no ``registry`` is given.
+
+        Raises:
+            SqlError: XX001, their file is damaged.
+        """
         self.database = database
+        self.registry = registry or SessionRegistry(RoleStore(database.path))
         self.settings = settings or PgSettings()
-        self.authority: Authority = authority or LoopbackOnly()
+        self.authority: Authority = authority or LoopbackTrust(self._verifier)
         self.loop: asyncio.AbstractEventLoop
         self.tls: ssl.SSLContext | None = None
         self.binding: bytes | None = None
         self.kinds = KINDS
         self.mock_key = secrets.token_bytes(32)
         self.is_stopping = False
+        self._port = 0
         self._listeners: list[asyncio.Server] = []
         self._connections: set[Connection] = set()
         self._openings: dict[Opening, None] = {}  # by age
-        self._sessions: dict[int, tuple[Conversation, int]] = {}
-        self._next_pid = 1
+        self._conversations: set[Conversation] = set()
         self._all_left: asyncio.Event | None = None
+
+    def _verifier(self, user: str) -> Verifier | None:
+        store = self.registry.role_store
+        return None if store is None else store.verifier(user)
 
     async def start(self) -> None:
         """Listen.
@@ -91,12 +105,13 @@ class PgServer:
                     backlog=settings.backlog,
                 )
                 self._listeners.append(listener)
-                port = port or self.port
+                port = port or int(listener.sockets[0].getsockname()[1])
             if settings.unix_directory is not None:
                 await self._listen_unix(settings.unix_directory / f".s.PGSQL.{port}")
         except BaseException:
             self._stop_listening()
             raise
+        self._port = port
         logger.info("PostgreSQL's protocol is served on port %d", port)
 
     async def _listen_unix(self, path: Path) -> None:
@@ -109,8 +124,8 @@ class PgServer:
 
     @property
     def port(self) -> int:
-        """The TCP port that is listened to."""
-        return int(self._listeners[0].sockets[0].getsockname()[1])
+        """The port that is listened to, once started."""
+        return self._port
 
     def load_tls(self) -> None:
         """Read the files of TLS, again when they have changed. OSError when they cannot be used."""
@@ -159,53 +174,56 @@ class PgServer:
         """A session for a client who proved who he is.
 
         Raises:
-            FatalError: 53300 there are too many, 57P03 the server is going down.
+            FatalError: 53300 there are too many, 28000 the role may not log in, 57P03 the server is
+                going down.
             SqlError: 57P03, the database is closed.
         """
-        del start
         if self.is_stopping:
             raise FatalError("57P03", "the database system is shutting down")
-        if len(self._sessions) >= self.settings.max_connections:
+        if len(self._conversations) >= self.settings.max_connections:
             raise FatalError("53300", "sorry, too many clients already")
+        store = self.registry.role_store
+        role = None if store is None else store.get(start.user)
+        if role is not None:
+            if not role.can_login:
+                raise FatalError("28000", f'role "{role.name}" is not permitted to log in')
+            if 0 <= role.connection_limit <= self.registry.of_user(role.name):
+                raise FatalError("53300", f'too many connections for role "{role.name}"')
         return self.database.session()
 
-    def new_pid(self) -> int:
-        """A process number that no session has."""
-        while True:
-            pid, self._next_pid = self._next_pid, self._next_pid % _MAX_PID + 1
-            if pid not in self._sessions:
-                return pid
-
-    def entered(self, conversation: Conversation, secret: int) -> None:
-        """A session has begun."""
-        self._sessions[conversation.pid] = (conversation, secret)
+    def enter(self, conversation: Conversation, start: Start) -> SessionEntry:
+        """A session begins: it has a number from now on."""
+        peer = conversation.connection
+        entry = self.registry.add(
+            conversation.session,
+            user=start.user,
+            database=start.database,
+            end=conversation.terminate,
+            address=peer.peer,
+            port=peer.peer_port,
+        )
+        conversation.entry = entry
+        conversation.reported = report(conversation.session.settings)
+        self._conversations.add(conversation)
+        return entry
 
     def left(self, conversation: Conversation) -> None:
         """A session has ended."""
-        self._sessions.pop(conversation.pid, None)
-        if self._all_left is not None and not self._sessions:
+        self._conversations.discard(conversation)
+        if conversation.entry is not None:
+            self.registry.remove(conversation.entry)
+        if self._all_left is not None and not self._conversations:
             self._all_left.set()
 
     @property
     def sessions(self) -> int:
         """How many sessions there are."""
-        return len(self._sessions)
+        return len(self._conversations)
 
     def cancel(self, pid: int, secret: int) -> None:
         """Cancel what session ``pid`` is doing, if ``secret`` is its."""
-        found = self._sessions.get(pid)
-        if found is None or not hmac.compare_digest(found[1].to_bytes(4, "big"), secret.to_bytes(4, "big")):
+        if not self.registry.cancel(pid, secret):
             logger.info("a request to cancel session %d is refused", pid)
-            return
-        found[0].session.cancel()
-
-    def terminate(self, pid: int) -> bool:
-        """End session ``pid``; False when there is none."""
-        found = self._sessions.get(pid)
-        if found is None:
-            return False
-        found[0].terminate(shutting_down())
-        return True
 
     # Stopping.
 
@@ -226,27 +244,27 @@ class PgServer:
         self._stop_listening()
         for opening in list(self._openings):
             opening.evict()
-        for conversation, _ in list(self._sessions.values()):
+        for conversation in list(self._conversations):
             if conversation.is_idle:
                 conversation.terminate(shutting_down())
         if not await self._sessions_left(graceful_timeout_s):
-            for conversation, _ in list(self._sessions.values()):
+            for conversation in list(self._conversations):
                 conversation.terminate(shutting_down())
             if not await self._sessions_left(_END_PATIENCE_S):
-                logger.error("%d sessions did not end", len(self._sessions))
+                logger.error("%d sessions did not end", len(self._conversations))
         await asyncio.sleep(0)  # what was written last is on its way
         for connection in list(self._connections):
             connection.linger()
 
     async def _sessions_left(self, timeout_s: float) -> bool:
         """Wait until there is no session; False when time is up."""
-        if not self._sessions:
+        if not self._conversations:
             return True
         self._all_left = asyncio.Event()
         try:
             await asyncio.wait_for(self._all_left.wait(), timeout_s)
         except TimeoutError:
-            return not self._sessions
+            return not self._conversations
         finally:
             self._all_left = None
         return True

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from herdpy_server.config import Rule, networks_of
 from herdpy_server.pgwire.authority import REJECT
-from herdpy_server.pgwire.scram import Verifier
+from herdpy_server.sessions.passwords import Verifier
 
 _LOCAL = "127.0.0.1"
 

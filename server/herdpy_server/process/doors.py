@@ -14,9 +14,10 @@ from herdpy_server.config import ServerConfig
 from herdpy_server.pgwire.server import PgServer
 from herdpy_server.pgwire.settings import PgSettings
 from herdpy_server.process.authority import RuleAuthority
+from herdpy_server.sessions.registry import SessionRegistry
+from herdpy_server.sessions.roles import RoleStore
 
 if TYPE_CHECKING:
-    from herdpy_server.pgwire.scram import Verifier
     from herdpy_server.serving import ServedDatabase
 
 logger = logging.getLogger("herdpy.server")
@@ -43,8 +44,9 @@ class PostgresDoor:
     """PostgreSQL's protocol, with the rules of the configuration."""
 
     def __init__(self, config: ServerConfig, database: ServedDatabase) -> None:
-        self._authority = RuleAuthority(config.authentication.rules, _verifier)
-        self.server = PgServer(database, pg_settings(config), self._authority)
+        roles = RoleStore(database.path)
+        self._authority = RuleAuthority(config.authentication.rules, roles.verifier)
+        self.server = PgServer(database, pg_settings(config), self._authority, SessionRegistry(roles))
 
     @property
     def port(self) -> int:
@@ -67,11 +69,6 @@ class PostgresDoor:
             self.server.load_tls()
         except (OSError, ValueError) as error:
             logger.error("certificate and key are not taken over: %s", error)
-
-
-def _verifier(user: str) -> Verifier | None:
-    del user
-    return None
 
 
 def pg_settings(config: ServerConfig) -> PgSettings:

@@ -129,7 +129,7 @@ def test_a_cancelled_statement_is_no_failed_one(server):
     assert grown("herdpy_statements_total", kind="INSERT", outcome="cancelled") == 1
     assert grown("herdpy_statements_total", kind="INSERT", outcome="failed") == 0
     assert grown("herdpy_errors_total", sqlstate="57014") == 1
-    assert grown("herdpy_lock_waits_total") == 1
+    assert grown("herdpy_lock_waits_total") >= 1
     assert value(after, "herdpy_lock_waiters") == 0
 
 

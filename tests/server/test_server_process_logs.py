@@ -198,8 +198,6 @@ def test_passwords_are_in_no_log(start):
                 connection.execute(statement)
             except psycopg.Error:
                 continue
-    with pytest.raises(psycopg.OperationalError):
-        server.connect(user="nobody", password="hunter2", hostaddr="127.0.0.1", port_="x")
     server.stop()
     assert len([one for one in server.records() if one["message"] == "slow statement"]) >= 1
     assert "hunter2" not in "\n".join(server.lines)

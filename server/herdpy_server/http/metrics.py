@@ -121,7 +121,8 @@ def _sessions(database: ServedDatabase, limit: int) -> Iterator[Family]:
     )
     found = {"idle": 0, "active": 0, "failed": 0}
     for session in list(database.sessions):
-        found[session.status] += 1
+        if not session.is_closed:
+            found[session.status] += 1
     for name, number in found.items():
         state.add_metric([name], number)
     yield state
@@ -186,5 +187,5 @@ def _locks(database: ServedDatabase) -> Iterator[Family]:
     locks = database.tablespace.locks
     yield gauge("herdpy_locks", "Locks that are held.", len(locks))
     yield gauge("herdpy_lock_waiters", "Transactions that wait for a lock.", locks.waiting)
-    yield counter("herdpy_lock_waits", "How often a lock had to be waited for.", locks.waits)
+    yield counter("herdpy_lock_waits", "How often a statement found a lock taken, and had to try again.", locks.waits)
     yield counter("herdpy_deadlocks", "Deadlocks found.", locks.deadlocks)

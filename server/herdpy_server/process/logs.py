@@ -116,20 +116,20 @@ class Logs:
         self._levels: dict[str, str] = {}
         self._thread = threading.Thread(target=self._run, name="herdpy-logs", daemon=True)
         self._root = logging.getLogger()
-        self._before = (self._root.handlers[:], self._root.level)
+        self._root_level = self._root.level
 
     def open(self) -> None:
-        """Take over the root logger."""
-        self._root.handlers[:] = [self._queue]
+        """Take all records there are from now on."""
+        self._root.addHandler(self._queue)
         self._thread.start()
 
     def close(self) -> None:
-        """Write what is queued, and give the root logger back; a second call does nothing."""
-        if self._root.handlers != [self._queue]:
+        """Write what is queued, and take no more; a second call does nothing."""
+        if self._queue not in self._root.handlers:
             return
-        self._root.handlers[:], level = self._before
-        self._root.setLevel(level)
+        self._root.removeHandler(self._queue)
         self.set_levels("notset", {})
+        self._root.setLevel(self._root_level)
         try:
             self._records.put(None, timeout=_CLOSE_PATIENCE_S)
             self._thread.join(_CLOSE_PATIENCE_S)
@@ -155,20 +155,16 @@ class Logs:
     def _run(self) -> None:
         while (record := self._records.get()) is not None:
             self._write(record)
-            missing = self._queue.dropped - self._told_dropped
-            if missing and self._records.empty():
-                self._told_dropped += missing
-                self._write(
-                    logging.LogRecord(
-                        "herdpy.logs",
-                        logging.WARNING,
-                        __file__,
-                        0,
-                        "%d records were dropped",
-                        (missing,),
-                        None,
-                    )
-                )
+            if self._records.empty():
+                self._tell_dropped()
+        self._tell_dropped()
+
+    def _tell_dropped(self) -> None:
+        missing = self._queue.dropped - self._told_dropped
+        if missing:
+            self._told_dropped += missing
+            said = ("%d records were dropped", (missing,), None)
+            self._write(logging.LogRecord("herdpy.logs", logging.WARNING, __file__, 0, *said))
 
     def _write(self, record: logging.LogRecord) -> None:
         self._writer.handle(record)

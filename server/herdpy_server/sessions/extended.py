@@ -172,7 +172,13 @@ class ExtendedQueries(Statements):
         observer, began = self.observer, perf_counter()
         try:
             if self.transaction is None and self.autocommit:
-                answer = await self._alone(statement, portal.datums, ends=ends)
+                maybe = await self._at_once(statement, portal.datums) if ends else None
+                if maybe is not None:
+                    answer = maybe
+                elif ends:
+                    answer = await self._statement(statement, portal.datums)
+                else:
+                    answer = await self._in_pipeline(statement, portal.datums)
             else:
                 answer = await self._statement(statement, portal.datums)
         except BaseException as error:
@@ -190,11 +196,8 @@ class ExtendedQueries(Statements):
             return portal.more(max_rows)
         return answer
 
-    async def _alone(self, statement: PreparedStatement, datums: tuple[Datum, ...], *, ends: bool) -> Result:
-        """Run a statement where no transaction is open."""
-        if ends:
-            answer = await self._at_once(statement, datums)
-            return answer if answer is not None else await self._statement(statement, datums)
+    async def _in_pipeline(self, statement: PreparedStatement, datums: tuple[Datum, ...]) -> Result:
+        """Run a statement where no transaction is open, but others may follow before a Sync."""
         plan, _ = statement.plan(self.catalog, self.settings.engine, datums)
         if type(plan) not in CONTROL_PLANS:
             self.begin()

@@ -18,6 +18,8 @@ from herdpy_sql.types import SqlType
 from herdpy_sql.values import input_converter, type_of
 
 DEFAULT_CAPACITY = 1000
+_VARIANTS = 8
+"""Lists of parameters' types under which one text is kept."""
 _MISMATCH = "42804"
 _OF_GRAMMAR = frozenset({"42601", "54001", "54000", "22021"})
 """Errors that PostgreSQL's parser raises; others come when the statement's turn does."""
@@ -135,7 +137,7 @@ class PlanCache:
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         self._capacity = capacity
         self._texts: OrderedDict[str, tuple[Prepared, ...]] = OrderedDict()
-        self._typed: OrderedDict[tuple[str, Declared], Prepared | None] = OrderedDict()
+        self._typed: OrderedDict[str, list[tuple[Declared, Prepared | None]]] = OrderedDict()
 
     def statements(self, sql: str) -> tuple[Prepared, ...]:
         """The statements of ``sql``; SqlError 42601 when it cannot be parsed."""
@@ -155,19 +157,21 @@ class PlanCache:
         Raises:
             SqlError: 42601, it cannot be parsed or is more than one statement.
         """
-        key = (sql, declared)
-        try:
-            found = self._typed[key]
-        except KeyError:
-            pass
+        variants = self._typed.get(sql)
+        if variants is None:
+            variants = self._typed[sql] = []
+            if len(self._typed) > self._capacity:
+                self._typed.popitem(last=False)
         else:
-            self._typed.move_to_end(key)
-            return found
+            self._typed.move_to_end(sql)
+            for types, found in variants:
+                # Mostly the very same objects, which tuples compare at once; their hash would cost more.
+                if types == declared:
+                    return found
         statements = split(sql)
         if len(statements) > 1:
             raise SqlError("42601", "cannot insert multiple commands into a prepared statement")
         found = Prepared(statements[0], declared) if statements else None
-        self._typed[key] = found
-        if len(self._typed) > self._capacity:
-            self._typed.popitem(last=False)
+        variants.append((declared, found))
+        del variants[:-_VARIANTS]
         return found

@@ -51,7 +51,6 @@ class Portal:
         "held",
         "hold",
         "is_binary",
-        "made_us",
         "name",
         "position",
         "result",
@@ -74,7 +73,6 @@ class Portal:
         self.scroll = ""
         self.depth = 0
         self.by_sql = self.is_binary = False
-        self.made_us = 0
 
     def answered(self) -> Result:
         """The whole answer; raises ``failure``."""

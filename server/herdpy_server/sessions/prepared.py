@@ -7,7 +7,6 @@ again with those; that may not change what it returns.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -53,7 +52,6 @@ class PreparedStatement:
         param_types: of its parameters, decided when it was parsed.
         columns: of its result as of then.
         by_sql: PREPARE made it, and not a message of the protocol.
-        made_us: when, on the wall clock.
     """
 
     __slots__ = (
@@ -63,7 +61,6 @@ class PreparedStatement:
         "_plan",
         "by_sql",
         "columns",
-        "made_us",
         "param_types",
         "statement",
         "text",
@@ -83,7 +80,6 @@ class PreparedStatement:
         self._cache = cache
         self.text = text
         self.by_sql = by_sql
-        self.made_us = time.time_ns() // 1000
         self._catalog = catalog
         self._engine = engine
         self.statement: Statement | None = None

@@ -1,9 +1,9 @@
 """Drives session coroutines on one loop, by hand: no asyncio task, no future, no context.
 
 Below ``database``. A statement that need not wait is over when :meth:`Run.start` returns. One that
-waits is taken up again on the loop when its :class:`~herdpy.log.wait.Wait` is done, never from inside
-whatever finished it: a lock is handed over in the middle of somebody else's commit. Runs that are
-taken up in one pass of the loop share one callback.
+waits is taken up again on the loop when its :class:`~herdpy.log.wait.Wait` is done, and never from inside
+whatever finished it: a lock is handed over in the middle of somebody else's commit. Only the log
+answers from a callback of its own, with its group acknowledged as a whole: there a run goes on at once.
 """
 
 from __future__ import annotations
@@ -115,14 +115,17 @@ class Run(Generic[T]):
         self._done(self)
 
     def _wake(self) -> None:
-        """The log is done, in whichever thread."""
+        """The log has answered. On the loop it does so with nothing else under way, so go on at once."""
         driver = self._driver
-        if threading.get_ident() == driver.thread:
-            driver.ready.append(self)
-            if len(driver.ready) == 1:
-                driver.loop.call_soon(driver.go_on)
-        else:
+        if threading.get_ident() != driver.thread:
             driver.loop.call_soon_threadsafe(self._resume)
+            return
+        try:
+            self._resume()
+        except Exception as error:  # noqa: BLE001 - of this run's `done`: the others of the group go on
+            driver.loop.call_exception_handler(
+                {"message": "the end of a statement could not be handled", "exception": error}
+            )
 
     def _resume(self, _wait: object = None) -> None:
         wait = self._wait
@@ -142,7 +145,6 @@ class Driver:
     Attributes:
         loop, thread: the loop, and the id of the thread that runs it.
         waiting: the runs that have begun and wait, or are between two waits.
-        ready: those to be taken up in this pass of the loop.
         ending: once set, makes the error for runs that wait for anything but the log.
     """
 
@@ -150,7 +152,6 @@ class Driver:
         self.loop = loop
         self.thread = threading.get_ident()
         self.waiting: set[Run[Any]] = set()
-        self.ready: list[Run[Any]] = []
         self.ending: Callable[[], BaseException] | None = None
         self._idle: asyncio.Event | None = None
 
@@ -173,17 +174,6 @@ class Driver:
             run.throw(cancelled)
             raise
         return run.result()
-
-    def go_on(self) -> None:
-        """Take up the runs that are ready."""
-        ready, self.ready = self.ready, []
-        for run in ready:
-            try:
-                run._resume()
-            except Exception as error:  # noqa: BLE001 - of one run's `done`: the others go on
-                self.loop.call_exception_handler(
-                    {"message": "the end of a statement could not be handled", "exception": error}
-                )
 
     def ended(self, run: Run[Any]) -> None:
         """Forget a run that is over."""

@@ -203,6 +203,8 @@ class LockTable:
 
     def release_all(self, owner: Owner) -> None:
         """Give back every lock of ``owner``: its commit has its place in the log, or it rolled back."""
+        if not self._locks and not self._bulk:
+            return
         if owner in self._waiting:
             self.forget(owner)
         for database_id in [d for d, held in self._bulk.items() if any(o is owner for o, _ in held)]:

@@ -46,8 +46,10 @@ class ExtendedQueries(Statements):
         try:
             if not name:
                 self.prepared.pop("", None)
+            self.allowed.check_text(sql)
             prepared = self.plans.typed(sql, declared)
-            if self.failed and prepared is not None and prepared.statement.keyword not in ENDING:
+            if self.failed and prepared is not None and prepared.keyword not in ENDING:
+                prepared.check_syntax()
                 raise aborted()
             statement = PreparedStatement(self.plans, sql, prepared, self.catalog, self.settings.engine)
             if len(statement.param_types) > len(declared):

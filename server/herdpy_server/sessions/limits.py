@@ -25,7 +25,7 @@ class SessionLimits:
 
     def check_text(self, sql: str) -> None:
         """SqlError 54000 when a text is too long."""
-        if len(sql) > self.statement_bytes:
+        if 4 * len(sql) > self.statement_bytes and len(sql.encode("utf-8", "replace")) > self.statement_bytes:
             raise SqlError(
                 "54000", f"statement is too long: at most {self.statement_bytes} bytes are accepted"
             )

@@ -35,6 +35,8 @@ def drop(command: Command, catalog: Catalog) -> Plan:
         try:
             tables.append(finder(catalog, schema, name))
         except SqlError as error:
+            if error.sqlstate != "42P01":
+                raise
             if name in catalog.index_by_name:
                 raise SqlError(
                     "42809", f'"{name}" is not a table', hint="Use DROP INDEX to remove an index."

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Engine = Literal["auto", "own", "columnar"]
 _SYSTEM_WORDS = re.compile(
     r"pg_|information_schema|current_|session_user|\buser\b|version|inet_|quote_|to_reg|set_config|_description"
-    r"|has_\w+_privilege|acl|format_type|\breg[a-z]+\b|\boid\b|\bname\b|\"char\"|operator\s*\(",
+    r"|has_\w+_privilege|acl|format_type|\breg[a-z]+\b|\boid\b|\bname\b|\"char\"|operator\s*\(|format\s*\(",
     re.IGNORECASE,
 )
 """What a query over the catalog cannot be without; others need not be looked through for it."""

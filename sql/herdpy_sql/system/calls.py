@@ -155,6 +155,14 @@ NATIVE = frozenset(
 )
 """Functions that DuckDB has under the same name, with the same meaning as far as catalogs need it."""
 
+TABLES = {
+    "pg_get_keywords": 'SELECT l_word AS word, l_code AS catcode, l_text AS catdesc FROM "lookup.keyword"',
+    "pg_timezone_names": 'SELECT * FROM "pg_catalog.pg_timezone_names"',
+    "pg_show_all_settings": 'SELECT * FROM "pg_catalog.pg_settings"',
+    "pg_prepared_statement": 'SELECT * FROM "pg_catalog.pg_prepared_statements"',
+}
+"""Functions that stand in FROM and give a relation."""
+
 VALUES: dict[str, tuple[str, str]] = {
     "current_user": ("user", "VARCHAR"),
     "user": ("user", "VARCHAR"),
@@ -182,7 +190,14 @@ ACTIONS = frozenset(
 )
 """Functions that do something, or raise, when the query begins; their arguments must be constants."""
 
-SPECIAL = frozenset(CALLS) | frozenset(VALUES) | frozenset(CONSTANTS) | ACTIONS | {"current_schemas"}
+SPECIAL = (
+    frozenset(CALLS)
+    | frozenset(TABLES)
+    | frozenset(VALUES)
+    | frozenset(CONSTANTS)
+    | ACTIONS
+    | {"current_schemas", "format"}
+)
 COMMON = frozenset(
     {
         "array_upper", "array_lower", "array_length",

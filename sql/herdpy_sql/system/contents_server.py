@@ -18,6 +18,7 @@ from herdpy_sql.system.contents import (
     Rows,
     rows_of,
 )
+from herdpy_sql.system.state import SettingRow
 from herdpy_sql.system.types import by_oid, type_rows
 
 UTF8 = 6
@@ -95,9 +96,22 @@ def _users(context: Context) -> Rows:
             }
 
 
+_PRESETS = {
+    "block_size": "4096",
+    "max_function_args": "100",
+    "max_identifier_length": "63",
+    "max_index_keys": "32",
+    "server_version_num": "150000",
+}
+"""What drivers look up in pg_settings, where the session has no such setting."""
+
+
 @rows_of("pg_catalog", "pg_settings")
 def _settings(context: Context) -> Rows:
-    for row in context.state.settings():
+    rows = {row.name: row for row in context.state.settings()}
+    for name, value in _PRESETS.items():
+        rows.setdefault(name, SettingRow(name, value, default=value, read_only=True))
+    for _, row in sorted(rows.items()):
         yield {
             "name": row.name,
             "setting": row.value,

@@ -22,7 +22,7 @@ _CHECK_ROOM = 256
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
 _STRING = re.compile(r"'(?:[^']|'')*'\Z")
-_RESERVED = frozenset(
+RESERVED = frozenset(
     [
         "all",
         "analyse",
@@ -239,7 +239,7 @@ def relation_oids(catalog: Catalog) -> dict[str, int]:
 
 def quote_ident(name: str) -> str:
     """A name as it must be written: quoted unless it is lower case and no reserved word."""
-    if _PLAIN.match(name) and name not in _RESERVED:
+    if _PLAIN.match(name) and name not in RESERVED:
         return name
     return '"' + name.replace('"', '""') + '"'
 

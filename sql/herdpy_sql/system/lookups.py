@@ -14,7 +14,7 @@ from herdpy_sql.system import contents_information as _information  # noqa: F401
 from herdpy_sql.system import contents_server as _server  # noqa: F401
 from herdpy_sql.system import contents_tables
 from herdpy_sql.system.contents import INFORMATION_OID, PG_CATALOG_OID, PUBLIC_OID, Context
-from herdpy_sql.system.definitions import quote_ident, relation_oids
+from herdpy_sql.system.definitions import RESERVED, quote_ident, relation_oids
 from herdpy_sql.system.relation import CATALOG, relations
 from herdpy_sql.system.state import setting_values
 
@@ -66,6 +66,10 @@ _LOOKUPS: dict[str, tuple[pa.Schema, Callable[[Context], Iterable[tuple[Any, ...
     "index": (
         pa.schema([("l_oid", _ID), ("l_number", _NUMBER), ("l_text", _TEXT), ("l_pretty", _TEXT)]),
         lambda context: contents_tables.index_definitions(context.catalog),
+    ),
+    "keyword": (
+        pa.schema([("l_word", _TEXT), ("l_code", _TEXT), ("l_text", _TEXT)]),
+        lambda context: ((word, "R", "reserved") for word in sorted(RESERVED)),
     ),
     "constraint": (
         pa.schema([("l_oid", _ID), ("l_text", _TEXT), ("l_pretty", _TEXT)]),

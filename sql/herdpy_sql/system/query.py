@@ -8,6 +8,7 @@ the state, whoever else runs queries: the rows are few.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -293,7 +294,7 @@ def system_select(
         scans=tuple(out.scans.values()),
         columns=(),
         param_types=types,
-        used=tuple(sorted(out.used)),
+        used=tuple(n for n in sorted(out.used) if re.search(rf"\$p{n}\b", sql)),
         values=tuple(sorted(out.values)),
         actions=tuple(out.actions),
     )

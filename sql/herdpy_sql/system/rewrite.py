@@ -264,10 +264,16 @@ class Rewriter:
         self.out = Rewritten(catalog)
         self.out.params.update(dict(enumerate(param_types, 1)))
         self.ctes: set[str] = set()
+        self.vectors: set[str] = set()
 
     def rewrite(self, tree: exp.Expression) -> str:
         """The DuckDB text of a tree, which is changed. SqlError."""
         self.ctes = {_folded(cte.args["alias"].this) for cte in tree.find_all(exp.CTE)}
+        self.vectors = _VECTORS | {
+            alias.alias.lower()
+            for alias in tree.find_all(exp.Alias)
+            if isinstance(alias.this, exp.Column) and alias.this.name in _VECTORS
+        }
         holder = exp.Paren(this=tree)
         for node in reversed(list(tree.bfs())):
             if isinstance(node, exp.Func) and type(node).__name__ not in _CLASSES:
@@ -289,6 +295,10 @@ class Rewriter:
         """DuckDB text as a tree, with ``:1`` and so on replaced."""
         for lookup in re.findall(r'"lookup\.(\w+)"', text):
             self.out.lookups.add(lookup)
+        for name in re.findall(r'"pg_catalog\.(\w+)"', text):
+            relation = find_relation(CATALOG, name)
+            assert relation is not None
+            self.out.relations[relation.label] = relation
         marked = _HOLE.sub(r"__hole\1", text)
         holder = exp.Paren(this=sqlglot.parse_one(marked, dialect="duckdb"))
         for column in list(holder.find_all(exp.Column)):
@@ -366,6 +376,12 @@ def _table_function(rewriter: Rewriter, node: Any) -> exp.Expression:
     if node.args.get("ordinality"):
         raise SqlError("0A000", "WITH ORDINALITY is not supported in queries over the catalog")
     inner = node.this
+    relation = calls.TABLES.get(function_name(inner) or "")
+    if relation is not None:
+        given = node.args.get("alias") or exp.TableAlias(
+            this=exp.to_identifier(function_name(inner), quoted=True)
+        )
+        return exp.Subquery(this=rewriter.template(relation), alias=given.copy())
     if isinstance(inner, exp.Unnest | exp.Explode):
         inner = inner.this if isinstance(inner, exp.Explode) else inner.expressions[0]
     elif not _is_set(inner):
@@ -463,16 +479,22 @@ def _operator(rewriter: Rewriter, node: Any) -> exp.Expression:
 
 @handles(exp.Bracket)
 def _bracket(rewriter: Rewriter, node: Any) -> exp.Expression | None:
+    """Vectors count from 0; sqlglot takes 1 off an index that is a literal, as for arrays."""
     inner = node.this
-    if isinstance(inner, exp.Column) and inner.name in _VECTORS and len(node.expressions) == 1:
-        # Vectors count from 0; sqlglot has taken 1 off, as for arrays, and puts it back.
-        shifted = exp.Add(this=exp.Paren(this=node.expressions[0].copy()), expression=exp.Literal.number(1))
-        node.set("expressions", [shifted])
-    return None
+    if not isinstance(inner, exp.Column) or inner.name.lower() not in rewriter.vectors:
+        return None
+    index = node.expressions[0]
+    number = index.this if isinstance(index, exp.Neg) else index
+    shift = 2 if isinstance(number, exp.Literal) else 1
+    return rewriter.template(f"list_extract(:1, (:2) + {shift})", inner, index)
 
 
 @handles(exp.EQ, exp.NEQ)
 def _equality(rewriter: Rewriter, node: Any) -> exp.Expression | None:
+    every = node.expression
+    if isinstance(every, exp.Anonymous) and str(every.this).lower() == "all":
+        test = "NOT list_contains(:1, :2)" if isinstance(node, exp.NEQ) else "list_has_all([:2], :1)"
+        return rewriter.template(test, every.expressions[0], node.this)
     for side, other in (("this", node.expression), ("expression", node.this)):
         elements = casts.array_literal(node.args[side])
         if elements is not None and isinstance(other, exp.Column):
@@ -561,9 +583,15 @@ def _cast(rewriter: Rewriter, node: Any) -> exp.Expression | None:
             raise undefined(f'"{name}"')
         node.set("this", exp.Literal.string(name))
     new = casts.duck_cast_type(to)
+    if isinstance(inner, exp.Column) and new.sql("duckdb") == "TEXT" and _is_array(inner):
+        return rewriter.template("'{' || array_to_string(:1, ',') || '}'", inner)
     if new is not to:
         node.set("to", new)
     return None
+
+
+def _is_array(column: exp.Column) -> bool:
+    return column_types().get(column.name, "").endswith("[]")
 
 
 _NAMES = {
@@ -619,6 +647,8 @@ def call(rewriter: Rewriter, node: Any) -> exp.Expression | None:
     """A function: from ``calls``, or the same in DuckDB, or 42883."""
     name = function_name(node)
     assert name is not None
+    if name in calls.TABLES and isinstance(node.parent, exp.Table):
+        return None
     if name in calls.VALUES:
         return rewriter.value(*calls.VALUES[name])
     arguments = _arguments(node)
@@ -649,7 +679,9 @@ def call(rewriter: Rewriter, node: Any) -> exp.Expression | None:
         if name.startswith("to_reg") and name[6:] in _NAMES and casts.wants_name(node):
             return rewriter.template(_NAMES[name[6:]], found)
         return found
-    if name in calls.NATIVE or name in {"unnest", "generate_series"} or name.startswith("s_"):
+    if name == "all" and isinstance(node.parent, exp.EQ | exp.NEQ):
+        return None
+    if name in calls.NATIVE or name in {"unnest", "generate_series"}:
         if name in {"unnest", "generate_series"} and not isinstance(node.parent, exp.Table):
             inner = arguments[0] if name == "unnest" else node.copy()
             return exp.Anonymous(this="unnest", expressions=[inner])

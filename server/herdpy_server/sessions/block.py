@@ -1,7 +1,8 @@
 """A session's transaction: begun, committed, rolled back, and the savepoints and settings in it.
 
-The lowest of three: ``block`` holds the open transaction, ``statements`` runs one statement in it,
-``session`` is what a client sees. Everything runs in the engine's turn.
+The lowest of the classes that a session is made of: ``block`` holds the open transaction, ``waiting`` is how
+it waits, ``statements`` runs one statement, ``extended`` has prepared statements and portals, ``session`` is
+what a client sees. Everything runs in the engine's turn.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from herdpy_sql.system import Activity, Role
 from herdpy_sql.system.state import DATABASE, OWNER, SettingRow
 
 if TYPE_CHECKING:
-    from herdpy_server.sessions.statements import Statements
+    from herdpy_server.sessions.waiting import Waiting
 
 _STARTED_US = time.time_ns() // 1000
 
@@ -47,7 +47,7 @@ class Directory(Protocol):
 class SessionState:
     """A session as herdpy_sql.system's ``ServerState``."""
 
-    def __init__(self, session: Statements) -> None:
+    def __init__(self, session: Waiting) -> None:
         identity = session.identity
         self._session = session
         self.user = self.session_user = identity.user

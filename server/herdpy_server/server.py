@@ -30,7 +30,8 @@ from herdpy_server.process.loop_delay import LoopDelay
 from herdpy_server.process.notify import notify
 from herdpy_server.process.reload import changed, taken_over
 from herdpy_server.process.statements import StatementStatistics
-from herdpy_server.serving import ServedDatabase
+from herdpy_server.serving import ServedDatabase, settle_interpreter
+from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.tablespace import Directory
 from herdpy_sql.errors import SqlError
 
@@ -97,7 +98,9 @@ class ServerProcess:
         database = await self._open()
         if self._end.is_set():
             return
+        settle_interpreter()
         postgres = PostgresDoor(config, database)
+        self.metrics.registry = postgres.server.registry
         await self._listen("postgres", config, postgres.start)
         self._doors.append(("postgres", postgres))
 
@@ -109,6 +112,7 @@ class ServerProcess:
         settings = DatabaseSettings(**msgspec.structs.asdict(self.config.storage))
         self._database = database = await ServedDatabase.open(directory, settings)
         database.observer = self.statements.observe
+        database.limits = SessionLimits(**msgspec.structs.asdict(self.config.sessions))
         self.metrics.database = database
         self.status.checks["checkpoint"] = lambda: _failure(database.checkpoint_failure)
         self.status.checks["log"] = lambda: _failure(database.log.failure)

@@ -16,6 +16,7 @@ from herdpy_server.config.render import toml
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.pgwire.settings import PgSettings
 from herdpy_server.process.doors import pg_settings
+from herdpy_server.sessions.limits import SessionLimits
 
 FILE = Path(__file__).parents[2] / "conf" / "server.toml"
 
@@ -53,6 +54,11 @@ def test_every_setting_says_what_it_means():
 def test_settings_of_the_storage_are_those_of_a_database():
     fields = {field.name: field.default for field in dataclasses.fields(DatabaseSettings)}
     assert msgspec.structs.asdict(ServerConfig().storage) == fields
+
+
+def test_settings_of_sessions_are_their_limits():
+    fields = {field.name: field.default for field in dataclasses.fields(SessionLimits)}
+    assert msgspec.structs.asdict(ServerConfig().sessions) == fields
 
 
 def test_defaults_of_the_door_are_the_doors_own():

@@ -137,13 +137,13 @@ def test_sessions_are_counted_by_state(server):
     open_now = [server.connect(), server.connect(autocommit=False)]
     open_now[1].execute("SELECT 1")
     found = metrics(server)
-    assert value(found, "herdpy_sessions", state="active") == 1
+    assert value(found, "herdpy_sessions", state="idle in transaction") == 1
     idle = value(found, "herdpy_sessions", state="idle")
     assert idle >= 1
     open_now[0].close()
     server.wait_for_metric(f'herdpy_sessions{{state="idle"}} {idle - 1}')
     open_now[1].close()
-    server.wait_for_metric('herdpy_sessions{state="active"} 0.0')
+    server.wait_for_metric('herdpy_sessions{state="idle in transaction"} 0.0')
 
 
 def test_a_checkpoint_is_counted(server):

@@ -148,6 +148,17 @@ class Authentication(Section, frozen=True, kw_only=True):
     )
 
 
+class Sessions(Section, frozen=True, kw_only=True):
+    """How much one session may keep; beyond, a statement fails and the session goes on."""
+
+    statement_bytes: Annotated[int, _int(1 << 10, 1 << 30, "The longest text of statements.")] = 16 << 20
+    statements: Annotated[int, _int(1, 10_000_000, "How many prepared statements.")] = 10_000
+    portals: Annotated[int, _int(1, 10_000_000, "How many portals, cursors among them.")] = 10_000
+    custom_settings: Annotated[
+        int, _int(0, 10_000_000, "How many settings that HerdPy does not know (SET a.b = ...).")
+    ] = 1_000
+
+
 class Workers(Section, frozen=True, kw_only=True):
     """Processes of their own for queries over many rows; they are started when they are needed."""
 
@@ -208,6 +219,7 @@ class ServerConfig(Section, frozen=True, kw_only=True):
     postgres: Postgres = field(default_factory=Postgres)
     tls: Tls = field(default_factory=Tls)
     authentication: Authentication = field(default_factory=Authentication)
+    sessions: Sessions = field(default_factory=Sessions)
     workers: Workers = field(default_factory=Workers)
     grpc: Grpc = field(default_factory=Grpc)
     http: Http = field(default_factory=Http)

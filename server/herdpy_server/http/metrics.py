@@ -24,19 +24,24 @@ if TYPE_CHECKING:
     from herdpy_server.process.logs import Logs
     from herdpy_server.process.loop_delay import LoopDelay
     from herdpy_server.serving import ServedDatabase
+    from herdpy_server.sessions.registry import SessionRegistry
+
+
+_STATES = ("active", "idle", "idle in transaction", "idle in transaction (aborted)")
 
 
 class ServerMetrics(Collector):
     """The metrics of one server.
 
     Attributes:
-        database: set once it is open.
+        database, registry: set once it is open.
         logs, loop_delay: where there are any.
         max_sessions: the limit, for alarms.
     """
 
     def __init__(self, status: Status, statements: StatementStatistics, version: str) -> None:
         self.database: ServedDatabase | None = None
+        self.registry: SessionRegistry | None = None
         self.logs: Logs | None = None
         self.loop_delay: LoopDelay | None = None
         self.max_sessions = 0
@@ -57,9 +62,11 @@ class ServerMetrics(Collector):
         """Every family, with the values of this moment."""
         yield from self._server()
         yield from self._statement_families()
+        if self.registry is not None:
+            yield from _sessions(self.registry, self.max_sessions)
         database = self.database
         if database is not None:
-            yield from _sessions(database, self.max_sessions)
+            yield from _waiting(database)
             yield from _log(database)
             yield from _store(database)
             yield from _locks(database)
@@ -115,20 +122,24 @@ class ServerMetrics(Collector):
         yield counter("herdpy_slow_statements", "Statements told as slow.", self._statements.slow)
 
 
-def _sessions(database: ServedDatabase, limit: int) -> Iterator[Family]:
-    state = GaugeMetricFamily(
-        "herdpy_sessions", "Sessions by their transaction: idle (none), active, failed.", labels=["state"]
+def _sessions(registry: SessionRegistry, limit: int) -> Iterator[Family]:
+    states = GaugeMetricFamily(
+        "herdpy_sessions", "Sessions by what they do, as pg_stat_activity says it.", labels=["state"]
     )
-    found = {"idle": 0, "active": 0, "failed": 0}
-    for session in list(database.sessions):
-        if not session.is_closed:
-            found[session.status] += 1
+    found = dict.fromkeys(_STATES, 0)
+    for entry in registry:
+        found[entry.state] += 1
     for name, number in found.items():
-        state.add_metric([name], number)
-    yield state
+        states.add_metric([name], number)
+    yield states
     yield gauge("herdpy_sessions_max", "How many sessions there may be.", limit)
+
+
+def _waiting(database: ServedDatabase) -> Iterator[Family]:
     yield gauge(
-        "herdpy_statements_waiting", "Statements that wait, for whatever.", len(database.driver.waiting)
+        "herdpy_statements_waiting",
+        "Statements that wait: for locks, the log, workers or their client.",
+        len(database.driver.waiting),
     )
 
 
@@ -187,5 +198,7 @@ def _locks(database: ServedDatabase) -> Iterator[Family]:
     locks = database.tablespace.locks
     yield gauge("herdpy_locks", "Locks that are held.", len(locks))
     yield gauge("herdpy_lock_waiters", "Transactions that wait for a lock.", locks.waiting)
-    yield counter("herdpy_lock_waits", "How often a statement found a lock taken, and had to try again.", locks.waits)
+    yield counter(
+        "herdpy_lock_waits", "How often a statement found a lock taken, and had to try again.", locks.waits
+    )
     yield counter("herdpy_deadlocks", "Deadlocks found.", locks.deadlocks)

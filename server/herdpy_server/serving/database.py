@@ -21,6 +21,7 @@ from herdpy_server.engine import Engine, is_closed, is_closing
 from herdpy_server.serving.driver import Driver, Run
 from herdpy_server.serving.turn import LoopTurn
 from herdpy_server.sessions import Session
+from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.observer import Observer
 
 logger = logging.getLogger("herdpy.serving")
@@ -40,6 +41,7 @@ class ServedDatabase:
         sessions: the sessions that somebody holds.
         checkpointer: for who watches it.
         observer: is told of every statement of sessions that begin from now on.
+        limits: what sessions that begin from now on may keep.
     """
 
     def __init__(self, engine: Engine, driver: Driver, turn: LoopTurn) -> None:
@@ -52,6 +54,7 @@ class ServedDatabase:
         self.checkpointer = engine.checkpointer
         self.sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self.observer: Observer | None = None
+        self.limits = SessionLimits()
         self._closed: asyncio.Future[None] | None = None
 
     @classmethod
@@ -98,6 +101,7 @@ class ServedDatabase:
         session = self._engine.session()
         session.runs_on(self.driver.loop)
         session.observer = self.observer
+        session.allowed = self.limits
         self.sessions.add(session)
         return session
 

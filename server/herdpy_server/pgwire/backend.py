@@ -6,6 +6,7 @@ type byte, an int32 length that counts itself, and a body. Rows come ready from 
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -85,6 +86,7 @@ def parameter_description(types: Sequence[SqlType]) -> bytes:
     return message(b"t", struct.pack(f">H{len(oids)}I", len(oids), *oids))
 
 
+@functools.lru_cache(maxsize=256)
 def command_complete(tag: str) -> bytes:
     """CommandComplete, such as "SELECT 1"."""
     body = tag.encode() + b"\0"

@@ -6,6 +6,7 @@ as the session's own object is the same one, so that binding and answering look 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ Formats = tuple[int, ...]
 RowsEncoder = Callable[[Iterable[Sequence[Any]]], bytes]
 
 TEXT: Formats = ()
+_int = struct.Struct(">i").unpack_from
 
 
 class Bound:
@@ -31,14 +33,11 @@ class Bound:
 
     __slots__ = (
         "_columns",
-        "_decoders",
         "_described",
         "_encode",
-        "_formats",
         "_results",
         "_row_zone",
         "_shown",
-        "_zone",
         "oids",
         "statement",
     )
@@ -46,9 +45,6 @@ class Bound:
     def __init__(self, statement: PreparedStatement, oids: tuple[int, ...]) -> None:
         self.statement = statement
         self.oids = oids
-        self._formats: Formats | None = None
-        self._zone = ""
-        self._decoders: list[Callable[[bytes], Datum]] = []
         self._columns: Sequence[OutputColumn] | None = None
         self._results: Formats = TEXT
         self._row_zone = ""
@@ -63,24 +59,20 @@ class Bound:
             ProtocolError: the formats are not none, one, or as many as the parameters.
             SqlError: 22023 for a format that is not there; what the types say of the bytes.
         """
-        if formats != self._formats or zone != self._zone:
-            self._make_decoders(formats, len(values), zone)
+        decoders = self.decoders(formats, len(values), zone)
         return tuple(
-            [
-                None if value is None else decode(value)
-                for decode, value in zip(self._decoders, values, strict=True)
-            ]
+            [None if value is None else decode(value) for decode, value in zip(decoders, values, strict=True)]
         )
 
-    def _make_decoders(self, formats: Formats, count: int, zone: str) -> None:
+    def decoders(self, formats: Formats, count: int, zone: str) -> list[Callable[[bytes], Datum]]:
+        """The functions from values to datums. SqlError 22023 for a format that is not there."""
         types = self.statement.param_types
         oids = self.oids + (0,) * (len(types) - len(self.oids))
         spread = spread_formats(formats, count)
-        self._decoders = [
+        return [
             parameter_decoder(oid, sql_type, bool(form), zone)
             for oid, sql_type, form in zip(oids, types, spread, strict=True)
         ]
-        self._formats, self._zone = formats, zone
 
     def encoder(self, columns: Sequence[OutputColumn], results: Formats, zone: str) -> RowsEncoder:
         """The function from rows to DataRow messages. SqlError 22023 for a format that is not there."""
@@ -118,6 +110,62 @@ class BoundPortal:
         self.portal = portal
         self.bound = bound
         self.results = results
+
+    def row_description(self, columns: Sequence[OutputColumn]) -> bytes:
+        """RowDescription of its rows."""
+        return self.bound.row_description(columns, self.results)
+
+
+class Shape:
+    """What the Bind messages of a statement look like to the unnamed portal, but for their values.
+
+    A client binds a statement in the same way again and again. A message that has the same bytes around its
+    values as the one before needs not be taken apart.
+
+    Attributes:
+        name: the statement's.
+        head: the bytes between the statement's name and the values: formats, and how many there are.
+        tail: the bytes after the values: formats of results.
+        decoders: for each value; ``zone`` is the time zone that they are for.
+    """
+
+    __slots__ = ("bound", "decoders", "head", "name", "portal", "tail", "zone")
+
+    def __init__(
+        self, bound: Bound, name: str, formats: Formats, results: Formats, portal: BoundPortal, zone: str
+    ) -> None:
+        self.bound = bound
+        self.name = name
+        self.portal = portal
+        self.zone = zone
+        self.decoders = bound.decoders(formats, len(bound.statement.param_types), zone)
+        self.head = b"\0" + _shorts(formats) + struct.pack(">H", len(self.decoders))
+        self.tail = _shorts(results)
+
+    def values(self, data: bytes, at: int, stop: int) -> tuple[Datum, ...] | None:
+        """The datums of a message whose values begin at ``at``; None when it is another shape after all.
+
+        SqlError as the types say of the bytes.
+        """
+        found: list[Datum] = []
+        for decode in self.decoders:
+            length = _int(data, at)[0] if at + 4 <= stop else -2
+            at += 4
+            if length >= 0:
+                end = at + length
+                if end > stop:
+                    return None
+                found.append(decode(data[at:end]))
+                at = end
+            elif length == -1:
+                found.append(None)
+            else:
+                return None
+        return tuple(found) if data[at:stop] == self.tail else None
+
+
+def _shorts(formats: Formats) -> bytes:
+    return struct.pack(f">H{len(formats)}h", len(formats), *formats)
 
 
 def check_parameter_formats(formats: Formats, count: int) -> None:

@@ -19,11 +19,12 @@ from herdpy.log.wait import Wait
 from herdpy_server.pgwire import backend
 from herdpy_server.pgwire.connection import ConnectionLost
 from herdpy_server.pgwire.errors import FatalError, HangUp, error_response, notice_response
+from herdpy_server.pgwire.messages import HEAD, SMALL_MESSAGE_BYTES
 from herdpy_server.pgwire.report import report
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.pgwire.bound import Bound, BoundPortal
+    from herdpy_server.pgwire.bound import Bound, BoundPortal, Shape
     from herdpy_server.pgwire.connection import Connection
     from herdpy_server.serving import Run
     from herdpy_server.sessions import Session
@@ -35,6 +36,7 @@ Handler = Callable[["Conversation", bytes, int, int], None]
 HANDLERS: dict[int, Handler] = {}
 """What answers each type of message, given the buffer and where in it the body begins and ends."""
 
+_HEAD_BYTES = HEAD.size
 _UNSKIPPED = frozenset(b"SX")
 _READY = backend.READY
 
@@ -50,6 +52,7 @@ class Conversation:
         extended: the message at hand is one of an extended query.
         blocked: something is waited for, so no message is taken.
         bound, portals: what is remembered of the session's prepared statements and portals, by name.
+        shapes: what Bind messages looked like lately, by the statement's name.
         input_wanted: what waits for messages of COPY, if anything does.
     """
 
@@ -68,6 +71,7 @@ class Conversation:
         "portals",
         "reported",
         "session",
+        "shapes",
         "skipping",
     )
 
@@ -82,6 +86,7 @@ class Conversation:
         self.is_over = False
         self.bound: dict[str, Bound] = {}
         self.portals: dict[str, BoundPortal] = {}
+        self.shapes: dict[bytes, Shape] = {}
         self.input_wanted: Wait[None] | None = None
         self.reported = report(session.settings)
         self._run: Run[None] | None = None
@@ -94,7 +99,7 @@ class Conversation:
         """Answer what has arrived, up to what must be waited for."""
         connection = self.connection
         inbox = connection.inbox
-        next_message = inbox.next
+        unpack = HEAD.unpack_from
         if self.blocked:
             if self.input_wanted is not None:
                 self._wake()
@@ -104,16 +109,24 @@ class Conversation:
             return
         try:
             while not (self.blocked or self.is_over or connection.is_full):
-                message = next_message()
-                if message is None:
-                    if connection.eof:
-                        self.close()
-                    break
-                kind, at, stop = message
+                data, at = inbox.data, inbox.at
+                # What Inbox.next does, in line for short messages that are whole.
+                kind, length = unpack(data, at) if len(data) - at >= _HEAD_BYTES else (0, 0)
+                stop = at + 1 + length
+                if kind in HANDLERS and 4 <= length <= SMALL_MESSAGE_BYTES and stop <= len(data):
+                    at += _HEAD_BYTES
+                    inbox.at = stop
+                else:
+                    message = inbox.next()
+                    if message is None:
+                        if connection.eof:
+                            self.close()
+                        break
+                    kind, at, stop = message
                 if self.skipping and kind not in _UNSKIPPED:
                     continue
                 try:
-                    HANDLERS[kind](self, inbox.data, at, stop)
+                    HANDLERS[kind](self, data, at, stop)
                 except (FatalError, HangUp):
                     raise
                 except Exception as error:  # noqa: BLE001 - no error of one statement ends its session

@@ -14,6 +14,7 @@ from herdpy_server.pgwire.bound import (
     TEXT,
     Bound,
     BoundPortal,
+    Shape,
     check_parameter_formats,
     check_result_formats,
     make_encoder,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 _STATEMENT = ord("S")
 _PORTAL = ord("P")
 _SYNC = ord("S")
+_UNNAMED_PORTAL = b"P\0"
+_ALL_ROWS = b"\0\0\0\0\0"  # of the unnamed portal
 
 
 def parse(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
@@ -71,36 +74,63 @@ def _bound(conversation: Conversation, name: str) -> Bound:
 def bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     """Bind: a portal of a prepared statement and parameters."""
     conversation.extended = True
+    session = conversation.session
+    if data[at : at + 1] == b"\0" and not session.failed:
+        end = data.find(0, at + 1, stop)
+        shape = conversation.shapes.get(data[at + 1 : end])
+        if (
+            shape is not None
+            and session.prepared.get(shape.name) is shape.bound.statement
+            and data.startswith(shape.head, end, stop)
+            and shape.zone == session.settings.zone
+        ):
+            datums = shape.values(data, end + len(shape.head), stop)
+            if datums is not None:
+                session.bind("", shape.name, datums)
+                shape.portal.portal = session.portals[""]
+                conversation.portals[""] = shape.portal
+                conversation.out.append(backend.BIND_COMPLETE)
+                return
+    _bind(conversation, data, at, stop)
+
+
+def _bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
+    """Bind a statement in a way that it was not bound the last time."""
     portal, name, formats, values, results = messages.bind(data, at, stop)
     session = conversation.session
-    bound = conversation.bound.get(name)
-    statement = session.prepared.get(name)
-    if bound is None or bound.statement is not statement:
-        bound = _bound(conversation, name)
-        statement = bound.statement
-    if len(formats) > 1:
-        check_parameter_formats(formats, len(values))
-    if not values:
-        session.bind(portal, name, ())
-    elif session.failed or len(values) != len(statement.param_types):
+    bound = _bound(conversation, name)
+    statement = bound.statement
+    zone = session.settings.zone
+    check_parameter_formats(formats, len(values))
+    if session.failed or len(values) != len(statement.param_types):
         session.bind(portal, name, tuple(values))  # it is refused, whatever they are
     else:
-        session.bind(portal, name, bound.datums(formats, values, session.settings.zone))
-    if len(results) > 1:
-        try:
-            check_result_formats(results, statement.columns)
-        except ProtocolError:
-            session.close_portal(portal)
-            raise
-    conversation.portals[portal] = BoundPortal(session.portals[portal], bound, results)
+        session.bind(portal, name, bound.datums(formats, values, zone))
+    try:
+        check_result_formats(results, statement.columns)
+    except ProtocolError:
+        session.close_portal(portal)
+        raise
+    made = BoundPortal(session.portals[portal], bound, results)
+    conversation.portals[portal] = made
+    if not portal:
+        if len(conversation.shapes) > 2 * len(session.prepared) + 16:
+            conversation.shapes.clear()
+        conversation.shapes[name.encode()] = Shape(bound, name, formats, results, made, zone)
     conversation.out.append(backend.BIND_COMPLETE)
 
 
 def describe(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     """Describe: what a statement takes, and what it or a portal returns."""
     conversation.extended = True
-    kind, name = messages.target(data, at, stop)
     session, out = conversation.session, conversation.out
+    if data[at:stop] == _UNNAMED_PORTAL and not session.failed:
+        found = _bound_portal(conversation, "")
+        if found is not None:
+            columns = found.portal.columns
+            out.append(backend.NO_DATA if columns is None else found.row_description(columns))
+            return
+    kind, name = messages.target(data, at, stop)
     if kind == _STATEMENT:
         description = session.describe_statement(name)
         out.append(backend.parameter_description(description.param_types))
@@ -122,7 +152,7 @@ def _portal_rows(conversation: Conversation, name: str, columns: Sequence[Output
     """RowDescription of a portal; of a cursor, which SQL made, in text."""
     found = _bound_portal(conversation, name)
     if found is not None:
-        return found.bound.row_description(columns, found.results)
+        return found.row_description(columns)
     return backend.row_description(columns, (0,) * len(columns))
 
 
@@ -137,7 +167,7 @@ def _bound_portal(conversation: Conversation, name: str) -> BoundPortal | None:
 def execute(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     """Execute: run a portal, or go on with it."""
     conversation.extended = True
-    name, max_rows = messages.execute(data, at, stop)
+    name, max_rows = ("", 0) if data[at:stop] == _ALL_ROWS else messages.execute(data, at, stop)
     session = conversation.session
     ends = stop < len(data) and data[stop] == _SYNC
     found = _bound_portal(conversation, name)
@@ -245,7 +275,8 @@ def sync(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     """Sync: the end of an extended query, and of the transaction that it is where BEGIN was not said."""
     del data
     conversation.extended = conversation.skipping = False
-    messages.nothing(at, stop)
+    if at != stop:
+        messages.nothing(at, stop)
     session = conversation.session
     if session.sync_now():
         if conversation.portals and session.transaction is None:

@@ -46,12 +46,14 @@ class Inbox:
                 self._join()
         elif self.at == len(self.data):
             self.data, self.at = data, 0
+            self._missing = 0
         elif self._missing > len(data):
             self._chunks = [self.data[self.at :], data]
             self.data, self.at = b"", 0
             self._missing -= len(data)
         else:
             self.data, self.at = self.data[self.at :] + data, 0
+            self._missing = 0
 
     def _join(self) -> None:
         self.data, self.at = b"".join(self._chunks), 0
@@ -93,7 +95,6 @@ class Inbox:
         if stop > len(data):
             self._missing = stop - len(data)
             return None
-        self._missing = 0
         self.at = stop
         return kind, at + _HEAD_BYTES, stop
 

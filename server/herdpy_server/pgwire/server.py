@@ -66,7 +66,8 @@ class PgServer:
             SqlError: XX001, their file is damaged.
         """
         self.database = database
-        self.registry = registry or SessionRegistry(RoleStore(database.path))
+        # An empty registry is false, and a server's own all the same.
+        self.registry = SessionRegistry(RoleStore(database.path)) if registry is None else registry
         self.settings = settings or PgSettings()
         self.authority: Authority = authority or LoopbackTrust(self._verifier)
         self.loop: asyncio.AbstractEventLoop

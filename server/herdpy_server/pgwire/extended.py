@@ -34,6 +34,7 @@ _STATEMENT = ord("S")
 _PORTAL = ord("P")
 _SYNC = ord("S")
 _UNNAMED_PORTAL = b"P\0"
+_BORROWING = frozenset({"EXECUTE", "FETCH"})  # their rows are another statement's
 _ALL_ROWS = b"\0\0\0\0\0"  # of the unnamed portal
 
 
@@ -128,8 +129,12 @@ def describe(conversation: Conversation, data: bytes, at: int, stop: int) -> Non
         found = _bound_portal(conversation, "")
         if found is not None:
             columns = found.portal.columns
-            out.append(backend.NO_DATA if columns is None else found.row_description(columns))
-            return
+            if columns is not None:
+                out.append(found.row_description(columns))
+                return
+            if found.bound.statement.keyword not in _BORROWING:
+                out.append(backend.NO_DATA)
+                return
     kind, name = messages.target(data, at, stop)
     if kind == _STATEMENT:
         description = session.describe_statement(name)

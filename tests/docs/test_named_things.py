@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(page for page in ROOT.rglob("*.md") if not {".venv", ".git"}.intersection(page.parts))
-FILE = re.compile(r"`((?:herdpy|server|sql|tests|bench|examples|docs|tools)/[\w./*-]+)`")
+FILE = re.compile(r"`((?:herdpy|server|sql|tests|bench|examples|docs|tools|conf|docker)/[\w./*-]+)`")
 TEST = re.compile(r"`(test_\w+)`")
 TESTS = {
     name

@@ -29,7 +29,12 @@ _int = struct.Struct(">i").unpack_from
 
 
 class Bound:
-    """A prepared statement as its client uses it. ``oids``: the types that Parse declared."""
+    """A prepared statement as its client uses it.
+
+    Attributes:
+        oids: the types that Parse declared.
+        shape: what the newest Bind message looked like.
+    """
 
     __slots__ = (
         "_columns",
@@ -39,18 +44,32 @@ class Bound:
         "_row_zone",
         "_shown",
         "oids",
+        "shape",
         "statement",
     )
 
     def __init__(self, statement: PreparedStatement, oids: tuple[int, ...]) -> None:
         self.statement = statement
         self.oids = oids
+        self.shape: Shape | None = None
         self._columns: Sequence[OutputColumn] | None = None
         self._results: Formats = TEXT
         self._row_zone = ""
         self._encode: RowsEncoder | None = None
         self._shown: Sequence[OutputColumn] | None = None
         self._described: dict[Formats, bytes] = {}
+
+    def parsed_again(self, statement: PreparedStatement, oids: tuple[int, ...]) -> bool:
+        """The same text was parsed again: whether all that is remembered holds for ``statement`` too."""
+        before = self.statement
+        if (
+            oids != self.oids
+            or statement.param_types is not before.param_types
+            or statement.columns is not before.columns
+        ):
+            return False
+        self.statement = statement
+        return True
 
     def datums(self, formats: Formats, values: list[bytes | None], zone: str) -> tuple[Datum, ...]:
         """Parameters as datums.
@@ -117,30 +136,26 @@ class BoundPortal:
 
 
 class Shape:
-    """What the Bind messages of a statement look like to the unnamed portal, but for their values.
+    """What the Bind messages of a statement look like, those for the unnamed portal, but for their values.
 
     A client binds a statement in the same way again and again. A message that has the same bytes around its
     values as the one before needs not be taken apart.
 
     Attributes:
-        name: the statement's.
+        portal: what is made of them.
         head: the bytes between the statement's name and the values: formats, and how many there are.
         tail: the bytes after the values: formats of results.
         decoders: for each value; ``zone`` is the time zone that they are for.
     """
 
-    __slots__ = ("bound", "decoders", "head", "name", "portal", "tail", "zone")
+    __slots__ = ("decoders", "head", "portal", "tail", "zone")
 
-    def __init__(
-        self, bound: Bound, name: str, formats: Formats, results: Formats, portal: BoundPortal, zone: str
-    ) -> None:
-        self.bound = bound
-        self.name = name
+    def __init__(self, bound: Bound, formats: Formats, portal: BoundPortal, zone: str) -> None:
         self.portal = portal
         self.zone = zone
         self.decoders = bound.decoders(formats, len(bound.statement.param_types), zone)
         self.head = b"\0" + _shorts(formats) + struct.pack(">H", len(self.decoders))
-        self.tail = _shorts(results)
+        self.tail = _shorts(portal.results)
 
     def values(self, data: bytes, at: int, stop: int) -> tuple[Datum, ...] | None:
         """The datums of a message whose values begin at ``at``; None when it is another shape after all.

@@ -24,7 +24,7 @@ from herdpy_server.pgwire.report import report
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.pgwire.bound import Bound, BoundPortal, Shape
+    from herdpy_server.pgwire.bound import Bound, BoundPortal
     from herdpy_server.pgwire.connection import Connection
     from herdpy_server.serving import Run
     from herdpy_server.sessions import Session
@@ -52,7 +52,7 @@ class Conversation:
         extended: the message at hand is one of an extended query.
         blocked: something is waited for, so no message is taken.
         bound, portals: what is remembered of the session's prepared statements and portals, by name.
-        shapes: what Bind messages looked like lately, by the statement's name.
+        texts: what is remembered of the texts that the unnamed statement was parsed from lately.
         input_wanted: what waits for messages of COPY, if anything does.
     """
 
@@ -71,8 +71,8 @@ class Conversation:
         "portals",
         "reported",
         "session",
-        "shapes",
         "skipping",
+        "texts",
     )
 
     def __init__(self, connection: Connection, session: Session) -> None:
@@ -86,7 +86,7 @@ class Conversation:
         self.is_over = False
         self.bound: dict[str, Bound] = {}
         self.portals: dict[str, BoundPortal] = {}
-        self.shapes: dict[bytes, Shape] = {}
+        self.texts: dict[str, Bound] = {}
         self.input_wanted: Wait[None] | None = None
         self.reported = report(session.settings)
         self._run: Run[None] | None = None

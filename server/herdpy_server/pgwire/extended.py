@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _STATEMENT = ord("S")
 _PORTAL = ord("P")
 _SYNC = ord("S")
+_TEXTS = 64
 _UNNAMED_PORTAL = b"P\0"
 _BORROWING = frozenset({"EXECUTE", "FETCH"})  # their rows are another statement's
 _ALL_ROWS = b"\0\0\0\0\0"  # of the unnamed portal
@@ -44,11 +45,21 @@ def parse(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     name, sql, oids = messages.parse(data, at, stop)
     session = conversation.session
     conversation.bound.pop(name, None)
-    session.parse(name, sql, tuple([type_of_oid(oid) for oid in oids]))
+    session.parse(name, sql, tuple([type_of_oid(oid) for oid in oids]) if oids else ())
+    statement = session.prepared[name]
     bound = conversation.bound
-    bound[name] = Bound(session.prepared[name], oids)
-    if len(bound) > 2 * len(session.prepared) + 16:
-        _forget_dead(conversation)
+    if name:
+        bound[name] = Bound(statement, oids)
+        if len(bound) > 2 * len(session.prepared) + 16:
+            _forget_dead(conversation)
+    else:
+        texts = conversation.texts
+        again = texts.get(sql)
+        if again is None or not again.parsed_again(statement, oids):
+            if len(texts) >= _TEXTS:
+                texts.clear()
+            texts[sql] = again = Bound(statement, oids)
+        bound[""] = again
     conversation.out.append(backend.PARSE_COMPLETE)
 
 
@@ -78,20 +89,22 @@ def bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     session = conversation.session
     if data[at : at + 1] == b"\0" and not session.failed:
         end = data.find(0, at + 1, stop)
-        shape = conversation.shapes.get(data[at + 1 : end])
-        if (
-            shape is not None
-            and session.prepared.get(shape.name) is shape.bound.statement
-            and data.startswith(shape.head, end, stop)
-            and shape.zone == session.settings.zone
-        ):
-            datums = shape.values(data, end + len(shape.head), stop)
-            if datums is not None:
-                session.bind("", shape.name, datums)
-                shape.portal.portal = session.portals[""]
-                conversation.portals[""] = shape.portal
-                conversation.out.append(backend.BIND_COMPLETE)
-                return
+        name = data[at + 1 : end].decode("utf-8", "replace")
+        bound = conversation.bound.get(name)
+        if bound is not None and bound.statement is session.prepared.get(name):
+            shape = bound.shape
+            if (
+                shape is not None
+                and data.startswith(shape.head, end, stop)
+                and shape.zone == session.settings.zone
+            ):
+                datums = shape.values(data, end + len(shape.head), stop)
+                if datums is not None:
+                    session.bind("", name, datums)
+                    shape.portal.portal = session.portals[""]
+                    conversation.portals[""] = shape.portal
+                    conversation.out.append(backend.BIND_COMPLETE)
+                    return
     _bind(conversation, data, at, stop)
 
 
@@ -114,10 +127,8 @@ def _bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
         raise
     made = BoundPortal(session.portals[portal], bound, results)
     conversation.portals[portal] = made
-    if not portal:
-        if len(conversation.shapes) > 2 * len(session.prepared) + 16:
-            conversation.shapes.clear()
-        conversation.shapes[name.encode()] = Shape(bound, name, formats, results, made, zone)
+    if not portal and len(values) == len(statement.param_types):
+        bound.shape = Shape(bound, formats, made, zone)
     conversation.out.append(backend.BIND_COMPLETE)
 
 

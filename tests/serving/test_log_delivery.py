@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -91,7 +92,10 @@ def test_all_is_told_on_the_loop_in_the_order_of_the_log(on_loop) -> None:
 def test_a_pass_of_the_loop_is_one_group(on_loop) -> None:
     async def main() -> None:
         loop = Loop()
-        appends = [loop.append(number) for number in range(10)]
+        appends = []
+        for number in range(10):
+            appends.append(loop.append(number))
+            time.sleep(0.001)  # a flusher that were woken already would go ahead now
         await asyncio.gather(*map(_result, appends))
         assert [len(group) for group, _ in loop.told] == [10]
         assert len({append.result() for append in appends}) == 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.embedded import opened
 from herdpy_server.serving import ServedDatabase
 from herdpy_server.sessions.work import Work
@@ -127,6 +128,27 @@ def test_work_for_a_statement_is_waited_for_and_its_answer_dropped(tmp_path: Pat
             await working
         assert ended.value.sqlstate == "57P01"
         await closing
+
+    on_loop(main)
+
+
+def test_a_writer_that_waits_for_memory_is_ended(tmp_path: Path, on_loop) -> None:
+    async def main() -> None:
+        settings = DatabaseSettings(checkpoint_interval_s=1000.0, memtable_limit_bytes=20_000)
+        database = await ServedDatabase.open(tmp_path / "db", settings)
+        database.tablespace.memtable_full = lambda: None  # no checkpoint comes to make room
+        await sql(database, TABLE)
+        number = 0
+        while not database.tablespace.is_full:
+            await sql(database, "INSERT INTO t VALUES ($1, 0)", number)
+            number += 1
+        writer = asyncio.ensure_future(sql(database, "INSERT INTO t VALUES (-1, 0)"))
+        await asyncio.sleep(0)
+        assert len(database.driver.waiting) == 1
+        await database.close()
+        with pytest.raises(SqlError) as ended:
+            await writer
+        assert ended.value.sqlstate == "57P01"
 
     on_loop(main)
 

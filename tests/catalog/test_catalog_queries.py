@@ -12,7 +12,7 @@ from herdpy.dbapi import Connection
 
 
 def rows(database: Connection, query: str, *params: Any) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in database.execute(query, params).fetchall()]
+    return [tuple(row) for row in database.execute(query, params or None).fetchall()]
 
 
 def one(database: Connection, expression: str, *params: Any) -> Any:
@@ -161,6 +161,8 @@ def test_set_config(database: Connection) -> None:
         ("SELECT 'nosuch'::regtype", "42704"),
         ("SELECT 1::nosuch FROM pg_class", "42704"),
         ("SELECT current_setting('no.such')", "42704"),
+        ("SELECT format('%s and %')", "22023"),
+        ("SELECT format('%s %s', 1)", "22023"),
         ("SELECT set_config('no_such', 'x', false)", "42704"),
         ("SELECT * FROM read_csv('/etc/passwd'), pg_class", "42883"),
         ("SELECT read_text('/etc/passwd') FROM pg_class", "42883"),

@@ -3,19 +3,19 @@
 The layer beside ``columnar``. A query that names a system relation, or a function about the server or
 the catalog, comes here whole (``concerns``):
 
-    rewrite    the sqlglot tree -> DuckDB text: names, casts to regclass, operators, functions
+    rewriter   the sqlglot tree -> DuckDB text, by the handlers of ``rewrite_*``
     query      the text with what it reads, run over Arrow tables made for the occasion
     contents   the rows of each relation, a function of the catalog and the server's state
     relation   names, ids and column types of the relations (``relations.txt``, ``types.txt``)
     state      what a server tells of itself: sessions, roles, settings
 
-What PostgreSQL writes in such queries and DuckDB does not know is translated in ``rewrite``,
+What PostgreSQL writes in such queries and DuckDB does not know is translated in ``rewrite_*``,
 ``calls`` and ``casts`` and nowhere else. Nothing here can be written to.
 """
 
 from herdpy_sql.system.query import SystemQuery, SystemSelect, system_select
 from herdpy_sql.system.relation import find_relation
-from herdpy_sql.system.rewrite import concerns
+from herdpy_sql.system.rewrite_from import concerns
 from herdpy_sql.system.state import Activity, LocalState, Role, ServerState
 
 __all__ = [

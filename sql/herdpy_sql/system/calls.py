@@ -182,7 +182,7 @@ VALUES: dict[str, tuple[str, str]] = {
 
 CONSTANTS: dict[str, str] = {
     "current_schema": "'public'",
-    "version": "",  # filled in by ``rewrite``: it needs the package's version
+    "version": "",  # filled in by ``rewrite_calls``: it needs the package's version
 }
 
 ACTIONS = frozenset(
@@ -206,3 +206,14 @@ COMMON = frozenset(
     }
 )  # fmt: skip
 """Of those, functions that are not about the catalog: they alone do not make a query one over it."""
+
+NAMES_OF_IDS = {
+    "class": 'coalesce((SELECT s_l.l_name FROM "lookup.class" AS s_l WHERE s_l.l_oid = :1), '
+    "CASE WHEN :1 = 0 THEN '-' ELSE CAST(:1 AS VARCHAR) END)",
+    "type": "s_format_type(CAST(:1 AS BIGINT), -1)",
+    "namespace": 'coalesce((SELECT s_l.l_name FROM "lookup.namespace" AS s_l WHERE s_l.l_oid = :1), '
+    "CAST(:1 AS VARCHAR))",
+    "role": 'coalesce((SELECT s_l.l_name FROM "lookup.role" AS s_l WHERE s_l.l_oid = :1), '
+    "CAST(:1 AS VARCHAR))",
+}
+"""What an id is shown as: the names behind regclass and its relatives."""

@@ -7,7 +7,7 @@ from typing import Any
 from sqlglot import exp
 
 from herdpy_sql.system import casts
-from herdpy_sql.system.rewrite import function_name
+from herdpy_sql.system.rewriter import function_name
 
 _UNNAMED = "?column?"
 _CLASS_NAMES = {

@@ -9,8 +9,6 @@ the state, whoever else runs queries: the rows are few.
 from __future__ import annotations
 
 import re
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -23,9 +21,14 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Outcome, OutputColumn, Plan
 from herdpy_sql.storage import Clock
 from herdpy_sql.system import contents, engine, lookups, naming
+from herdpy_sql.system import rewrite_calls as _calls  # noqa: F401 - registers its handlers
+from herdpy_sql.system import rewrite_from as _from  # noqa: F401
+from herdpy_sql.system import rewrite_operators as _operators  # noqa: F401
+from herdpy_sql.system import rewrite_values as _values  # noqa: F401
+from herdpy_sql.system.actions import Sleep, perform
 from herdpy_sql.system.relation import Relation
-from herdpy_sql.system.rewrite import Action, Rewriter
-from herdpy_sql.system.state import LocalState, ServerState, setting_values, unknown_setting
+from herdpy_sql.system.rewriter import Action, Rewriter
+from herdpy_sql.system.state import FrozenState, LocalState, ServerState
 from herdpy_sql.types import (
     BIGINT,
     BOOLEAN,
@@ -60,7 +63,6 @@ _TYPES = {
     "TIME": TIME,
     "TIMESTAMP": TIMESTAMP, "TIMESTAMP WITH TIME ZONE": TIMESTAMPTZ, "UUID": UUID,
 }  # fmt: skip
-_SLEEP_STEP_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class SystemQuery:
         To be called where sessions run, before ``run``, which may be elsewhere.
         """
         frozen = FrozenState(state)
-        done = tuple(_perform(action, state, params) for action in self.actions)
+        done = tuple(perform(action, state, params) for action in self.actions)
         return replace(self, state=frozen, done=done)
 
     def run(
@@ -138,79 +140,6 @@ class SystemQuery:
         for number, value in enumerate(self.done or [None] * len(self.actions)):
             found[f"a{number}"] = "" if isinstance(value, Sleep) else value
         return found
-
-
-class FrozenState(LocalState):
-    """What a state said at one moment."""
-
-    def __init__(self, state: ServerState) -> None:
-        super().__init__(state.database, state.user, state.session_user, state.pid, state.started_us)
-        self._roles, self._settings = list(state.roles()), list(state.settings())
-        self._activity, self._prepared = list(state.activity()), list(state.prepared_statements())
-        own = next((one for one in self._activity if one.pid == state.pid), None)
-        self.client_address = own.client_address if own is not None else None
-        self.client_port = own.client_port if own is not None else None
-
-    def roles(self) -> Any:
-        """As they were."""
-        return self._roles
-
-    def settings(self) -> Any:
-        """As they were."""
-        return self._settings
-
-    def activity(self) -> Any:
-        """As it was."""
-        return self._activity
-
-    def prepared_statements(self) -> Any:
-        """As they were."""
-        return self._prepared
-
-
-class Sleep:
-    """pg_sleep: how long the query waits before it runs."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    def wait(self, interrupt: Interrupt | None, limit_s: float | None) -> None:
-        """Wait, unless interrupted (57014) or longer than a statement may take."""
-        deadline = time.monotonic() + self.seconds
-        latest = None if limit_s is None else time.monotonic() + limit_s
-        never = threading.Event()
-        while (rest := deadline - time.monotonic()) > 0:
-            if interrupt is not None:
-                interrupt.check()
-            if latest is not None and time.monotonic() > latest:
-                raise SqlError("57014", "canceling statement due to statement timeout")
-            never.wait(min(rest, _SLEEP_STEP_S))
-
-
-def _perform(action: Action, state: ServerState, params: Sequence[Datum]) -> object:
-    given = [params[a - 1] if isinstance(a, int) else a for a in action.arguments]
-    if action.name == "current_setting":
-        name, missing_ok = str(given[0]), len(given) > 1 and _truth(given[1])
-        found = setting_values(state).get(name.lower())
-        if found is None and not missing_ok:
-            raise unknown_setting(name)
-        return found
-    if action.name == "set_config":
-        if len(given) != 3:
-            raise SqlError("42883", "function set_config does not exist")
-        value = None if given[1] is None else str(given[1])
-        return state.set_config(str(given[0]), value, local=_truth(given[2]))
-    try:
-        number = float(str(given[0]))
-    except ValueError:
-        raise SqlError("22P02", f'invalid input syntax for type double precision: "{given[0]!s}"') from None
-    if action.name == "pg_sleep":
-        return Sleep(number)
-    return state.signal(int(number), terminate=action.name == "pg_terminate_backend")
-
-
-def _truth(value: object) -> bool:
-    return value is True or str(value).lower() in {"true", "t", "on", "1"}
 
 
 def _bind(cursor: Any, sql: str, tables: Mapping[str, pa.Table], values: dict[str, Any]) -> Any:

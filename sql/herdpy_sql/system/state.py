@@ -131,6 +131,34 @@ class LocalState:
         return False
 
 
+class FrozenState(LocalState):
+    """What a state said at one moment."""
+
+    def __init__(self, state: ServerState) -> None:
+        super().__init__(state.database, state.user, state.session_user, state.pid, state.started_us)
+        self._roles, self._settings = list(state.roles()), list(state.settings())
+        self._activity, self._prepared = list(state.activity()), list(state.prepared_statements())
+        own = next((one for one in self._activity if one.pid == state.pid), None)
+        self.client_address = own.client_address if own is not None else None
+        self.client_port = own.client_port if own is not None else None
+
+    def roles(self) -> Iterable[Role]:
+        """As they were."""
+        return self._roles
+
+    def settings(self) -> Iterable[SettingRow]:
+        """As they were."""
+        return self._settings
+
+    def activity(self) -> Iterable[Activity]:
+        """As it was."""
+        return self._activity
+
+    def prepared_statements(self) -> Iterable[tuple[str, str]]:
+        """As they were."""
+        return self._prepared
+
+
 def setting_values(state: ServerState) -> Mapping[str, str]:
     """The session's settings by name."""
     return {row.name.lower(): row.value for row in state.settings()}

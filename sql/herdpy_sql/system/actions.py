@@ -1,0 +1,64 @@
+"""Functions that do something when a query begins: settings, other sessions, waiting."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from herdpy_sql.errors import SqlError
+from herdpy_sql.system.state import ServerState, setting_values, unknown_setting
+
+if TYPE_CHECKING:
+    from herdpy.codec.kinds import Datum
+    from herdpy_sql.columnar.engine import Interrupt
+    from herdpy_sql.system.rewriter import Action
+
+_SLEEP_STEP_S = 0.02
+
+
+class Sleep:
+    """pg_sleep: how long the query waits before it runs."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def wait(self, interrupt: Interrupt | None, limit_s: float | None) -> None:
+        """Wait, unless interrupted (57014) or longer than a statement may take."""
+        deadline = time.monotonic() + self.seconds
+        latest = None if limit_s is None else time.monotonic() + limit_s
+        never = threading.Event()
+        while (rest := deadline - time.monotonic()) > 0:
+            if interrupt is not None:
+                interrupt.check()
+            if latest is not None and time.monotonic() > latest:
+                raise SqlError("57014", "canceling statement due to statement timeout")
+            never.wait(min(rest, _SLEEP_STEP_S))
+
+
+def perform(action: Action, state: ServerState, params: Sequence[Datum]) -> object:
+    """Do it; what the function gives. SqlError 42704, 22023, 55P02 of settings, 22P02."""
+    given = [params[a - 1] if isinstance(a, int) else a for a in action.arguments]
+    if action.name == "current_setting":
+        name, missing_ok = str(given[0]), len(given) > 1 and _truth(given[1])
+        found = setting_values(state).get(name.lower())
+        if found is None and not missing_ok:
+            raise unknown_setting(name)
+        return found
+    if action.name == "set_config":
+        if len(given) != 3:
+            raise SqlError("42883", "function set_config does not exist")
+        value = None if given[1] is None else str(given[1])
+        return state.set_config(str(given[0]), value, local=_truth(given[2]))
+    try:
+        number = float(str(given[0]))
+    except ValueError:
+        raise SqlError("22P02", f'invalid input syntax for type double precision: "{given[0]!s}"') from None
+    if action.name == "pg_sleep":
+        return Sleep(number)
+    return state.signal(int(number), terminate=action.name == "pg_terminate_backend")
+
+
+def _truth(value: object) -> bool:
+    return value is True or str(value).lower() in {"true", "t", "on", "1"}

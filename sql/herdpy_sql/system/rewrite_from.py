@@ -1,0 +1,134 @@
+"""FROM in queries over the catalog: system relations, users' tables, functions that give rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from herdpy_sql.columnar.query import Scan
+from herdpy_sql.errors import SqlError
+from herdpy_sql.system import calls, casts
+from herdpy_sql.system.relation import CATALOG, INFORMATION, Relation, find_relation
+from herdpy_sql.system.rewriter import Rewriter, folded, function_name, handles, undefined
+
+if TYPE_CHECKING:
+    from herdpy_sql.catalog import Catalog
+
+
+def concerns(tree: exp.Expression, catalog: Catalog) -> bool:
+    """Whether a query is one over the catalog, or about the server."""
+    for node in tree.walk():
+        if isinstance(node, exp.Table):
+            if _system_relation(node, catalog) is not None:
+                return True
+        elif isinstance(node, exp.ObjectIdentifier | exp.Operator):
+            return True
+        elif isinstance(node, exp.Dot):
+            if isinstance(node.this, exp.Identifier) and node.this.name.lower() in (CATALOG, INFORMATION):
+                return True
+        elif isinstance(node, exp.Cast):
+            if casts.target_name(node.args["to"]) is not None:
+                return True
+        else:
+            name = function_name(node)
+            if name is not None and name in calls.SPECIAL and name not in calls.COMMON:
+                return True
+    return False
+
+
+def _system_relation(node: exp.Table, catalog: Catalog) -> Relation | None:
+    if not isinstance(node.this, exp.Identifier):
+        return None
+    schema = node.args.get("db")
+    name = folded(node.this)
+    if schema is not None:
+        return find_relation(folded(schema), name)
+    return None if name in catalog.by_name else find_relation(None, name)
+
+
+@handles(exp.Table)
+def _table(rewriter: Rewriter, node: Any) -> exp.Expression | None:
+    if not isinstance(node.this, exp.Identifier):
+        return _table_function(rewriter, node)
+    name = folded(node.this)
+    schema = folded(node.args["db"]) if node.args.get("db") else None
+    if node.args.get("catalog"):
+        node.set("catalog", None)
+    if schema is None and name in rewriter.ctes:
+        return None
+    relation = _system_relation(node, rewriter.catalog)
+    if relation is not None:
+        rewriter.out.relations[relation.label] = relation
+        label = relation.label
+    else:
+        label = _user_table(rewriter, schema, name)
+    node.set("db", None)
+    node.set("this", exp.to_identifier(label, quoted=True))
+    if node.args.get("alias") is None:
+        node.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
+    return None
+
+
+def _user_table(rewriter: Rewriter, schema: str | None, name: str) -> str:
+    table = rewriter.catalog.by_name.get(name) if schema in (None, "public") else None
+    if table is None:
+        shown = f"{schema}.{name}" if schema else name
+        raise SqlError("42P01", f'relation "{shown}" does not exist', table=name)
+    label = f"public.{name}"
+    rewriter.out.scans[label] = Scan(label, table, table.visible)
+    return label
+
+
+def _table_function(rewriter: Rewriter, node: Any) -> exp.Expression:
+    """A function in FROM: the rows of the list that it gives; its only column has the alias's name."""
+    if node.args.get("ordinality"):
+        raise SqlError("0A000", "WITH ORDINALITY is not supported in queries over the catalog")
+    inner = node.this
+    relation = calls.TABLES.get(function_name(inner) or "")
+    if relation is not None:
+        given = node.args.get("alias") or exp.TableAlias(
+            this=exp.to_identifier(function_name(inner), quoted=True)
+        )
+        return exp.Subquery(this=rewriter.template(relation), alias=given.copy())
+    if isinstance(inner, exp.Unnest | exp.Explode):
+        inner = inner.this if isinstance(inner, exp.Explode) else inner.expressions[0]
+    elif not _is_set(inner):
+        raise undefined(function_name(inner) or inner.sql_name().lower())
+    elif isinstance(inner, exp.Anonymous) and str(inner.this) == "unnest":
+        inner = inner.expressions[0]
+    given = node.args.get("alias")
+    name = folded(given.this) if given is not None and given.this is not None else "unnest"
+    columns = given.args.get("columns") if given is not None else None
+    label = folded(columns[0]) if columns else name
+    body = rewriter.template("SELECT unnest(:1)", _as_list(inner))
+    alias = exp.TableAlias(
+        this=exp.to_identifier(name, quoted=True), columns=[exp.to_identifier(label, quoted=True)]
+    )
+    return exp.Subquery(this=body, alias=alias)
+
+
+def _is_set(node: exp.Expression) -> bool:
+    if isinstance(node, exp.GenerateSeries | exp.ExplodingGenerateSeries):
+        return True
+    return isinstance(node, exp.Anonymous) and str(node.this) in {"unnest", "generate_series"}
+
+
+def _as_list(node: exp.Expression) -> exp.Expression:
+    if isinstance(node, exp.GenerateSeries | exp.ExplodingGenerateSeries):
+        parts = [node.args[key] for key in ("start", "end", "step") if node.args.get(key) is not None]
+        return exp.Anonymous(this="generate_series", expressions=parts)
+    return node
+
+
+@handles(exp.Unnest, exp.Explode, exp.GenerateSeries, exp.ExplodingGenerateSeries)
+def _set_function(rewriter: Rewriter, node: Any) -> exp.Expression | None:
+    if isinstance(node.parent, exp.Table):
+        return None
+    if isinstance(node, exp.Unnest) and isinstance(node.parent, exp.From | exp.Join | exp.Lateral):
+        holder = exp.Table(this=node.copy(), alias=node.args.get("alias"))
+        return _table_function(rewriter, holder)
+    inner = node
+    if isinstance(node, exp.Unnest | exp.Explode):
+        inner = node.this if isinstance(node, exp.Explode) else node.expressions[0]
+    return exp.Anonymous(this="unnest", expressions=[_as_list(inner)])

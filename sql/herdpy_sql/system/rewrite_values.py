@@ -1,0 +1,103 @@
+"""Parameters and casts in queries over the catalog; what names and ids mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from herdpy_sql.system import calls, casts
+from herdpy_sql.system.relation import column_types
+from herdpy_sql.system.rewrite_operators import list_of
+from herdpy_sql.system.rewriter import Rewriter, handles, undefined
+from herdpy_sql.system.types import known_procedures
+from herdpy_sql.types import BIGINT, BOOLEAN, INTEGER, SMALLINT, TEXT, TIMESTAMPTZ, SqlType
+
+_TYPES = {
+    "oid": BIGINT, "xid": BIGINT, "int8": BIGINT, "int4": INTEGER, "int2": SMALLINT, "bool": BOOLEAN,
+    "timestamptz": TIMESTAMPTZ,
+}  # fmt: skip
+
+
+@handles(exp.Parameter)
+def _parameter(rewriter: Rewriter, node: Any) -> exp.Expression:
+    number = int(node.this.this if isinstance(node.this, exp.Expression) else node.this)
+    return rewriter.parameter(number, _wanted(node))
+
+
+def _wanted(node: exp.Expression) -> SqlType:
+    """The type that a parameter's place asks for."""
+    parent: Any = node.parent
+    while isinstance(parent, exp.Paren):
+        node, parent = parent, parent.parent
+    if isinstance(parent, exp.Limit | exp.Offset):
+        return BIGINT
+    if isinstance(parent, exp.Cast):
+        return _TYPES.get(casts.target_name(parent.args["to"]) or "", _standard(parent.args["to"]))
+    if isinstance(parent, exp.Binary | exp.In):
+        other = parent.this if parent.this is not node else parent.args.get("expression")
+        if isinstance(other, exp.Column):
+            return _TYPES.get(column_types().get(other.name, "text"), TEXT)
+    return TEXT
+
+
+def _standard(to: Any) -> SqlType:
+    names = {"INT": INTEGER, "BIGINT": BIGINT, "SMALLINT": SMALLINT, "BOOLEAN": BOOLEAN}
+    return names.get(getattr(getattr(to, "this", None), "name", ""), TEXT)
+
+
+@handles(exp.Cast)
+def _cast(rewriter: Rewriter, node: Any) -> exp.Expression | None:
+    to, inner = node.args["to"], node.this
+    kind = casts.id_kind(to)
+    if kind is not None:
+        return _id_cast(rewriter, node, kind)
+    elements = casts.array_literal(inner)
+    if elements is not None and isinstance(to, exp.DataType) and to.args.get("nested"):
+        node.set("this", list_of(elements, number=False))
+    if isinstance(inner, exp.Literal) and casts.target_name(to) in ("regproc", "regprocedure"):
+        name = str(inner.this).removeprefix("pg_catalog.")
+        if name.partition("(")[0] not in known_procedures():
+            raise undefined(f'"{name}"')
+        node.set("this", exp.Literal.string(name))
+    new = casts.duck_cast_type(to)
+    if isinstance(inner, exp.Column) and new.sql("duckdb") == "TEXT" and _is_array(inner):
+        return rewriter.template("'{' || array_to_string(:1, ',') || '}'", inner)
+    if new is not to:
+        node.set("to", new)
+    return None
+
+
+def _is_array(column: exp.Column) -> bool:
+    return column_types().get(column.name, "").endswith("[]")
+
+
+_IDS = {
+    "class": '(SELECT s_l.l_oid FROM "lookup.name" AS s_l WHERE s_l.l_name = :1)',
+    "type": "s_type_oid(CAST(:1 AS VARCHAR))",
+    "namespace": '(SELECT s_l.l_oid FROM "lookup.namespace" AS s_l WHERE s_l.l_name = :1)',
+    "role": '(SELECT s_l.l_oid FROM "lookup.role" AS s_l WHERE s_l.l_name = :1)',
+}
+_UNKNOWN = {
+    "class": ("42P01", 'relation "{}" does not exist'),
+    "type": ("42704", 'type "{}" does not exist'),
+    "namespace": ("3F000", 'schema "{}" does not exist'),
+    "role": ("42704", 'role "{}" does not exist'),
+}
+
+
+def _id_cast(rewriter: Rewriter, node: Any, kind: str) -> exp.Expression:
+    inner = node.this
+    literal = isinstance(inner, exp.Literal)
+    if literal and str(inner.this).isdigit():
+        found: exp.Expression = exp.cast(exp.Literal.number(str(inner.this)), "BIGINT")
+    elif literal or casts.is_text(inner) or inner.find(exp.Parameter):
+        text = str(inner.this) if literal else None
+        found = rewriter.template(_IDS[kind], inner)
+        if text is not None:  # a name that is not there is an error, when the query is run
+            state, message = _UNKNOWN[kind]
+            problem = exp.Literal.string(f"SQLSTATE {state}: {message.format(text)}")
+            found = rewriter.template("coalesce(:1, CAST(error(:2) AS BIGINT))", found, problem)
+    else:
+        found = inner
+    return rewriter.template(calls.NAMES_OF_IDS[kind], found) if casts.wants_name(node) else found

@@ -163,7 +163,6 @@ class ServedDatabase:
         if graceful_timeout_s > 0:
             await driver.idle(graceful_timeout_s)
         driver.ending = is_closing
-        self.tablespace.let_writers_in(is_closing())
         until = driver.loop.time() + _CLOSE_PATIENCE_S
         self._shut_sessions()
         while driver.waiting and driver.loop.time() < until:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import io
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
@@ -11,6 +12,7 @@ from typing import Any
 
 import asyncpg
 import psycopg
+import pyarrow as pa
 import pytest
 from psycopg import sql
 from psycopg.rows import dict_row
@@ -124,6 +126,24 @@ def test_psycopg_streams_rows(connection: psycopg.Connection[Any]) -> None:
     assert [row["i"] for row in rows] == list(range(1, 5001))
 
 
+def test_a_statement_is_bound_in_changing_ways(connection: psycopg.Connection[Any]) -> None:
+    """The same prepared statement, with other formats, values, zones and NULLs each time."""
+    connection.execute("INSERT INTO everything (k, z) VALUES (1, '2026-01-01 12:00+00'), (2, NULL)")
+    connection.prepare_threshold = 0
+    sql = "SELECT k, z::text, z FROM everything WHERE z = %s OR k = %s ORDER BY k"
+    noon = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+    for zone, shown in [("UTC", "12:00:00+00"), ("Asia/Tokyo", "21:00:00+09"), ("UTC", "12:00:00+00")]:
+        connection.execute(f"SET TIME ZONE '{zone}'")
+        for binary in (False, True, False):
+            for k in (None, 2, 7):
+                rows = connection.execute(sql, (noon, k), binary=binary).fetchall()
+                first = (1, f"2026-01-01 {shown}", noon)
+                assert rows == ([first, (2, None, None)] if k == 2 else [first])
+            for text in ("2026-01-01 12:00", "2026-01-01 21:00"):
+                found = connection.execute("SELECT k FROM everything WHERE z = %s", (text,)).fetchall()
+                assert found == ([(1,)] if text[11:] == shown[:5] else [])
+
+
 def test_psycopg_makes_transactions(connection: psycopg.Connection[Any]) -> None:
     with connection.transaction():
         connection.execute("INSERT INTO everything (k) VALUES (1)")
@@ -169,6 +189,21 @@ def test_psycopg_copies(connection: psycopg.Connection[Any]) -> None:
     ) as copy:
         copy.set_types(["int4", "text"])
         assert list(copy.rows()) == rows
+
+
+def test_an_arrow_stream_goes_through_copy(connection: psycopg.Connection[Any]) -> None:
+    table = pa.table({"k": pa.array(range(10_000), pa.int32()), "t": [f"t{k}" for k in range(10_000)]})
+    buffer = io.BytesIO()
+    with pa.ipc.new_stream(buffer, table.schema) as writer:
+        writer.write_table(table, max_chunksize=1000)
+    stream = buffer.getvalue()
+    with connection.cursor().copy("COPY everything (k, t) FROM STDIN (FORMAT arrow)") as copy:
+        for at in range(0, len(stream), 7001):
+            copy.write(stream[at : at + 7001])
+    query = "COPY (SELECT k, t FROM everything ORDER BY k) TO STDOUT (FORMAT arrow)"
+    with connection.cursor().copy(query) as copy:
+        found = pa.ipc.open_stream(b"".join(bytes(part) for part in copy)).read_all()
+    assert found.to_pylist() == table.to_pylist()
 
 
 def test_a_copy_that_is_given_up_leaves_nothing(connection: psycopg.Connection[Any]) -> None:

@@ -80,7 +80,7 @@ class LineWriter:
         )
         if self._options.encoding != "utf-8":
             return [self._recoded(line) for line in lines.to_pylist()]
-        return lines
+        return lines.view(pa.binary())
 
     def end(self) -> Sequence[bytes]:
         """Nothing."""

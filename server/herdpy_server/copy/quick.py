@@ -60,16 +60,13 @@ class QuickReader:
             return start, None
         body = data if start == 0 and stop == len(data) else data[start:stop]
         ending = self._ending(body)
-        if ending is None or lines.ending not in {b"", ending} or not self._is_plain(body, ending):
+        if ending != lines.ending or not self._is_plain(body, ending):
             return start, None
         try:
             batch = self._columns(body, quoted=quoted)
         except (pa.ArrowInvalid, SqlError):
             return start, None
-        if batch is not None:
-            lines.ending = ending
-            return stop, batch
-        return start, None
+        return (start, None) if batch is None else (stop, batch)
 
     def _end_of_quoted(self, data: bytes, start: int) -> int:
         """The end of the last line that ends outside quotes; 0 when quotes are not around whole fields."""
@@ -103,6 +100,8 @@ class QuickReader:
     def _is_plain(self, body: bytes, ending: bytes) -> bool:
         if b"\0" in body or END in body:
             return False
+        if len(self._names) > 1 and (body.startswith(ending) or b"\n" + ending in body):
+            return False  # an empty line, which pyarrow takes for one of empty fields
         if self._is_csv:
             return not (self._odd_escape and self._odd_escape in body)
         # A backslash before what separates may make data of it, or be data itself.

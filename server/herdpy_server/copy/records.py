@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from herdpy_server.wire.texts import text_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.copy_options import CopyOptions
 
@@ -24,13 +25,14 @@ class LineCutter:
     Attributes:
         ending: the bytes that end lines, learnt from the first one; b"" before.
         ended: the end-of-data marker has been seen.
-        marker_data: whether data stood before the marker on its line.
+        newlines: within the line that was looked at last.
     """
 
     def __init__(self, options: CopyOptions) -> None:
         self.is_csv = options.format == "csv"
         self.ending = b""
         self.ended = False
+        self.newlines = 0
         quote, escape = options.quote.encode(), options.escape.encode()
         self._quote = quote
         self._escape = escape if self.is_csv and escape != quote else b""
@@ -49,12 +51,12 @@ class LineCutter:
                 return found
             if not last and len(data) < start + 4:
                 return None
-        at, quoted, newlines = start, False, 0
+        at, quoted, self.newlines = start, False, 0
         while match := self._special.search(data, at):
             at, byte = match.start(), match.group()
             if byte in {LF, CR} and not quoted:
                 end = self._end(data, at, byte, last=last)
-                return None if end is None else (data[start:at], end, newlines)
+                return None if end is None else (data[start:at], end, self.newlines)
             if byte == self._escape and quoted:
                 if at + 1 >= len(data) and not last:
                     return None
@@ -62,8 +64,8 @@ class LineCutter:
             elif self.is_csv:
                 if byte == self._quote:
                     quoted = not quoted
-                elif byte == (LF if self.ending in {LF, b""} else CR):
-                    newlines += 1
+                elif byte == (LF if self.ending == LF else CR):  # as PostgreSQL counts lines
+                    self.newlines += 1
                 at += 1
             else:
                 if at + 1 >= len(data):
@@ -73,7 +75,7 @@ class LineCutter:
                 at += 2
         if not last:
             return None
-        return data[start:], len(data), newlines
+        return data[start:], len(data), self.newlines
 
     def _end(self, data: bytes, at: int, byte: bytes, *, last: bool) -> int | None:
         """Where the next line starts; None when the byte after must be known first."""
@@ -128,7 +130,7 @@ class LineCutter:
 
 
 class FieldCutter:
-    """Cuts a line into its fields; None is NULL."""
+    """Cuts a line into its fields; None is NULL. SqlError 22P04 and 22021."""
 
     def __init__(self, options: CopyOptions) -> None:
         self._delimiter = options.delimiter.encode()
@@ -155,7 +157,12 @@ class FieldCutter:
         return fields
 
     def _text_field(self, raw: bytes) -> bytes | None:
-        return None if raw == self._null else unescape(raw)
+        if raw == self._null:
+            return None
+        if b"\\" in raw:
+            raw = unescape(raw)
+            text_of(raw)  # escapes can make what is no text
+        return raw
 
     def _csv(self, line: bytes) -> Sequence[bytes | None]:
         if self._quote not in line:

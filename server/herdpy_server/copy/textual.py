@@ -8,6 +8,7 @@ through its type's input function, which also finds the error with its line and 
 from __future__ import annotations
 
 import codecs
+import sys
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -78,6 +79,8 @@ class TextualReader:
         start = 0
         if self._header:
             start = self._skip_header(data, last=last)
+        if not self._header and not self._lines.ending:
+            start = self._slowly(data, start, found, last=last, most=1)  # learns how lines end
         if not self._header:
             stop, batch = self._quick.read(data, start, self._lines)
             if batch is not None:
@@ -97,11 +100,12 @@ class TextualReader:
     def _skip_header(self, data: bytes, *, last: bool) -> int:
         """Where the second line starts; 0 when the first is not complete."""
         line = self._cut(data, 0, last=last)
-        if line is None or (last and not data):
+        if line is None:
             return 0
         self._header = False
         text, following, newlines = line
         self._line += 1 + newlines
+        self._check_text(text)
         if self._target.options.header == "match":
             self._match(text)
         return following
@@ -109,8 +113,10 @@ class TextualReader:
     def _match(self, line: bytes) -> None:
         names = [name for name, _ in self._target.columns]
         options = self._target.options
-        fields = self._fields.cut(line)
-        error = None
+        try:
+            fields = self._fields.cut(line)
+        except SqlError as error:
+            raise self._at_line(error, line) from None
         if len(fields) != len(names):
             message = f"wrong number of fields in header line: got {len(fields)}, expected {len(names)}"
             raise self._at_line(SqlError("22P04", message), line)
@@ -122,17 +128,18 @@ class TextualReader:
             else:
                 continue
             message = f'column name mismatch in header line field {number}: got {got}, expected "{name}"'
-            error = SqlError("22P04", message)
-            raise self._at_line(error, line)
+            raise self._at_line(SqlError("22P04", message), line)
 
     def _cut(self, data: bytes, start: int, *, last: bool) -> tuple[bytes, int, int] | None:
         try:
             return self._lines.cut(data, start, last=last)
         except SqlError as error:
-            raise self._target.at_line(error, self._line + 1) from None
+            raise self._target.at_line(error, self._line + 1 + self._lines.newlines) from None
 
-    def _slowly(self, data: bytes, start: int, found: list[pa.RecordBatch], *, last: bool) -> int:
-        """Read line by line; gives where what is left starts."""
+    def _slowly(
+        self, data: bytes, start: int, found: list[pa.RecordBatch], *, last: bool, most: int = sys.maxsize
+    ) -> int:
+        """Read ``most`` lines one by one; gives where what is left starts."""
         rows: list[list[Datum]] = []
         while start < len(data):
             cut = self._cut(data, start, last=last)
@@ -147,6 +154,9 @@ class TextualReader:
                 raise self._target.too_long(self._line)
             rows.append(self._row(line))
             start = following
+            most -= 1
+            if not most:
+                break
             if len(rows) == _BATCH_ROWS:
                 found.append(self._batch(rows))
                 rows = []
@@ -156,11 +166,7 @@ class TextualReader:
 
     def _row(self, line: bytes) -> list[Datum]:
         target = self._target
-        try:
-            if not line.isascii() or b"\0" in line:
-                text_of(line)
-        except SqlError as error:
-            raise target.at_line(error, self._line) from None
+        self._check_text(line)
         try:
             fields = self._fields.cut(line)
         except SqlError as error:
@@ -181,12 +187,17 @@ class TextualReader:
             raise self._at_line(SqlError("22P04", f'missing data for column "{name}"'), line)
         return row
 
+    def _check_text(self, line: bytes) -> None:
+        if not line.isascii() or b"\0" in line:
+            try:
+                text_of(line)
+            except SqlError as error:
+                raise self._target.at_line(error, self._line) from None
+
     def _at_line(self, error: SqlError, line: bytes) -> SqlError:
         return self._target.at_line(error, self._line, line.decode(errors="replace"))
 
     def _at_column(self, error: SqlError, place: int, field: bytes) -> SqlError:
-        if error.sqlstate == "22021":  # found before the field is looked at as a value
-            return self._target.at_line(error, self._line)
         return self._target.at_column(error, self._line, place, field.decode(errors="replace"))
 
     def _batch(self, rows: list[list[Datum]]) -> pa.RecordBatch:

@@ -14,6 +14,7 @@ from herdpy_sql.errors import SqlError
 ROOT = Path(__file__).parents[2]
 SOURCES = [path for room in ("herdpy", "server", "sql") for path in sorted((ROOT / room).rglob("*.py"))]
 STATE = re.compile(r"(?:0[08A]|2[0-9BD]|3[BDF]|4[024]|5[34578]|F0|HV|P0|XX)[0-9A-Z]{3}")
+SUCCESS = "00000"
 IN_SQL = re.compile(rf"SQLSTATE ({STATE.pattern})\b")
 ROW = re.compile(r"^\| ([0-9A-Z]{5}) \| (.+) \| (yes|no) \|$")
 
@@ -23,7 +24,7 @@ def states_in(source: str) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if STATE.fullmatch(node.value) and any(map(str.isdigit, node.value)):
+            if STATE.fullmatch(node.value) and any(map(str.isdigit, node.value)) and node.value != SUCCESS:
                 found.add(node.value)
             found.update(IN_SQL.findall(node.value))
     return found

@@ -105,6 +105,9 @@ class Wait(Generic[T]):
         loop = asyncio.get_running_loop()
 
         def resume() -> None:
+            if asyncio._get_running_loop() is loop:
+                loop.call_soon(callback, self, context=context)  # it need not be woken
+                return
             try:
                 loop.call_soon_threadsafe(callback, self, context=context)
             except RuntimeError:

@@ -24,6 +24,9 @@ T = TypeVar("T")
 class Run(Generic[T]):
     """One coroutine of a session on its way to its end. Everything here is for the loop's thread.
 
+    It awaits ``Wait``s, or futures of the loop; there is no task around it, so what asks for the
+    current one (``asyncio.timeout``) has no place in it.
+
     Attributes:
         finished: whether it has come to its end; then :meth:`result` tells.
     """

@@ -92,7 +92,7 @@ def _plain_moment(text: str) -> int | None:
         and text[10] == " "
         and text[4] == text[7] == "-"
         and text[13] == text[16] == ":"
-        and (len(text) == 19 or text[19] == ".")
+        and (len(text) == 19 or (text[19] == "." and text[20:].isdigit()))
         and text.isascii()
     ):
         try:

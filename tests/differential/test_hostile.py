@@ -208,7 +208,7 @@ OUTSIDE = [
     "SELECT pg_read_file('{file}')", "SELECT * FROM pg_ls_dir('/')", "SELECT lo_import('{file}')", "DO $$ BEGIN END $$", "CREATE EXTENSION x",
     "CREATE FUNCTION f() RETURNS int LANGUAGE c AS '{file}'", "CREATE MACRO m() AS 1", "CREATE SECRET s (TYPE s3)", "SET enable_external_access = true",
     "SET memory_limit = '1TB'", "SET lock_configuration = false", "SET temp_directory = '{file}'", "RESET enable_external_access", "USE x", "CHECKPOINT x",
-    "VACUUM", "ANALYZE", "SELECT pg_numkey('1')", "SELECT pg_finput('a', 1)", "SELECT pg_limit_rows(-1)", "SELECT * FROM s0", "SELECT * FROM memory.main.s0", "SELECT * FROM information_schema.schemata",
+    "VACUUM '{file}'", "ANALYZE nosuch", "SELECT pg_numkey('1')", "SELECT pg_finput('a', 1)", "SELECT pg_limit_rows(-1)", "SELECT * FROM s0", "SELECT * FROM memory.main.s0", "SELECT * FROM information_schema.nosuch",
     "SELECT nextval('x')", "SELECT * FROM repeat_row(1, num_rows = 10)", "SELECT * FROM checkpoint()", "SELECT * FROM force_checkpoint()", "SELECT * FROM test_all_types()",
     "SELECT write_log('x')", "SELECT * FROM duckdb_logs()", "SELECT * FROM summary((SELECT 1))", "SUMMARIZE t", "DESCRIBE t", "SHOW TABLES", "FROM t", "PIVOT t ON a USING count(*)",
 ]  # fmt: skip

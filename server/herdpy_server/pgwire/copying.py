@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from herdpy_server.pgwire import backend, messages
 from herdpy_server.pgwire.errors import FatalError, ProtocolError, error_response
+from herdpy_server.wire import copy_data_messages
 
 if TYPE_CHECKING:
     from herdpy_server.pgwire.conversation import Conversation
@@ -77,8 +78,8 @@ async def _copy_out(conversation: Conversation, source: CopySource) -> str:
     connection = conversation.connection
     connection.send(backend.copy_response(b"H", source.columns, binary=source.is_binary))
     chunk_bytes = connection.server.settings.chunk_bytes
-    async for chunk in source.chunks():
-        connection.send(backend.copy_data(chunk))
+    async for pieces in source.groups():
+        connection.send(copy_data_messages(pieces))
         if connection.out_bytes >= chunk_bytes:
             await connection.room()
     tag = await source.finish()

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pyarrow as pa
 
 from herdpy_server.copy import CopyTarget, reader, writer
 from herdpy_server.sessions.bulk import Loader
 from herdpy_server.sessions.result import Result
+from herdpy_server.sessions.work import Pause
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -123,28 +124,32 @@ class CopySource(_Copy):
         super().__init__(session, plan, target)
         self._answer = answer
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The data, each chunk one message: of the text formats a row each."""
+    async def groups(self) -> AsyncIterator[Sequence[bytes] | pa.Array[Any]]:
+        """The data in groups of pieces, each piece one message: of the text formats a row.
+
+        A group is a list, or an Arrow array of binary, which is many rows at the cost of few.
+        """
         try:
             self._session.is_running = True
             form = writer(self._target)
             table = self._answer.arrow()
-            for piece in form.start(table.schema):
-                yield piece
+            yield form.start(table.schema)
             for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
                 self._session._patience.check()
-                pieces = form.batch(batch)
-                made: Sequence[bytes] = (
-                    cast("list[bytes]", pieces.to_pylist()) if isinstance(pieces, pa.Array) else pieces
-                )
-                for piece in made:
-                    yield piece
+                yield form.batch(batch)
                 self.rows += batch.num_rows
-            for piece in form.end():
-                yield piece
+                await Pause()
+            yield form.end()
         except BaseException as error:
             self._over(error)
             raise
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The same, piece by piece."""
+        async for group in self.groups():
+            pieces = cast("list[bytes]", group.to_pylist()) if isinstance(group, pa.Array) else group
+            for piece in pieces:
+                yield piece
 
     async def finish(self) -> str:
         """The command tag, once all chunks were taken and the statement is done."""

@@ -26,9 +26,6 @@ class Client:
     def execute(self, portal: str = "", max_rows: int = 0, *, ends: bool = False) -> Result:
         return self.run(self.session.execute_portal(portal, max_rows, ends=ends))
 
-    def sync(self) -> None:
-        self.run(self.session.sync())
-
 
 def sqlstate(call, *args: object, **kwargs: object) -> str:  # type: ignore[no-untyped-def]
     with pytest.raises(SqlError) as refused:
@@ -89,7 +86,7 @@ def test_portals_give_their_rows_in_parts(client: Client) -> None:
     assert [(one.tag, one.is_complete) for one in exact] == [("SELECT 3", False), ("SELECT 0", True)]
     session.bind("r", "")
     assert (client.execute("r").tag, client.execute("r").tag) == ("SELECT 3", "SELECT 0")
-    client.sync()
+    client.run(client.session.sync())
     assert sqlstate(client.execute, "p") == "34000"
 
 
@@ -103,7 +100,7 @@ def test_a_portal_of_rows_changed_runs_to_its_end_at_once(client: Client) -> Non
     session.bind("n", "n")
     assert client.execute("n").rows == [(3,)]
     assert [client.execute("", 2).tag, client.execute("", 2).tag] == ["UPDATE 2", "UPDATE 0"]
-    client.sync()
+    client.run(client.session.sync())
 
 
 def test_without_rows_a_portal_runs_once(client: Client) -> None:
@@ -112,7 +109,7 @@ def test_without_rows_a_portal_runs_once(client: Client) -> None:
     session.bind("p", "")
     assert client.execute("p", 1).tag == "INSERT 0 1"
     assert sqlstate(client.execute, "p") == "55000"
-    client.sync()  # the error undid it
+    client.run(client.session.sync())  # the error undid it
     assert client.simple("SELECT count(*) FROM t")[0].rows == [(3,)]
 
 

@@ -242,6 +242,14 @@ class ExtendedQueries(Statements):
             return True
         return not self.implicit
 
+    async def settled(self) -> None:
+        """Before an error of ``parse``, ``bind`` or a description is told: what it says of tables is durable.
+
+        Raises:
+            SqlError: 40001, a definition that it rests on was lost.
+        """
+        await self._durable_definitions()
+
     async def sync(self) -> None:
         """End the transaction that statements began since the last one, unless one of them said BEGIN.
 

@@ -69,6 +69,8 @@ async def prepare(database: ServedDatabase, rows: int) -> None:
     session = database.session()
     for sql in (
         "CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER NOT NULL, c TEXT)",
+        "CREATE TABLE hot (a INTEGER PRIMARY KEY, b INTEGER)",
+        "INSERT INTO hot VALUES (1, 0)",
         "CREATE TABLE h (a BIGINT PRIMARY KEY, b INTEGER, c TEXT)",
         f"INSERT INTO t SELECT i, 0, 'some words and more' FROM generate_series(0, {rows - 1}) AS s(i)",
     ):
@@ -105,6 +107,52 @@ async def writes(
         "per_s": count / elapsed,
         "loop_us": cpu / count * 1e6,
         "other_us": (all_cpu - cpu) / count * 1e6,
+        "loop_busy": cpu / elapsed,
+    }
+
+
+BLOCK = {
+    "b": "BEGIN",
+    "u": UPDATE,
+    "s": SELECT,
+    "hot": "UPDATE hot SET b = b + 1 WHERE a = $1",
+    "i": INSERT,
+    "c": "COMMIT",
+}
+
+
+async def blocks(database: ServedDatabase, rows: int, number: int, seconds: float) -> dict[str, Any]:
+    """Transactions of TPC-B's kind, statement by statement: one row is changed by all of them."""
+    serial = iter(range(number << 40, 1 << 60))
+    until = time.perf_counter() + seconds
+
+    async def client(seed: int) -> int:
+        keys, session, count = random_keys(rows, seed), database.session(), 0
+        for name, sql in BLOCK.items():
+            session.parse(name, sql)
+        while time.perf_counter() < until:
+            key = (next(keys),)
+            for name, values in (
+                ("b", ()),
+                ("u", key),
+                ("s", key),
+                ("hot", (1,)),
+                ("i", (next(serial),)),
+                ("c", ()),
+            ):
+                session.bind("", name, values)
+                await database.call(session.execute_portal("", ends=True))
+            count += 1
+        return count
+
+    cpu, began = time.thread_time(), time.perf_counter()
+    count = sum(await asyncio.gather(*(client(seed) for seed in range(number))))
+    cpu, elapsed = time.thread_time() - cpu, time.perf_counter() - began
+    return {
+        "what": "BEGIN ... COMMIT on one hot row",
+        "sessions": number,
+        "per_s": count / elapsed,
+        "loop_us": cpu / count * 1e6,
         "loop_busy": cpu / elapsed,
     }
 
@@ -171,7 +219,11 @@ async def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
         database = await ServedDatabase.open(Path(directory) / "db", settings)
         await prepare(database, arguments.rows)
         settle_interpreter()
-        wanted = arguments.only.split(",") if arguments.only else ["read", "update", "insert", "checkpoint"]
+        wanted = (
+            arguments.only.split(",")
+            if arguments.only
+            else ["read", "update", "insert", "block", "checkpoint"]
+        )
         if "read" in wanted:
             results.append(await reads(database, arguments.rows, arguments.seconds))
         serial = iter(range(1 << 60))
@@ -183,6 +235,8 @@ async def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
                         for i in range(number)
                     ]
                     results.append(await writes(database, what.upper(), sql, clients, arguments.seconds))
+        if "block" in wanted:
+            results += [await blocks(database, arguments.rows, n, arguments.seconds) for n in (1, 8, 32)]
         if "checkpoint" in wanted:
             results.append(await checkpoints(database, arguments.rows, arguments.seconds))
         await database.close()
@@ -198,7 +252,7 @@ def main() -> None:
     parser.add_argument(
         "--directory", help="where the database is made; default: the system's for temporary files"
     )
-    parser.add_argument("--only", help="read,update,insert,checkpoint: some of them")
+    parser.add_argument("--only", help="read,update,insert,block,checkpoint: some of them")
     for result in uvloop.run(measure(parser.parse_args())):
         print(json.dumps(result))
 

@@ -85,7 +85,8 @@ def test_its_patience_ends(start):
 
 
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_signal_ends_its_patience(server, second):
+def test_a_second_signal_ends_its_patience(start, second):
+    server = start("--set", "shutdown.graceful_timeout_s=3600").ready()
     busy = server.connect(autocommit=False)
     busy.execute("SELECT 1")
     server.signal(signal.SIGTERM)

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import uvloop
 
-from herdpy import __version__
+from herdpy._version import __version__
 from herdpy_server.config import ConfigError, Loaded, ServerConfig, doors
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.http import Phase, ServerMetrics, Status, StatusPage

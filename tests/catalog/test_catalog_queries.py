@@ -104,7 +104,7 @@ def test_functions(database: Connection, expression: str, value: object) -> None
 @pytest.mark.parametrize(
     "expression",
     [
-        "format_type(1700, 655366)", "format_type(1083, 3)", "format_type(1184, 0)", "format_type(1231, 655366)",
+        "format_type(1700, 655366)", "format_type(1083, 3)", "format_type(1700, 198658)", "format_type(1184, 0)", "format_type(1231, 655366)",
         "format_type(1042, 24)", "format_type(18, -1)", "format_type(99999, -1)", "format_type(0, -1)",
         "'int4[]'::regtype::oid", "'double precision'::regtype", "'char'::regtype", "'\"char\"'::regtype",
         "'timestamp with time zone'::regtype::oid", "to_regtype('decimal')", "to_regtype('float')",

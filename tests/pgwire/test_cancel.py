@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import struct
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from herdpy.log.files import OsFiles
 from tests.pgwire.servers import ThreadServer, thread_server
 from tests.pgwire.wire import SYNC, Reply, Wire, bind, cancel_request, execute, parse, query
 
@@ -123,6 +126,32 @@ def test_a_terminated_session_is_told(server: ThreadServer) -> None:
             assert [one.meaning() for one in wire.rest()] == [("E", "FATAL", "57P01")]
         waits(server, 0)
     assert not server.look(lambda: terminate(server, pids[0]))
+
+
+def test_a_commit_under_way_is_answered_before_its_session_ends(
+    server: ThreadServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Wire(server.address) as wire:
+        pid, _ = key_of(wire.start())
+        wire.ask(query("CREATE TABLE IF NOT EXISTS slowly (a int)"))
+        syncs, may_sync = threading.Event(), threading.Event()
+
+        def slowly(descriptor: int) -> None:
+            syncs.set()
+            may_sync.wait(60)
+            os.fdatasync(descriptor)
+
+        monkeypatch.setattr(OsFiles, "fdatasync", staticmethod(slowly))
+        wire.send(query("INSERT INTO slowly VALUES (1)"))
+        assert syncs.wait(60)
+        server.wait_for(lambda: any(run.is_committing for run in server.database.driver.waiting))
+        assert server.look(lambda: terminate(server, pid))
+        may_sync.set()
+        assert [one.meaning() for one in wire.rest()] == [
+            ("C", b"INSERT 0 1\0"),
+            ("Z", b"I"),
+            ("E", "FATAL", "57P01"),
+        ]
 
 
 def test_stopping_lets_a_transaction_end(tmp_path: Path) -> None:

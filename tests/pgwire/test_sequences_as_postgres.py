@@ -38,7 +38,7 @@ TABLES = (
     "CREATE TABLE w (a int PRIMARY KEY, b text, c numeric(10,2))",
     "INSERT INTO w VALUES (1, 'one', 1.5), (2, 'two', NULL), (3, NULL, 3)",
 )
-INT, TEXT = 23, 25
+INT = 23
 ONE, TWO = struct.pack(">i", 1), struct.pack(">i", 2)
 KEY = "SELECT a, b FROM w WHERE a = $1"
 ALL = "SELECT a FROM w ORDER BY a"
@@ -166,6 +166,34 @@ SEQUENCES: dict[str, list[bytes]] = {
     "extended returning": [parse("INSERT INTO w VALUES ($1) RETURNING a, b"), bind([b"9"]), describe(), execute(), SYNC],
     "extended returning rows": [parse("DELETE FROM w RETURNING a"), bind(), execute(rows=1), execute(rows=5), SYNC, query(ALL)],
     "extended set": [once("SET extra_float_digits = 0"), once("SHOW extra_float_digits"), SYNC],
+    "extended bound again otherwise": [
+        parse(KEY, "s"),
+        *(
+            bind(values, statement="s", formats=formats, results=results) + describe() + execute()
+            for values, formats, results in [
+                ([b"1"], (), ()),
+                ([b"2"], (), ()),
+                ([b"2"], (), (1,)),
+                ([b"2"], (), (1, 0)),
+                ([TWO], (1,), (1, 0)),
+                ([None], (1,), (1, 0)),
+                ([b"2"], (0,), (0,)),
+                ([b"3"], (), ()),
+            ]
+        ),
+        SYNC,
+        bind([b"1"], statement="s") + describe() + execute() + bind([b"x"], statement="s"),
+        SYNC,
+        bind([b"1"], statement="s", results=(0, 0, 0)),
+        SYNC,
+    ],
+    "extended parsed again otherwise": [
+        parse(KEY, oids=[INT]) + bind([ONE], formats=[1]) + describe() + execute(),
+        parse(KEY, oids=[20]) + bind([ONE], formats=[1]) + describe() + execute(),
+        SYNC,
+        parse(KEY) + bind([b"1"]) + describe() + execute() + parse(ALL) + bind() + execute(rows=1),
+        parse(KEY) + bind([b"2"]) + execute() + SYNC,
+    ],
     # malformed bodies, which say where the next message begins
     "malformed parse": [message("P", b"s"), SYNC, query("SELECT 1")],
     "malformed parse count": [message("P", text("") + text(ALL) + b"\0\2\0\0"), SYNC],

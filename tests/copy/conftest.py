@@ -42,9 +42,11 @@ class Peer:
                 copy.write(data)
         except psycopg.Error as error:
             return str(error.sqlstate), error.diag.message_primary or "", error.diag.context
-        columns = [c.name for c in self.conn.execute(f"SELECT * FROM {name}").description or ()]
-        texts = ", ".join(f"({column})::text" for column in columns)
-        rows = self.conn.execute(f"SELECT {texts} FROM {name}").fetchall()
+        result = self.conn.pgconn.exec_(f"SELECT * FROM {name}".encode())
+        rows: Rows = []
+        for row in range(result.ntuples):
+            values = [result.get_value(row, column) for column in range(result.nfields)]
+            rows.append(tuple(None if value is None else value.decode() for value in values))
         self.conn.execute(f"TRUNCATE {name}")
         return rows
 

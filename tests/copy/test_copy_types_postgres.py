@@ -106,7 +106,9 @@ def test_values_are_read_as_postgresql_does(
         if isinstance(theirs, list) or found[0] != theirs[0]:
             assert _is_known(sql_type, found[0], lines), (found, theirs)
             return
-        assert (found[0], found[2]) == (theirs[0], theirs[2])
+        if not _is_known(sql_type, found[0], lines):
+            assert theirs[2] is not None
+            assert found[2] == theirs[2].splitlines()[-1]  # of JSON, another line tells where in it
     else:
         assert found == theirs
 

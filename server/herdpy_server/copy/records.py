@@ -46,7 +46,7 @@ class LineCutter:
         SqlError 22P04 for line ends that differ and a corrupt end-of-data marker.
         """
         if self.is_csv and data.startswith(END, start):
-            found = self._csv_marker(data, start, last=last)
+            found = self._csv_marker(data, start)
             if found is not None:
                 return found
             if not last and len(data) < start + 4:
@@ -106,14 +106,19 @@ class LineCutter:
             )
         return SqlError("22P04", f"literal {what} found in data", hint=f'Use "{escape}" to represent {what}.')
 
-    def _csv_marker(self, data: bytes, start: int, *, last: bool) -> tuple[bytes, int, int] | None:
+    def _csv_marker(self, data: bytes, start: int) -> tuple[bytes, int, int] | None:
         """The marker alone on a line of CSV ends the data; with anything else it is data."""
         rest = data[start + 2 : start + 4]
-        ends = rest[:1] in {LF, CR} if self.ending == b"" else rest.startswith(self.ending)
-        if ends or (last and not rest):
-            self.ended = True
-            return b"", len(data), 0
-        return None
+        if self.ending == CRLF and rest:
+            if rest[:1] != CR:
+                return None
+            rest = rest[1:]
+        if rest[:1] not in {LF, CR}:
+            return None
+        if self.ending and rest[:1] != self.ending[-1:]:
+            raise SqlError("22P04", "end-of-copy marker does not match previous newline style")
+        self.ended = True
+        return b"", len(data), 0
 
     def _text_marker(self, data: bytes, start: int, at: int, *, last: bool) -> tuple[bytes, int, int] | None:
         rest = data[at + 2 : at + 4]

@@ -18,7 +18,7 @@ Array = Any  # pyarrow's stubs know arrays by element type, and these functions 
 MAX_RECORD_BYTES = 64 << 20
 """The longest line, row or Arrow message that is read."""
 
-_SHOWN = 100  # characters of a value or line that an error shows
+_SHOWN = 100  # bytes of a value or line that an error shows
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ class CopyTarget:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    data = text.encode()
+    return text if len(data) <= _SHOWN else data[:_SHOWN].decode(errors="ignore") + "..."
 
 
 class Reader(Protocol):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 
 from sqlglot import expressions as exp
 
-from herdpy_sql import system
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import NotOwn, Params
 from herdpy_sql.parse import Command, CopyStatement, parse
@@ -127,10 +126,13 @@ def query_plan(
     """
     if isinstance(tree, exp.Select) and len(tree.expressions) > MAX_OUTPUTS:
         raise SqlError("54011", f"target lists can have at most {MAX_OUTPUTS} entries")
-    if settings.system and system.concerns(tree, catalog):
-        if tree.find(exp.Lock):
-            raise SqlError("0A000", "FOR UPDATE is not supported in queries over the catalog")
-        return system.system_select(tree, catalog, settings.param_types)
+    if settings.system:
+        from herdpy_sql.system import concerns, system_select  # loads DuckDB, as ``columnar`` does
+
+        if concerns(tree, catalog):
+            if tree.find(exp.Lock):
+                raise SqlError("0A000", "FOR UPDATE is not supported in queries over the catalog")
+            return system_select(tree, catalog, settings.param_types)
     reason = "asked for"
     if settings.engine != "columnar":
         try:

@@ -15,7 +15,6 @@ from sqlglot import expressions as exp
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import NotOwn
 from herdpy_sql.expr.nodes import ColumnRef
-from herdpy_sql.system import find_relation
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog, Table
@@ -38,8 +37,10 @@ def find_table(catalog: Catalog, schema: str | None, name: str) -> Table:
     """The table of that name; SqlError 42P01, or 42501 for one of the system's."""
     table = catalog.by_name.get(name) if schema in {None, PUBLIC} else None
     if table is None:
+        from herdpy_sql.system import find_relation  # loads DuckDB, which most statements do not need
+
         if find_relation(schema, name) is not None:
-            raise SqlError("42501", f"permission denied: \"{name}\" is a system catalog", table=name)
+            raise SqlError("42501", f'permission denied: "{name}" is a system catalog', table=name)
         shown = f"{schema}.{name}" if schema else name
         raise SqlError("42P01", f'relation "{shown}" does not exist', table=name)
     return table

@@ -20,12 +20,14 @@ from psycopg.rows import dict_row
 from tests.pgwire.servers import ThreadServer
 
 COLUMNS = (
-    "k int PRIMARY KEY, b boolean, s smallint, i int, l bigint, r real, d double precision, n numeric, "
-    "m numeric(12,3), t text, v varchar(10), y bytea, a date, e time, p timestamp, z timestamptz, u uuid, j json"
+    "k int PRIMARY KEY, b boolean, s smallint, i int, l bigint, r real, d double precision, "
+    "n numeric, m numeric(12,3), t text, v varchar(10), y bytea, a date, e time, p timestamp, "
+    "z timestamptz, u uuid, j json"
 )
 VALUES: list[Any] = [
     1, True, -7, 2**31 - 1, -(2**63), 1.5, -2.25e-300, Decimal("12345678901234567890.123456789"),
-    Decimal("-99.125"), "grüße \U0001f418", "ten", b"\0\xff'", dt.date(2026, 2, 28), dt.time(23, 59, 59, 999999),
+    Decimal("-99.125"), "grüße \U0001f418", "ten", b"\0\xff'", dt.date(2026, 2, 28),
+    dt.time(23, 59, 59, 999999),
     dt.datetime(2026, 2, 28, 1, 2, 3, 4), dt.datetime(2026, 2, 28, 1, 2, 3, tzinfo=dt.UTC),
     uuid.UUID(int=2**100 + 5),
 ]  # fmt: skip
@@ -69,7 +71,7 @@ def test_psycopg_prepares_and_pipelines(connection: psycopg.Connection[Any]) -> 
 
 
 def test_an_error_in_a_pipeline_ends_its_transaction(connection: psycopg.Connection[Any]) -> None:
-    with pytest.raises(psycopg.errors.UniqueViolation), connection.pipeline():
+    with pytest.raises(psycopg.errors.UniqueViolation), connection.pipeline():  # noqa: PT012
         connection.execute("INSERT INTO everything (k) VALUES (1)")
         connection.execute("INSERT INTO everything (k) VALUES (1)")
         connection.execute("INSERT INTO everything (k) VALUES (2)")
@@ -207,15 +209,17 @@ def test_an_arrow_stream_goes_through_copy(connection: psycopg.Connection[Any]) 
 
 
 def test_a_copy_that_is_given_up_leaves_nothing(connection: psycopg.Connection[Any]) -> None:
-    with (
+    with (  # noqa: PT012
         pytest.raises(psycopg.errors.QueryCanceled),
         connection.cursor().copy("COPY everything (k) FROM STDIN") as copy,
     ):
         copy.write_row((1,))
         raise psycopg.errors.QueryCanceled("no more")
-    with pytest.raises(psycopg.errors.UniqueViolation):
-        with connection.cursor().copy("COPY everything (k) FROM STDIN") as copy:
-            copy.write("1\n1\n")
+    with (
+        pytest.raises(psycopg.errors.UniqueViolation),
+        connection.cursor().copy("COPY everything (k) FROM STDIN") as copy,
+    ):
+        copy.write("1\n1\n")
     assert connection.execute("SELECT count(*) FROM everything").fetchone() == (0,)
 
 
@@ -244,7 +248,7 @@ def test_asyncpg_does_its_work(server: ThreadServer) -> None:
             assert found == list(range(10, 60))
             statement = await connection.prepare("SELECT t FROM async_things WHERE k = $1")
             assert [await statement.fetchval(k) for k in (10, 11)] == ["10", "11"]
-            with pytest.raises(asyncpg.UniqueViolationError):
+            with pytest.raises(asyncpg.UniqueViolationError):  # noqa: PT012
                 async with connection.transaction():
                     await connection.execute("INSERT INTO async_things (k) VALUES (99)")
                     await connection.execute("INSERT INTO async_things (k) VALUES (1)")

@@ -1,4 +1,4 @@
-"""Clients that send nonsense, vanish, stall or never speak: nothing is left of them, and others are served."""
+"""Clients that send nonsense, vanish, stall or never speak: they leave nothing, and others are served."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_garbled_messages_leave_nothing(killed: ThreadServer, data: st.DataObjec
 @settings(max_examples=60)
 @given(garbage=st.binary(max_size=300))
 def test_garbage_instead_of_a_start_leaves_nothing(killed: ThreadServer, garbage: bytes) -> None:
-    with Wire(killed.address) as wire:
+    with Wire(killed.address) as wire:  # noqa: SIM117 - the wires close first
         with contextlib.suppress(BrokenPipeError, ConnectionResetError, AssertionError):
             wire.send(garbage)
             wire.socket.shutdown(socket.SHUT_WR)
@@ -199,7 +199,7 @@ def test_a_message_that_is_too_long_is_told(killed: ThreadServer) -> None:
 
 
 def test_a_pipeline_that_is_never_read_does_not_fill_memory(tmp_path: Path) -> None:
-    with child_server(tmp_path / "data") as server, served_throughout(server.dsn):
+    with child_server(tmp_path / "data") as server, served_throughout(server.dsn):  # noqa: SIM117 - the wire closes first
         with Wire(server.address) as wire:
             wire.start()
             wire.ask(query("CREATE TABLE big (a int PRIMARY KEY, b text)"))
@@ -207,7 +207,7 @@ def test_a_pipeline_that_is_never_read_does_not_fill_memory(tmp_path: Path) -> N
             wire.ask(parse("SELECT b FROM big WHERE a = 1", "s"), SYNC)
             before = server.resident_bytes
             wire.socket.settimeout(1.0)
-            with pytest.raises(TimeoutError):  # the server stops reading: answers of 100,000 bytes each
+            with pytest.raises(TimeoutError):  # noqa: PT012 - the server stops reading: answers of 100,000 bytes each
                 for _ in range(20_000):
                     wire.send((bind(statement="s") + execute() + SYNC) * 100)
             assert server.resident_bytes - before < 64 << 20

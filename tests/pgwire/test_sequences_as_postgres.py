@@ -1,7 +1,7 @@
 """The same messages sent to HerdPy and to PostgreSQL: the same messages come back, in the same order.
 
-Compared are types of messages, SQLSTATE and severity of errors, transaction status, command tags, descriptions
-and rows. Each sequence has a connection of its own, and fresh tables.
+Compared are types of messages, SQLSTATE and severity of errors, transaction status, command tags,
+descriptions and rows. Each sequence has a connection of its own, and fresh tables.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     messages, backend, errors, startup, scram, inbox     pure: bytes to requests, answers to bytes
     connection                                           asyncio: one client
     opening -> conversation                              what a connection is at: who it is, then its requests
-    simple, extended, copying, results                   the requests
+    simple, extended, copying, results, rare             the requests
     server                                               listens, knows all connections, ends them
 
 A statement's way: ``Connection.data_received`` -> ``Conversation.advance`` -> ``extended.bind`` and

@@ -23,7 +23,6 @@ from herdpy_server.pgwire.copying import copy
 from herdpy_server.pgwire.errors import ProtocolError
 from herdpy_server.pgwire.results import SMALL_ROWS, send_rows
 from herdpy_server.wire import type_of_oid
-from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy_server.pgwire.conversation import Conversation
@@ -308,21 +307,3 @@ async def _sync(conversation: Conversation) -> None:
     if conversation.session.notices:
         conversation.notify()
     conversation.ready()
-
-
-def function_call(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
-    """FunctionCall: PostgreSQL's oldest way to call a function, which needs its object ids."""
-    del data, at, stop
-    conversation.extended = False
-    raise SqlError("0A000", "function calls by message are not supported", hint="Use SELECT.")
-
-
-def ignore(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
-    """Messages of COPY when there is none, which follow one that failed."""
-    del conversation, data, at, stop
-
-
-def terminate(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
-    """Terminate: the client says good-bye."""
-    del data, at, stop
-    conversation.close()

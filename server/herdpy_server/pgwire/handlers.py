@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from herdpy_server.pgwire import extended, simple
+from herdpy_server.pgwire import extended, rare, simple
 from herdpy_server.pgwire.conversation import HANDLERS
 
 HANDLERS.update(
@@ -15,11 +15,11 @@ HANDLERS.update(
         ord("C"): extended.close,
         ord("H"): extended.flush,
         ord("S"): extended.sync,
-        ord("F"): extended.function_call,
-        ord("X"): extended.terminate,
-        ord("d"): extended.ignore,
-        ord("c"): extended.ignore,
-        ord("f"): extended.ignore,
+        ord("F"): rare.function_call,
+        ord("X"): rare.terminate,
+        ord("d"): rare.ignore,
+        ord("c"): rare.ignore,
+        ord("f"): rare.ignore,
     }
 )
 

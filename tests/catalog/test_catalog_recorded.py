@@ -9,9 +9,9 @@ from tests.catalog.catalog_data import recorded
 
 
 def _oid(database: Connection) -> int:
-    found = database.execute("SELECT 't'::regclass::oid").fetchone()
-    assert found is not None
-    return int(found[0])
+    [(oid,)] = database.execute("SELECT 't'::regclass::oid").fetchall()
+    assert isinstance(oid, int)
+    return oid
 
 
 @pytest.mark.parametrize("name", ["psql.sql", "psql_completion.sql", "pgjdbc.sql"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -28,13 +27,12 @@ class Sleep:
         """Wait, unless interrupted (57014) or longer than a statement may take."""
         deadline = time.monotonic() + self.seconds
         latest = None if limit_s is None else time.monotonic() + limit_s
-        never = threading.Event()
         while (rest := deadline - time.monotonic()) > 0:
             if interrupt is not None:
                 interrupt.check()
             if latest is not None and time.monotonic() > latest:
                 raise SqlError("57014", "canceling statement due to statement timeout")
-            never.wait(min(rest, _SLEEP_STEP_S))
+            time.sleep(min(rest, _SLEEP_STEP_S))
 
 
 def perform(action: Action, state: ServerState, params: Sequence[Datum]) -> object:

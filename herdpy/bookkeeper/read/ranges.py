@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from herdpy.bookkeeper.digest import Entry
-from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError, NoSuchLedgerError
+from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError, NoSuchEntryError, NoSuchLedgerError
 from herdpy.bookkeeper.read.entry_read import EntryRead
 from herdpy.bookkeeper.read.entry_reader import EntryReader
 from herdpy.bookkeeper.read.view import LedgerView
@@ -82,6 +82,9 @@ class RangeReader:
             except NoSuchLedgerError as gone:
                 raise gone from error
             except BookKeeperError as trouble:
+                if isinstance(error, NoSuchEntryError):
+                    # Old metadata can name bookies that never had it, so nothing is proven.
+                    raise trouble from error
                 raise error from trouble
             members = self._members_of(read.entry_id)
         if members == read.members:

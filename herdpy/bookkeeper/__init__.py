@@ -47,6 +47,7 @@ from herdpy.bookkeeper.settings import ClientSettings
 
 try:
     from herdpy.bookkeeper.bookie.metrics import BookieMetrics, Metrics
+    from herdpy.bookkeeper.bookie.sasl import SaslDigestMd5
     from herdpy.bookkeeper.client import BookKeeper, LedgerIds
     from herdpy.bookkeeper.cluster import BookieInfo, BookieState
     from herdpy.bookkeeper.digest import DigestType, Entry
@@ -100,6 +101,7 @@ __all__ = [
     "ProtocolError",
     "ReadOnlyBookieError",
     "RecoveryError",
+    "SaslDigestMd5",
     "Segment",
     "SessionExpiredError",
     "TimedOutError",

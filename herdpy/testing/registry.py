@@ -12,8 +12,8 @@ import uuid
 from types import TracebackType
 from typing import Self
 
-from kazoo.client import KazooClient  # type: ignore[import-untyped]
-from kazoo.exceptions import NoNodeError  # type: ignore[import-untyped]
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 LEDGERS_ROOT = "/ledgers"
 _LAYOUT = b"2\norg.apache.bookkeeper.meta.LongHierarchicalLedgerManagerFactory:1"

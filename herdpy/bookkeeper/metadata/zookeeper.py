@@ -18,11 +18,11 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from kazoo.client import KazooClient  # type: ignore[import-untyped]
-from kazoo.exceptions import KazooException  # type: ignore[import-untyped]
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
 from kazoo.exceptions import SessionExpiredError as KazooSessionExpiredError
-from kazoo.protocol.states import KazooState  # type: ignore[import-untyped]
-from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE  # type: ignore[import-untyped]
+from kazoo.protocol.states import KazooState
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from herdpy.bookkeeper.errors import (
     ClosedClientError,

@@ -77,6 +77,7 @@ class Bookie(BookieOperations):
         self._loop = asyncio.get_running_loop()
         self._pending = Pending()
         self._adds = self._pending.adds
+        self._awaited = self._pending.awaited
         self._outcomes = Outcomes(self, self._pending)
         self._out: list[bytes] = []
         self._blocked = True  # nothing can be written now: no connection, or its buffer is full
@@ -150,16 +151,17 @@ class Bookie(BookieOperations):
         entry_id: int | None = None,
     ) -> None:
         """As `call`, with the outcome told to `sink`, once, and never before this returns."""
-        if len(self._pending.awaited) >= MAX_AWAITED or (
-            (self._blocked or not self._out) and not self._admit()
-        ):
+        awaited = self._awaited
+        if len(awaited) >= MAX_AWAITED or ((self._blocked or not self._out) and not self._admit()):
             self.metrics.refused += 1
             self._loop.call_soon(_refuse, sink, self._refusal(ledger_id, entry_id))
             return
-        deadline_s = self._turn_s + timeout_s
+        sent_s = self._turn_s
+        deadline_s = sent_s + timeout_s
         self._out.append(frame)
-        self._pending.awaited[txn] = Awaited(operation, sink, self._turn_s, deadline_s, ledger_id, entry_id)
-        self._deadlines.arm(self._turn_s, deadline_s)
+        awaited[txn] = Awaited(operation, sink, sent_s, deadline_s, ledger_id, entry_id)
+        if deadline_s < self._deadlines.goes_off_s:
+            self._deadlines.arm(sent_s, deadline_s)
 
     def when_room(self, limit_bytes: int, callback: Callable[[], None]) -> None:
         """Call back once, soon, when `pending_bytes` is at most `limit_bytes`."""

@@ -1,0 +1,31 @@
+"""The cluster that faults happen to: one for each module, healed behind every test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from herdpy.testing import BookKeeperCluster, Network, NetworkUnavailableError
+from tests.bookkeeper.faults.world import World
+
+
+@pytest.fixture(scope="module")
+def faulty_cluster() -> Iterator[World]:
+    """Four bookies, in namespaces of their own where there can be some."""
+    with ExitStack() as stack:
+        network, cannot_cut = None, None
+        try:
+            network = stack.enter_context(Network())
+        except NetworkUnavailableError as error:
+            cannot_cut = str(error)
+        cluster = stack.enter_context(BookKeeperCluster(4, network=network))
+        yield World(cluster, cannot_cut)
+
+
+@pytest.fixture
+def world(faulty_cluster: World) -> Iterator[World]:
+    """The module's cluster, whole again after the test."""
+    yield faulty_cluster
+    faulty_cluster.heal()

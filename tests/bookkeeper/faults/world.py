@@ -1,0 +1,212 @@
+"""The cluster that faults happen to: how each fault is done to a server, and how all of it is healed.
+
+`heal` returns when every server works again, shown by ZooKeeper hearing from the session of each bookie's
+registration: what a test does next meets no late consequence of the fault before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from herdpy.bookkeeper import BookKeeper, ClientSettings
+from herdpy.bookkeeper.metadata.znodes import SessionState
+from herdpy.bookkeeper.metadata.zookeeper import KazooZnodes
+from herdpy.testing import BookieServer, BookKeeperCluster, ZooKeeperServer
+from herdpy.testing.registry import LEDGERS_ROOT, ClusterZnodes
+from herdpy.testing.waiting import await_until
+from tests.bookkeeper.faults.history import History
+from tests.bookkeeper.faults.judge import find, judge
+from tests.bookkeeper.faults.workload import PATIENCE_S
+
+QUICK = ClientSettings(
+    request_timeout_s=1.5,
+    connect_timeout_s=1.5,
+    speculative_read_s=0.1,
+    long_poll_s=0.5,
+    backoff_max_s=0.5,
+    quarantine_s=5.0,
+    zookeeper_timeout_s=4.0,
+)
+"""Time-outs short enough that silence is noticed while a test looks."""
+
+LOUD = replace(QUICK, request_timeout_s=10.0)
+"""Where bookies are only killed, which closes their connections: a slow machine must not add faults."""
+
+FAULTS = ("kill", "pause", "cut")
+_CONNECTION = re.compile(r"recved=(\d+).*?sid=(0x[0-9a-f]+)")
+
+Server = BookieServer | ZooKeeperServer
+
+
+class World:
+    """A cluster of the tests' own. `cannot_cut` is None, or the reason why servers cannot be cut off."""
+
+    def __init__(self, cluster: BookKeeperCluster, cannot_cut: str | None = None) -> None:
+        self.cluster = cluster
+        self._cannot_cut = cannot_cut
+        self._hurt: list[Server] = []
+        self._read_only: list[BookieServer] = []
+
+    @property
+    def uri(self) -> str:
+        """What clients are given."""
+        return self.cluster.uri
+
+    def client(self, settings: ClientSettings = QUICK) -> BookKeeper:
+        """A client with short time-outs."""
+        return BookKeeper(self.uri, settings=settings)
+
+    def bookie(self, bookie_id: str) -> BookieServer:
+        """The bookie of that id."""
+        return next(bookie for bookie in self.cluster.bookies if bookie.id == bookie_id)
+
+    def spare(self, *members: str) -> list[BookieServer]:
+        """The bookies that are none of these."""
+        return [bookie for bookie in self.cluster.bookies if bookie.id not in members]
+
+    def hurt(self, fault: str, server: Server) -> None:
+        """Let a server fail, at once: `kill`, `pause`, `cut`, or cut in one direction (`mute`, `deaf`)."""
+        self._hurt.append(server)
+        if fault == "kill":
+            server.kill()
+        elif fault == "pause":
+            server.pause()
+        else:
+            if self._cannot_cut is not None:
+                pytest.skip(self._cannot_cut)
+            server.cut(incoming=fault != "mute", outgoing=fault != "deaf")
+
+    def restart_read_only(self, bookie: BookieServer) -> None:
+        """Restart a bookie so that it takes no writes, until everything is healed."""
+        bookie.stop()
+        bookie.configure(forceReadOnlyBookie="true")
+        bookie.start()
+        self._read_only.append(bookie)
+
+    def restore(self, *servers: Server) -> None:
+        """Undo what was done to servers; blocks while killed ones start, all at the same time."""
+        for server in servers:
+            if self._cannot_cut is None:
+                server.heal()
+            server.resume()
+        if self.cluster.zookeeper in servers:
+            self.cluster.zookeeper.start()
+        killed = [one for one in servers if isinstance(one, BookieServer) and not one.is_running]
+        if killed:
+            with ClusterZnodes(self.cluster.zookeeper.hostport) as znodes:
+                for bookie in killed:
+                    bookie.launch(znodes)
+                for bookie in killed:
+                    bookie.await_ready(znodes)
+
+    def heal(self) -> None:
+        """Undo everything, and wait until ZooKeeper has heard from every bookie since."""
+        while self._read_only:
+            bookie = self._read_only.pop()
+            bookie.stop()
+            bookie.configure(forceReadOnlyBookie="false")
+            self._hurt.append(bookie)
+        hurt, self._hurt = self._hurt, []
+        if not hurt:
+            return
+        self.restore(self.cluster.zookeeper, *hurt)
+        with _session(self.cluster.zookeeper) as client:
+            at_first: dict[tuple[str, int], int] = {}
+
+            def all_heard() -> bool:
+                heard = _requests_of_sessions(self.cluster.zookeeper)
+                well = True
+                for bookie_id in self.cluster.bookie_ids:
+                    owner = _owner(client, bookie_id)
+                    now = heard.get(owner, -1)
+                    well &= now > at_first.setdefault((bookie_id, owner), max(now, 0))
+                return well
+
+            assert await_until(all_heard, PATIENCE_S), f"a bookie did not come back: {at_first}"
+
+    async def judged(self, history: History, *, resealed: bool = False) -> None:
+        """Heal everything, look at the ledger, and fail with every promise that was broken.
+
+        `resealed`: auto recovery has copied entries; its copies carry the end of the ledger as confirmed.
+        """
+        await asyncio.to_thread(self.heal)
+        found = await find(self.uri, history.ledger_id)
+        found.is_resealed = resealed
+        broken = judge(history, found)
+        assert not broken, "\n".join(broken[:20])
+
+
+async def expire_session(bk: BookKeeper) -> None:
+    """End a client's ZooKeeper session at the server: another connection takes it over and closes it."""
+    znodes = bk.znodes
+    assert isinstance(znodes, KazooZnodes)
+    kazoo = znodes._client
+
+    def take_over() -> None:
+        usurper = KazooClient(znodes._hosts, client_id=kazoo.client_id)
+        usurper.start(PATIENCE_S)
+        usurper.stop()
+        usurper.close()
+
+    await asyncio.to_thread(take_over)
+
+
+async def lost_zookeeper(bk: BookKeeper) -> None:
+    """Wait until a client has noticed that ZooKeeper does not answer."""
+    znodes = bk.znodes
+    assert isinstance(znodes, KazooZnodes)
+    noticed = asyncio.Event()
+    watch = znodes.on_session(lambda _: noticed.set())
+    async with asyncio.timeout(PATIENCE_S):
+        if znodes.state is SessionState.CONNECTED:
+            await noticed.wait()
+    watch.cancel()
+
+
+def run(program: Coroutine[Any, Any, None]) -> None:
+    """Run a test's program; nothing may be left running behind it."""
+
+    async def main() -> None:
+        await program
+        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        assert not left, left
+
+    asyncio.run(main())
+
+
+@contextmanager
+def _session(zookeeper: ZooKeeperServer) -> Iterator[KazooClient]:
+    client = KazooClient(zookeeper.hostport)
+    client.start(PATIENCE_S)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+def _owner(client: KazooClient, bookie_id: str) -> int:
+    """The session of a bookie's registration, -1 when it has none."""
+    for directory in ("available", "available/readonly"):
+        stat = client.exists(f"{LEDGERS_ROOT}/{directory}/{bookie_id}")
+        if stat is not None:
+            return int(stat.ephemeralOwner)
+    return -1
+
+
+def _requests_of_sessions(zookeeper: ZooKeeperServer) -> dict[int, int]:
+    """How many requests, pings among them, ZooKeeper received on each session's present connection."""
+    with socket.create_connection((zookeeper.address, zookeeper.port), PATIENCE_S) as connection:
+        connection.sendall(b"cons")
+        with connection.makefile("r") as answer:
+            found = _CONNECTION.findall(answer.read())
+    return {int(session, 16): int(received) for received, session in found}

@@ -7,7 +7,7 @@ attributes a test sets. Time is virtual.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar, cast
 
 from herdpy.bookkeeper.bookie import AddReceiver, Bookie, BookiePool
@@ -177,6 +177,11 @@ class FakeBookie:
         task = asyncio.get_running_loop().create_task(asked, name=AT_THE_BOOKIE)
         self._tasks.add(task)
         task.add_done_callback(tell)
+
+    def send_reads(self, ledger_id: int, reads: Iterable[Any]) -> None:
+        """As ``send_read`` for each, which is its own sink."""
+        for read in reads:
+            self.send_read(ledger_id, read.entry_id, read)
 
     def _told_lac(self) -> int:
         return self.lac if self.hint is None else self.hint

@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections.abc import Callable
 
-from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, Pending
+from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, AwaitedEntry, Pending
 
 SILENT_TIMEOUTS = 2
 """A connection on which nothing at all came for so many time-outs, while requests waited, is given up."""
@@ -32,7 +32,7 @@ class Deadlines:
         clock: Callable[[], float],
         pending: Pending,
         timeout_s: float,
-        expired: Callable[[list[tuple[AddReceiver, float]], list[Awaited]], None],
+        expired: Callable[[list[tuple[AddReceiver, float]], list[Awaited | AwaitedEntry]], None],
         silent: Callable[[], None],
     ) -> None:
         self.heard_s = clock()

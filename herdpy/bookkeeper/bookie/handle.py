@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from herdpy.bookkeeper.bookie.backoff import Backoff
 from herdpy.bookkeeper.bookie.connection import BookieConnection, Frame
@@ -22,7 +22,7 @@ from herdpy.bookkeeper.bookie.deadlines import Deadlines
 from herdpy.bookkeeper.bookie.metrics import BookieMetrics
 from herdpy.bookkeeper.bookie.operations import BookieOperations
 from herdpy.bookkeeper.bookie.outcomes import Outcomes, copy_of
-from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, Pending, ReplySink
+from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, AwaitedEntry, Pending, ReplySink
 from herdpy.bookkeeper.errors import (
     TIMED_OUT,
     UNAVAILABLE,
@@ -35,6 +35,7 @@ from herdpy.bookkeeper.errors import (
     TimedOutError,
 )
 from herdpy.bookkeeper.settings import ClientSettings
+from herdpy.bookkeeper.wire.reads import encode_read
 from herdpy.bookkeeper.wire.status import Operation
 
 log = logging.getLogger("herdpy.bookkeeper.bookie")
@@ -163,6 +164,23 @@ class Bookie(BookieOperations):
         if deadline_s < self._deadlines.goes_off_s:
             self._deadlines.arm(sent_s, deadline_s)
 
+    def send_reads(self, ledger_id: int, reads: Iterable[AwaitedEntry]) -> None:
+        """As `send_read` for each of these, which are told the outcome themselves."""
+        awaited, timeout_s = self._awaited, self._settings.request_timeout_s
+        for read in reads:
+            entry_id = read.entry_id
+            if len(awaited) >= MAX_AWAITED or ((self._blocked or not self._out) and not self._admit()):
+                self.metrics.refused += 1
+                self._loop.call_soon(_refuse, read, self._refusal(ledger_id, entry_id))
+                continue
+            txn = self._next_txn()
+            self._out.append(encode_read(txn, ledger_id, entry_id))
+            read.sent_s = sent_s = self._turn_s
+            read.deadline_s = deadline_s = sent_s + timeout_s
+            awaited[txn] = read
+            if deadline_s < self._deadlines.goes_off_s:
+                self._deadlines.arm(sent_s, deadline_s)
+
     def when_room(self, limit_bytes: int, callback: Callable[[], None]) -> None:
         """Call back once, soon, when `pending_bytes` is at most `limit_bytes`."""
         if self.pending_bytes <= limit_bytes:
@@ -253,7 +271,7 @@ class Bookie(BookieOperations):
 
     # How requests end without a reply.
 
-    def _expired(self, adds: list[tuple[AddReceiver, float]], awaited: list[Awaited]) -> None:
+    def _expired(self, adds: list[tuple[AddReceiver, float]], awaited: list[Awaited | AwaitedEntry]) -> None:
         log.warning("no answer in time", extra={"bookie": self.id, "requests": len(adds) + len(awaited)})
         self._outcomes.end(adds, awaited, TIMED_OUT, TimedOutError())
         self._tell_room()

@@ -13,10 +13,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from herdpy.bookkeeper.bookie.connection import Frame
-from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, Pending
+from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, AwaitedEntry, Pending
 from herdpy.bookkeeper.errors import BookKeeperError, ProtocolError, error_of
 from herdpy.bookkeeper.wire.adds import parse_add_reply
-from herdpy.bookkeeper.wire.reads import parse_read_reply
+from herdpy.bookkeeper.wire.reads import find_body, parse_read_reply
 from herdpy.bookkeeper.wire.replies import parse_reply
 from herdpy.bookkeeper.wire.status import Operation, Status
 
@@ -61,7 +61,11 @@ class Outcomes:
         run_sent_s = now_s
         try:
             for frame in frames:
-                reply = None if frame[5:6] == _READ_AT_5 else parse_add_reply(frame)
+                if frame[5:6] == _READ_AT_5:
+                    if not self._entry_arrived(frame):
+                        self._other_reply(frame, now_s)
+                    continue
+                reply = parse_add_reply(frame)
                 if reply is None:
                     self._other_reply(frame, now_s)
                     continue
@@ -94,7 +98,7 @@ class Outcomes:
     def end(
         self,
         adds: list[tuple[AddReceiver, float]],
-        awaited: list[Awaited],
+        awaited: list[Awaited | AwaitedEntry],
         status: int,
         failure: BookKeeperError,
     ) -> None:
@@ -107,6 +111,23 @@ class Outcomes:
             self._fail(one, copy_of(failure, self._bookie.id, one.ledger_id, one.entry_id))
         for receiver, _ in adds:
             self._tell(receiver, status)
+
+    def _entry_arrived(self, frame: Frame) -> bool:
+        """The reply to a reader, in the usual form; False when it is something else."""
+        found = find_body(frame)
+        if found is None:
+            return False
+        txn, start, end = found
+        one = self._awaited.get(txn)
+        if one is None or isinstance(one, Awaited):
+            return False
+        del self._awaited[txn]
+        self._reads_sent_s.append(one.sent_s)
+        try:
+            one.entry_arrived(frame, start, end)
+        except Exception as error:  # noqa: BLE001 - its bug must not take the others' replies away
+            self._report(one, error)
+        return True
 
     def _other_reply(self, frame: Frame, now_s: float) -> None:
         """A reply that is no plain success of an add."""
@@ -162,7 +183,7 @@ class Outcomes:
         except Exception as error:  # noqa: BLE001 - as above
             self._report(receiver, error)
 
-    def _fail(self, one: Awaited, failure: BookKeeperError) -> None:
+    def _fail(self, one: Awaited | AwaitedEntry, failure: BookKeeperError) -> None:
         if not one.sink.done():
             try:
                 one.sink.set_exception(failure)

@@ -44,27 +44,28 @@ class RangeReader:
     async def read(self, first: int, last: int, *, growing: bool = False) -> AsyncGenerator[Entry, None]:
         """Entries first to last in order; ``growing``: go on as far as the view is confirmed meanwhile."""
         view = self._view
-        window = ReadWindow(self._entries, view.span_at, self._settings, first, last)
+        entries = self._entries
+        window = ReadWindow(entries, view.span_at, self._settings, first, last)
         try:
             while not window.is_empty:
-                read = window.head()
-                if read is None:
-                    await window.ready()
+                taken = window.take()
+                if not taken:
+                    read = window.head()
+                    if read is None:
+                        await window.ready()
+                    else:
+                        window.again(await self._moved_to(read))
                     continue
-                entry = read.entry
-                if entry is None:
-                    window.again(await self._moved_to(read))
-                    continue
-                if self._entries.is_closed:
-                    raise self._entries.closed_error()
-                window.pop()
-                if entry.lac > view.last_add_confirmed:
-                    view.prove(entry.lac)
-                if entry.length > view.length_bytes:
-                    self._seen(entry)
-                if growing and view.last_add_confirmed > window.last:
-                    window.extend(view.last_add_confirmed)
-                yield entry
+                for entry in taken:
+                    if entries.is_closed:
+                        raise entries.closed_error()
+                    if entry.lac > view.last_add_confirmed:
+                        view.prove(entry.lac)
+                    if entry.length > view.length_bytes:
+                        self._seen(entry)
+                    if growing and view.last_add_confirmed > window.last:
+                        window.extend(view.last_add_confirmed)
+                    yield entry
         finally:
             window.close()
 

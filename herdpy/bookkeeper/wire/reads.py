@@ -65,6 +65,29 @@ def _parse_end(end: bytes) -> tuple[int | None, int | None] | None:
     )
 
 
+def find_body(frame: bytes) -> tuple[int, int, int] | None:
+    """(txn, where the body starts, where it ends) of a frame that `parse_read_reply` takes; None for others.
+
+    All that a reader needs: the body itself says, under its digest, which entry it is.
+    """
+    start = _match_start(frame)
+    if start is None:
+        return None
+    txn, read_bytes, _, _, body_bytes = start.groups()
+    body_start = start.end()
+    body_end = body_start + recall(body_bytes)
+    size = len(frame)
+    if (
+        body_end > size  # where a match could start only at the end of the frame
+        or size - body_end > _MAX_END_BYTES
+        or _parse_end(frame[body_end:]) is None
+        or frame[1] != 5 + len(txn)
+        or recall(read_bytes) != size - 11 - len(txn) - len(read_bytes)
+    ):
+        return None
+    return decode(txn), body_start, body_end
+
+
 def parse_read_reply(frame: bytes) -> Reply | None:
     """The reply in a frame that says in the usual form that an entry was read; None for any other.
 
@@ -72,18 +95,14 @@ def parse_read_reply(frame: bytes) -> Reply | None:
     it. So refusals, replies without a body, negative numbers, unknown fields and fields in another order take
     the slow way, and both ways agree.
     """
+    found = find_body(frame)
     start = _match_start(frame)
-    if start is None:
+    if found is None or start is None:
         return None
-    txn, read_bytes, ledger_id, entry_id, body_bytes = start.groups()
-    body_start = start.end()
-    body_end = body_start + recall(body_bytes)
-    size = len(frame)
-    if body_end > size:  # where a match could start only at the end of the frame
-        return None
-    end = _parse_end(frame[body_end:]) if size - body_end <= _MAX_END_BYTES else None
-    read_start = 11 + len(txn) + len(read_bytes)
-    if end is None or frame[1] != 5 + len(txn) or recall(read_bytes) != size - read_start:
-        return None
-    body = ReadReply(_EOK, recall(ledger_id), decode(entry_id), frame[body_start:body_end], end[0], end[1])
-    return Reply(decode(txn), _READ_ENTRY, _EOK, body)
+    txn, body_start, body_end = found
+    _, _, ledger_id, entry_id, _ = start.groups()
+    max_lac, updated_ms = _parse_end(frame[body_end:]) or (None, None)
+    body = ReadReply(
+        _EOK, decode(ledger_id), decode(entry_id), frame[body_start:body_end], max_lac, updated_ms
+    )
+    return Reply(txn, _READ_ENTRY, _EOK, body)

@@ -247,6 +247,13 @@ class Bookie(BookieOperations):
             self.frame_malformed(error)
         self._tell_room()
 
+    def adds_acknowledged(self, txns: list[int]) -> None:
+        """Replies to adds, all of them well."""
+        now_s = self._deadlines.heard_s = self._clock()
+        self._answered = True
+        self._outcomes.acknowledge(txns, now_s)
+        self._tell_room()
+
     def frame_malformed(self, error: ProtocolError) -> None:
         """Give up the connection: nothing on it can be trusted any more."""
         self.metrics.malformed_frames += 1

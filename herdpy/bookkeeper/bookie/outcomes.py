@@ -55,10 +55,7 @@ class Outcomes:
 
         Raises ProtocolError for a frame that is no reply; the frames before it have had their effect.
         """
-        bookie = self._bookie
-        take = self._pending.adds.pop
-        run = answered = refused = 0
-        run_sent_s = now_s
+        added: list[int] = []
         try:
             for frame in frames:
                 if frame[5:6] == _READ_AT_5:
@@ -68,32 +65,39 @@ class Outcomes:
                 reply = parse_add_reply(frame)
                 if reply is None:
                     self._other_reply(frame, now_s)
-                    continue
-                txn, status = reply
-                pair = take(txn, None)
-                if pair is None:
-                    self._stray_reply(txn)
-                    continue
-                receiver, sent_s = pair
-                if sent_s != run_sent_s:
-                    self._add_latency.record(now_s - run_sent_s, run)
-                    answered += run
-                    run = 0
-                    run_sent_s = sent_s
-                run += 1
-                if status:
-                    refused += 1
-                    self._metrics.count(_ADD_ENTRY, status)
-                bookie.pending_bytes -= receiver.size_bytes
-                try:
-                    receiver.on_add_reply(bookie, status)
-                except Exception as error:  # noqa: BLE001 - its bug must not take the others' replies away
-                    self._report(receiver, error)
+                else:
+                    added.append(reply[0])
         finally:
-            self._add_latency.record(now_s - run_sent_s, run)
-            self._metrics.count(_ADD_ENTRY, _EOK, answered + run - refused)
+            if added:
+                self.acknowledge(added, now_s)
             if self._reads_sent_s:
                 self._count_reads(now_s)
+
+    def acknowledge(self, txns: list[int], now_s: float) -> None:
+        """End the adds that succeeded."""
+        bookie = self._bookie
+        take = self._pending.adds.pop
+        run = answered = 0
+        run_sent_s = now_s
+        for txn in txns:
+            pair = take(txn, None)
+            if pair is None:
+                self._stray_reply(txn)
+                continue
+            receiver, sent_s = pair
+            if sent_s != run_sent_s:
+                self._add_latency.record(now_s - run_sent_s, run)
+                answered += run
+                run = 0
+                run_sent_s = sent_s
+            run += 1
+            bookie.pending_bytes -= receiver.size_bytes
+            try:
+                receiver.on_add_reply(bookie, 0)
+            except Exception as error:  # noqa: BLE001 - its bug must not take the others' replies away
+                self._report(receiver, error)
+        self._add_latency.record(now_s - run_sent_s, run)
+        self._metrics.count(_ADD_ENTRY, _EOK, answered + run)
 
     def end(
         self,

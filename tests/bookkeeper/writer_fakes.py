@@ -62,6 +62,7 @@ class FakeBookie:
     def __init__(self, bookie_id: str) -> None:
         self.id = bookie_id
         self.pending_bytes = 0
+        self.unsettled = None
         self.sent: list[Sent] = []
         self.seen: list[int] = []
         self.stored: set[int] = set()

@@ -22,7 +22,14 @@ from herdpy.bookkeeper.bookie.deadlines import Deadlines
 from herdpy.bookkeeper.bookie.metrics import BookieMetrics
 from herdpy.bookkeeper.bookie.operations import BookieOperations
 from herdpy.bookkeeper.bookie.outcomes import Outcomes, copy_of
-from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, AwaitedEntry, Pending, ReplySink
+from herdpy.bookkeeper.bookie.pending import (
+    AddReceiver,
+    Awaited,
+    AwaitedEntry,
+    Pending,
+    ReplySink,
+    Settling,
+)
 from herdpy.bookkeeper.errors import (
     TIMED_OUT,
     UNAVAILABLE,
@@ -55,6 +62,8 @@ class Bookie(BookieOperations):
         pending_bytes: the sizes of the adds queued or sent and not yet answered; a writer waits above
             `max_bookie_pending_bytes` (see `when_room`).
         metrics: what is counted of it.
+        unsettled: while several replies are being told: receivers may put here what is to be settled after
+            the last of them; None at other times.
         failure: why the last connection could not be made or was lost; None while one is in use.
     """
 
@@ -71,6 +80,7 @@ class Bookie(BookieOperations):
         self.id = bookie_id
         self.metrics = metrics
         self.pending_bytes = 0
+        self.unsettled: dict[Settling, None] | None = None
         self.failure: BookKeeperError | None = None
         self._settings = settings
         self._next_txn = next_txn

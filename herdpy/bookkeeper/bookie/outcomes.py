@@ -13,7 +13,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from herdpy.bookkeeper.bookie.connection import Frame
-from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, AwaitedEntry, Pending
+from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, AwaitedEntry, Pending, Settling
 from herdpy.bookkeeper.errors import BookKeeperError, ProtocolError, error_of
 from herdpy.bookkeeper.wire.adds import parse_add_reply
 from herdpy.bookkeeper.wire.reads import find_body, parse_read_reply
@@ -79,6 +79,8 @@ class Outcomes:
         take = self._pending.adds.pop
         run = answered = 0
         run_sent_s = now_s
+        unsettled: dict[Settling, None] = {}
+        bookie.unsettled = unsettled
         for txn in txns:
             pair = take(txn, None)
             if pair is None:
@@ -96,8 +98,14 @@ class Outcomes:
                 receiver.on_add_reply(bookie, 0)
             except Exception as error:  # noqa: BLE001 - its bug must not take the others' replies away
                 self._report(receiver, error)
+        bookie.unsettled = None
         self._add_latency.record(now_s - run_sent_s, run)
         self._metrics.count(_ADD_ENTRY, _EOK, answered + run)
+        for one in unsettled:
+            try:
+                one.settle()
+            except Exception as error:  # noqa: BLE001 - as above
+                self._report(one, error)
 
     def end(
         self,

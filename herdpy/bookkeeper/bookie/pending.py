@@ -38,6 +38,13 @@ class AddReceiver(Protocol):
         """Told once for each `send_add`: a status of the protocol, TIMED_OUT or UNAVAILABLE."""
 
 
+class Settling(Protocol):
+    """What several receivers have in common, told once when all of one read from the socket were told."""
+
+    def settle(self) -> None:
+        """Act on what the receivers took note of."""
+
+
 class ReplySink(Protocol):
     """Who waits for a reply: a future, or what takes replies as one would, without a task behind it."""
 

@@ -161,6 +161,12 @@ class Pipeline:
         for send in self._sends[turn]:
             send(txn, frame, add)
 
+    def settle(self) -> None:
+        """After one answer, or many of one bookie: see what they confirm, and who has waited for them."""
+        self.confirm()
+        if self.waiting:
+            self.wake()
+
     def confirm(self) -> None:
         """Resolve the entries at the head that are complete."""
         if self.changing:

@@ -1,4 +1,4 @@
-"""The cluster that faults happen to: one for each module, healed behind every test."""
+"""The cluster that faults happen to: one for each process of a test run, healed behind every test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from herdpy.testing import BookKeeperCluster, Network, NetworkUnavailableError
 from tests.bookkeeper.faults.world import World
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def faulty_cluster() -> Iterator[World]:
     """Four bookies, in namespaces of their own where there can be some."""
     with ExitStack() as stack:
@@ -26,6 +26,6 @@ def faulty_cluster() -> Iterator[World]:
 
 @pytest.fixture
 def world(faulty_cluster: World) -> Iterator[World]:
-    """The module's cluster, whole again after the test."""
+    """The cluster, whole again after the test."""
     yield faulty_cluster
     faulty_cluster.heal()

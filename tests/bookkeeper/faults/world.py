@@ -25,7 +25,7 @@ from herdpy.testing.registry import LEDGERS_ROOT, ClusterZnodes
 from herdpy.testing.waiting import await_until
 from tests.bookkeeper.faults.history import History
 from tests.bookkeeper.faults.judge import find, judge
-from tests.bookkeeper.faults.workload import PATIENCE_S
+from tests.bookkeeper.faults.workload import PATIENCE_S, Tailing
 
 QUICK = ClientSettings(
     request_timeout_s=1.5,
@@ -85,6 +85,10 @@ class World:
                 pytest.skip(self._cannot_cut)
             server.cut(incoming=fault != "mute", outgoing=fault != "deaf")
 
+    def is_hurt(self, server: Server) -> bool:
+        """Whether anything was done to the server since all was healed."""
+        return server in self._hurt
+
     def restart_read_only(self, bookie: BookieServer) -> None:
         """Restart a bookie so that it takes no writes, until everything is healed."""
         bookie.stop()
@@ -133,14 +137,17 @@ class World:
 
             assert await_until(all_heard, PATIENCE_S), f"a bookie did not come back: {at_first}"
 
-    async def judged(self, history: History, *, resealed: bool = False) -> None:
+    async def judged(self, history: History, *tails: Tailing, resealed: bool = False) -> None:
         """Heal everything, look at the ledger, and fail with every promise that was broken.
 
-        `resealed`: auto recovery has copied entries; its copies carry the end of the ledger as confirmed.
+        The tails must come to their end then. `resealed`: auto recovery has copied entries; its copies say
+        that everything up to the end of the ledger is confirmed.
         """
         await asyncio.to_thread(self.heal)
         found = await find(self.uri, history.ledger_id)
         found.is_resealed = resealed
+        for tail in tails:
+            await tail.finished()
         broken = judge(history, found)
         assert not broken, "\n".join(broken[:20])
 

@@ -60,7 +60,7 @@ class ClientSettings:
     max_in_flight_entries: int = 10_000
     max_bookie_pending_bytes: int = 64 * 1024 * 1024
     read_ahead_bytes: int = 8 * 1024 * 1024
-    read_ahead_entries: int = 128
+    read_ahead_entries: int = 512
     backoff_first_s: float = 0.05
     backoff_max_s: float = 2.0
     quarantine_s: float = 60.0

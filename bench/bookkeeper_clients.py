@@ -84,14 +84,23 @@ class Bed:
     runs: dict[str, dict[str, list[Figures]]] = field(default_factory=dict)
 
     def in_turn(
-        self, what: str, operation: str, *, with_asyncio: bool = False, keep: bool = False, **fields: object
+        self,
+        what: str,
+        operation: str,
+        *,
+        with_asyncio: bool = False,
+        keep: bool = False,
+        warm_up: int = 0,
+        **fields: object,
     ) -> dict[str, list[Figures]]:
         """The same work by Python and Java in turn, as many times as there are to be pairs.
 
-        ``keep``: the ledgers stay.
+        ``keep``: the ledgers stay. ``warm_up``: so many turns before those that count.
         """
         found: dict[str, list[Figures]] = {"python": [], "java": []}
-        for _ in range(self.pairs):
+        for turn in range(self.pairs + warm_up):
+            if turn == warm_up:
+                found = {who: [] for who in found}
             found["python"].append(self.python.request(operation, **self.ledger, **fields))
             found["java"].append(
                 self.java.request(operation, timeout_s=_ANSWER_TIMEOUT_S, **self.ledger, **fields)

@@ -88,7 +88,14 @@ def read(bed: Bed, scale: Scale) -> list[Row]:
     ledger_id, last = written["ledger_id"], written["last_entry_id"]
     # Java reads a range at a time: of the sizes tried (100 to 2,000) this one served it best.
     found = bed.in_turn(
-        "read", "read", keep=True, ledger_id=ledger_id, last_entry_id=last, batch=500, batches_ahead=2
+        "read",
+        "read",
+        keep=True,
+        warm_up=2,
+        ledger_id=ledger_id,
+        last_entry_id=last,
+        batch=500,
+        batches_ahead=2,
     )
     bed.python.request("delete", ledger_ids=[ledger_id])
     return [
@@ -100,7 +107,9 @@ def read(bed: Bed, scale: Scale) -> list[Row]:
 def tail(bed: Bed, scale: Scale) -> list[Row]:
     """Following a writer: as fast as it goes, and how long an entry takes to be seen."""
     entries = scale.tail_entries
-    fast = bed.in_turn("tail fast", "tail", entry_bytes=1024, entries=entries, interval_us=0, in_flight=1000)
+    fast = bed.in_turn(
+        "tail fast", "tail", warm_up=1, entry_bytes=1024, entries=entries, interval_us=0, in_flight=1000
+    )
     paced = bed.in_turn(
         "tail paced", "tail", entry_bytes=1024, entries=entries // 10, interval_us=1000, in_flight=1000
     )

@@ -164,7 +164,7 @@ public final class BookKeeperBench {
 
     /**
      * One thread appends `entries` entries, `interval_us` apart and at most `in_flight` of them unconfirmed; another
-     * follows: from append to seen, by long poll.
+     * follows: from append to seen, by long polls at all bookies (at one, they often last their whole time).
      */
     private ObjectNode tail(JsonNode request) throws Exception {
         int count = request.get("entries").asInt();
@@ -202,7 +202,7 @@ public final class BookKeeperBench {
                 while (next < count && failure.get() == null) {
                     long seen = next;
                     try (LastConfirmedAndEntry found =
-                            follower.readLastAddConfirmedAndEntryAsync(next, POLL_MS, false).get()) {
+                            follower.readLastAddConfirmedAndEntryAsync(next, POLL_MS, true).get()) {
                         if (found.hasEntry()) {
                             seen = next + 1;
                             latencies.add(System.nanoTime() - sent[(int) next]);

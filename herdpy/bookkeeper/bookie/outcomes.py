@@ -56,11 +56,21 @@ class Outcomes:
         Raises ProtocolError for a frame that is no reply; the frames before it have had their effect.
         """
         added: list[int] = []
+        awaited, reads_sent_s = self._awaited, self._reads_sent_s
         try:
             for frame in frames:
                 if frame[5:6] == _READ_AT_5:
-                    if not self._entry_arrived(frame):
+                    found = find_body(frame)
+                    one = None if found is None else awaited.get(found[0])
+                    if found is None or one is None or isinstance(one, Awaited):
                         self._other_reply(frame, now_s)
+                        continue
+                    del awaited[found[0]]
+                    reads_sent_s.append(one.sent_s)
+                    try:
+                        one.entry_arrived(frame, found[1], found[2])
+                    except Exception as error:  # noqa: BLE001 - its bug must not take the others' replies away
+                        self._report(one, error)
                     continue
                 reply = parse_add_reply(frame)
                 if reply is None:
@@ -70,7 +80,7 @@ class Outcomes:
         finally:
             if added:
                 self.acknowledge(added, now_s)
-            if self._reads_sent_s:
+            if reads_sent_s:
                 self._count_reads(now_s)
 
     def acknowledge(self, txns: list[int], now_s: float) -> None:
@@ -123,23 +133,6 @@ class Outcomes:
             self._fail(one, copy_of(failure, self._bookie.id, one.ledger_id, one.entry_id))
         for receiver, _ in adds:
             self._tell(receiver, status)
-
-    def _entry_arrived(self, frame: Frame) -> bool:
-        """The reply to a reader, in the usual form; False when it is something else."""
-        found = find_body(frame)
-        if found is None:
-            return False
-        txn, start, end = found
-        one = self._awaited.get(txn)
-        if one is None or isinstance(one, Awaited):
-            return False
-        del self._awaited[txn]
-        self._reads_sent_s.append(one.sent_s)
-        try:
-            one.entry_arrived(frame, start, end)
-        except Exception as error:  # noqa: BLE001 - its bug must not take the others' replies away
-            self._report(one, error)
-        return True
 
     def _other_reply(self, frame: Frame, now_s: float) -> None:
         """A reply that is no plain success of an add."""

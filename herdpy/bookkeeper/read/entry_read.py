@@ -117,7 +117,19 @@ class EntryRead(AwaitedEntry):
 
     def entry_arrived(self, frame: bytes, start: int, end: int) -> None:
         """The first replica replied, in the usual form."""
-        self._arrived(self.replicas[0], frame, start, end)
+        reader = self._reader
+        if self.is_done or self.asked > 1 or reader.fence_key is not None:
+            self._arrived(self.replicas[0], frame, start, end)
+            return
+        try:
+            self.entry = reader.digest.open_at(frame, start, end, self.ledger_id, self.entry_id)
+        except DigestMismatchError as error:
+            self._pending -= 1
+            self._mismatch(self.replicas[0], error)
+            return
+        self.is_done = True
+        del reader.outstanding[self]
+        self._on_done(self)
 
     def set_result(self, reply: object, /) -> None:
         """The first replica replied."""

@@ -13,7 +13,7 @@ from herdpy.bookkeeper.metadata.ledger_store import Versioned
 from tests.bookkeeper.faults.child_writer import child_writer
 from tests.bookkeeper.faults.relay import relay_to
 from tests.bookkeeper.faults.workload import PATIENCE_S, appending
-from tests.bookkeeper.faults.world import FAULTS, QUICK, lost_zookeeper, run
+from tests.bookkeeper.faults.world import FAULTS, QUICK, all_but, lost_zookeeper, run
 
 
 async def recover(bk, history, name):
@@ -151,7 +151,7 @@ def test_a_recovery_fails_without_a_quorum_and_is_done_later(world):
     run(program())
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", all_but("cut"))
 def test_zookeeper_is_away_while_a_ledger_is_recovered(world, fault):
     async def program():
         history = await leave_open(world)

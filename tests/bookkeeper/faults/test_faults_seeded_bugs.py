@@ -19,7 +19,7 @@ from herdpy.bookkeeper.write.add import Resent
 from herdpy.bookkeeper.write.pipeline import Pipeline
 from tests.bookkeeper.faults.relay import relay_to
 from tests.bookkeeper.faults.workload import IN_FLIGHT, Tailing, appending
-from tests.bookkeeper.faults.world import LOUD, run
+from tests.bookkeeper.faults.world import LOUD, reaches, run
 
 
 def without_fence():
@@ -120,6 +120,7 @@ async def stored_and_not_confirmed(world):
         await tail.caught_up(work.history.highest_lac)
         world.hurt("pause", world.bookie(holder))
         await asyncio.to_thread(world.restore, world.bookie(other_one))
+        await reaches(other, other_one)
         await other.open_ledger(work.writer.ledger_id, recover=True)
         await tail.finished()
         relay.heal()

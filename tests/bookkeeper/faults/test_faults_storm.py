@@ -13,7 +13,7 @@ import pytest
 
 from herdpy.bookkeeper import BookKeeper, BookKeeperError
 from tests.bookkeeper.faults.workload import PATIENCE_S, Appending, Tailing, appending
-from tests.bookkeeper.faults.world import FAULTS, World, expire_session, run
+from tests.bookkeeper.faults.world import CUTS, World, expire_session, run
 
 ROUNDS = 60
 QUORUMS = [(3, 3, 2), (3, 2, 2), (3, 2, 1), (4, 3, 2), (4, 2, 2), (2, 2, 2), (4, 4, 3), (1, 1, 1)]
@@ -49,7 +49,7 @@ class Storm:
     async def _hurt_something(self, bk: BookKeeper, other: BookKeeper) -> None:
         world, rng = self._world, self._rng
         bookie = rng.choice(world.cluster.bookies)
-        fault = rng.choice([*FAULTS, "mute", "deaf"])
+        fault = rng.choice(["kill", "pause", *(CUTS if world.cannot_cut is None else ["pause"])])
         what = rng.choice(["bookie"] * 5 + ["zookeeper", "restart", "writer's session", "reader's session"])
         what = rng.choice([what, what, what, "heal"])
         self._note(f"{what} {fault} {bookie.name}")

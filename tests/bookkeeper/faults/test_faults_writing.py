@@ -30,7 +30,7 @@ def test_a_bookie_fails_while_a_ledger_is_written_and_tailed(world, fault):
     run(program())
 
 
-@pytest.mark.parametrize("direction", ["mute", "deaf"])
+@pytest.mark.parametrize("direction", ["mute", pytest.param("deaf", marks=pytest.mark.soak)])
 def test_a_bookie_is_cut_off_in_one_direction(world, direction):
     async def program():
         async with world.client() as bk, world.client() as other, appending(bk, 3, 2, 2) as work:
@@ -46,6 +46,7 @@ def test_a_bookie_is_cut_off_in_one_direction(world, direction):
     run(program())
 
 
+@pytest.mark.soak
 def test_one_bookie_after_another_is_killed_and_comes_back(world):
     async def program():
         async with world.client(LOUD) as bk, appending(bk) as work:

@@ -144,7 +144,7 @@ class Tailing:
         self._history = history
         self._name = name
         self._task = asyncio.create_task(self._run())
-        self._task.add_done_callback(lambda _: self.signal.tell())
+        self._task.add_done_callback(self._ended)
 
     async def caught_up(self, entry_id: int) -> None:
         """Wait until this entry was given."""
@@ -157,6 +157,11 @@ class Tailing:
         """Wait until the tail has ended; raises what it raised."""
         async with asyncio.timeout(PATIENCE_S):
             await self._task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            task.exception()  # looked at, also where the test has failed before it awaits the end
+        self.signal.tell()
 
     async def cancel(self) -> None:
         """Stop where it is."""

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from herdpy.bookkeeper import BookKeeper, ClientSettings
+from herdpy.bookkeeper import BookieUnavailableError, BookKeeper, ClientSettings
 from herdpy.bookkeeper.metadata.znodes import SessionState
 from herdpy.bookkeeper.metadata.zookeeper import KazooZnodes
 from herdpy.testing import BookieServer, BookKeeperCluster, ZooKeeperServer
@@ -42,6 +42,15 @@ LOUD = replace(QUICK, request_timeout_s=10.0)
 """Where bookies are only killed, which closes their connections: a slow machine must not add faults."""
 
 FAULTS = ("kill", "pause", "cut")
+CUTS = ("cut", "mute", "deaf")
+"""Both directions, what the server sends, what is sent to it."""
+
+
+def all_but(*rare: str) -> list[Any]:
+    """Every fault as a test's parameter; the rare ones, which take long, in `make soak` only."""
+    return [pytest.param(fault, marks=[pytest.mark.soak] if fault in rare else []) for fault in FAULTS]
+
+
 _CONNECTION = re.compile(r"recved=(\d+).*?sid=(0x[0-9a-f]+)")
 
 Server = BookieServer | ZooKeeperServer
@@ -52,7 +61,7 @@ class World:
 
     def __init__(self, cluster: BookKeeperCluster, cannot_cut: str | None = None) -> None:
         self.cluster = cluster
-        self._cannot_cut = cannot_cut
+        self.cannot_cut = cannot_cut
         self._hurt: list[Server] = []
         self._read_only: list[BookieServer] = []
 
@@ -81,8 +90,6 @@ class World:
         elif fault == "pause":
             server.pause()
         else:
-            if self._cannot_cut is not None:
-                pytest.skip(self._cannot_cut)
             server.cut(incoming=fault != "mute", outgoing=fault != "deaf")
 
     def is_hurt(self, server: Server) -> bool:
@@ -99,7 +106,7 @@ class World:
     def restore(self, *servers: Server) -> None:
         """Undo what was done to servers; blocks while killed ones start, all at the same time."""
         for server in servers:
-            if self._cannot_cut is None:
+            if self.cannot_cut is None:
                 server.heal()
             server.resume()
         if self.cluster.zookeeper in servers:
@@ -167,6 +174,18 @@ async def expire_session(bk: BookKeeper) -> None:
     await asyncio.to_thread(take_over)
 
 
+async def reaches(bk: BookKeeper, bookie_id: str) -> None:
+    """Wait until a client reaches a bookie that came back: it pauses between attempts to connect."""
+    bookie = bk._open_parts().pool.get(bookie_id)
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                await bookie.info()
+                return
+            except BookieUnavailableError:
+                await asyncio.sleep(0.05)
+
+
 async def lost_zookeeper(bk: BookKeeper) -> None:
     """Wait until a client has noticed that ZooKeeper does not answer."""
     znodes = bk.znodes
@@ -184,7 +203,9 @@ def run(program: Coroutine[Any, Any, None]) -> None:
 
     async def main() -> None:
         await program
-        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        if left:  # told to end, perhaps, and not at their end yet
+            _, left = await asyncio.wait(left, timeout=PATIENCE_S / 10)
         assert not left, left
 
     asyncio.run(main())

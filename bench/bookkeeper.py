@@ -4,7 +4,7 @@ Both write 3-3-2 ledgers with CRC32C digests to three real bookies of this machi
 of its own, Java's without its limit of adds a second (throttle=0). Figures are medians; the ratio is that of
 each pair of neighbouring runs, its median, lowest and highest.
 
-    python bench/bookkeeper.py                      everything, five pairs: about eight minutes
+    python bench/bookkeeper.py                      everything, five pairs: about seven minutes
     python bench/bookkeeper.py many one --pairs 9   two parts, more pairs
     python bench/bookkeeper.py read --json read.json
     python bench/bookkeeper.py --quick              tiny sizes, one pair, to see that it works
@@ -28,6 +28,8 @@ from bookkeeper_clients import opened_bed
 from bookkeeper_parts import DEFAULT_JOURNAL, FULL, PARTS, QUICK
 from bookkeeper_report import Row, report
 
+from herdpy.testing import KitError
+
 
 def main() -> None:
     """Run everything, or the parts that are named."""
@@ -48,6 +50,7 @@ def main() -> None:
     scale = QUICK if arguments.quick else FULL
     rows: list[Row] = []
     runs: dict[str, Any] = {}
+    failed: list[str] = []
     for flush, parts in ((True, PARTS), (False, DEFAULT_JOURNAL)):
         chosen = [part for part in wanted if part in parts]
         if not chosen:
@@ -56,9 +59,15 @@ def main() -> None:
             bed.warm_up(scale.seconds)
             for part in chosen:
                 print(f"{part} ...", file=sys.stderr, flush=True)
-                rows += parts[part](bed, scale)
+                try:
+                    rows += parts[part](bed, scale)
+                except (KitError, RuntimeError, TimeoutError) as error:
+                    failed.append(part)
+                    print(f"{part} failed: {error}", file=sys.stderr, flush=True)
             runs |= bed.runs
     report(rows, runs, arguments.json, lambda: os.getloadavg()[0])
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

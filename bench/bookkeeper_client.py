@@ -49,7 +49,8 @@ class Bench:
         data = b"x" * request["entry_bytes"]
         latencies = array.array("d")
         now = time.perf_counter
-        sent: deque[tuple[float, asyncio.Future[int]]] = deque()
+        sent_s: deque[float] = deque()
+        sent: deque[asyncio.Future[int]] = deque()
         writer = await self._create(self._client, request)
         append, count = writer.append_nowait, 0
         cpu, began = time.process_time(), now()
@@ -57,15 +58,15 @@ class Bench:
         while sent or at < until:
             if at < until:
                 for _ in range(in_flight - len(sent)):
-                    sent.append((now(), append(data)))
+                    sent_s.append(now())
+                    sent.append(append(data))
                     count += 1
-            await sent[0][1]
+            await sent[0]
             at = now()
             # They are done in order, so all that are done stand in front.
-            while sent and sent[0][1].done():
-                since, future = sent.popleft()
-                future.result()
-                latencies.append(at - since)
+            while sent and sent[0].done():
+                sent.popleft().result()
+                latencies.append(at - sent_s.popleft())
         told = _figures(count, len(data), now() - began, time.process_time() - cpu, latencies)
         await writer.close()
         return told | {"ledger_id": writer.ledger_id, "last_entry_id": writer.last_add_confirmed}
@@ -129,6 +130,7 @@ class Bench:
                 except TimeoutError:
                     continue
                 last = writer.append_nowait(data)
+                last.add_done_callback(_look_at)
             if last is not None:
                 await last
             await writer.close()
@@ -172,6 +174,11 @@ async def _paced(writer: LedgerWriter, request: Figures, sent_s: array.array[flo
         in_flight.append(writer.append_nowait(data))
     for future in in_flight:
         await future
+
+
+def _look_at(appended: asyncio.Future[int]) -> None:
+    """Have asyncio not complain of each append that failed: the last one tells."""
+    appended.exception()
 
 
 def _figures(

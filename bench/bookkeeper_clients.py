@@ -25,6 +25,8 @@ _BOOKIES = {
     "logSizeLimit": 64 << 20,
     "skipListSizeLimit": 16 << 20,
     "pageLimit": 2048,
+    # A bookie that was stopped for a while finds more than 10,000 adds waiting, and refuses them by default.
+    "maxPendingAddRequestsPerThread": 1_000_000,
 }
 # As the Python client does by default; without it, Java's last entries are never seen by who tails.
 _JAVA_CLIENT = ("explicitLacInterval=100",)
@@ -98,16 +100,12 @@ class Bed:
         ``keep``: the ledgers stay. ``warm_up``: so many turns before those that count.
         """
         found: dict[str, list[Figures]] = {"python": [], "java": []}
+        if with_asyncio:
+            found["asyncio"] = []
         for turn in range(self.pairs + warm_up):
             if turn == warm_up:
                 found = {who: [] for who in found}
-            found["python"].append(self.python.request(operation, **self.ledger, **fields))
-            found["java"].append(
-                self.java.request(operation, timeout_s=_ANSWER_TIMEOUT_S, **self.ledger, **fields)
-            )
-            if with_asyncio:
-                told = self.asyncio.request(operation, **self.ledger, **fields)
-                found.setdefault("asyncio", []).append(told)
+            self._take_turns(found, operation, **fields)
             if not keep:
                 self._delete(found)
         self.runs[what] = found
@@ -115,9 +113,19 @@ class Bed:
 
     def warm_up(self, seconds: float) -> None:
         """Let Java compile what it will need, in the client and in the bookies; nothing is kept of it."""
-        for in_flight in (1, 1000):
-            self.in_turn("warm-up", "write", entry_bytes=1024, in_flight=in_flight, seconds=seconds)
-        del self.runs["warm-up"]
+        for in_flight in (1, 1000, 1000):
+            found: dict[str, list[Figures]] = {"python": [], "java": []}
+            self._take_turns(found, "write", entry_bytes=1024, in_flight=in_flight, seconds=seconds)
+            self._delete(found)
+
+    def _take_turns(self, found: dict[str, list[Figures]], operation: str, **fields: object) -> None:
+        for who, answers in found.items():
+            if who == "java":
+                told = self.java.request(operation, timeout_s=_ANSWER_TIMEOUT_S, **self.ledger, **fields)
+            else:
+                program = self.python if who == "python" else self.asyncio
+                told = program.request(operation, **self.ledger, **fields)
+            answers.append(told)
 
     def _delete(self, found: dict[str, list[Figures]]) -> None:
         ids = [answers[-1]["ledger_id"] for answers in found.values()]

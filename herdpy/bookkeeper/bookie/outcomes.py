@@ -98,9 +98,10 @@ class Outcomes:
                 continue
             receiver, sent_s = pair
             if sent_s != run_sent_s:
-                self._add_latency.record(now_s - run_sent_s, run)
-                answered += run
-                run = 0
+                if run:
+                    self._add_latency.record(now_s - run_sent_s, run)
+                    answered += run
+                    run = 0
                 run_sent_s = sent_s
             run += 1
             bookie.pending_bytes -= receiver.size_bytes

@@ -135,6 +135,7 @@ async def stored_and_not_confirmed(world):
         (replaced_after_it_acknowledged, with_old_acknowledgements, r"is on \['.*'\] alone"),
         (stored_and_not_confirmed, without_lac, "a reader was told that .* is confirmed, the end is"),
     ],
+    ids=["fence", "acknowledgements", "last_add_confirmed"],
 )
 def test_the_judge_tells_a_correct_client_from_a_buggy_one(world, fault, bug, objection, is_buggy):
     with bug() if is_buggy else nullcontext():

@@ -78,10 +78,6 @@ class World:
         """The bookie of that id."""
         return next(bookie for bookie in self.cluster.bookies if bookie.id == bookie_id)
 
-    def spare(self, *members: str) -> list[BookieServer]:
-        """The bookies that are none of these."""
-        return [bookie for bookie in self.cluster.bookies if bookie.id not in members]
-
     def hurt(self, fault: str, server: Server) -> None:
         """Let a server fail, at once: `kill`, `pause`, `cut`, or cut in one direction (`mute`, `deaf`)."""
         self._hurt.append(server)
@@ -98,10 +94,10 @@ class World:
 
     def restart_read_only(self, bookie: BookieServer) -> None:
         """Restart a bookie so that it takes no writes, until everything is healed."""
+        self._read_only.append(bookie)
         bookie.stop()
         bookie.configure(forceReadOnlyBookie="true")
         bookie.start()
-        self._read_only.append(bookie)
 
     def restore(self, *servers: Server) -> None:
         """Undo what was done to servers; blocks while killed ones start, all at the same time."""
@@ -126,10 +122,10 @@ class World:
             bookie.stop()
             bookie.configure(forceReadOnlyBookie="false")
             self._hurt.append(bookie)
-        hurt, self._hurt = self._hurt, []
-        if not hurt:
+        if not self._hurt:
             return
-        self.restore(self.cluster.zookeeper, *hurt)
+        ended = [one for one in self.cluster.bookies if not one.is_running]  # perhaps by themselves
+        self.restore(self.cluster.zookeeper, *self._hurt, *ended)
         with _session(self.cluster.zookeeper) as client:
             at_first: dict[tuple[str, int], int] = {}
 
@@ -143,6 +139,7 @@ class World:
                 return well
 
             assert await_until(all_heard, PATIENCE_S), f"a bookie did not come back: {at_first}"
+        self._hurt.clear()
 
     async def judged(self, history: History, *tails: Tailing, resealed: bool = False) -> None:
         """Heal everything, look at the ledger, and fail with every promise that was broken.

@@ -18,7 +18,14 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from herdpy.bookkeeper import BookKeeper, BookKeeperError, ClientSettings, DigestType, LedgerWriter
+from herdpy.bookkeeper import (
+    BackPressureError,
+    BookKeeper,
+    BookKeeperError,
+    ClientSettings,
+    DigestType,
+    LedgerWriter,
+)
 
 Figures = dict[str, Any]
 _RSS_EVERY_S = 0.1
@@ -58,10 +65,16 @@ class Bench:
         while sent or at < until:
             if at < until:
                 for _ in range(in_flight - len(sent)):
-                    sent_s.append(now())
-                    sent.append(append(data))
+                    since = now()
+                    try:
+                        sent.append(append(data))
+                    except BackPressureError:  # one bookie is far behind the others
+                        await writer.room()
+                        break
+                    sent_s.append(since)
                     count += 1
-            await sent[0]
+            if sent:
+                await sent[0]
             at = now()
             # They are done in order, so all that are done stand in front.
             while sent and sent[0].done():
@@ -170,6 +183,7 @@ async def _paced(writer: LedgerWriter, request: Figures, sent_s: array.array[flo
         due += interval_s
         while len(in_flight) >= request["in_flight"] or (in_flight and in_flight[0].done()):
             await in_flight.popleft()
+        await writer.room()
         sent_s[entry_id] = time.perf_counter()
         in_flight.append(writer.append_nowait(data))
     for future in in_flight:

@@ -27,7 +27,8 @@ class ClientSettings:
     """Limits and time-outs of a client.
 
     Attributes:
-        request_timeout_s: how long a bookie may take to answer one request.
+        request_timeout_s: how long a bookie may take to answer one request. Also how long a recovery, or
+            the question what is confirmed, waits for needed bookies that cannot be reached to come back.
         connect_timeout_s: how long connecting to a bookie may take, TLS and authentication included.
         speculative_read_s: a replica that has not answered a read after this long is not given up, but
             the next one is asked as well; doubled for each further replica.

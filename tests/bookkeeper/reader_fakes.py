@@ -93,6 +93,7 @@ class FakeBookie:
         self.failing_adds = 0
         self.ignored_entries: set[int] = set()
         self.hint: int | None = None
+        self.pause_left_s = 0.0
         self.asked: list[int] = []
         self.polls = 0
         self.lac_requests = 0

@@ -115,6 +115,11 @@ class Bookie(BookieOperations):
     def __repr__(self) -> str:
         return f"<Bookie {self.id}: {len(self._pending)} pending, {self.pending_bytes} bytes>"
 
+    @property
+    def pause_left_s(self) -> float:
+        """How long requests are still refused because a connection failed; 0: they are sent, or wait."""
+        return 0.0 if self._connection is not None else self._connector.pause_left_s
+
     # Requests.
 
     def send_add(self, txn: int, frame: bytes, op: AddReceiver) -> None:

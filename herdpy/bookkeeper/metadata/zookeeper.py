@@ -14,12 +14,10 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
-import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException
 from kazoo.exceptions import SessionExpiredError as KazooSessionExpiredError
 from kazoo.protocol.states import KazooState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
@@ -41,6 +39,7 @@ from herdpy.bookkeeper.metadata.znodes import (
     Znode,
 )
 from herdpy.bookkeeper.metadata.zookeeper_bridge import LOST, AsyncResult, Bridge
+from herdpy.bookkeeper.metadata.zookeeper_ending import end_session
 from herdpy.bookkeeper.metadata.zookeeper_watch import ChildrenWatch, DataWatch, PersistentWatch
 
 _log = logging.getLogger("herdpy.bookkeeper.zookeeper")
@@ -95,8 +94,7 @@ class KazooZnodes:
         self._client: Any = None
         self._connected = asyncio.Event()
         self._state = SessionState.LOST
-        self._closing: asyncio.Future[None] | None = None
-        self._stopper: threading.Thread | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._bridge = Bridge()
         self._watches: set[PersistentWatch[Any]] = set()
         self._listeners: Listeners[[SessionState]] = Listeners()
@@ -133,33 +131,23 @@ class KazooZnodes:
             raise
 
     async def close(self) -> None:
+        """End the session; what waits fails with ClosedClientError. May be repeated.
+
+        A silent ZooKeeper holds this up for 2.5 s at most (``zookeeper_ending``); the session then ends with
+        its time-out.
+        """
         if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_future()
+            self._closing = asyncio.get_running_loop().create_task(self._end())
             for watch in tuple(self._watches):
                 watch.cancel()
             self._bridge.fail_pending()
             self._connected.set()  # whoever waits for it finds the client closed
             self._listeners.clear()
-            if self._client is None:
-                self._closing.set_result(None)
-            else:
-                # Not the loop's executor, whose threads would stay: stopping waits for kazoo's threads.
-                self._stopper = threading.Thread(
-                    target=self._stop_in_thread, args=(self._closing,), daemon=True
-                )
-                self._stopper.start()
         await asyncio.shield(self._closing)
-        if self._stopper is not None:
-            self._stopper.join()  # it has nothing left to do but to end
 
-    def _stop_in_thread(self, stopped: asyncio.Future[None]) -> None:
-        try:
-            self._client.stop()
-            self._client.close()
-        except KazooException as stuck:
-            _log.error("kazoo did not stop", extra={"reason": str(stuck)})
-        finally:
-            self._bridge.post(stopped.set_result, None)
+    async def _end(self) -> None:
+        if self._client is not None:
+            await end_session(self._client, self._bridge)
 
     async def create(
         self,

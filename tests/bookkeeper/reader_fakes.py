@@ -21,6 +21,7 @@ from herdpy.bookkeeper.errors import (
     NotEnoughBookiesError,
     TimedOutError,
     UnauthorizedError,
+    ZooKeeperUnavailableError,
 )
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState, Segment
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, Versioned
@@ -259,12 +260,13 @@ class FakePool:
 
 
 class FakeStore:
-    """One ledger's metadata, with compare-and-set and watches."""
+    """One ledger's metadata, with compare-and-set and watches; ``cut_off``: they cannot be read."""
 
     def __init__(self, metadata: LedgerMetadata) -> None:
         self.versioned: Versioned | None = Versioned(metadata, 0)
         self.callbacks: list[Callable[[Versioned | None], None]] = []
         self.reads = 0
+        self.cut_off = False
         self.writes: list[LedgerMetadata] = []
         self.before_write: Callable[[LedgerMetadata], None] | None = None
 
@@ -276,6 +278,8 @@ class FakeStore:
     async def read(self, ledger_id: int) -> Versioned:
         self.reads += 1
         await asyncio.sleep(0.001)
+        if self.cut_off:
+            raise ZooKeeperUnavailableError
         if self.versioned is None:
             raise NoSuchLedgerError(ledger_id=ledger_id)
         return self.versioned

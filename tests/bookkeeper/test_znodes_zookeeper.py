@@ -297,8 +297,12 @@ def test_closing_while_kazoo_reconnects_to_a_silent_zookeeper(server: ZooKeeperS
         server.pause()
         try:
             # Kazoo gives the connection up, and its next one is accepted by the system, not by the server.
-            znodes._client._connection._socket.shutdown(socket.SHUT_RDWR)
+            connection = znodes._client._connection
+            first = connection._socket
+            first.shutdown(socket.SHUT_RDWR)
             await states.until(lambda state: state is SessionState.SUSPENDED)
+            while connection._socket in (None, first):
+                await asyncio.sleep(0.01)
             async with asyncio.timeout(15):
                 await znodes.close()
         finally:

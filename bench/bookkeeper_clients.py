@@ -25,8 +25,6 @@ _BOOKIES = {
     "logSizeLimit": 64 << 20,
     "skipListSizeLimit": 16 << 20,
     "pageLimit": 2048,
-    # A bookie that was stopped for a while finds more than 10,000 adds waiting, and refuses them by default.
-    "maxPendingAddRequestsPerThread": 1_000_000,
 }
 # As the Python client does by default; without it, Java's last entries are never seen by who tails.
 _JAVA_CLIENT = ("explicitLacInterval=100",)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 
 from herdpy.bookkeeper.bookie.backoff import Backoff
 from herdpy.bookkeeper.bookie.connection import BookieConnection, Frame
@@ -61,6 +61,7 @@ class Bookie(BookieOperations):
         id: the bookie's id, as ensembles name it.
         pending_bytes: the sizes of the adds queued or sent and not yet answered; a writer waits above
             `max_bookie_pending_bytes` (see `when_room`).
+        unanswered: those adds; a writer waits above `max_bookie_pending_entries` of them, too.
         metrics: what is counted of it.
         unsettled: while several replies are being told: receivers may put here what is to be settled after
             the last of them; None at other times.
@@ -88,6 +89,7 @@ class Bookie(BookieOperations):
         self._loop = asyncio.get_running_loop()
         self._pending = Pending()
         self._adds = self._pending.adds
+        self.unanswered: Sized = self._adds
         self._awaited = self._pending.awaited
         self._outcomes = Outcomes(self, self._pending)
         self._out: list[bytes] = []
@@ -110,7 +112,7 @@ class Bookie(BookieOperations):
             clock, self._pending, settings.request_timeout_s, self._expired, self._silent
         )
         self._answered = False  # by the present connection, at least once
-        self._room_waiters: list[tuple[int, Callable[[], None]]] = []
+        self._room_waiters: list[tuple[int, int, Callable[[], None]]] = []
 
     def __repr__(self) -> str:
         return f"<Bookie {self.id}: {len(self._pending)} pending, {self.pending_bytes} bytes>"
@@ -196,12 +198,12 @@ class Bookie(BookieOperations):
             if deadline_s < self._deadlines.goes_off_s:
                 self._deadlines.arm(sent_s, deadline_s)
 
-    def when_room(self, limit_bytes: int, callback: Callable[[], None]) -> None:
-        """Call back once, soon, when `pending_bytes` is at most `limit_bytes`."""
-        if self.pending_bytes <= limit_bytes:
+    def when_room(self, limit_bytes: int, limit_entries: int, callback: Callable[[], None]) -> None:
+        """Call back once, soon, when at most `limit_bytes` in `limit_entries` adds are unanswered."""
+        if self.pending_bytes <= limit_bytes and len(self.unanswered) <= limit_entries:
             self._loop.call_soon(callback)
         else:
-            self._room_waiters.append((limit_bytes, callback))
+            self._room_waiters.append((limit_bytes, limit_entries, callback))
 
     def close(self) -> None:
         """Give up the connection and everything unanswered; every later request is refused. Idempotent."""
@@ -325,8 +327,8 @@ class Bookie(BookieOperations):
         if self._room_waiters:
             waiters = self._room_waiters
             self._room_waiters = []
-            for limit_bytes, callback in waiters:
-                self.when_room(limit_bytes, callback)
+            for waiter in waiters:
+                self.when_room(*waiter)
 
     # What the connector tells.
 

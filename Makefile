@@ -28,6 +28,8 @@ demo: $(DEMO)    ## the main job on the embedded default: load flights, query, k
 
 test: $(READY)   ## all tests that fit in a few minutes
 	@sh tools/install-postgres.sh
+	@sh tools/install-java.sh
+	@$(BIN)/python -m herdpy.testing >/dev/null
 	$(BIN)/pytest -q -n 2 --dist worksteal
 
 check: $(READY)  ## ruff, mypy --strict, import rules
@@ -36,10 +38,14 @@ check: $(READY)  ## ruff, mypy --strict, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-bench: $(READY)  ## measure the embedded database beside sqlite3 in the same run
+bench: $(READY)  ## measure against sqlite3 and against BookKeeper's Java client, in the same runs
 	$(BIN)/python bench/embedded.py
+	@sh tools/install-java.sh
+	$(BIN)/python bench/bookkeeper.py
 
 soak: $(READY)   ## long runs: hundreds of kills, thousands of seeds
+	@sh tools/install-java.sh
+	@$(BIN)/python -m herdpy.testing >/dev/null
 	$(BIN)/pytest -q -m soak --timeout 7200
 
 format: $(READY) ## let ruff rewrite the files

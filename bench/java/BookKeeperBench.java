@@ -162,11 +162,15 @@ public final class BookKeeperBench {
         }
     }
 
-    /** One thread appends `entries` entries, `interval_us` apart; another follows: from append to seen, by long poll. */
+    /**
+     * One thread appends `entries` entries, `interval_us` apart and at most `in_flight` of them unconfirmed; another
+     * follows: from append to seen, by long polls at all bookies (at one, they often last their whole time).
+     */
     private ObjectNode tail(JsonNode request) throws Exception {
         int count = request.get("entries").asInt();
         long interval = request.get("interval_us").asLong() * 1000;
         byte[] data = new byte[request.get("entry_bytes").asInt()];
+        Semaphore room = new Semaphore(request.get("in_flight").asInt());
         long[] sent = new long[count];
         Latencies latencies = new Latencies();
         AtomicReference<Throwable> failure = new AtomicReference<>();
@@ -182,10 +186,13 @@ public final class BookKeeperBench {
                         LockSupport.parkNanos(due - System.nanoTime());
                     }
                     due += interval;
+                    room.acquireUninterruptibly();
                     sent[i] = System.nanoTime();
-                    handle.appendAsync(Unpooled.wrappedBuffer(data)).exceptionally(error -> {
-                        failure.compareAndSet(null, error);
-                        return -1L;
+                    handle.appendAsync(Unpooled.wrappedBuffer(data)).whenComplete((id, error) -> {
+                        if (error != null) {
+                            failure.compareAndSet(null, error);
+                        }
+                        room.release();
                     });
                 }
             });
@@ -195,7 +202,7 @@ public final class BookKeeperBench {
                 while (next < count && failure.get() == null) {
                     long seen = next;
                     try (LastConfirmedAndEntry found =
-                            follower.readLastAddConfirmedAndEntryAsync(next, POLL_MS, false).get()) {
+                            follower.readLastAddConfirmedAndEntryAsync(next, POLL_MS, true).get()) {
                         if (found.hasEntry()) {
                             seen = next + 1;
                             latencies.add(System.nanoTime() - sent[(int) next]);
@@ -219,6 +226,7 @@ public final class BookKeeperBench {
             }
             ObjectNode told = figures(count, data.length, System.nanoTime() - began, SYSTEM.getProcessCpuTime() - cpu);
             latencies.tell(told);
+            told.put("ledger_id", handle.getId());
             return told;
         }
     }

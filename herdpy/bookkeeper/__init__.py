@@ -47,9 +47,11 @@ from herdpy.bookkeeper.settings import ClientSettings
 
 try:
     from herdpy.bookkeeper.bookie.metrics import BookieMetrics, Metrics
-    from herdpy.bookkeeper.client import BookKeeper, LedgerIds
+    from herdpy.bookkeeper.bookie.sasl import SaslDigestMd5
+    from herdpy.bookkeeper.client import BookKeeper
     from herdpy.bookkeeper.cluster import BookieInfo, BookieState
     from herdpy.bookkeeper.digest import DigestType, Entry
+    from herdpy.bookkeeper.ledger_list import LedgerIds
     from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState, Segment
     from herdpy.bookkeeper.metadata.znodes import Znodes
     from herdpy.bookkeeper.read import LedgerReader
@@ -100,6 +102,7 @@ __all__ = [
     "ProtocolError",
     "ReadOnlyBookieError",
     "RecoveryError",
+    "SaslDigestMd5",
     "Segment",
     "SessionExpiredError",
     "TimedOutError",

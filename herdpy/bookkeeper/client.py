@@ -7,14 +7,13 @@ nothing of frames or quorums itself. See DESIGN.md for how an append passes down
 
 from __future__ import annotations
 
-import hmac
 import random
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from herdpy.bookkeeper.arguments import (
     check_custom_metadata,
@@ -26,7 +25,8 @@ from herdpy.bookkeeper.bookie.metrics import Metrics
 from herdpy.bookkeeper.bookie.pool import BookiePool
 from herdpy.bookkeeper.cluster import BookieInfo, bookies_of
 from herdpy.bookkeeper.digest import Digest, DigestType
-from herdpy.bookkeeper.errors import ClosedClientError, Outcome, WrongDigestTypeError, WrongPasswordError
+from herdpy.bookkeeper.errors import ClosedClientError, Outcome
+from herdpy.bookkeeper.ledger_list import LedgerIds
 from herdpy.bookkeeper.metadata.layout import read_layout
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, Segment
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
@@ -36,6 +36,7 @@ from herdpy.bookkeeper.metadata.znodes import Znodes
 from herdpy.bookkeeper.placement import Placement
 from herdpy.bookkeeper.read import LedgerReader, recover_ledger
 from herdpy.bookkeeper.settings import ClientSettings
+from herdpy.bookkeeper.unlocking import unlocked
 from herdpy.bookkeeper.write import LedgerWriter
 
 if TYPE_CHECKING:
@@ -50,22 +51,6 @@ class _Parts:
     registry: Registry
     pool: BookiePool
     placement: Placement
-
-
-class LedgerIds:
-    """The ids of a cluster's ledgers: ``async for`` gives one at a time, ``await`` a sorted list."""
-
-    def __init__(self, ids: Callable[[], AsyncIterator[int]]) -> None:
-        self._ids = ids
-
-    def __aiter__(self) -> AsyncIterator[int]:
-        return self._ids()
-
-    def __await__(self) -> Generator[Any, None, list[int]]:
-        return self._all().__await__()
-
-    async def _all(self) -> list[int]:
-        return sorted([ledger_id async for ledger_id in self._ids()])
 
 
 class BookKeeper:
@@ -272,7 +257,7 @@ class BookKeeper:
         check_ledger_id(ledger_id)
         check_password(password)
         versioned = await parts.store.read(ledger_id)
-        checker = _unlocked(ledger_id, versioned.metadata, password, digest)
+        checker = unlocked(ledger_id, versioned.metadata, password, digest)
         if recover and not versioned.metadata.is_closed:
             versioned = await recover_ledger(
                 ledger_id,
@@ -347,20 +332,6 @@ class BookKeeper:
             why = "the client is closed" if self._closed else "the client is not open: use async with"
             raise ClosedClientError(why, outcome=Outcome.NOT_DONE)
         return self._parts
-
-
-def _unlocked(ledger_id: int, metadata: LedgerMetadata, password: bytes, digest: DigestType | None) -> Digest:
-    """The digest of a ledger for whoever knows its password (client/LedgerOpenOp.java)."""
-    if not metadata.has_password:
-        # Before BookKeeper 4.2 neither was stored: the caller's word is all there is.
-        return Digest.of(digest or metadata.digest, password)
-    if not hmac.compare_digest(metadata.password, password):
-        raise WrongPasswordError("the ledger has another password", ledger_id=ledger_id)
-    if digest is not None and digest is not metadata.digest:
-        raise WrongDigestTypeError(
-            f"the ledger's digest type is {metadata.digest.name}, not {digest.name}", ledger_id=ledger_id
-        )
-    return Digest.of(metadata.digest, password)
 
 
 def _zookeeper(hosts: str, settings: ClientSettings) -> Znodes:

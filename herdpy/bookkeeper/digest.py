@@ -69,6 +69,10 @@ class Entry(NamedTuple):
     data: bytes
 
 
+_new_entry: Final = tuple.__new__  # what a named tuple does, in half the time
+_same: Final = hmac.compare_digest
+
+
 def master_key(password: bytes) -> bytes:
     """The 20 bytes by which bookies know the owner of a ledger; the same for every digest type."""
     return hashlib.sha1(b"ledger" + password, usedforsecurity=False).digest()
@@ -149,16 +153,21 @@ class Digest:
         Raises DigestMismatchError when the body is too short, the digest differs, or the body is
         another ledger's or another entry's.
         """
-        overhead = self.overhead_bytes
-        if len(body) < overhead:
+        return self.open_at(body, 0, len(body), ledger_id, entry_id)
+
+    def open_at(self, frame: bytes, start: int, end: int, ledger_id: int, entry_id: int | None) -> Entry:
+        """As ``open``, of the body from ``start`` to ``end`` in a frame: its data is copied once."""
+        data_start = start + self.overhead_bytes
+        if end < data_start:
             raise DigestMismatchError(
-                f"{len(body)} bytes are too few for an entry with a {self.type.name} digest",
+                f"{end - start} bytes are too few for an entry with a {self.type.name} digest",
                 ledger_id=ledger_id,
                 entry_id=entry_id,
             )
-        header = body[:HEADER_BYTES]
-        data = body[overhead:]
-        if not hmac.compare_digest(self.checksum(header, data), body[HEADER_BYTES:overhead]):
+        digest_start = start + HEADER_BYTES
+        header = frame[start:digest_start]
+        data = frame[data_start:end]
+        if not _same(self.checksum(header, data), frame[digest_start:data_start]):
             raise DigestMismatchError(ledger_id=ledger_id, entry_id=entry_id)
         found_ledger, found_entry, lac, length = _unpack_header(header)
         if found_ledger != ledger_id or (found_entry != entry_id and entry_id is not None):
@@ -167,7 +176,7 @@ class Digest:
                 ledger_id=ledger_id,
                 entry_id=entry_id,
             )
-        return Entry(found_ledger, found_entry, lac, length, data)
+        return _new_entry(Entry, (found_ledger, found_entry, lac, length, data))
 
     def seal_lac(self, ledger_id: int, lac: int) -> bytes:
         """The body of an explicit last add confirmed."""
@@ -186,7 +195,7 @@ class Digest:
                 ledger_id=ledger_id,
             )
         header = body[:LAC_HEADER_BYTES]
-        if not hmac.compare_digest(self.checksum(header, b""), body[LAC_HEADER_BYTES:end]):
+        if not _same(self.checksum(header, b""), body[LAC_HEADER_BYTES:end]):
             raise DigestMismatchError(ledger_id=ledger_id)
         found_ledger, lac = _unpack_lac(header)
         if found_ledger != ledger_id:

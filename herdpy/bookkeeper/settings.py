@@ -27,7 +27,8 @@ class ClientSettings:
     """Limits and time-outs of a client.
 
     Attributes:
-        request_timeout_s: how long a bookie may take to answer one request.
+        request_timeout_s: how long a bookie may take to answer one request. Also how long a recovery, or
+            the question what is confirmed, waits for needed bookies that cannot be reached to come back.
         connect_timeout_s: how long connecting to a bookie may take, TLS and authentication included.
         speculative_read_s: a replica that has not answered a read after this long is not given up, but
             the next one is asked as well; doubled for each further replica.
@@ -38,7 +39,9 @@ class ClientSettings:
             (nettyMaxFrameSizeBytes, 5 MiB unless configured).
         max_in_flight_bytes, max_in_flight_entries: how much one writer may have appended and not yet
             confirmed; an ``append`` beyond it waits, an ``append_nowait`` is refused.
-        max_bookie_pending_bytes: how much may wait for one slow bookie before appends wait.
+        max_bookie_pending_bytes, max_bookie_pending_entries: how much may wait for one slow bookie before
+            appends wait. A bookie refuses more adds at a time than its maxPendingAddRequestsPerThread
+            (10,000), those that it finds waiting after a pause included.
         read_ahead_bytes, read_ahead_entries: how far a reader reads ahead of its consumer.
         backoff_first_s, backoff_max_s: pause after a failed connection, doubled each time, at most so long.
         quarantine_s: a bookie that failed a write is avoided for new ensembles for so long.
@@ -59,8 +62,9 @@ class ClientSettings:
     max_in_flight_bytes: int = 64 * 1024 * 1024
     max_in_flight_entries: int = 10_000
     max_bookie_pending_bytes: int = 64 * 1024 * 1024
+    max_bookie_pending_entries: int = 8_000
     read_ahead_bytes: int = 8 * 1024 * 1024
-    read_ahead_entries: int = 128
+    read_ahead_entries: int = 512
     backoff_first_s: float = 0.05
     backoff_max_s: float = 2.0
     quarantine_s: float = 60.0

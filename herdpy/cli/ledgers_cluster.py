@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -14,11 +15,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_ZOOKEEPER_TIMEOUT_S = 5.0
+
 
 def with_cluster(uri: str, work: Callable[[BookKeeper], Awaitable[T]]) -> T:
     """Open the cluster, do the work, close it; CliError when anything of that fails."""
     try:
-        from herdpy.bookkeeper import BookKeeper, errors
+        from herdpy.bookkeeper import BookKeeper, ClientSettings, errors
     except ImportError as error:
         raise CliError(str(error)) from error
 
@@ -26,8 +29,10 @@ def with_cluster(uri: str, work: Callable[[BookKeeper], Awaitable[T]]) -> T:
         async with client as bk:
             return await work(bk)
 
+    # kazoo tells of every attempt to connect; here the last word is enough.
+    logging.getLogger("kazoo").addHandler(logging.NullHandler())
     try:
-        client = BookKeeper(uri)
+        client = BookKeeper(uri, settings=ClientSettings(zookeeper_timeout_s=_ZOOKEEPER_TIMEOUT_S))
     except ImportError as error:
         raise CliError(str(error)) from error
     except ValueError as error:

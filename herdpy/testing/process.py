@@ -93,8 +93,12 @@ class Child:
         return "\n".join([f"--- end of {self.log_path}", *text.splitlines()[-_LOG_TAIL_LINES:]])
 
     def pause(self) -> None:
-        """Stop the process from running (SIGSTOP): its connections stay open and nobody answers."""
+        """Stop the process from running (SIGSTOP): its connections stay open and nobody answers.
+
+        Returns when every thread of it stands still: one that was just running could still answer before.
+        """
         self._signal(signal.SIGSTOP)
+        await_until(self._stands_still, 10.0)
 
     def resume(self) -> None:
         """Let a paused process run again (SIGCONT)."""
@@ -121,6 +125,16 @@ class Child:
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(number)  # does nothing when the process has ended
+
+    def _stands_still(self) -> bool:
+        """Whether every thread is stopped, or has ended: the kernel tells when the last one is."""
+        if self._process is None or self._process.returncode is not None:
+            return True
+        told = os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT  # left for others to hear
+        try:
+            return os.waitid(os.P_PID, self._process.pid, told) is not None
+        except ChildProcessError:
+            return True  # ended, and heard of by another thread just now
 
     def _reap(self, timeout_s: float | None) -> int | None:
         if self._process is None:

@@ -113,6 +113,7 @@ class Server:
         """Start the Java process; the caller waits until it is ready."""
         if self.is_running:
             return
+        self.kill()  # nothing is left to kill: how it ended is taken note of
         self._command = command
         self._child = Child(self.name, [*self.place.prefix, *command.argv()], self.log_path)
         self._child.start()

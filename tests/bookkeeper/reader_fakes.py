@@ -7,7 +7,7 @@ attributes a test sets. Time is virtual.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar, cast
 
 from herdpy.bookkeeper.bookie import AddReceiver, Bookie, BookiePool
@@ -21,6 +21,7 @@ from herdpy.bookkeeper.errors import (
     NotEnoughBookiesError,
     TimedOutError,
     UnauthorizedError,
+    ZooKeeperUnavailableError,
 )
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState, Segment
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, Versioned
@@ -93,6 +94,7 @@ class FakeBookie:
         self.failing_adds = 0
         self.ignored_entries: set[int] = set()
         self.hint: int | None = None
+        self.pause_left_s = 0.0
         self.asked: list[int] = []
         self.polls = 0
         self.lac_requests = 0
@@ -178,6 +180,11 @@ class FakeBookie:
         self._tasks.add(task)
         task.add_done_callback(tell)
 
+    def send_reads(self, ledger_id: int, reads: Iterable[Any]) -> None:
+        """As ``send_read`` for each, which is its own sink."""
+        for read in reads:
+            self.send_read(ledger_id, read.entry_id, read)
+
     def _told_lac(self) -> int:
         return self.lac if self.hint is None else self.hint
 
@@ -253,12 +260,13 @@ class FakePool:
 
 
 class FakeStore:
-    """One ledger's metadata, with compare-and-set and watches."""
+    """One ledger's metadata, with compare-and-set and watches; ``cut_off``: they cannot be read."""
 
     def __init__(self, metadata: LedgerMetadata) -> None:
         self.versioned: Versioned | None = Versioned(metadata, 0)
         self.callbacks: list[Callable[[Versioned | None], None]] = []
         self.reads = 0
+        self.cut_off = False
         self.writes: list[LedgerMetadata] = []
         self.before_write: Callable[[LedgerMetadata], None] | None = None
 
@@ -270,6 +278,8 @@ class FakeStore:
     async def read(self, ledger_id: int) -> Versioned:
         self.reads += 1
         await asyncio.sleep(0.001)
+        if self.cut_off:
+            raise ZooKeeperUnavailableError
         if self.versioned is None:
             raise NoSuchLedgerError(ledger_id=ledger_id)
         return self.versioned

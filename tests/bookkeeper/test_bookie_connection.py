@@ -329,7 +329,7 @@ def test_what_the_transport_has_no_room_for_waits_here(loop: str) -> None:
             # 40 MiB fit into neither the socket nor the transport, and it was not all given to the transport.
             assert bookie.metrics.frames_sent < 40
             room = asyncio.Event()
-            bookie.when_room(len(big), room.set)
+            bookie.when_room(len(big), 1, room.set)
             for _ in range(39):
                 assert not room.is_set()
                 peer.reply(await peer.request())

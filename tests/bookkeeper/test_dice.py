@@ -125,11 +125,13 @@ class Game:
         return self
 
     async def __aexit__(self, *_) -> None:
+        # All are killed before anything is awaited: a test that timed out is cancelled at the first await.
         for player in self.players:
             with contextlib.suppress(ProcessLookupError):
                 player.process.kill()
+        for player in self.players:
             await player.process.wait()
-            await asyncio.gather(*player.tasks)
+            await asyncio.gather(*player.tasks, return_exceptions=True)
 
 
 def check(players: list[Player]) -> dict[int, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 
@@ -252,6 +253,23 @@ def test_a_root_without_a_cluster_is_told(herdpy_ledgers, bookkeeper_cluster):
     failed = herdpy_ledgers("ls", "--cluster", elsewhere, code=1).stderr
     assert "/elsewhere/LAYOUT" in failed
     assert "HINT" in failed
+
+
+def test_a_cluster_that_does_not_answer_is_told(tmp_path):
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and never listens
+        uri = f"zk://127.0.0.1:{nobody.getsockname()[1]}/ledgers"
+        done = subprocess.run(
+            command("ledgers", "ls", "--cluster", uri),
+            capture_output=True,
+            text=True,
+            env=environment(tmp_path),
+            check=False,
+        )
+    assert done.returncode == 1
+    first, second = done.stderr.splitlines()
+    assert first.startswith("error: no session with ZooKeeper at 127.0.0.1:")
+    assert "--cluster or HERDPY_CLUSTER" in second
 
 
 def test_help_has_examples_for_every_command(herdpy_ledgers):

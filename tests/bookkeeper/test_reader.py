@@ -18,6 +18,7 @@ from herdpy.bookkeeper.errors import (
     NoSuchEntryError,
     NoSuchLedgerError,
     TooManyRequestsError,
+    ZooKeeperUnavailableError,
 )
 from tests.bookkeeper.reader_fakes import DIGEST, LEDGER, SETTINGS, Ledger, data_of, length_at, run, sealed
 
@@ -287,6 +288,32 @@ def test_the_ensemble_of_a_closed_ledger_is_read_again_when_its_bookies_are_gone
         assert await ids(reader.read(0, 99)) == list(range(100))
         assert reader.metadata.last_segment.members == ("n0", "n1", "n2")
         assert ledger.store.reads == 1  # once for all entries
+        await reader.close()
+
+    run(program)
+
+
+def test_a_confirmed_entry_is_not_missing_by_metadata_that_may_be_old() -> None:
+    """The bookies of the first ensemble lack what was written to the next one, which is not known of."""
+
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 9)
+        ledger.bookies[0].explicit_lac = DIGEST.seal_lac(LEDGER, 9)
+        reader = ledger.reader()
+        assert await reader.read_last_add_confirmed() == 9
+        ledger.store.callbacks.clear()  # the watch is late
+        ledger.replace(9, ("b3", "b4", "b5"))
+        ledger.write(9, 9)
+        for bookie in ledger.bookies:
+            del bookie.entries[9]
+        ledger.store.cut_off = True
+        for reading in (reader.get(9), ids(reader.read(0, 9))):
+            with pytest.raises(ZooKeeperUnavailableError) as caught:
+                await reading
+            assert isinstance(caught.value.__cause__, NoSuchEntryError)
+        ledger.store.cut_off = False
+        assert (await reader.get(9)).entry_id == 9
         await reader.close()
 
     run(program)

@@ -258,6 +258,28 @@ def test_force_covers_what_was_complete_when_it_was_asked_for():
     run(main)
 
 
+def test_a_force_fails_when_the_ledger_is_taken_while_bookies_sync():
+    """All bookies sync, and yet nothing is confirmed: whoever took the ledger decides where it ends."""
+
+    async def main():
+        bench = Bench(deferred_sync=True)
+        bench.answer_all()
+        await bench.writer.append(b"x")
+        bench[2].before_force = (gate := asyncio.Event()).wait
+        forcing = start(bench.writer.force())
+        await settle()
+        bench.store.set(bench.store.now.metadata.in_recovery())
+        await settle()
+        gate.set()
+        with pytest.raises(LedgerFencedError) as caught:
+            await forcing
+        assert caught.value.outcome is Outcome.UNKNOWN
+        assert [bookie.forces for bookie in bench.bookies] == [1, 1, 1, 0, 0]
+        assert bench.writer.last_add_confirmed == -1
+
+    run(main)
+
+
 def test_a_force_that_failed_moves_nothing_and_may_be_repeated():
     async def main():
         bench = Bench(deferred_sync=True)

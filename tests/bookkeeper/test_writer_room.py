@@ -127,6 +127,37 @@ def test_one_slow_replica_bounds_what_waits_for_it():
     run(main)
 
 
+def test_one_slow_replica_bounds_how_many_entries_wait_for_it():
+    """More than it takes at a time after a pause would have it refuse them, and be replaced."""
+
+    async def main():
+        bench = Bench(max_bookie_pending_entries=7)
+        for number in (0, 1):
+            bench[number].answer = 0
+        waiting = start(append_many(bench, 20))
+        await settle()
+        assert bench.writer.last_add_confirmed == 6
+        assert len(bench[2].sent) == 7
+        with pytest.raises(BackPressureError):
+            bench.writer.append_nowait(b"x")
+        bench[2].reply(0)
+        bench[2].tell_room()
+        await settle()
+        assert bench.writer.last_add_confirmed == 7
+        assert len(bench[2].sent) == 7
+        bench[2].answer = 0
+        bench[2].reply_all()
+        bench[2].tell_room()
+        assert await waiting == 19
+
+    async def append_many(bench, count):
+        for _ in range(count):
+            last = await bench.writer.append(bytes(100))
+        return last
+
+    run(main)
+
+
 def test_a_dead_slow_replica_holds_appends_up_until_its_time_out_and_is_replaced():
     async def main():
         bench = Bench(bookies=4, max_bookie_pending_bytes=1000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -266,6 +267,79 @@ def test_closing_answers_what_is_under_way_and_ends_all_threads(server: ZooKeepe
         assert outcomes == [Outcome.NOT_DONE, Outcome.UNKNOWN, Outcome.NOT_DONE]
 
     world.run(program)
+
+
+def test_closing_is_not_held_up_by_a_silent_zookeeper(server: ZooKeeperServer) -> None:
+    world = RealWorld(server)  # its run looks at the threads
+
+    async def program() -> None:
+        # By kazoo's own time-outs of such a session, closing would take half a minute.
+        znodes = KazooZnodes(server.hostport, session_timeout_s=40.0)
+        await znodes.start()
+        server.pause()
+        try:
+            async with asyncio.timeout(15):
+                await znodes.close()
+        finally:
+            server.resume()
+
+    world.run(program)
+
+
+def test_closing_while_kazoo_reconnects_to_a_silent_zookeeper(server: ZooKeeperServer) -> None:
+    world = RealWorld(server)
+
+    async def program() -> None:
+        znodes = KazooZnodes(server.hostport, session_timeout_s=40.0)
+        await znodes.start()
+        states = Seen()
+        znodes.on_session(states)
+        server.pause()
+        try:
+            # Kazoo gives the connection up, and its next one is accepted by the system, not by the server.
+            connection = znodes._client._connection
+            first = connection._socket
+            first.shutdown(socket.SHUT_RDWR)
+            await states.until(lambda state: state is SessionState.SUSPENDED)
+            while connection._socket in (None, first):
+                await asyncio.sleep(0.01)
+            async with asyncio.timeout(15):
+                await znodes.close()
+        finally:
+            server.resume()
+
+    world.run(program)
+
+
+def test_a_thread_that_connects_into_a_black_hole_is_left_to_its_end() -> None:
+    before = set(threading.enumerate())
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        fillers = [socket.socket() for _ in range(4)]  # the queue of the listener is full from now on
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+
+        async def program() -> None:
+            host, port = listener.getsockname()
+            znodes = KazooZnodes(f"{host}:{port}", session_timeout_s=40.0)
+            starting = asyncio.ensure_future(znodes.start())
+            while set(threading.enumerate()) <= before:
+                await asyncio.sleep(0.01)
+            async with asyncio.timeout(15):
+                starting.cancel()
+                await asyncio.wait([starting])
+            assert starting.cancelled()
+
+        asyncio.run(program())
+        left = set(threading.enumerate()) - before
+        assert left
+        assert all(thread.daemon for thread in left)
+        for filler in fillers:
+            filler.close()
+    for thread in left:
+        thread.join()  # refused at last
 
 
 def test_where_nobody_listens_start_fails_in_time_and_leaves_no_thread(server: ZooKeeperServer) -> None:

@@ -62,6 +62,7 @@ class FakeBookie:
     def __init__(self, bookie_id: str) -> None:
         self.id = bookie_id
         self.pending_bytes = 0
+        self.unsettled = None
         self.sent: list[Sent] = []
         self.seen: list[int] = []
         self.stored: set[int] = set()
@@ -71,7 +72,7 @@ class FakeBookie:
         self.forces = 0
         self.force_answer: int = OK
         self.before_force: Callable[[], Awaitable[None]] | None = None
-        self._room: list[tuple[int, Callable[[], None]]] = []
+        self._room: list[tuple[int, int, Callable[[], None]]] = []
 
     def send_add(self, txn: int, frame: bytes, op: Any) -> None:
         sent = Sent(self, frame, op)
@@ -96,17 +97,21 @@ class FakeBookie:
         for sent in list(self.sent):
             sent.reply(status)
 
-    def when_room(self, limit_bytes: int, callback: Callable[[], None]) -> None:
-        self._room.append((limit_bytes, callback))
+    @property
+    def unanswered(self) -> list[Sent]:
+        return self.sent
+
+    def when_room(self, limit_bytes: int, limit_entries: int, callback: Callable[[], None]) -> None:
+        self._room.append((limit_bytes, limit_entries, callback))
         self.tell_room()
 
     def tell_room(self) -> None:
         waiting, self._room = self._room, []
-        for limit_bytes, callback in waiting:
-            if self.pending_bytes <= limit_bytes:
+        for limit_bytes, limit_entries, callback in waiting:
+            if self.pending_bytes <= limit_bytes and len(self.sent) <= limit_entries:
                 asyncio.get_running_loop().call_soon(callback)
             else:
-                self._room.append((limit_bytes, callback))
+                self._room.append((limit_bytes, limit_entries, callback))
 
     async def write_lac(self, ledger_id: int, key: bytes, body: bytes) -> None:
         assert key == master_key(PASSWORD)

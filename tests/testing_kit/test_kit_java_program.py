@@ -4,6 +4,7 @@ import pytest
 
 from herdpy.testing import JavaProgram, JavaProgramError, KitError
 from herdpy.testing.java_program import compiled
+from tests.testing_kit.kit_programs import await_end
 
 ECHO = """
 import java.io.*;
@@ -54,6 +55,16 @@ def test_failures_are_told(source, tmp_path):
     assert "the end" in (tmp_path / "log").read_text()
     with pytest.raises(KitError, match="Echo does not run"):
         program.request("say")
+
+
+def test_killed_program_is_gone(source):
+    with JavaProgram(source) as program:
+        program.request("say")
+        pid = program.pid
+        program.kill()
+        assert await_end([pid], 0) == []
+        with pytest.raises(KitError, match="Echo does not run"):
+            program.send("say")
 
 
 def test_program_is_compiled_once(source):

@@ -94,10 +94,22 @@ def test_pause_and_resume(child):
     sleeper = child(SLEEPER)
     sleeper.start()
     says(sleeper, "sleeping")
+    for _ in range(2):
+        sleeper.pause()
+        assert state(sleeper.pid) == "T"
+        sleeper.pause()
+        sleeper.resume()
+        assert await_until(lambda: state(sleeper.pid) == "S", 20)
+
+
+def test_pausing_what_has_ended_does_nothing(child):
+    sleeper = child(SLEEPER)
+    sleeper.start()
+    says(sleeper, "sleeping")
+    sleeper._signal(signal.SIGKILL)
     sleeper.pause()
-    assert await_until(lambda: state(sleeper.pid) == "T", 20)
-    sleeper.resume()
-    assert await_until(lambda: state(sleeper.pid) == "S", 20)
+    assert sleeper.kill() == -signal.SIGKILL
+    sleeper.pause()
 
 
 def test_terminate_ends_a_paused_process(child):

@@ -30,6 +30,9 @@ class ConnectionOwner(Protocol):
     def frames_received(self, frames: list[Frame]) -> None:
         """Whole frames arrived, without their length prefix."""
 
+    def adds_acknowledged(self, txns: list[int]) -> None:
+        """Frames arrived that say that these adds succeeded."""
+
     def frame_malformed(self, error: ProtocolError) -> None:
         """What arrived is no frame; nothing after it can be understood."""
 
@@ -69,11 +72,13 @@ class BookieConnection(asyncio.Protocol):
             return
         self._metrics.bytes_received += len(data)
         try:
-            frames = self._splitter.feed(data)
+            txns, frames = self._splitter.feed_answers(data)
         except ProtocolError as error:
             self.owner.frame_malformed(error)
             return
-        if frames:
+        if txns:
+            self.owner.adds_acknowledged(txns)
+        if frames and self.is_open:
             self.owner.frames_received(frames)
 
     def pause_writing(self) -> None:

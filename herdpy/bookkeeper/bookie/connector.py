@@ -56,6 +56,11 @@ class Connector:
         """Whether an attempt is under way."""
         return self._task is not None
 
+    @property
+    def pause_left_s(self) -> float:
+        """How long no attempt will be begun yet, after a failure; 0: not at all."""
+        return max(0.0, self._retry_at_s - self._clock())
+
     def start(self, now_s: float) -> bool:
         """Begin an attempt unless one is under way; False while pausing after a failure."""
         if self._task is None:

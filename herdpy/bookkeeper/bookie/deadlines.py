@@ -7,9 +7,10 @@ time, and when the connection has been silent for so long that it should be give
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 
-from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, Pending
+from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, AwaitedEntry, Pending
 
 SILENT_TIMEOUTS = 2
 """A connection on which nothing at all came for so many time-outs, while requests waited, is given up."""
@@ -21,8 +22,9 @@ _SWEEPS_PER_TIMEOUT = 100
 class Deadlines:
     """The timer of one bookie's requests.
 
-    `heard_s` is set by the owner whenever something arrived. `expired(adds, awaited)` is called with what was
-    taken out of `pending`; then `silent()`, if nothing was heard for SILENT_TIMEOUTS times `timeout_s`.
+    `goes_off_s`: when the timer does, infinity while there is none. `heard_s` is set by the owner whenever
+    something arrived. `expired(adds, awaited)` is called with what was taken out of `pending`; then
+    `silent()`, if nothing was heard for SILENT_TIMEOUTS times `timeout_s`.
     """
 
     def __init__(
@@ -30,7 +32,7 @@ class Deadlines:
         clock: Callable[[], float],
         pending: Pending,
         timeout_s: float,
-        expired: Callable[[list[tuple[AddReceiver, float]], list[Awaited]], None],
+        expired: Callable[[list[tuple[AddReceiver, float]], list[Awaited | AwaitedEntry]], None],
         silent: Callable[[], None],
     ) -> None:
         self.heard_s = clock()
@@ -42,7 +44,7 @@ class Deadlines:
         self._silent_since_s: float | None = None
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._goes_off_s = 0.0
+        self.goes_off_s = math.inf
 
     def arm(self, now_s: float, deadline_s: float | None = None) -> None:
         """See to it that the timer goes off by `deadline_s`, by default a time-out from now."""
@@ -51,10 +53,10 @@ class Deadlines:
                 return
             deadline_s = now_s + self._timeout_s
         if self._timer is not None:
-            if self._goes_off_s <= deadline_s:
+            if self.goes_off_s <= deadline_s:
                 return
             self._timer.cancel()
-        self._goes_off_s = deadline_s
+        self.goes_off_s = deadline_s
         self._timer = self._loop.call_later(max(0.0, deadline_s - now_s), self._sweep)
 
     def connected(self, now_s: float) -> None:
@@ -67,9 +69,11 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+            self.goes_off_s = math.inf
 
     def _sweep(self) -> None:
         self._timer = None
+        self.goes_off_s = math.inf
         now_s = self._clock()
         adds, awaited = self._pending.take_expired(now_s)
         if adds or awaited:

@@ -47,6 +47,10 @@ class Handshake:
         except ProtocolError as error:
             self._fail(error)
 
+    def adds_acknowledged(self, txns: list[int]) -> None:
+        """Nothing was added yet."""
+        self._fail(ProtocolError("the bookie spoke without being asked"))
+
     def frame_malformed(self, error: ProtocolError) -> None:
         """End the handshake."""
         self._fail(error)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sized
 
 from herdpy.bookkeeper.bookie.backoff import Backoff
 from herdpy.bookkeeper.bookie.connection import BookieConnection, Frame
@@ -22,7 +22,14 @@ from herdpy.bookkeeper.bookie.deadlines import Deadlines
 from herdpy.bookkeeper.bookie.metrics import BookieMetrics
 from herdpy.bookkeeper.bookie.operations import BookieOperations
 from herdpy.bookkeeper.bookie.outcomes import Outcomes, copy_of
-from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, Pending, ReplySink
+from herdpy.bookkeeper.bookie.pending import (
+    AddReceiver,
+    Awaited,
+    AwaitedEntry,
+    Pending,
+    ReplySink,
+    Settling,
+)
 from herdpy.bookkeeper.errors import (
     TIMED_OUT,
     UNAVAILABLE,
@@ -35,6 +42,7 @@ from herdpy.bookkeeper.errors import (
     TimedOutError,
 )
 from herdpy.bookkeeper.settings import ClientSettings
+from herdpy.bookkeeper.wire.reads import encode_read
 from herdpy.bookkeeper.wire.status import Operation
 
 log = logging.getLogger("herdpy.bookkeeper.bookie")
@@ -53,7 +61,10 @@ class Bookie(BookieOperations):
         id: the bookie's id, as ensembles name it.
         pending_bytes: the sizes of the adds queued or sent and not yet answered; a writer waits above
             `max_bookie_pending_bytes` (see `when_room`).
+        unanswered: those adds; a writer waits above `max_bookie_pending_entries` of them, too.
         metrics: what is counted of it.
+        unsettled: while several replies are being told: receivers may put here what is to be settled after
+            the last of them; None at other times.
         failure: why the last connection could not be made or was lost; None while one is in use.
     """
 
@@ -70,6 +81,7 @@ class Bookie(BookieOperations):
         self.id = bookie_id
         self.metrics = metrics
         self.pending_bytes = 0
+        self.unsettled: dict[Settling, None] | None = None
         self.failure: BookKeeperError | None = None
         self._settings = settings
         self._next_txn = next_txn
@@ -77,6 +89,8 @@ class Bookie(BookieOperations):
         self._loop = asyncio.get_running_loop()
         self._pending = Pending()
         self._adds = self._pending.adds
+        self.unanswered: Sized = self._adds
+        self._awaited = self._pending.awaited
         self._outcomes = Outcomes(self, self._pending)
         self._out: list[bytes] = []
         self._blocked = True  # nothing can be written now: no connection, or its buffer is full
@@ -98,10 +112,15 @@ class Bookie(BookieOperations):
             clock, self._pending, settings.request_timeout_s, self._expired, self._silent
         )
         self._answered = False  # by the present connection, at least once
-        self._room_waiters: list[tuple[int, Callable[[], None]]] = []
+        self._room_waiters: list[tuple[int, int, Callable[[], None]]] = []
 
     def __repr__(self) -> str:
         return f"<Bookie {self.id}: {len(self._pending)} pending, {self.pending_bytes} bytes>"
+
+    @property
+    def pause_left_s(self) -> float:
+        """How long requests are still refused because a connection failed; 0: they are sent, or wait."""
+        return 0.0 if self._connection is not None else self._connector.pause_left_s
 
     # Requests.
 
@@ -150,23 +169,41 @@ class Bookie(BookieOperations):
         entry_id: int | None = None,
     ) -> None:
         """As `call`, with the outcome told to `sink`, once, and never before this returns."""
-        if len(self._pending.awaited) >= MAX_AWAITED or (
-            (self._blocked or not self._out) and not self._admit()
-        ):
+        awaited = self._awaited
+        if len(awaited) >= MAX_AWAITED or ((self._blocked or not self._out) and not self._admit()):
             self.metrics.refused += 1
             self._loop.call_soon(_refuse, sink, self._refusal(ledger_id, entry_id))
             return
-        deadline_s = self._turn_s + timeout_s
+        sent_s = self._turn_s
+        deadline_s = sent_s + timeout_s
         self._out.append(frame)
-        self._pending.awaited[txn] = Awaited(operation, sink, self._turn_s, deadline_s, ledger_id, entry_id)
-        self._deadlines.arm(self._turn_s, deadline_s)
+        awaited[txn] = Awaited(operation, sink, sent_s, deadline_s, ledger_id, entry_id)
+        if deadline_s < self._deadlines.goes_off_s:
+            self._deadlines.arm(sent_s, deadline_s)
 
-    def when_room(self, limit_bytes: int, callback: Callable[[], None]) -> None:
-        """Call back once, soon, when `pending_bytes` is at most `limit_bytes`."""
-        if self.pending_bytes <= limit_bytes:
+    def send_reads(self, ledger_id: int, reads: Iterable[AwaitedEntry]) -> None:
+        """As `send_read` for each of these, which are told the outcome themselves."""
+        awaited, timeout_s = self._awaited, self._settings.request_timeout_s
+        for read in reads:
+            entry_id = read.entry_id
+            if len(awaited) >= MAX_AWAITED or ((self._blocked or not self._out) and not self._admit()):
+                self.metrics.refused += 1
+                self._loop.call_soon(_refuse, read, self._refusal(ledger_id, entry_id))
+                continue
+            txn = self._next_txn()
+            self._out.append(encode_read(txn, ledger_id, entry_id))
+            read.sent_s = sent_s = self._turn_s
+            read.deadline_s = deadline_s = sent_s + timeout_s
+            awaited[txn] = read
+            if deadline_s < self._deadlines.goes_off_s:
+                self._deadlines.arm(sent_s, deadline_s)
+
+    def when_room(self, limit_bytes: int, limit_entries: int, callback: Callable[[], None]) -> None:
+        """Call back once, soon, when at most `limit_bytes` in `limit_entries` adds are unanswered."""
+        if self.pending_bytes <= limit_bytes and len(self.unanswered) <= limit_entries:
             self._loop.call_soon(callback)
         else:
-            self._room_waiters.append((limit_bytes, callback))
+            self._room_waiters.append((limit_bytes, limit_entries, callback))
 
     def close(self) -> None:
         """Give up the connection and everything unanswered; every later request is refused. Idempotent."""
@@ -227,6 +264,13 @@ class Bookie(BookieOperations):
             self.frame_malformed(error)
         self._tell_room()
 
+    def adds_acknowledged(self, txns: list[int]) -> None:
+        """Replies to adds, all of them well."""
+        now_s = self._deadlines.heard_s = self._clock()
+        self._answered = True
+        self._outcomes.acknowledge(txns, now_s)
+        self._tell_room()
+
     def frame_malformed(self, error: ProtocolError) -> None:
         """Give up the connection: nothing on it can be trusted any more."""
         self.metrics.malformed_frames += 1
@@ -251,7 +295,7 @@ class Bookie(BookieOperations):
 
     # How requests end without a reply.
 
-    def _expired(self, adds: list[tuple[AddReceiver, float]], awaited: list[Awaited]) -> None:
+    def _expired(self, adds: list[tuple[AddReceiver, float]], awaited: list[Awaited | AwaitedEntry]) -> None:
         log.warning("no answer in time", extra={"bookie": self.id, "requests": len(adds) + len(awaited)})
         self._outcomes.end(adds, awaited, TIMED_OUT, TimedOutError())
         self._tell_room()
@@ -283,8 +327,8 @@ class Bookie(BookieOperations):
         if self._room_waiters:
             waiters = self._room_waiters
             self._room_waiters = []
-            for limit_bytes, callback in waiters:
-                self.when_room(limit_bytes, callback)
+            for waiter in waiters:
+                self.when_room(*waiter)
 
     # What the connector tells.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from herdpy.bookkeeper.bookie.pending import ReplySink
 from herdpy.bookkeeper.errors import ProtocolError
@@ -25,6 +25,8 @@ from herdpy.bookkeeper.wire.replies import InfoReply, LacReply, ListReply, ReadR
 from herdpy.bookkeeper.wire.status import LAST_ENTRY, Operation
 
 T = TypeVar("T")
+
+_READ_ENTRY: Final = Operation.READ_ENTRY
 
 
 class BookieOperations(ABC):
@@ -69,7 +71,7 @@ class BookieOperations(ABC):
         else:
             frame = requests.fence_read(txn, ledger_id, fence_key, entry_id)
         timeout_s = self._settings.request_timeout_s
-        self.request(Operation.READ_ENTRY, txn, frame, timeout_s, sink, ledger_id, entry_id)
+        self.request(_READ_ENTRY, txn, frame, timeout_s, sink, ledger_id, entry_id)
 
     async def read(
         self,

@@ -2,20 +2,21 @@
 
 The replying half of the handle. Frames come in from the connection and are matched with what is pending, in
 one pass; what runs out of time or loses its connection is ended here as well. The hot path is the loop of
-`match`, whose every turn is one acknowledged add.
+`match`, whose every turn is one acknowledged add or one entry read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Final
 
 from herdpy.bookkeeper.bookie.connection import Frame
-from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, Pending
+from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, AwaitedEntry, Pending, Settling
 from herdpy.bookkeeper.errors import BookKeeperError, ProtocolError, error_of
 from herdpy.bookkeeper.wire.adds import parse_add_reply
-from herdpy.bookkeeper.wire.reads import parse_read_reply
+from herdpy.bookkeeper.wire.reads import find_body, parse_read_reply
 from herdpy.bookkeeper.wire.replies import parse_reply
 from herdpy.bookkeeper.wire.status import Operation, Status
 
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie.handle import Bookie
 
 log = logging.getLogger("herdpy.bookkeeper.bookie")
+
+# Reaching into an enum takes as long as matching a reply.
+_EOK: Final = Status.EOK
+_ADD_ENTRY: Final = Operation.ADD_ENTRY
+_READ_ENTRY: Final = Operation.READ_ENTRY
+_READ_AT_5: Final = bytes([Operation.READ_ENTRY])  # where the usual header has the operation
 
 
 class Outcomes:
@@ -32,7 +39,10 @@ class Outcomes:
         self._bookie = bookie
         self._pending = pending
         self._metrics = bookie.metrics
-        self._add_latency = bookie.metrics.latency[Operation.ADD_ENTRY]
+        self._awaited = pending.awaited
+        self._add_latency = bookie.metrics.latency[_ADD_ENTRY]
+        self._read_latency = bookie.metrics.latency[_READ_ENTRY]
+        self._reads_sent_s: list[float] = []  # of those that this turn answers
         self._loop = asyncio.get_running_loop()
         self._stray_logged = False
 
@@ -41,53 +51,82 @@ class Outcomes:
         self._stray_logged = False
 
     def match(self, frames: list[Frame], now_s: float) -> None:
-        """End what these replies answer. Adds that were sent together are counted together.
+        """End what these replies answer. What was sent together is counted together.
 
         Raises ProtocolError for a frame that is no reply; the frames before it have had their effect.
         """
-        bookie = self._bookie
-        take = self._pending.adds.pop
-        run = answered = refused = 0
-        run_sent_s = now_s
+        added: list[int] = []
+        awaited, reads_sent_s = self._awaited, self._reads_sent_s
         try:
             for frame in frames:
+                if frame[5:6] == _READ_AT_5:
+                    found = find_body(frame)
+                    one = None if found is None else awaited.get(found[0])
+                    if found is None or one is None or isinstance(one, Awaited):
+                        self._other_reply(frame, now_s)
+                        continue
+                    del awaited[found[0]]
+                    reads_sent_s.append(one.sent_s)
+                    try:
+                        one.entry_arrived(frame, found[1], found[2])
+                    except Exception as error:  # noqa: BLE001 - its bug must not take the others' replies away
+                        self._report(one, error)
+                    continue
                 reply = parse_add_reply(frame)
                 if reply is None:
                     self._other_reply(frame, now_s)
-                    continue
-                txn, status = reply
-                pair = take(txn, None)
-                if pair is None:
-                    self._stray_reply(txn)
-                    continue
-                receiver, sent_s = pair
-                if sent_s != run_sent_s:
+                else:
+                    added.append(reply[0])
+        finally:
+            if added:
+                self.acknowledge(added, now_s)
+            if reads_sent_s:
+                self._count_reads(now_s)
+
+    def acknowledge(self, txns: list[int], now_s: float) -> None:
+        """End the adds that succeeded."""
+        bookie = self._bookie
+        take = self._pending.adds.pop
+        run = answered = 0
+        run_sent_s = now_s
+        unsettled: dict[Settling, None] = {}
+        bookie.unsettled = unsettled
+        for txn in txns:
+            pair = take(txn, None)
+            if pair is None:
+                self._stray_reply(txn)
+                continue
+            receiver, sent_s = pair
+            if sent_s != run_sent_s:
+                if run:
                     self._add_latency.record(now_s - run_sent_s, run)
                     answered += run
                     run = 0
-                    run_sent_s = sent_s
-                run += 1
-                if status:
-                    refused += 1
-                    self._metrics.count(Operation.ADD_ENTRY, status)
-                bookie.pending_bytes -= receiver.size_bytes
-                try:
-                    receiver.on_add_reply(bookie, status)
-                except Exception as error:  # noqa: BLE001 - its bug must not take the others' replies away
-                    self._report(receiver, error)
-        finally:
-            self._add_latency.record(now_s - run_sent_s, run)
-            self._metrics.count(Operation.ADD_ENTRY, Status.EOK, answered + run - refused)
+                run_sent_s = sent_s
+            run += 1
+            bookie.pending_bytes -= receiver.size_bytes
+            try:
+                receiver.on_add_reply(bookie, 0)
+            except Exception as error:  # noqa: BLE001 - its bug must not take the others' replies away
+                self._report(receiver, error)
+        bookie.unsettled = None
+        self._add_latency.record(now_s - run_sent_s, run)
+        self._metrics.count(_ADD_ENTRY, _EOK, answered + run)
+        for one in unsettled:
+            try:
+                one.settle()
+            except Exception as error:  # noqa: BLE001 - as above
+                self._report(one, error)
 
     def end(
         self,
         adds: list[tuple[AddReceiver, float]],
-        awaited: list[Awaited],
+        awaited: list[Awaited | AwaitedEntry],
         status: int,
         failure: BookKeeperError,
     ) -> None:
         """End requests that get no reply: adds with `status`, the others with a copy of `failure`."""
-        self._metrics.count(Operation.ADD_ENTRY, status, len(adds))
+        self._metrics.count(_ADD_ENTRY, status, len(adds))
         for receiver, _ in adds:
             self._bookie.pending_bytes -= receiver.size_bytes
         for one in awaited:
@@ -99,31 +138,41 @@ class Outcomes:
     def _other_reply(self, frame: Frame, now_s: float) -> None:
         """A reply that is no plain success of an add."""
         reply = parse_read_reply(frame) or parse_reply(frame)
-        pair = self._pending.adds.pop(reply.txn, None) if reply.operation == Operation.ADD_ENTRY else None
+        operation, status = reply.operation, reply.status
+        pair = self._pending.adds.pop(reply.txn, None) if operation == _ADD_ENTRY else None
         if pair is not None:
             receiver, sent_s = pair
-            self._metrics.answered(Operation.ADD_ENTRY, reply.status, now_s - sent_s)
+            self._metrics.answered(_ADD_ENTRY, status, now_s - sent_s)
             self._bookie.pending_bytes -= receiver.size_bytes
-            self._tell(receiver, reply.status)
+            self._tell(receiver, status)
             return
-        one = self._pending.awaited.get(reply.txn)
+        one = self._awaited.get(reply.txn)
         if one is None:
             self._stray_reply(reply.txn)
             return
-        if one.operation != reply.operation:
-            raise ProtocolError(f"a reply to operation {reply.operation} for a request of {one.operation}")
-        del self._pending.awaited[reply.txn]
-        self._metrics.answered(one.operation, reply.status, now_s - one.sent_s)
-        if reply.status != Status.EOK:
+        if one.operation != operation:
+            raise ProtocolError(f"a reply to operation {operation} for a request of {one.operation}")
+        del self._awaited[reply.txn]
+        if status == _EOK and operation == _READ_ENTRY:
+            self._reads_sent_s.append(one.sent_s)
+        else:
+            self._metrics.answered(one.operation, status, now_s - one.sent_s)
+        if status != _EOK:
             bookie_id = self._bookie.id
             self._fail(
-                one, error_of(reply.status, bookie=bookie_id, ledger_id=one.ledger_id, entry_id=one.entry_id)
+                one, error_of(status, bookie=bookie_id, ledger_id=one.ledger_id, entry_id=one.entry_id)
             )
         elif not one.sink.done():  # it is when its task was cancelled in this very turn of the loop
             try:
                 one.sink.set_result(reply.body)
             except Exception as error:  # noqa: BLE001 - as above
                 self._report(one.sink, error)
+
+    def _count_reads(self, now_s: float) -> None:
+        sent, self._reads_sent_s = self._reads_sent_s, []
+        self._metrics.count(_READ_ENTRY, _EOK, len(sent))
+        for sent_s, times in Counter(sent).items():
+            self._read_latency.record(now_s - sent_s, times)
 
     def _stray_reply(self, txn: int) -> None:
         if self._pending.was_abandoned(txn):
@@ -140,7 +189,7 @@ class Outcomes:
         except Exception as error:  # noqa: BLE001 - as above
             self._report(receiver, error)
 
-    def _fail(self, one: Awaited, failure: BookKeeperError) -> None:
+    def _fail(self, one: Awaited | AwaitedEntry, failure: BookKeeperError) -> None:
         if not one.sink.done():
             try:
                 one.sink.set_exception(failure)

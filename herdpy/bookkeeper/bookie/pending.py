@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from herdpy.bookkeeper.wire.status import Operation
 
@@ -38,6 +38,13 @@ class AddReceiver(Protocol):
         """Told once for each `send_add`: a status of the protocol, TIMED_OUT or UNAVAILABLE."""
 
 
+class Settling(Protocol):
+    """What several receivers have in common, told once when all of one read from the socket were told."""
+
+    def settle(self) -> None:
+        """Act on what the receivers took note of."""
+
+
 class ReplySink(Protocol):
     """Who waits for a reply: a future, or what takes replies as one would, without a task behind it."""
 
@@ -63,6 +70,44 @@ class Awaited:
     entry_id: int | None
 
 
+class AwaitedEntry:
+    """A read of one entry that is its own sink, for readers, which have thousands of them under way.
+
+    It gets the body where it lies in the frame, still sealed; everything else comes as to any `ReplySink`.
+    """
+
+    __slots__ = ("deadline_s", "entry_id", "ledger_id", "sent_s")
+
+    operation: Final = Operation.READ_ENTRY
+    sent_s: float
+    deadline_s: float
+
+    def __init__(self, ledger_id: int, entry_id: int) -> None:
+        self.ledger_id = ledger_id
+        self.entry_id = entry_id
+
+    @property
+    def sink(self) -> ReplySink:
+        """Itself."""
+        return self
+
+    def entry_arrived(self, frame: bytes, start: int, end: int) -> None:
+        """The sealed body of the entry, unchecked."""
+        raise NotImplementedError
+
+    def done(self) -> bool:
+        """As of a ReplySink."""
+        raise NotImplementedError
+
+    def set_result(self, reply: object, /) -> None:
+        """As of a ReplySink."""
+        raise NotImplementedError
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """As of a ReplySink."""
+        raise NotImplementedError
+
+
 class Pending:
     """Unanswered requests by transaction id, in the order in which they were made.
 
@@ -73,7 +118,7 @@ class Pending:
 
     def __init__(self) -> None:
         self.adds: dict[int, tuple[AddReceiver, float]] = {}
-        self.awaited: dict[int, Awaited] = {}
+        self.awaited: dict[int, Awaited | AwaitedEntry] = {}
         self._abandoned: dict[int, None] = {}
 
     def __len__(self) -> int:
@@ -92,7 +137,9 @@ class Pending:
         del self._abandoned[txn]
         return True
 
-    def take_expired(self, now_s: float) -> tuple[list[tuple[AddReceiver, float]], list[Awaited]]:
+    def take_expired(
+        self, now_s: float
+    ) -> tuple[list[tuple[AddReceiver, float]], list[Awaited | AwaitedEntry]]:
         """Take out, and abandon, what is past its deadline."""
         add_txns = [txn for txn, (receiver, _) in self.adds.items() if receiver.deadline_s <= now_s]
         awaited_txns = [txn for txn, one in self.awaited.items() if one.deadline_s <= now_s]
@@ -108,7 +155,7 @@ class Pending:
         """The earliest deadline; None when nothing is pending."""
         return min(self._deadlines(), default=None)
 
-    def take_all(self) -> tuple[list[tuple[AddReceiver, float]], list[Awaited]]:
+    def take_all(self) -> tuple[list[tuple[AddReceiver, float]], list[Awaited | AwaitedEntry]]:
         """Take out everything; its replies will never come, for their connection is gone."""
         everything = (list(self.adds.values()), list(self.awaited.values()))
         self.adds.clear()

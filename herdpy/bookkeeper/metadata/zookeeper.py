@@ -1,8 +1,8 @@
 """``Znodes`` over kazoo: ZooKeeper's protocol in kazoo's threads, every result brought to the event loop.
 
 Kazoo runs three threads (its connection, completions, watch events). Each request is handed to it with a
-future of the loop, and what its threads find is posted to the loop (``zookeeper_bridge``). Nothing above
-knows of threads.
+future of the loop, and what its threads find is posted to the loop (``zookeeper_bridge``,
+``zookeeper_reads``, ``zookeeper_ending``). Nothing above knows of threads.
 
 Lost connections: kazoo reconnects by itself, and opens a new session when the old one expired. Reads wait for
 that and are repeated until their deadline. A change that was handed over and not answered is never repeated;
@@ -14,15 +14,13 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
-import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from kazoo.client import KazooClient  # type: ignore[import-untyped]
-from kazoo.exceptions import KazooException  # type: ignore[import-untyped]
+from kazoo.client import KazooClient
 from kazoo.exceptions import SessionExpiredError as KazooSessionExpiredError
-from kazoo.protocol.states import KazooState  # type: ignore[import-untyped]
-from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE  # type: ignore[import-untyped]
+from kazoo.protocol.states import KazooState
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from herdpy.bookkeeper.errors import (
     ClosedClientError,
@@ -41,6 +39,8 @@ from herdpy.bookkeeper.metadata.znodes import (
     Znode,
 )
 from herdpy.bookkeeper.metadata.zookeeper_bridge import LOST, AsyncResult, Bridge
+from herdpy.bookkeeper.metadata.zookeeper_ending import end_session
+from herdpy.bookkeeper.metadata.zookeeper_reads import Fire, Reads
 from herdpy.bookkeeper.metadata.zookeeper_watch import ChildrenWatch, DataWatch, PersistentWatch
 
 _log = logging.getLogger("herdpy.bookkeeper.zookeeper")
@@ -93,10 +93,10 @@ class KazooZnodes:
         self._acl = CREATOR_ALL_ACL if acl is Acl.CREATOR else OPEN_ACL_UNSAFE
         self._auth = [("digest", digest_auth)] if digest_auth is not None else None
         self._client: Any = None
+        self._reads: Reads  # once started
         self._connected = asyncio.Event()
         self._state = SessionState.LOST
-        self._closing: asyncio.Future[None] | None = None
-        self._stopper: threading.Thread | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._bridge = Bridge()
         self._watches: set[PersistentWatch[Any]] = set()
         self._listeners: Listeners[[SessionState]] = Listeners()
@@ -118,6 +118,7 @@ class KazooZnodes:
             auth_data=self._auth,
             connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
         )
+        self._reads = Reads(self._client, self._bridge)
         self._client.add_listener(self._state_in_thread)
         self._client.start_async()
         try:
@@ -133,33 +134,23 @@ class KazooZnodes:
             raise
 
     async def close(self) -> None:
+        """End the session; what waits fails with ClosedClientError. May be repeated.
+
+        A silent ZooKeeper holds this up for 2.5 s at most (``zookeeper_ending``); the session then ends with
+        its time-out.
+        """
         if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_future()
+            self._closing = asyncio.get_running_loop().create_task(self._end())
             for watch in tuple(self._watches):
                 watch.cancel()
             self._bridge.fail_pending()
             self._connected.set()  # whoever waits for it finds the client closed
             self._listeners.clear()
-            if self._client is None:
-                self._closing.set_result(None)
-            else:
-                # Not the loop's executor, whose threads would stay: stopping waits for kazoo's threads.
-                self._stopper = threading.Thread(
-                    target=self._stop_in_thread, args=(self._closing,), daemon=True
-                )
-                self._stopper.start()
         await asyncio.shield(self._closing)
-        if self._stopper is not None:
-            self._stopper.join()  # it has nothing left to do but to end
 
-    def _stop_in_thread(self, stopped: asyncio.Future[None]) -> None:
-        try:
-            self._client.stop()
-            self._client.close()
-        except KazooException as stuck:
-            _log.error("kazoo did not stop", extra={"reason": str(stuck)})
-        finally:
-            self._bridge.post(stopped.set_result, None)
+    async def _end(self) -> None:
+        if self._client is not None:
+            await end_session(self._client, self._bridge)
 
     async def create(
         self,
@@ -195,7 +186,7 @@ class KazooZnodes:
             raise type(lost)(lost.message, outcome=Outcome.NOT_DONE) from lost
 
     async def get(self, path: str) -> Znode:
-        return await self._read(path, lambda: self._get(path))
+        return await self._read(path, lambda: self._reads.data(path))
 
     async def set(self, path: str, data: bytes, version: int) -> int:
         stat = await self._change(path, lambda: self._client.set_async(path, data, version), data)
@@ -205,9 +196,7 @@ class KazooZnodes:
         await self._change(path, lambda: self._client.delete_async(path, version))
 
     async def children(self, path: str) -> list[str]:
-        return await self._read(
-            path, lambda: self._bridge.request(path, lambda: self._client.get_children_async(path))
-        )
+        return await self._read(path, lambda: self._reads.children(path))
 
     async def exists(self, path: str) -> Znode | None:
         try:
@@ -237,40 +226,13 @@ class KazooZnodes:
         """A watch was cancelled."""
         self._watches.discard(watch)
 
-    async def read_watched(self, path: str, fire: Callable[[Any], None]) -> Znode | None:
+    async def read_watched(self, path: str, fire: Fire) -> Znode | None:
         """The znode, with kazoo's one-shot watch set on it, or on its creation when there is none."""
+        return await self._read(path, lambda: self._reads.data_watched(path, fire))
 
-        async def once() -> Znode | None:
-            while True:
-                try:
-                    return await self._get(path, fire)
-                except NoNodeError:
-                    if (
-                        await self._bridge.request(path, lambda: self._client.exists_async(path, fire))
-                        is None
-                    ):
-                        return None
-
-        return await self._read(path, once)
-
-    async def read_children_watched(self, path: str, fire: Callable[[Any], None]) -> list[str] | None:
+    async def read_children_watched(self, path: str, fire: Fire) -> list[str] | None:
         """The names of the children, watched as above."""
-
-        async def once() -> list[str] | None:
-            while True:
-                try:
-                    names = await self._bridge.request(
-                        path, lambda: self._client.get_children_async(path, fire)
-                    )
-                    return sorted(names)
-                except NoNodeError:
-                    if (
-                        await self._bridge.request(path, lambda: self._client.exists_async(path, fire))
-                        is None
-                    ):
-                        return None
-
-        return await self._read(path, once)
+        return await self._read(path, lambda: self._reads.children_watched(path, fire))
 
     def post_from_thread(self, call: Callable[..., object], *arguments: object) -> None:
         """Call something on the loop, from one of kazoo's threads, unless all is over."""
@@ -278,10 +240,6 @@ class KazooZnodes:
             self._bridge.post(call, *arguments)
 
     # Below: requests, and what kazoo's threads tell.
-
-    async def _get(self, path: str, fire: Callable[[Any], None] | None = None) -> Znode:
-        data, stat = await self._bridge.request(path, lambda: self._client.get_async(path, fire))
-        return Znode(data or b"", stat.version, stat.ctime)
 
     async def _read(self, path: str, once: Callable[[], Awaitable[T]]) -> T:
         """Read, again after each lost connection, until there is an answer or the time is up."""

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from kazoo import exceptions as kz  # type: ignore[import-untyped]
+from kazoo import exceptions as kz
 
 from herdpy.bookkeeper.errors import MetadataError
 from herdpy.bookkeeper.metadata.znodes import (

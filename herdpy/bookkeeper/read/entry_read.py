@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from herdpy.bookkeeper.bookie.pending import AwaitedEntry
 from herdpy.bookkeeper.digest import Entry
 from herdpy.bookkeeper.errors import (
     BookKeeperError,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("herdpy.bookkeeper.reader")
 
 
-class EntryRead:
+class EntryRead(AwaitedEntry):
     """One read. Exactly one of ``entry`` and ``error`` is set when it is done.
 
     Attributes:
@@ -50,7 +51,6 @@ class EntryRead:
         "asked",
         "body",
         "entry",
-        "entry_id",
         "error",
         "is_done",
         "members",
@@ -65,6 +65,7 @@ class EntryRead:
         members: tuple[str, ...],
         on_done: Callable[[EntryRead], None],
     ) -> None:
+        self.ledger_id = reader.ledger_id
         self.entry_id = entry_id
         self.members = members
         self.replicas: tuple[Bookie, ...] = ()
@@ -80,6 +81,12 @@ class EntryRead:
         self._missing = 0
         self._problems: dict[str, BookKeeperError] | None = None
 
+    def begun(self, replicas: tuple[Bookie, ...], speculate_at: float) -> None:
+        """The first of these replicas is being asked by the caller."""
+        self.replicas = replicas
+        self.speculate_at = speculate_at
+        self.asked = self._pending = 1
+
     def ask_next(self) -> None:
         """Send the read to the next replica."""
         asked = self.asked
@@ -94,7 +101,7 @@ class EntryRead:
         """Want it no longer: replies are ignored, ``on_done`` is not called."""
         if not self.is_done:
             self.is_done = True
-            self._reader.ended(self)
+            del self._reader.outstanding[self]
 
     def fail(self, error: BookKeeperError) -> None:
         """End it with an error of the caller's."""
@@ -108,6 +115,22 @@ class EntryRead:
         """Whether nobody waits for a reply any more."""
         return self.is_done
 
+    def entry_arrived(self, frame: bytes, start: int, end: int) -> None:
+        """The first replica replied, in the usual form."""
+        reader = self._reader
+        if self.is_done or self.asked > 1 or reader.fence_key is not None:
+            self._arrived(self.replicas[0], frame, start, end)
+            return
+        try:
+            self.entry = reader.digest.open_at(frame, start, end, self.ledger_id, self.entry_id)
+        except DigestMismatchError as error:
+            self._pending -= 1
+            self._mismatch(self.replicas[0], error)
+            return
+        self.is_done = True
+        del reader.outstanding[self]
+        self._on_done(self)
+
     def set_result(self, reply: object, /) -> None:
         """The first replica replied."""
         self.replied(self.replicas[0], reply)
@@ -117,19 +140,23 @@ class EntryRead:
         self.refused(self.replicas[0], error)
 
     def replied(self, bookie: Bookie, reply: object) -> None:
-        """A replica gave something: is it the entry?"""
+        """A replica gave something."""
+        body = (reply.body if type(reply) is ReadReply else None) or b""
+        self._arrived(bookie, body, 0, len(body))
+
+    def _arrived(self, bookie: Bookie, frame: bytes, start: int, end: int) -> None:
+        """Is this the entry?"""
         if self.is_done:
             return
         reader = self._reader
-        body = reply.body if type(reply) is ReadReply else None
         try:
-            self.entry = reader.digest.open(body or b"", reader.ledger_id, self.entry_id)
+            self.entry = reader.digest.open_at(frame, start, end, self.ledger_id, self.entry_id)
         except DigestMismatchError as error:
             self._pending -= 1
             self._mismatch(bookie, error)
             return
         if reader.fence_key is not None:
-            self.body = body
+            self.body = frame[start:end]
         if self.asked > 1:
             self._blame_the_late(bookie)
         self._finish()
@@ -201,7 +228,7 @@ class EntryRead:
 
     def _finish(self) -> None:
         self.is_done = True
-        self._reader.ended(self)
+        del self._reader.outstanding[self]
         self._on_done(self)
 
 

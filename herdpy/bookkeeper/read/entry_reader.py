@@ -30,6 +30,7 @@ class EntryReader:
     Attributes:
         digest_mismatches: replicas passed over because their body was not the entry asked for.
         speculative_reads: replicas asked because another one was late.
+        outstanding: the reads under way; each takes itself out at its end.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class EntryReader:
         self.is_closed = False
         self._loop = asyncio.get_running_loop()
         self._speculative_s = settings.speculative_read_s
-        self._outstanding: dict[EntryRead, None] = {}
+        self.outstanding: dict[EntryRead, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._orders: dict[int, tuple[Bookie, ...]] = {}
         self._orders_members: tuple[str, ...] = ()
@@ -69,11 +70,31 @@ class EntryReader:
         read = EntryRead(self, entry_id, members, on_done)
         read.replicas = self._replicas(entry_id, members)
         read.speculate_at = self._loop.time() + self._speculative_s
-        self._outstanding[read] = None
+        self.outstanding[read] = None
         if self._timer is None:
             self._timer = self._loop.call_at(read.speculate_at, self._speculate)
         read.ask_next()
         return read
+
+    def begin_many(
+        self, first: int, stop: int, members: tuple[str, ...], on_done: Callable[[EntryRead], None]
+    ) -> list[EntryRead]:
+        """As ``begin`` for the entries from ``first`` to before ``stop``; each bookie is asked at once."""
+        if self.fence_key is not None:
+            return [self.begin(entry_id, members, on_done) for entry_id in range(first, stop)]
+        speculate_at = self._loop.time() + self._speculative_s
+        reads = [EntryRead(self, entry_id, members, on_done) for entry_id in range(first, stop)]
+        turns = len(members)
+        for turn in range(min(turns, len(reads))):
+            replicas = self._replicas(first + turn, members)
+            together = reads[turn::turns]
+            for read in together:
+                read.begun(replicas, speculate_at)
+            self.outstanding.update(dict.fromkeys(together))
+            replicas[0].send_reads(self.ledger_id, together)
+        if self._timer is None and reads:
+            self._timer = self._loop.call_at(speculate_at, self._speculate)
+        return reads
 
     async def read(self, entry_id: int, members: tuple[str, ...]) -> EntryRead:
         """Read an entry and wait for the outcome, good or bad; nothing is raised for a bad one."""
@@ -91,15 +112,11 @@ class EntryReader:
     def close(self) -> None:
         """End all reads under way with ClosedClientError."""
         self.is_closed = True
-        for read in list(self._outstanding):
+        for read in list(self.outstanding):
             read.fail(self.closed_error())
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def ended(self, read: EntryRead) -> None:
-        """A read has come to its end; for EntryRead."""
-        del self._outstanding[read]
 
     def _replicas(self, entry_id: int, members: tuple[str, ...]) -> tuple[Bookie, ...]:
         """The bookies of the entry's write set in the order to ask them; the same few orders come again."""
@@ -123,7 +140,7 @@ class EntryReader:
         now = self._loop.time()
         self._timer = None
         soonest = 0.0
-        for read in list(self._outstanding):
+        for read in list(self.outstanding):
             if read.speculate_at <= now:
                 if read.asked == len(read.replicas):
                     continue

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from herdpy.bookkeeper.digest import Digest, Entry
 from herdpy.bookkeeper.errors import DigestMismatchError, RecoveryError
 from herdpy.bookkeeper.metadata.ledger_metadata import NO_ENTRY, LedgerMetadata
+from herdpy.bookkeeper.read.patience import Patience
 from herdpy.bookkeeper.read.quorum import EnsembleQuestion
-from herdpy.bookkeeper.schedule import Coverage
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie import BookiePool
@@ -38,12 +38,18 @@ class Fenced:
 
 
 async def fence(
-    ledger_id: int, metadata: LedgerMetadata, pool: BookiePool, digest: Digest, fence_key: bytes
+    ledger_id: int,
+    metadata: LedgerMetadata,
+    pool: BookiePool,
+    digest: Digest,
+    fence_key: bytes,
+    patience_s: float,
 ) -> Fenced:
     """Fence the last ensemble until no ack quorum can be formed without a fenced bookie.
 
     Bookies that have not answered by then are not waited for: what they may still accept cannot be
-    confirmed, and every later read of a recovery fences them as well.
+    confirmed, and every later read of a recovery fences them as well. Needed ones that cannot be reached
+    are asked again for ``patience_s``.
 
     Raises:
         UnauthorizedError: a bookie holds the ledger under another password.
@@ -62,12 +68,7 @@ async def fence(
             )
             return None
 
-    segment = metadata.last_segment
-    question = EnsembleQuestion(
-        segment.members,
-        Coverage(metadata.ensemble_size, metadata.write_quorum, metadata.ack_quorum),
-        ask,
-    )
+    question = EnsembleQuestion(metadata, ask, Patience(pool, patience_s))
     try:
         if not await question.covered():
             raise RecoveryError(
@@ -78,4 +79,4 @@ async def fence(
     entries = tuple(entry for entry in question.answers.values() if entry is not None)
     # A segment starts right behind what its writer knew to be confirmed.
     known = max((entry.lac for entry in entries), default=NO_ENTRY)
-    return Fenced(max(known, segment.first_entry_id - 1), entries)
+    return Fenced(max(known, metadata.last_segment.first_entry_id - 1), entries)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from herdpy.bookkeeper.digest import Digest
 from herdpy.bookkeeper.errors import BookieUnavailableError, BookKeeperError
 from herdpy.bookkeeper.metadata.ledger_metadata import NO_ENTRY
+from herdpy.bookkeeper.read.patience import Patience
 from herdpy.bookkeeper.read.quorum import EnsembleQuestion
 from herdpy.bookkeeper.read.view import LedgerView
-from herdpy.bookkeeper.schedule import Coverage
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie import BookiePool
@@ -50,23 +50,25 @@ async def ask_one(bookie_id: str, view: LedgerView, pool: BookiePool, digest: Di
     return lac
 
 
-async def read_last_confirmed(view: LedgerView, pool: BookiePool, digest: Digest) -> int:
+async def read_last_confirmed(
+    view: LedgerView, pool: BookiePool, digest: Digest, patience_s: float = 0.0
+) -> int:
     """Ask the whole last ensemble until every write set is covered; returns what the view then holds.
 
-    When too few answer, the metadata are read again: the ensemble may be another one by now.
+    When too few answer, the metadata are read again: the ensemble may be another one by now. If it is the
+    same, bookies that cannot be reached are asked again, for ``patience_s`` in all.
 
     Raises:
-        BookieUnavailableError (or what the first silent bookie said): too few bookies answered.
+        BookieUnavailableError: too few bookies answered.
         UnauthorizedError: a bookie wants another password.
         NoSuchLedgerError: the ledger was deleted.
     """
+    none, all_of_it = Patience(pool, 0.0), Patience(pool, patience_s)
+    patience = none
     while not view.is_closed:
-        segment = view.metadata.last_segment
         metadata = view.metadata
         question = EnsembleQuestion(
-            segment.members,
-            Coverage(metadata.ensemble_size, metadata.write_quorum, metadata.ack_quorum),
-            lambda bookie_id: ask_one(bookie_id, view, pool, digest),
+            metadata, lambda bookie_id: ask_one(bookie_id, view, pool, digest), patience
         )
         try:
             if await question.covered():
@@ -74,7 +76,11 @@ async def read_last_confirmed(view: LedgerView, pool: BookiePool, digest: Digest
         finally:
             question.close()
         await view.refresh()
-        if view.metadata.last_segment == segment and not view.is_closed:
+        if view.metadata.last_segment != metadata.last_segment or view.is_closed:
+            patience = none
+        elif patience is none and not all_of_it.is_over:
+            patience = all_of_it
+        else:
             raise _not_covered(view.ledger_id, question)
     return view.last_add_confirmed
 

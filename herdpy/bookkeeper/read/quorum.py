@@ -5,15 +5,18 @@ ack quorum can be any A of that set's W bookies: so what all of the answers do n
 confirmed only when fewer than A bookies of *every* write set are silent
 (client/RoundRobinDistributionSchedule.java). Counting answers of the whole ensemble instead is right only
 when every entry goes to every bookie.
+
+A bookie that cannot be reached is asked again as long as it is needed and the caller has patience.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from herdpy.bookkeeper.errors import (
+    BookieUnavailableError,
     BookKeeperError,
     NoSuchEntryError,
     NoSuchLedgerError,
@@ -21,18 +24,22 @@ from herdpy.bookkeeper.errors import (
 )
 from herdpy.bookkeeper.schedule import Coverage
 
+if TYPE_CHECKING:
+    from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata
+    from herdpy.bookkeeper.read.patience import Patience
+
 T = TypeVar("T")
 
 
 class EnsembleQuestion(Generic[T]):
-    """A question that is with every member of an ensemble.
+    """A question that is with every member of a ledger's last ensemble.
 
     "No such entry" and "no such ledger" are answers: they say that there is nothing.
 
     Args:
-        members: the ensemble.
-        coverage: of that ensemble, fresh.
+        metadata: the ledger's: its last ensemble and its quorums.
         ask: puts the question to one bookie.
+        patience: for bookies that cannot be reached; their last word counts.
 
     Attributes:
         answers: what bookies answered with something, by index.
@@ -40,20 +47,26 @@ class EnsembleQuestion(Generic[T]):
     """
 
     def __init__(
-        self, members: tuple[str, ...], coverage: Coverage, ask: Callable[[str], Awaitable[T]]
+        self, metadata: LedgerMetadata, ask: Callable[[str], Awaitable[T]], patience: Patience
     ) -> None:
+        quorums = metadata.ensemble_size, metadata.write_quorum, metadata.ack_quorum
         self.answers: dict[int, T] = {}
         self.problems: dict[str, BookKeeperError] = {}
-        self._members = members
-        self._coverage = coverage
+        self._members = metadata.last_segment.members
+        self._patience = patience
+        self._coverage = Coverage(*quorums)
+        self._hope = Coverage(*quorums)  # what would be covered if all who may still answer did
         self._refusal: BookKeeperError | None = None
         loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
         self._failure: BaseException | None = None
-        self._tasks = {loop.create_task(self._put(index, ask)) for index in range(len(members))}
+        self._tasks = set()
+        for index in range(len(self._members)):
+            self._hope.answered(index, True)
+            self._tasks.add(loop.create_task(self._put(index, ask)))
 
     async def covered(self) -> bool:
-        """Wait until the answers cover every write set, or until all have spoken and they do not.
+        """Wait until the answers cover every write set (True), or cannot do so any more.
 
         Raises:
             UnauthorizedError: a bookie refused the ledger's key: the password is wrong.
@@ -65,7 +78,7 @@ class EnsembleQuestion(Generic[T]):
                 raise self._refusal
             if self._coverage.is_covered():
                 return True
-            if all(task.done() for task in self._tasks):
+            if not self._hope.is_covered():
                 return False
             self._news.clear()
             await self._news.wait()
@@ -80,21 +93,39 @@ class EnsembleQuestion(Generic[T]):
         return "; ".join(f"{bookie}: {error.message}" for bookie, error in self.problems.items())
 
     async def _put(self, index: int, ask: Callable[[str], Awaitable[T]]) -> None:
-        bookie = self._members[index]
         try:
-            self.answers[index] = await ask(bookie)
-        except (NoSuchEntryError, NoSuchLedgerError) as error:
-            self.problems[bookie] = error
-            self._coverage.answered(index, True)
+            self._coverage.answered(index, await self._answered(index, ask))
         except UnauthorizedError as error:
             self._refusal = error
-        except BookKeeperError as error:
-            self.problems[bookie] = error
-            self._coverage.answered(index, False)
         except Exception as error:  # noqa: BLE001 - told to whoever waits
             self._failure = error
-        else:
-            self._coverage.answered(index, True)
         finally:
-            # The task counts as done only after this; whoever waits looks again then.
-            asyncio.get_running_loop().call_soon(self._news.set)
+            self._news.set()
+
+    async def _answered(self, index: int, ask: Callable[[str], Awaitable[T]]) -> bool:
+        """Ask one bookie, again while it cannot be reached: whether it answered in the end."""
+        bookie = self._members[index]
+        attempt_s = None  # the first attempt has the time that requests have
+        while True:
+            try:
+                async with asyncio.timeout_at(attempt_s):
+                    self.answers[index] = await ask(bookie)
+            except (NoSuchEntryError, NoSuchLedgerError) as error:
+                self.problems[bookie] = error
+                return True
+            except UnauthorizedError:
+                raise
+            except BookKeeperError as error:
+                self.problems[bookie] = error
+                if not isinstance(error, BookieUnavailableError):
+                    break
+            except TimeoutError:
+                break  # what was said before remains
+            else:
+                self.problems.pop(bookie, None)
+                return True
+            if not await self._patience.pause([bookie]):
+                break
+            attempt_s = self._patience.deadline_s
+        self._hope.answered(index, False)
+        return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from herdpy.bookkeeper.digest import Entry
-from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError, NoSuchLedgerError
+from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError, NoSuchEntryError, NoSuchLedgerError
 from herdpy.bookkeeper.read.entry_read import EntryRead
 from herdpy.bookkeeper.read.entry_reader import EntryReader
 from herdpy.bookkeeper.read.view import LedgerView
@@ -44,27 +44,28 @@ class RangeReader:
     async def read(self, first: int, last: int, *, growing: bool = False) -> AsyncGenerator[Entry, None]:
         """Entries first to last in order; ``growing``: go on as far as the view is confirmed meanwhile."""
         view = self._view
-        window = ReadWindow(self._entries, view.span_at, self._settings, first, last)
+        entries = self._entries
+        window = ReadWindow(entries, view.span_at, self._settings, first, last)
         try:
             while not window.is_empty:
-                read = window.head()
-                if read is None:
-                    await window.ready()
+                taken = window.take()
+                if not taken:
+                    read = window.head()
+                    if read is None:
+                        await window.ready()
+                    else:
+                        window.again(await self._moved_to(read))
                     continue
-                entry = read.entry
-                if entry is None:
-                    window.again(await self._moved_to(read))
-                    continue
-                if self._entries.is_closed:
-                    raise self._entries.closed_error()
-                window.pop()
-                if entry.lac > view.last_add_confirmed:
-                    view.prove(entry.lac)
-                if entry.length > view.length_bytes:
-                    self._seen(entry)
-                if growing and view.last_add_confirmed > window.last:
-                    window.extend(view.last_add_confirmed)
-                yield entry
+                for entry in taken:
+                    if entries.is_closed:
+                        raise entries.closed_error()
+                    if entry.lac > view.last_add_confirmed:
+                        view.prove(entry.lac)
+                    if entry.length > view.length_bytes:
+                        self._seen(entry)
+                    if growing and view.last_add_confirmed > window.last:
+                        window.extend(view.last_add_confirmed)
+                    yield entry
         finally:
             window.close()
 
@@ -82,6 +83,9 @@ class RangeReader:
             except NoSuchLedgerError as gone:
                 raise gone from error
             except BookKeeperError as trouble:
+                if isinstance(error, NoSuchEntryError):
+                    # Old metadata can name bookies that never had it, so nothing is proven.
+                    raise trouble from error
                 raise error from trouble
             members = self._members_of(read.entry_id)
         if members == read.members:

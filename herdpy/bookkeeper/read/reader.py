@@ -144,7 +144,8 @@ class LedgerReader:
             UnauthorizedError, NoSuchLedgerError.
         """
         self._check_usable()
-        return await read_last_confirmed(self._view, self._pool, self._digest)
+        patience_s = self._settings.request_timeout_s
+        return await read_last_confirmed(self._view, self._pool, self._digest, patience_s)
 
     def tail(self, from_entry: int) -> AsyncGenerator[Entry, None]:
         """Entries from ``from_entry`` on, each as soon as it is confirmed; ends behind the last one of a

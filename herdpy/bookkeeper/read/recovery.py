@@ -27,11 +27,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from herdpy.bookkeeper.digest import Digest, Entry, master_key
-from herdpy.bookkeeper.errors import NoSuchEntryError, RecoveryError
+from herdpy.bookkeeper.errors import BookieUnavailableError, NoSuchEntryError, RecoveryError
 from herdpy.bookkeeper.metadata.ledger_metadata import NO_ENTRY, LedgerMetadata, LedgerState, Segment
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, Versioned, update
+from herdpy.bookkeeper.read.entry_read import EntryRead
 from herdpy.bookkeeper.read.entry_reader import EntryReader
 from herdpy.bookkeeper.read.fencing import Fenced, fence
+from herdpy.bookkeeper.read.patience import Patience
 from herdpy.bookkeeper.read.readds import ReAdds
 from herdpy.bookkeeper.read.replicas import ReplicaOrder
 from herdpy.bookkeeper.read.view import span_at
@@ -163,7 +165,10 @@ class _Recovery:
     async def run(self) -> _End:
         """Fence, read forward, write again."""
         try:
-            fenced = await fence(self._ledger_id, self._metadata, self._pool, self._digest, self._key)
+            patience_s = self._settings.request_timeout_s
+            fenced = await fence(
+                self._ledger_id, self._metadata, self._pool, self._digest, self._key, patience_s
+            )
             readds = ReAdds(
                 self._ledger_id,
                 self._metadata,
@@ -195,6 +200,7 @@ class _Recovery:
         last: Entry | None = None
         # The ensembles as they were: replacements chosen here have only what was added again.
         window = ReadWindow(self._forward, partial(span_at, self._metadata), self._settings, first, first)
+        patience: Patience | None = None
         try:
             while True:
                 # As far ahead as entries were found, so that the end of a short tail costs few reads.
@@ -206,6 +212,10 @@ class _Recovery:
                 if isinstance(read.error, NoSuchEntryError):
                     return last
                 if read.error is not None:
+                    patience = patience or self._patience()
+                    if await self._may_be_repeated(read, patience):
+                        window.again(read.members)
+                        continue
                     raise RecoveryError(
                         f"the end of the ledger cannot be known: {read.error}",
                         ledger_id=self._ledger_id,
@@ -214,11 +224,21 @@ class _Recovery:
                 assert read.entry is not None
                 assert read.body is not None
                 await readds.room()
+                patience = None
                 window.pop()
                 last = read.entry
                 readds.add(last.entry_id, read.body)
         finally:
             window.close()
+
+    def _patience(self) -> Patience:
+        return Patience(self._pool, self._settings.request_timeout_s)
+
+    async def _may_be_repeated(self, read: EntryRead, patience: Patience) -> bool:
+        """Whether a read failed only because a bookie could not be reached; then waits for that bookie."""
+        if not isinstance(read.error, BookieUnavailableError):
+            return False
+        return await patience.pause(replica.id for replica in read.replicas)
 
     def _members_of(self, entry_id: int) -> tuple[str, ...]:
         return self._metadata.ensemble_at(entry_id).members
@@ -231,7 +251,10 @@ class _Recovery:
         for entry in fenced.last_entries:
             if entry.entry_id == end:
                 return entry.length
+        patience = self._patience()
         read = await self._plain.read(end, self._members_of(end))
+        while read.entry is None and await self._may_be_repeated(read, patience):
+            read = await self._plain.read(end, self._members_of(end))
         if read.entry is None:
             assert read.error is not None
             raise RecoveryError(

@@ -15,9 +15,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from herdpy.bookkeeper.digest import Entry
 from herdpy.bookkeeper.read.entry_read import EntryRead
 from herdpy.bookkeeper.read.entry_reader import EntryReader
 from herdpy.bookkeeper.settings import ClientSettings
+
+MAX_TAKEN: Final = 32
+"""Entries given to the consumer at a time."""
 
 FIRST_READS: Final = 4
 """Reads started before the size of any entry is known; doubled with each answer."""
@@ -33,6 +37,8 @@ class ReadWindow:
 
     __slots__ = (
         "_expected_bytes",
+        "_given",
+        "_given_bytes",
         "_held_bytes",
         "_limit_bytes",
         "_limit_entries",
@@ -62,6 +68,7 @@ class ReadWindow:
         self._next = first
         self._reads: deque[EntryRead] = deque()
         self._held_bytes = 0
+        self._given = self._given_bytes = 0
         self._under_way = 0
         self._expected_bytes = 0
         self._started_at_most = min(FIRST_READS, self._limit_entries)
@@ -93,6 +100,28 @@ class ReadWindow:
             finally:
                 self._waiter = None
 
+    def take(self) -> list[Entry]:
+        """Take out the next entries that are there, some at most; none when the next read is not done or
+        failed. They count for the bounds until the next call.
+        """
+        reads = self._reads
+        taken: list[Entry] = []
+        size_bytes = 0
+        while reads and len(taken) < MAX_TAKEN:
+            entry = reads[0].entry
+            if entry is None:
+                break
+            reads.popleft()
+            size_bytes += len(entry.data)
+            taken.append(entry)
+        self._held_bytes -= self._given_bytes
+        self._given, self._given_bytes = len(taken), size_bytes
+        if self._next <= self.last and (
+            not reads or 4 * (len(reads) + self._given) <= 3 * self._started_at_most
+        ):
+            self._fill()
+        return taken
+
     def pop(self) -> None:
         """Take the next read out, which makes room for more (started several at a time)."""
         reads = self._reads
@@ -115,8 +144,8 @@ class ReadWindow:
         self._reads.clear()
 
     def _fill(self) -> None:
-        reads, begin, on_done = self._reads, self._reader.begin, self._on_done
-        room = self._started_at_most - len(reads)
+        reads = self._reads
+        room = self._started_at_most - len(reads) - self._given
         if self._expected_bytes:
             free_bytes = self._limit_bytes - self._held_bytes - self._under_way * self._expected_bytes
             room = min(room, free_bytes // self._expected_bytes)
@@ -127,8 +156,7 @@ class ReadWindow:
         while entry_id < stop:
             members, end = self._members_of(entry_id)
             end = stop if end is None else min(stop, end)
-            for entry_id in range(entry_id, end):  # noqa: B020 - a segment at a time
-                reads.append(begin(entry_id, members, on_done))
+            reads.extend(self._reader.begin_many(entry_id, end, members, self._on_done))
             entry_id = end
         if entry_id > first:
             self._next = entry_id

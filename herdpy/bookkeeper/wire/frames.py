@@ -13,6 +13,7 @@ import struct
 from typing import Final
 
 from herdpy.bookkeeper.errors import ProtocolError
+from herdpy.bookkeeper.wire.add_runs import find_adds
 from herdpy.bookkeeper.wire.status import DEFAULT_MAX_FRAME_BYTES
 
 _unpack_length: Final = struct.Struct(">I").unpack_from
@@ -40,6 +41,22 @@ class FrameSplitter:
 
     def feed(self, data: bytes) -> list[bytes]:
         """The frames completed by ``data``, in order; maybe none. Raises ProtocolError."""
+        whole = self._joined(data)
+        return self._split(whole, 0) if whole else []
+
+    def feed_answers(self, data: bytes) -> tuple[list[int], list[bytes]]:
+        """As ``feed``, of a bookie that answers: transaction ids of successful adds, then other frames.
+
+        Adds found in front are not made frames of; others may be among the frames. Raises ProtocolError.
+        """
+        whole = self._joined(data)
+        if not whole:
+            return [], []
+        txns, start = find_adds(whole)
+        return txns, self._split(whole, start) if start < len(whole) else []
+
+    def _joined(self, data: bytes) -> bytes:
+        """What is left over and ``data``; nothing while that is less than a frame."""
         if self._failure is not None:
             raise ProtocolError(self._failure)
         if self._pieces:
@@ -48,17 +65,16 @@ class FrameSplitter:
             if self._missing_bytes > 0:
                 if len(self._pieces) == _MAX_PIECES:
                     self._pieces = [b"".join(self._pieces)]
-                return []
+                return b""
             data = b"".join(self._pieces)
             self._pieces = []
-        return self._split(data)
+        return data
 
-    def _split(self, data: bytes) -> list[bytes]:
+    def _split(self, data: bytes, start: int) -> list[bytes]:
         frames: list[bytes] = []
         add = frames.append
         size = len(data)
         limit = self.max_frame_bytes
-        start = 0
         last_prefix = size - _PREFIX_BYTES
         while start <= last_prefix:
             (length,) = _unpack_length(data, start)

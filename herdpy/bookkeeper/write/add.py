@@ -71,11 +71,11 @@ class Add:
         else:
             # A bookie that left the ensemble has no bit, so it counts for nothing.
             self.acked |= pipeline.bit_of.get(bookie, 0) & self.targets
-            pending = pipeline.pending
-            if pending and pending[0] is self:
-                pipeline.confirm()
-        if pipeline.waiting:
-            pipeline.wake()
+            unsettled = bookie.unsettled
+            if unsettled is not None:
+                unsettled[pipeline] = None
+                return
+        pipeline.settle()
 
 
 class Resent:

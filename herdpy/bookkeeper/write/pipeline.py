@@ -48,7 +48,7 @@ class Pipeline:
             ``deferred`` (entries are then complete before they are on disk).
         carried: the last add confirmed that the newest entry sent carries.
         in_flight_bytes: frames of the entries pending.
-        max_bookie_bytes: what may wait for one bookie before there is no room.
+        max_bookie_bytes, max_bookie_entries: what may wait for one bookie before there is no room.
         failed: index -> id of bookies to be replaced in the change under way.
         suspects: the same, for a change that can wait for the next entry.
         changing: nothing is confirmed, because the ensemble is about to change.
@@ -85,6 +85,7 @@ class Pipeline:
         "lac",
         "lac_length",
         "max_bookie_bytes",
+        "max_bookie_entries",
         "pending",
         "pushed",
         "pushed_length",
@@ -116,6 +117,7 @@ class Pipeline:
         self._max_bytes = settings.max_in_flight_bytes
         self._max_entries = settings.max_in_flight_entries
         self.max_bookie_bytes = settings.max_bookie_pending_bytes
+        self.max_bookie_entries = settings.max_bookie_pending_entries
         self._on_lac = on_lac
         self._on_bookie_failed = on_bookie_failed
         self._on_failed = on_failed
@@ -142,9 +144,9 @@ class Pipeline:
         """Whether less than the limits is in flight and waits for the slowest bookie: then one entry fits."""
         if self.in_flight_bytes >= self._max_bytes or len(self.pending) >= self._max_entries:
             return False
-        max_bookie_bytes = self.max_bookie_bytes
-        for bookie in self._watched:  # noqa: SIM110 (all() takes twice as long)
-            if bookie.pending_bytes >= max_bookie_bytes:
+        most_bytes, most_entries = self.max_bookie_bytes, self.max_bookie_entries
+        for bookie in self._watched:  # all() takes twice as long
+            if bookie.pending_bytes >= most_bytes or len(bookie.unanswered) >= most_entries:
                 return False
         return True
 
@@ -160,6 +162,12 @@ class Pipeline:
         txn, frame = add.txn, add.frame
         for send in self._sends[turn]:
             send(txn, frame, add)
+
+    def settle(self) -> None:
+        """After one answer, or many of one bookie: see what they confirm, and who has waited for them."""
+        self.confirm()
+        if self.waiting:
+            self.wake()
 
     def confirm(self) -> None:
         """Resolve the entries at the head that are complete."""

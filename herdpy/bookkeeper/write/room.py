@@ -79,12 +79,13 @@ class Room:
         """See to it that ``wake`` is called when there may be room."""
         pipeline = self._pipeline
         pipeline.waiting = True
-        most_bytes = pipeline.max_bookie_bytes - 1
+        most_bytes, most_entries = pipeline.max_bookie_bytes - 1, pipeline.max_bookie_entries - 1
         for bookie in pipeline.bookies:
             # What it owes to other ledgers counts, too, and their writers tell this one nothing.
-            if bookie.pending_bytes > most_bytes and bookie not in self._asked:
+            is_full = bookie.pending_bytes > most_bytes or len(bookie.unanswered) > most_entries
+            if is_full and bookie not in self._asked:
                 self._asked.add(bookie)
-                bookie.when_room(most_bytes, partial(self._bookie_has_room, bookie))
+                bookie.when_room(most_bytes, most_entries, partial(self._bookie_has_room, bookie))
 
     def _bookie_has_room(self, bookie: Bookie) -> None:
         self._asked.discard(bookie)

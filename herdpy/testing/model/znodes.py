@@ -19,61 +19,12 @@ from herdpy.bookkeeper.errors import (
     ZooKeeperUnavailableError,
 )
 from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, NoNodeError, SessionState, Watch, Znode, ZnodeError
+from herdpy.testing.model.lane import Lane
+from herdpy.testing.model.znode_watches import UNKNOWN_STATE, Listener, ModelWatch
 from herdpy.testing.model.zookeeper import ZOOKEEPER, ModelZooKeeper
 
 T = TypeVar("T")
-_UNKNOWN_STATE = object()
 _RETRY_S = 0.2  # between attempts to connect
-
-
-class _Lane:
-    """One direction of a session: what is sent later arrives later."""
-
-    def __init__(self, zookeeper: ModelZooKeeper, source: str, target: str) -> None:
-        self._zookeeper = zookeeper
-        self._ends = (source, target)
-        self._last_s = 0.0
-
-    def arrival_s(self) -> float:
-        """When what is sent now arrives."""
-        delay_s = self._zookeeper.links.between(*self._ends).delay.draw(self._zookeeper.rng)
-        self._last_s = max(self._last_s + 1e-7, self._zookeeper.loop.time() + delay_s)
-        return self._last_s
-
-    async def cross(self) -> None:
-        """Wait until what is sent now has arrived."""
-        await asyncio.sleep(self.arrival_s() - self._zookeeper.loop.time())
-
-
-class _ModelWatch:
-    """A watch on data or children. `told` is the state that was told last."""
-
-    def __init__(
-        self, owner: list[_ModelWatch], path: str, children: bool, callback: Callable[[Any], None]
-    ) -> None:
-        self.path = path
-        self.children = children
-        self.callback: Callable[[Any], None] | None = callback
-        self.told: object = _UNKNOWN_STATE
-        self.is_due = False
-        self._owner = owner
-
-    def cancel(self) -> None:
-        self.callback = None
-        if self in self._owner:
-            self._owner.remove(self)
-
-
-class _Listener:
-    def __init__(
-        self, owner: list[Callable[[SessionState], None]], callback: Callable[[SessionState], None]
-    ) -> None:
-        self._owner = owner
-        self._callback = callback
-
-    def cancel(self) -> None:
-        if self._callback in self._owner:
-            self._owner.remove(self._callback)
 
 
 class ModelZnodes:
@@ -89,9 +40,9 @@ class ModelZnodes:
         self._closed = False
         self._started = False
         self._frozen = False
-        self._out = _Lane(zookeeper, host, ZOOKEEPER)
-        self._back = _Lane(zookeeper, ZOOKEEPER, host)
-        self._watches: list[_ModelWatch] = []
+        self._out = Lane(zookeeper, host, ZOOKEEPER)
+        self._back = Lane(zookeeper, ZOOKEEPER, host)
+        self._watches: list[ModelWatch] = []
         self._listeners: list[Callable[[SessionState], None]] = []
         self._beat: asyncio.TimerHandle | None = None
         self._connected = asyncio.Event()
@@ -154,7 +105,7 @@ class ModelZnodes:
 
     def on_session(self, callback: Callable[[SessionState], None]) -> Watch:
         self._listeners.append(callback)
-        return _Listener(self._listeners, callback)
+        return Listener(self._listeners, callback)
 
     def _heartbeat(self) -> None:
         if not self._zookeeper.reaches(self.host):
@@ -290,7 +241,7 @@ class ModelZnodes:
     def _watch(self, path: str, children: bool, callback: Callable[[Any], None]) -> Watch:
         if self._closed:
             raise ClosedClientError
-        watch = _ModelWatch(self._watches, path, children, callback)
+        watch = ModelWatch(self._watches, path, children, callback)
         self._watches.append(watch)
         self._schedule(watch)
         return watch
@@ -301,12 +252,12 @@ class ModelZnodes:
             if watch.path == path and watch.children is children:
                 self._schedule(watch)
 
-    def _schedule(self, watch: _ModelWatch) -> None:
+    def _schedule(self, watch: ModelWatch) -> None:
         if not watch.is_due and self.state is SessionState.CONNECTED:
             watch.is_due = True
             self._loop.call_at(self._back.arrival_s(), self._deliver, watch)
 
-    def _deliver(self, watch: _ModelWatch) -> None:
+    def _deliver(self, watch: ModelWatch) -> None:
         watch.is_due = False
         if watch.callback is None or self.state is not SessionState.CONNECTED:
             return  # told after the reconnection
@@ -322,6 +273,6 @@ class ModelZnodes:
                 state = None
         else:
             state = tree.find(watch.path)
-        if watch.told is _UNKNOWN_STATE or state != watch.told:
+        if watch.told is UNKNOWN_STATE or state != watch.told:
             watch.told = state
             watch.callback(state)

@@ -190,7 +190,7 @@ def test_two_doors_at_one_port_are_told(written):
     assert problems(path) == [f"{path}:2: http.port = 5432 is postgres.port as well, on 127.0.0.1"]
     everywhere = written("[http]\nport = 5432\naddress = '10.1.1.1'\n[postgres]\naddresses = ['*']\n")
     assert "http.port = 5432 is postgres.port as well" in problems(everywhere)[0]
-    free = load(written("[http]\nport = 0\n[postgres]\nport = 0\n[grpc]\nport = 0\n"), flags=[DATA])
+    free = load(written("[http]\nport = 0\n[postgres]\nport = 0\n"), flags=[DATA])
     assert free.config.http.port == 0
     (problem,) = problems(written("[postgres]\naddresses = []\n"))
     assert "postgres.addresses is empty" in problem

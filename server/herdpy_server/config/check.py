@@ -136,8 +136,6 @@ def _places(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
 def doors(config: ServerConfig) -> list[tuple[str, str, int]]:
     """(section, address, port) of everything that listens."""
     found = [("postgres", address, config.postgres.port) for address in config.postgres.addresses]
-    if config.grpc.enabled:
-        found.append(("grpc", config.grpc.address, config.grpc.port))
     if config.http.enabled:
         found.append(("http", config.http.address, config.http.port))
     return found

@@ -159,22 +159,6 @@ class Sessions(Section, frozen=True, kw_only=True):
     ] = 1_000
 
 
-class Workers(Section, frozen=True, kw_only=True):
-    """Processes of their own for queries over many rows; they are started when they are needed."""
-
-    count: Annotated[int, _int(0, 1024, "How many at a time; 0: half the cores, one at least.")] = 0
-    memory_bytes: Annotated[int, _int(64 << 20, _TIB, "Memory that one may take.")] = 2 << 30
-    idle_s: Annotated[float, _float(1.0, _DAY_S, "One that has nothing to do for so long is ended.")] = 300.0
-
-
-class Grpc(Section, frozen=True, kw_only=True):
-    """gRPC: administration, health, snapshots and Arrow streams, for servers and operators."""
-
-    enabled: Annotated[bool, _says("Whether gRPC is served.")] = True
-    address: Annotated[str, _says("Where it listens: an address or a name of this machine.")] = "127.0.0.1"
-    port: Annotated[int, _int(0, 65535, "Its port; 0 takes a free one, which the log tells.")] = 8481
-
-
 class Http(Section, frozen=True, kw_only=True):
     """The page with health and metrics, for probes and Prometheus. It asks for no password."""
 
@@ -220,8 +204,6 @@ class ServerConfig(Section, frozen=True, kw_only=True):
     tls: Tls = field(default_factory=Tls)
     authentication: Authentication = field(default_factory=Authentication)
     sessions: Sessions = field(default_factory=Sessions)
-    workers: Workers = field(default_factory=Workers)
-    grpc: Grpc = field(default_factory=Grpc)
     http: Http = field(default_factory=Http)
     logging: Logging = field(default_factory=Logging)
     shutdown: Shutdown = field(default_factory=Shutdown)

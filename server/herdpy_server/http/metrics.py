@@ -138,7 +138,7 @@ def _sessions(registry: SessionRegistry, limit: int) -> Iterator[Family]:
 def _waiting(database: ServedDatabase) -> Iterator[Family]:
     yield gauge(
         "herdpy_statements_waiting",
-        "Statements that wait: for locks, the log, workers or their client.",
+        "Statements that wait: for locks, the log, DuckDB or their client.",
         len(database.driver.waiting),
     )
 

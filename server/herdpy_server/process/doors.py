@@ -1,7 +1,6 @@
-"""What a server listens with: PostgreSQL's protocol and gRPC, made from the configuration.
+"""What a server listens with, made from the configuration: PostgreSQL's protocol.
 
-Between ``server``, which starts and stops them, and the packages that are them. gRPC is optional: it is not
-served when it is off, or when its packages are not installed.
+Between ``server``, which starts and stops doors, and the packages that are them.
 """
 
 from __future__ import annotations

@@ -75,20 +75,20 @@ def test_a_flag_without_a_value_is_wrong_usage(run):
 def test_the_values_that_hold_are_shown_with_where_they_come_from(run, db, tmp_path, monkeypatch):
     path = tmp_path / "server.toml"
     path.write_text("[http]\nport = 8000\n[storage]\ncheckpoint_rows = 7\n")
-    monkeypatch.setenv("HERDPY_GRPC_PORT", "8001")
+    monkeypatch.setenv("HERDPY_POSTGRES_PORT", "8001")
     shown = run(
         "server", "--config", path, "--data", db, "--set", "http.port=8002", "--log-format", "json",
         "--log-level", "error", "--host", "::1,127.0.0.1", "--print-config",
     ).stdout  # fmt: skip
     values = tomllib.loads(shown)
     assert values["http"]["port"] == 8002
-    assert values["grpc"]["port"] == 8001
+    assert values["postgres"]["port"] == 8001
     assert values["postgres"]["addresses"] == ["::1", "127.0.0.1"]
     assert values["logging"]["format"] == "json"
     assert values["logging"]["level"] == "error"
     for line in (
         "port = 8002  # flag --set http.port",
-        "port = 8001  # environment HERDPY_GRPC_PORT",
+        "port = 8001  # environment HERDPY_POSTGRES_PORT",
         f"checkpoint_rows = 7  # {path}:4",
         f"directory = {json.dumps(str(db))}  # flag --data",
     ):

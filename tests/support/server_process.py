@@ -36,6 +36,7 @@ class RunningServer:
 
     def __init__(self, data: Path, *arguments: object, **environment: str) -> None:
         """Start it; :meth:`ready` waits until it serves."""
+        free = ["--port", "0", "--set", "http.port=0", "--log-format", "json"]
         self.data = data
         self.lines: list[str] = []
         self._changed = threading.Condition()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -53,12 +54,15 @@ def pgbench(port: int, *arguments: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def psql(port: int, script: str, *arguments: str, **where: str) -> subprocess.CompletedProcess[str]:
+def psql(
+    port: int, script: str, *arguments: str, cwd: Path, **where: str
+) -> subprocess.CompletedProcess[str]:
     """Run a script, given on standard input, without anybody's settings."""
     return subprocess.run(
         [program("psql"), "-X", *arguments],
         env=environment(port, **where),
         input=script,
+        cwd=cwd,
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_S,

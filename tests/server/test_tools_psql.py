@@ -1,0 +1,119 @@
+"""The real psql through a script of what people do in it: what it prints is what it prints of PostgreSQL.
+
+The tables that ``\\d`` shows are also looked at, command by command, in the tests of the catalog.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.server.postgres_tools import psql
+from tests.support.server_process import RunningServer
+
+SCRIPT = r"""
+CREATE TABLE fruit (id int PRIMARY KEY, name text NOT NULL UNIQUE, price numeric(8,2) DEFAULT 1.50,
+  CHECK (id > 0));
+CREATE INDEX fruit_price ON fruit (price, name);
+COPY fruit (id, name, price) FROM stdin;
+1	apple	0.25
+2	pear	\N
+3	fig\tor date	3.00
+\.
+COPY fruit FROM stdin WITH (FORMAT csv, HEADER);
+id,name,price
+4,"a ""quoted"", one",9.99
+5,plum,
+\.
+COPY fruit TO stdout WITH (FORMAT csv, HEADER, FORCE_QUOTE (name));
+COPY (SELECT name, price FROM fruit WHERE price IS NOT NULL ORDER BY id DESC) TO stdout;
+\copy fruit TO 'fruit.csv' csv
+BEGIN;
+DELETE FROM fruit;
+\copy fruit FROM 'fruit.csv' csv
+SELECT count(*) FROM fruit;
+ROLLBACK;
+\echo :ROW_COUNT :LAST_ERROR_SQLSTATE
+\d
+\dt
+\di
+\d fruit
+\d+ fruit
+\du
+\set name apple
+SELECT :'name' AS given, price FROM fruit WHERE name = :'name';
+SELECT id, name FROM fruit ORDER BY id LIMIT 2 \g (format=unaligned)
+SELECT 1 AS a, 2 AS b \gset p_
+\echo :p_a :p_b
+SELECT 'SELECT ' || i FROM generate_series(1, 3) AS g(i) \gexec
+SELECT id, name, price FROM fruit \gdesc
+\x on
+SELECT * FROM fruit WHERE id = 1;
+\x off
+SELECT id, name, price FROM fruit ORDER BY 1 \crosstabview id name price
+SELECT 1/0;
+\echo :SQLSTATE :ERROR
+INSERT INTO fruit VALUES (1, 'apple');
+SELEC 1;
+COPY fruit FROM stdin;
+9
+\.
+\set FETCH_COUNT 2
+SELECT id FROM fruit ORDER BY id;
+\unset FETCH_COUNT
+\set AUTOCOMMIT off
+UPDATE fruit SET price = 2 WHERE id = 1;
+ROLLBACK;
+\set AUTOCOMMIT on
+\set ON_ERROR_ROLLBACK on
+BEGIN;
+INSERT INTO fruit VALUES (20, 'kiwi');
+INSERT INTO fruit VALUES (20, 'again');
+SELECT name FROM fruit WHERE id = 20;
+COMMIT;
+\sf nosuch
+"""
+
+COPIED = """id,name,price
+1,"apple",0.25
+2,"pear",
+3,"fig\tor date",3.00
+4,"a ""quoted"", one",9.99
+5,"plum",
+"""
+
+
+def test_a_script_prints_what_it_prints_of_postgres(
+    shared_server: RunningServer, postgres: str, tmp_path: Path
+) -> None:
+    host = dict(part.split("=") for part in postgres.split())["host"]
+    ours = psql(shared_server.port, SCRIPT, "-a", cwd=tmp_path)
+    peer = psql(5432, SCRIPT, "-a", cwd=tmp_path, host=host, database="postgres")
+    psql(5432, "DROP TABLE fruit", cwd=tmp_path, host=host, database="postgres")
+    assert COPIED in peer.stdout
+    assert 'Indexes:\n    "fruit_pkey" PRIMARY KEY, btree (id)' in peer.stdout
+    assert ours.stdout == peer.stdout
+    assert ours.stderr == peer.stderr
+    assert ours.returncode == peer.returncode == 0
+
+
+def test_a_failing_script_stops(shared_server: RunningServer, tmp_path: Path) -> None:
+    script = "CREATE TABLE stops (id int PRIMARY KEY);\nSELECT 1/0;\nINSERT INTO stops VALUES (1);\n"
+    done = psql(shared_server.port, script, "-1", "-v", "ON_ERROR_STOP=1", "-f", "-", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "ERROR:  division by zero" in done.stderr
+    after = psql(shared_server.port, "SELECT * FROM stops", cwd=tmp_path)
+    assert 'relation "stops" does not exist' in after.stderr
+
+
+def test_lists_databases_and_users(shared_server: RunningServer, tmp_path: Path) -> None:
+    shown = psql(shared_server.port, "\\l\n\\du\n\\conninfo\n", "-A", "-t", cwd=tmp_path)
+    assert shown.stderr == ""
+    databases, roles = (
+        [line.split("|")[0] for line in shown.stdout.splitlines() if re.match(pattern, line)]
+        for pattern in (r"\w+\|\w+\|UTF8\|", r"\w+\|Superuser")
+    )
+    assert "test" in databases
+    assert roles == ["herdpy"]
+    told = 'You are connected to database "test" as user "herdpy" on host "127.0.0.1" at port'
+    assert f'{told} "{shared_server.port}".' in shown.stdout

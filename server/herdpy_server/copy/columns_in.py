@@ -107,7 +107,10 @@ def _date(strings: Array, wanted: Any) -> Array | None:
 
 
 def _time(strings: Array, wanted: Any) -> Array | None:
-    return pc.cast(strings, wanted) if _lengths_in(strings, {8, *range(10, 16)}) else None
+    if not _lengths_in(strings, {8, *range(10, 16)}):
+        return None
+    moments = pc.binary_join_element_wise("1970-01-01", strings, " ")  # Arrow casts no string to a time
+    return pc.cast(moments, pa.timestamp("us")).view(pa.int64()).view(wanted)
 
 
 def _timestamp(strings: Array, wanted: Any) -> Array | None:
@@ -118,7 +121,8 @@ def _timestamp(strings: Array, wanted: Any) -> Array | None:
 
 
 def _timestamptz(strings: Array, zone: str) -> Array | None:
-    named = pc.match_substring_regex(strings, r":[0-9.]+[+-][0-9]{2}(:[0-9]{2})?$")
+    # PostgreSQL's offsets end at 15:59:59, Arrow's at 23:59.
+    named = pc.match_substring_regex(strings, r":[0-9.]+[+-](0[0-9]|1[0-5])(:[0-9]{2})?$")
     wanted = pa.timestamp("us", "UTC")
     if pc.any(named).as_py() is True:
         if pc.all(named).as_py() is False:
@@ -154,6 +158,8 @@ def _uuid(strings: Array, wanted: Any) -> Array | None:
         data = bytes.fromhex(digits.decode("ascii"))
     except ValueError:
         return None
+    if len(data) != 16 * len(strings):
+        return None  # there were blanks other than " ", which fromhex passes over
     storage = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(strings), [None, pa.py_buffer(data)])
     return pa.ExtensionArray.from_storage(wanted, storage)
 

@@ -6,6 +6,7 @@ around whole fields, escapes of the text format only within fields. All else is 
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from typing import Any
 
 import numpy as np
@@ -98,12 +99,13 @@ class QuickReader:
         return None
 
     def _is_plain(self, body: bytes, ending: bytes) -> bool:
-        if b"\0" in body or END in body:
-            return False
+        if b"\0" in body or END in body or body.startswith(BOM_UTF8):
+            return False  # pyarrow would drop the byte order mark, which is data
         if len(self._names) > 1 and (body.startswith(ending) or b"\n" + ending in body):
             return False  # an empty line, which pyarrow takes for one of empty fields
         if self._is_csv:
-            return not (self._odd_escape and self._odd_escape in body)
+            # With an escape of its own, two quotes in a row are no quote, as they are to pyarrow.
+            return not (self._odd_escape and (self._odd_escape in body or 2 * self._quote in body))
         # A backslash before what separates may make data of it, or be data itself.
         return not (b"\\" in body and (b"\\" + self._delimiter in body or b"\\" + ending[:1] in body))
 

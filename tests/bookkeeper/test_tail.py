@@ -528,3 +528,30 @@ def test_large_entries_are_not_fetched_beyond_the_bound() -> None:
         await reader.close()
 
     run(program)
+
+
+def test_who_keeps_silent_while_others_have_news_is_not_counted_on() -> None:
+    """Two are polled; when one has been silent for a while, losing the other must not be noticed late."""
+
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 0)
+        reader = ledger.reader()
+        follower = Follower(reader)
+        delays = []
+        for entry_id in range(1, 80):
+            await asyncio.sleep(0.02)
+            ledger.write(entry_id, entry_id)
+            written = now()
+            await follower.until(entry_id)
+            delays.append(now() - written)
+            if entry_id == 10:
+                ledger.bookies[1].silent = True
+            if entry_id == 60:
+                ledger.bookies[1].silent = False
+                ledger.bookies[2].silent = True
+        assert max(delays) < 0.1
+        await follower.stop()
+        await reader.close()
+
+    run(program)

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from herdpy.bookkeeper.digest import Digest, Entry
 from herdpy.bookkeeper.errors import (
     BookKeeperError,
-    DigestMismatchError,
     NoSuchEntryError,
     NoSuchLedgerError,
     ProtocolError,
@@ -275,13 +274,7 @@ class Polls:
         if not reply.body:
             return None
         entry_id = poll.previous_lac + 1
-        entry = self._digest.open(reply.body, self._view.ledger_id, None)
-        if entry.entry_id != entry_id:
-            raise DigestMismatchError(
-                f"a long poll gave entry {entry.entry_id} instead of another",
-                ledger_id=self._view.ledger_id,
-                entry_id=entry_id,
-            )
+        entry = self._digest.open(reply.body, self._view.ledger_id, entry_id)
         if entry_id >= self._next_id:
             self._ahead.put(entry)
         self._view.prove(entry.lac)

@@ -101,7 +101,7 @@ class FakeBookie:
         self.under_way = 0
         self.most_under_way = 0
         self.changed = asyncio.Event()
-        self._tasks: set[asyncio.Task[ReadReply]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     def store(self, entry_id: int, body: bytes) -> None:
         self.entries[entry_id] = body
@@ -162,8 +162,18 @@ class FakeBookie:
 
     def send_read(self, ledger_id: int, entry_id: int, sink: Any, *, fence_key: bytes | None = None) -> None:
         """As ``read``, with the outcome told to a sink."""
+        self._tell_later(self.read(ledger_id, entry_id, fence_key=fence_key), sink)
 
-        def tell(task: asyncio.Task[ReadReply]) -> None:
+    def send_long_poll(self, ledger_id: int, previous_lac: int, timeout_s: float, sink: Any) -> None:
+        """As ``long_poll``, with the outcome told to a sink."""
+        self._tell_later(self.long_poll(ledger_id, previous_lac, timeout_s), sink)
+
+    def send_read_lac(self, ledger_id: int, sink: Any) -> None:
+        """As ``read_lac``, with the outcome told to a sink."""
+        self._tell_later(self.read_lac(ledger_id), sink)
+
+    def _tell_later(self, asked: Coroutine[Any, Any, Any], sink: Any) -> None:
+        def tell(task: asyncio.Task[Any]) -> None:
             self._tasks.discard(task)
             if task.cancelled():
                 return
@@ -175,7 +185,6 @@ class FakeBookie:
             else:
                 sink.set_exception(error)
 
-        asked = self.read(ledger_id, entry_id, fence_key=fence_key)
         task = asyncio.get_running_loop().create_task(asked, name=AT_THE_BOOKIE)
         self._tasks.add(task)
         task.add_done_callback(tell)
@@ -197,7 +206,8 @@ class FakeBookie:
         until = loop.time() + timeout_s
         while self._told_lac() <= previous_lac and loop.time() < until:
             try:
-                await asyncio.wait_for(self.changed.wait(), until - loop.time())
+                async with asyncio.timeout_at(until):
+                    await self.changed.wait()
             except TimeoutError:
                 break
         if self.silent:

@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 
 from herdpy.bookkeeper.digest import Entry
-from herdpy.bookkeeper.errors import ClosedClientError, NoSuchLedgerError
+from herdpy.bookkeeper.errors import ClosedClientError, NoSuchLedgerError, TooManyRequestsError
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerState
 from herdpy.bookkeeper.read import LedgerReader
-from tests.bookkeeper.reader_fakes import DIGEST, LEDGER, SETTINGS, Ledger, run, sealed
+from herdpy.bookkeeper.wire.replies import LacReply
+from tests.bookkeeper.reader_fakes import DIGEST, LEDGER, SETTINGS, Ledger, data_of, run, sealed
 
 
 class Follower:
@@ -440,3 +441,117 @@ def test_whatever_happens_every_entry_comes_once_and_in_order(seed: int) -> None
         await reader.close()
 
     run(program, seed)
+
+
+def test_news_of_many_entries_take_as_long_as_those_of_one() -> None:
+    """The poll is answered; then proof, entries and the next poll are asked for at once."""
+
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 0)
+        for bookie in ledger.bookies:
+            bookie.delay_s = 0.1
+        reader = ledger.reader()
+        follower = Follower(reader)
+        await asyncio.sleep(0.5)
+        for first in range(1, 200, 20):
+            ledger.write(first, first + 19)
+            written = now()
+            await follower.until(first + 19)
+            assert now() - written < 0.1 + 0.01
+            await asyncio.sleep(0.37)
+        await follower.stop()
+        await reader.close()
+
+    run(program)
+
+
+def test_a_follower_that_rests_asks_nothing() -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 0)
+        reader = ledger.reader()
+        entries = reader.tail(0)
+        taking = asyncio.ensure_future(anext(entries))
+        await asyncio.sleep(0.1)
+        ledger.write(1, 1)
+        assert (await taking).entry_id == 0
+        polls = sum(bookie.polls for bookie in ledger.bookies)
+        for entry_id in range(2, 30):
+            ledger.write(entry_id, entry_id)
+            await asyncio.sleep(0.1)
+        # Each of two had one poll under way, and may have been polled once more before the entry was taken.
+        assert sum(bookie.polls for bookie in ledger.bookies) <= polls + 2
+        assert [(await anext(entries)).entry_id for _ in range(28)] == list(range(1, 29))
+        await entries.aclose()
+        await reader.close()
+
+    run(program)
+
+
+def test_who_cannot_prove_its_news_is_passed_over() -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 0)
+        reader = ledger.reader()
+        follower = Follower(reader)
+        await asyncio.sleep(0.1)
+        for bookie in ledger.bookies[:2]:
+            bookie.read_lac = refuse  # type: ignore[method-assign]
+        ledger.write(1, 3)
+        written = now()
+        await follower.until(3)
+        assert now() - written < 0.1
+        await follower.stop()
+        await reader.close()
+
+    async def refuse(ledger_id: int) -> LacReply:
+        raise TooManyRequestsError
+
+    run(program)
+
+
+def test_large_entries_are_not_fetched_beyond_the_bound() -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 0, size_bytes=1000)
+        for bookie in ledger.bookies:
+            bookie.delay_s = 0.1
+        reader = ledger.reader(replace(SETTINGS, read_ahead_bytes=10_000))
+        follower = Follower(reader)
+        await asyncio.sleep(0.5)
+        ledger.write(1, 59, size_bytes=1000)
+        await asyncio.sleep(0.05)
+        assert sum(len(bookie.asked) for bookie in ledger.bookies) <= 10_000 // len(data_of(0, 1000)) + 1
+        await follower.until(59)
+        await follower.stop()
+        await reader.close()
+
+    run(program)
+
+
+def test_who_keeps_silent_while_others_have_news_is_not_counted_on() -> None:
+    """Two are polled; when one has been silent for a while, losing the other must not be noticed late."""
+
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 0)
+        reader = ledger.reader()
+        follower = Follower(reader)
+        delays = []
+        for entry_id in range(1, 80):
+            await asyncio.sleep(0.02)
+            ledger.write(entry_id, entry_id)
+            written = now()
+            await follower.until(entry_id)
+            delays.append(now() - written)
+            if entry_id == 10:
+                ledger.bookies[1].silent = True
+            if entry_id == 60:
+                ledger.bookies[1].silent = False
+                ledger.bookies[2].silent = True
+        assert max(delays) < 0.1
+        await follower.stop()
+        await reader.close()
+
+    run(program)

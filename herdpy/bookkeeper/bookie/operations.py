@@ -108,6 +108,19 @@ class BookieOperations(ABC):
         body = await self.call(Operation.READ_ENTRY, txn, frame, patience_s, ledger_id)
         return self._expect(body, ReadReply)
 
+    def send_long_poll(self, ledger_id: int, previous_lac: int, timeout_s: float, sink: ReplySink) -> None:
+        """As `long_poll`, without a task: `sink` gets the reply, or what `long_poll` raises."""
+        txn = self._next_txn()
+        frame = requests.long_poll(txn, ledger_id, previous_lac, round(timeout_s * 1000))
+        patience_s = timeout_s + self._settings.request_timeout_s
+        self.request(_READ_ENTRY, txn, frame, patience_s, sink, ledger_id)
+
+    def send_read_lac(self, ledger_id: int, sink: ReplySink) -> None:
+        """As `read_lac`, without a task: `sink` gets the reply, or what `read_lac` raises."""
+        txn = self._next_txn()
+        frame = requests.read_lac(txn, ledger_id)
+        self.request(Operation.READ_LAC, txn, frame, self._settings.request_timeout_s, sink, ledger_id)
+
     async def read_lac(self, ledger_id: int) -> LacReply:
         """What the bookie knows of the last add confirmed: the explicit one and the last entry it has."""
         body = await self._ask(Operation.READ_LAC, lambda txn: requests.read_lac(txn, ledger_id), ledger_id)

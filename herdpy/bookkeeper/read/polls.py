@@ -3,8 +3,12 @@
 Below ``tail``. A bookie answers a long poll once its last add confirmed has moved, with the next entry if
 it has that. The bookie asked first is the one that the entry *after* the next one starts at: that entry
 brings it the news, and it has the next entry to send along. One that says nothing for a while is joined by
-another, because silence may mean that it is dead or that there is no news. The number that comes with the
-answer is only a hint (see ``view``): the bodies behind it are fetched and checked before it counts.
+another, because silence may mean that it is dead or that there is no news.
+
+The number that comes with the answer is only a hint (see ``view``). When it tells of more than is proven,
+three requests leave at once: for the proof (READ_LAC), for the entries (``ahead``), and the next poll. So
+news take one round trip more than they would with blind trust, however many entries they are about. There
+are no tasks here; answers come to sinks, which wake the follower.
 """
 
 from __future__ import annotations
@@ -16,28 +20,33 @@ from typing import TYPE_CHECKING
 from herdpy.bookkeeper.digest import Digest, Entry
 from herdpy.bookkeeper.errors import (
     BookKeeperError,
-    DigestMismatchError,
     NoSuchEntryError,
     NoSuchLedgerError,
+    ProtocolError,
     UnauthorizedError,
 )
-from herdpy.bookkeeper.read.last_confirmed import ask_one
+from herdpy.bookkeeper.metadata.ledger_metadata import NO_ENTRY, LedgerState
+from herdpy.bookkeeper.read.ahead import Ahead
+from herdpy.bookkeeper.read.last_confirmed import proven_lac
+from herdpy.bookkeeper.read.poll_sinks import LacQuestion, LongPoll
 from herdpy.bookkeeper.read.replicas import ReplicaOrder
 from herdpy.bookkeeper.read.view import LedgerView
 from herdpy.bookkeeper.settings import ClientSettings
+from herdpy.bookkeeper.wire.replies import LacReply, ReadReply
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie import BookiePool
-    from herdpy.bookkeeper.wire.replies import ReadReply
 
 log = logging.getLogger("herdpy.bookkeeper.tail")
 
 
-class PollRound:
-    """Long polls for one entry at one bookie after another, until one has news or has waited in vain.
+class Polls:
+    """The long polls of one follower. They outlive a round: who has not answered yet is not asked again.
 
     Attributes:
         was_quiet: a bookie waited its time and had nothing new.
+        in_vain: nobody is left to ask, or there was news without proof.
+        is_over: nothing is wanted any more.
     """
 
     def __init__(
@@ -47,119 +56,273 @@ class PollRound:
         order: ReplicaOrder,
         settings: ClientSettings,
         digest: Digest,
-        next_id: int,
+        ahead: Ahead,
     ) -> None:
-        self.was_quiet = False
+        self.was_quiet = self.in_vain = self.is_over = False
         self._view = view
         self._pool = pool
         self._order = order
         self._settings = settings
         self._digest = digest
-        self._next_id = next_id
-        self._polls: dict[asyncio.Task[Entry | None], str] = {}
-        self._asked_at: dict[str, float] = {}
+        self._ahead = ahead
+        metadata = view.metadata
+        self._wanted = metadata.write_quorum - metadata.ack_quorum + 1
+        self._is_striped = metadata.ensemble_size > metadata.write_quorum
         self._loop = asyncio.get_running_loop()
+        self._next_id = NO_ENTRY
+        self._members: tuple[str, ...] = ()
+        self._polls: dict[str, LongPoll] = {}
+        self._spent: set[str] = set()  # had no answer to wait for, since `restart`
+        self._hints: dict[str, int] = {}  # what each bookie told last, until it proves wrong
+        self._hint_asked = NO_ENTRY  # the highest hint whose proof is under way
+        self._refusal: BookKeeperError | None = None
+        self._is_waiting = False
+        self._join_s = settings.speculative_read_s
+        self._due_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
 
-    async def run(self, changed: asyncio.Event) -> Entry | None:
-        """Poll; returns early when ``changed`` is set.
-
-        Returns the next entry if a bookie sent it along; it need not be confirmed.
+    async def news(self, next_id: int, changed: asyncio.Event) -> None:
+        """Wait for ``changed``, which is set by any proof, or until ``was_quiet`` or ``in_vain``.
 
         Raises:
             UnauthorizedError: a bookie does not let this client read.
         """
-        metadata = self._view.metadata
-        waiting: asyncio.Task[object] = self._loop.create_task(changed.wait())
-        candidates = list(reversed(self._candidates()))
-        join_s = self._settings.speculative_read_s
-        wanted = metadata.write_quorum - metadata.ack_quorum + 1
-        try:
-            while True:
-                while len(self._polls) < wanted and candidates:
-                    self._poll(candidates.pop())
-                if not self._polls:
-                    return None
-                if len(self._polls) < wanted:
-                    # Others, which have not heard of the ledger yet, may be first to have news.
-                    timeout_s: float | None = 2 * self._settings.backoff_first_s
-                else:
-                    timeout_s = join_s if candidates else None
-                done, _ = await asyncio.wait(
-                    [waiting, *self._polls], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
-                )
-                if not done:
-                    if not candidates:
-                        return None
-                    self._poll(candidates.pop())
-                    join_s *= 2
-                for poll in [poll for poll in self._polls if poll in done]:
-                    bookie_id = self._polls.pop(poll)
-                    sent_along = poll.result()
-                    if self._view.last_add_confirmed >= self._next_id:
-                        self._blame_the_silent(self._asked_at[bookie_id])
-                        return sent_along
-                if self.was_quiet:
-                    patience_s = self._settings.long_poll_s + self._settings.speculative_read_s / 2
-                    self._blame_the_silent(self._loop.time() - patience_s)
-                    return None
-                if changed.is_set():
-                    return None
-        finally:
-            for task in (waiting, *self._polls):
-                task.cancel()
+        self._ask(next_id)
+        if not (self.was_quiet or self.in_vain):
+            self._is_waiting = True
+            try:
+                await changed.wait()
+            finally:
+                self._is_waiting = False
+        if self._refusal is not None:
+            raise self._refusal
 
-    def _candidates(self) -> tuple[str, ...]:
+    def restart(self) -> None:
+        """Ask also those again who had no answer."""
+        self.was_quiet = self.in_vain = False
+        self._spent.clear()
+
+    def stop(self) -> None:
+        """Ignore what the polls under way will answer."""
+        for poll in self._polls.values():
+            poll.is_over = True
+        self._polls.clear()
+        self._hints.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def close(self) -> None:
+        """Want nothing more."""
+        self.stop()
+        self.is_over = True
+
+    # Asking.
+
+    def _ask(self, next_id: int) -> None:
+        """See to it that enough bookies are polled for news of an entry."""
+        members = self._view.members_at(next_id).members
+        if members != self._members:
+            self.stop()
+            self.restart()
+            self._members = members
+        if next_id != self._next_id:
+            self._next_id = next_id
+            self.restart()
+            self._join_s = self._settings.speculative_read_s
+            self._drop_the_late()
+            if self._is_striped:
+                best = self._ordered()[: self._wanted]
+                for bookie_id in [one for one in self._polls if one not in best]:
+                    self._polls.pop(bookie_id).is_over = True
+        self._fill()
+
+    def _ordered(self) -> tuple[str, ...]:
         """The ensemble in the order to ask."""
-        members = self._view.members_at(self._next_id).members
+        members = self._members
         first = self._next_id + 1
         self._order.refresh()
         return self._order.ordered(members[(first + step) % len(members)] for step in range(len(members)))
 
-    def _poll(self, bookie_id: str) -> None:
-        self._asked_at[bookie_id] = self._loop.time()
-        self._polls[self._loop.create_task(self._wait_at(bookie_id))] = bookie_id
+    def _fill(self) -> None:
+        polls, before = self._polls, self._next_id - 1
+        candidates = [one for one in self._ordered() if one not in polls and one not in self._spent]
+        # Who lags behind counts as polled, but not as the only one.
+        while candidates and (
+            len(polls) < self._wanted or all(poll.previous_lac < before for poll in polls.values())
+        ):
+            bookie_id = candidates.pop(0)
+            self._poll(bookie_id, max(before, self._hints.get(bookie_id, NO_ENTRY)))
+        if not polls:
+            self._tell_vain()
+        elif len(polls) < self._wanted:
+            # Others, which have not heard of the ledger yet, may be first to have news.
+            self._wake_in(2 * self._settings.backoff_first_s)
+        elif candidates:
+            self._wake_in(self._join_s)
+        else:
+            self._due_s = 0.0
 
-    async def _wait_at(self, bookie_id: str) -> Entry | None:
-        """Wait at one bookie and prove what it then hints at; the entry it sent along."""
-        view = self._view
+    def _poll(self, bookie_id: str, previous_lac: int) -> None:
+        poll = self._polls[bookie_id] = LongPoll(self, bookie_id, previous_lac, self._loop.time())
         bookie = self._pool.get(bookie_id)
-        try:
-            reply = await bookie.long_poll(view.ledger_id, self._next_id - 1, self._settings.long_poll_s)
-            sent_along = self._checked(reply)
-            if view.last_add_confirmed < self._next_id:
-                if reply.max_lac is not None and reply.max_lac >= self._next_id:
-                    await ask_one(bookie_id, view, self._pool, self._digest)
-                elif sent_along is None:
-                    self.was_quiet = True
-            return sent_along
-        except (NoSuchEntryError, NoSuchLedgerError):
-            return None
-        except UnauthorizedError:
-            raise
-        except BookKeeperError as error:
-            self._order.doubt(bookie_id)
-            log.info(
-                "a bookie failed a long poll",
-                extra={"ledger_id": view.ledger_id, "bookie": bookie_id, "error": str(error)},
-            )
-            return None
+        bookie.send_long_poll(self._view.ledger_id, previous_lac, self._settings.long_poll_s, poll)
 
-    def _checked(self, reply: ReadReply) -> Entry | None:
+    def _wake_in(self, delay_s: float) -> None:
+        """One timer, which is mostly let run and then set anew, because news come far more often."""
+        self._due_s = due_s = self._loop.time() + delay_s
+        if self._timer is not None and self._timer.when() > due_s:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            self._timer = self._loop.call_at(due_s, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        if not self._due_s or not self._is_waiting:
+            return
+        if self._loop.time() < self._due_s:
+            self._timer = self._loop.call_at(self._due_s, self._on_time)
+            return
+        candidates = [one for one in self._ordered() if one not in self._polls and one not in self._spent]
+        if not candidates:
+            self.stop()
+            self._tell_vain()
+            return
+        self._poll(candidates[0], self._next_id - 1)
+        self._join_s *= 2
+        if len(candidates) > 1:
+            self._wake_in(self._join_s)
+
+    def _tell_vain(self) -> None:
+        self.in_vain = True
+        self._view.wake()
+
+    # What bookies answer.
+
+    def poll_answered(self, poll: LongPoll, reply: object) -> None:
+        """A bookie has news, or waited in vain."""
+        del self._polls[poll.bookie_id]
+        view = self._view
+        if view.metadata.state is not LedgerState.OPEN:
+            return  # what bookies say then may be a recoverer's writing
+        try:
+            if not isinstance(reply, ReadReply):
+                raise ProtocolError("a long poll was answered without a ReadReply", bookie=poll.bookie_id)
+            entry = self._sent_along(poll, reply)
+        except BookKeeperError as error:
+            self._failed(poll, error)
+            return
+        hint = NO_ENTRY if reply.max_lac is None else reply.max_lac
+        if hint <= poll.previous_lac and entry is None:
+            self._quiet(poll)
+            return
+        self._hints[poll.bookie_id] = hint
+        if hint > view.last_add_confirmed:
+            if hint > self._hint_asked:
+                self._ask_for_proof(poll.bookie_id, hint)
+            if self._is_waiting:
+                self._ahead.fetch(self._next_id, hint)
+        if self._is_waiting and not self._is_striped and poll.bookie_id not in self._polls:
+            self._poll(poll.bookie_id, max(view.last_add_confirmed, poll.previous_lac, hint))
+
+    def poll_failed(self, poll: LongPoll, error: BookKeeperError) -> None:
+        """A bookie cannot be polled."""
+        del self._polls[poll.bookie_id]
+        self._failed(poll, error)
+
+    def lac_answered(self, question: LacQuestion, reply: object) -> None:
+        """A bookie says how far the ledger is confirmed, with proof."""
+        view = self._view
+        try:
+            if not isinstance(reply, LacReply):
+                raise ProtocolError("READ_LAC was answered without its reply", bookie=question.bookie_id)
+            lac = proven_lac(reply, view.ledger_id, self._digest)
+        except BookKeeperError as error:
+            self.lac_failed(question, error)
+            return
+        if view.metadata.state is LedgerState.OPEN:
+            view.prove(lac)
+        self._proof_ended(question)
+
+    def lac_failed(self, question: LacQuestion, error: BookKeeperError) -> None:
+        """A bookie that had news does not prove them."""
+        self._order.doubt(question.bookie_id)
+        self._log(question.bookie_id, error)
+        if not self._proof_ended(question):
+            self._tell_vain()
+
+    def _proof_ended(self, question: LacQuestion) -> bool:
+        """If there are hints above what is proven now, have another bookie prove its own; whether one can."""
+        lac, hints = self._view.last_add_confirmed, self._hints
+        if question.hint == self._hint_asked:
+            self._hint_asked = lac
+        if hints.get(question.bookie_id, lac) == question.hint > lac:
+            del hints[question.bookie_id]
+        best = max(hints, key=lambda bookie_id: hints[bookie_id], default=None)
+        if best is None or hints[best] <= max(lac, self._hint_asked):
+            return self._hint_asked > lac or lac >= question.hint
+        self._ask_for_proof(best, hints[best])
+        return True
+
+    def _ask_for_proof(self, bookie_id: str, hint: int) -> None:
+        self._hint_asked = hint
+        self._pool.get(bookie_id).send_read_lac(self._view.ledger_id, LacQuestion(self, bookie_id, hint))
+
+    def _sent_along(self, poll: LongPoll, reply: ReadReply) -> Entry | None:
         """The entry sent along, if there is one and it is what it must be."""
         if not reply.body:
             return None
-        entry = self._digest.open(reply.body, self._view.ledger_id, None)
-        if entry.entry_id != self._next_id:
-            raise DigestMismatchError(
-                f"a long poll gave entry {entry.entry_id} instead of another",
-                ledger_id=self._view.ledger_id,
-                entry_id=self._next_id,
-            )
+        entry_id = poll.previous_lac + 1
+        entry = self._digest.open(reply.body, self._view.ledger_id, entry_id)
+        if entry_id >= self._next_id:
+            self._ahead.put(entry)
         self._view.prove(entry.lac)
         return entry
 
-    def _blame_the_silent(self, asked_before: float) -> None:
-        """Who was asked before that time and still keeps silent is asked last for a while."""
-        for bookie_id in self._polls.values():
-            if self._asked_at[bookie_id] < asked_before:
-                self._order.doubt(bookie_id)
+    def _quiet(self, poll: LongPoll) -> None:
+        self._hints.pop(poll.bookie_id, None)
+        if poll.previous_lac < self._next_id - 1:  # it lags behind the others
+            self._order.doubt(poll.bookie_id)
+            if self._is_waiting:
+                self._fill()
+            return
+        patience_s = self._settings.long_poll_s + self._settings.speculative_read_s / 2
+        asked_before = self._loop.time() - patience_s
+        for one in self._polls.values():
+            if one.asked_s < asked_before:
+                self._order.doubt(one.bookie_id)
+        self.stop()
+        self.was_quiet = True
+        self._view.wake()
+
+    def _failed(self, poll: LongPoll, error: BookKeeperError) -> None:
+        self._hints.pop(poll.bookie_id, None)
+        self._spent.add(poll.bookie_id)
+        if isinstance(error, UnauthorizedError):
+            self._refusal = error
+            self._view.wake()
+            return
+        if not isinstance(error, NoSuchEntryError | NoSuchLedgerError):
+            self._order.doubt(poll.bookie_id)
+            self._log(poll.bookie_id, error)
+        if self._is_waiting:
+            self._fill()
+
+    def _drop_the_late(self) -> None:
+        """Who still says nothing a while after others had news is asked last, and not waited for."""
+        now_s = self._loop.time()
+        for poll in list(self._polls.values()):
+            if poll.previous_lac < self._next_id - 1:
+                if not poll.late_s:
+                    poll.late_s = now_s
+                elif now_s - poll.late_s > self._settings.speculative_read_s:
+                    self._order.doubt(poll.bookie_id)
+                    poll.is_over = True
+                    del self._polls[poll.bookie_id]
+
+    def _log(self, bookie_id: str, error: BookKeeperError) -> None:
+        log.info(
+            "a bookie failed a long poll",
+            extra={"ledger_id": self._view.ledger_id, "bookie": bookie_id, "error": str(error)},
+        )

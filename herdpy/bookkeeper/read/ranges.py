@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 
 from herdpy.bookkeeper.digest import Entry
 from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError, NoSuchEntryError, NoSuchLedgerError
+from herdpy.bookkeeper.read.ahead import Ahead
 from herdpy.bookkeeper.read.entry_read import EntryRead
 from herdpy.bookkeeper.read.entry_reader import EntryReader
 from herdpy.bookkeeper.read.view import LedgerView
@@ -23,6 +24,10 @@ class RangeReader:
         self._view = view
         self._entries = entries
         self._settings = settings
+
+    def ahead(self) -> Ahead:
+        """Where a follower keeps what it fetches before it is confirmed."""
+        return Ahead(self._view, self._entries, self._settings)
 
     @property
     def is_closed(self) -> bool:

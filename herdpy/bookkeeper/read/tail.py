@@ -4,7 +4,8 @@ Between ``reader`` and three things: the ledger's view (metadata that change, th
 confirmed), ``ranges`` (reading what is confirmed), and long polls at the bookies (waiting for more).
 
 What is confirmed is read at full speed, and the range grows while it is read. When there is nothing left,
-bookies are polled for news (``polls``). When those polled have none the whole ensemble is asked, because in
+bookies are polled for news (``polls``), and the entries that they tell of are fetched (``ahead``) while it is
+being proven that they are confirmed. When those polled have none the whole ensemble is asked, because in
 a striped ledger the news may be at others. While another client recovers the ledger nothing is asked: what
 bookies say then may be the recoverer's writing, and the end is what the metadata will say.
 """
@@ -27,7 +28,7 @@ from herdpy.bookkeeper.errors import (
 )
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerState
 from herdpy.bookkeeper.read.last_confirmed import read_last_confirmed
-from herdpy.bookkeeper.read.polls import PollRound
+from herdpy.bookkeeper.read.polls import Polls
 from herdpy.bookkeeper.read.ranges import RangeReader
 from herdpy.bookkeeper.read.replicas import ReplicaOrder
 from herdpy.bookkeeper.read.view import LedgerView
@@ -59,38 +60,48 @@ class Tail:
         self._view = view
         self._ranges = ranges
         self._pool = pool
-        self._order = order
         self._settings = settings
         self._digest = digest
+        self._ahead = ranges.ahead()
+        self._polls = Polls(view, pool, order, settings, digest, self._ahead)
         self._fruitless = 0
 
     async def entries(self, next_id: int) -> AsyncGenerator[Entry, None]:
         """The entries from ``next_id`` on; ends behind the last one of a closed ledger."""
-        view = self._view
-        while True:
-            if next_id <= view.last_add_confirmed:
-                confirmed = self._ranges.read(next_id, view.last_add_confirmed, growing=True)
-                try:
-                    async for entry in confirmed:
+        view, ahead = self._view, self._ahead
+        try:
+            while True:
+                if next_id <= view.last_add_confirmed:
+                    await ahead.arrival(next_id)
+                    fetched = ahead.pop(next_id)
+                    if fetched is not None:
                         self._fruitless = 0
                         next_id += 1
-                        yield entry
-                except PASSING as error:
-                    await self._no_replica(error)
-                finally:
-                    await confirmed.aclose()
-            elif view.is_closed:
-                return
-            elif view.is_deleted:
-                raise NoSuchLedgerError("the ledger was deleted", ledger_id=view.ledger_id)
-            elif self._ranges.is_closed:
-                raise self._ranges.closed_error()
-            else:
-                sent_along = await self._news(next_id)
-                if sent_along is not None and next_id <= view.last_add_confirmed:
-                    self._fruitless = 0
-                    next_id += 1
-                    yield sent_along
+                        if not view.is_closed:
+                            view.length_bytes = max(view.length_bytes, fetched.length)
+                        yield fetched
+                        continue
+                    confirmed = self._ranges.read(next_id, view.last_add_confirmed, growing=True)
+                    try:
+                        async for entry in confirmed:
+                            self._fruitless = 0
+                            next_id += 1
+                            yield entry
+                    except PASSING as error:
+                        await self._no_replica(error)
+                    finally:
+                        await confirmed.aclose()
+                elif view.is_closed:
+                    return
+                elif view.is_deleted:
+                    raise NoSuchLedgerError("the ledger was deleted", ledger_id=view.ledger_id)
+                elif self._ranges.is_closed:
+                    raise self._ranges.closed_error()
+                else:
+                    await self._news(next_id)
+        finally:
+            self._polls.close()
+            ahead.close()
 
     async def _no_replica(self, error: BookKeeperError) -> None:
         """No replica of a confirmed entry can be reached: wait for one to be back."""
@@ -101,24 +112,26 @@ class Tail:
         )
         await self._pause(self._view.next_change())
 
-    async def _news(self, next_id: int) -> Entry | None:
-        """Wait until something may have changed; perhaps with the next entry, which need not be confirmed."""
-        view = self._view
+    async def _news(self, next_id: int) -> None:
+        """Wait until something may have changed."""
+        view, polls = self._view, self._polls
         changed = view.next_change()
         if view.metadata.state is LedgerState.IN_RECOVERY:
+            polls.stop()
             await changed.wait()
-            return None
-        polls = PollRound(view, self._pool, self._order, self._settings, self._digest, next_id)
-        sent_along = await polls.run(changed)
-        if view.last_add_confirmed >= next_id or changed.is_set():
-            return sent_along
+            return
+        await polls.news(next_id, changed)
+        if view.last_add_confirmed >= next_id:
+            return
         if polls.was_quiet:
             await self._ask_everybody()
-        else:
+        elif polls.in_vain:
             self._fruitless += 1
+        else:
+            return
+        polls.restart()
         if view.last_add_confirmed < next_id and self._fruitless:
-            await self._pause(changed)
-        return sent_along
+            await self._pause(view.next_change())
 
     async def _ask_everybody(self) -> None:
         """Nobody polled has news: look at the whole ensemble, as a striped ledger needs it."""

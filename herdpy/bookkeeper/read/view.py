@@ -87,6 +87,10 @@ class LedgerView:
         self.close()
         self._notify()
 
+    def wake(self) -> None:
+        """Wake whoever waits for a change, to look at what else has changed."""
+        self._notify()
+
     def next_change(self) -> asyncio.Event:
         """An event that is set at the next change of metadata or of the last add confirmed."""
         return self._changed

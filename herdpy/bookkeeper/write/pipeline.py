@@ -18,7 +18,6 @@ The rules, from BookKeeper's client/PendingAddOp.java and LedgerHandle.java:
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from herdpy.bookkeeper.schedule import write_set
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.wire.status import Status
 from herdpy.bookkeeper.write.add import Add, Resent
+from herdpy.bookkeeper.write.milestones import Milestones
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie.handle import Bookie
@@ -64,10 +64,10 @@ class Pipeline:
         "_ledger_id",
         "_max_bytes",
         "_max_entries",
+        "_milestones",
         "_on_bookie_failed",
         "_on_failed",
         "_on_lac",
-        "_reached",
         "_sends",
         "_targets",
         "_watched",
@@ -121,7 +121,7 @@ class Pipeline:
         self._on_lac = on_lac
         self._on_bookie_failed = on_bookie_failed
         self._on_failed = on_failed
-        self._reached: list[tuple[int, asyncio.Future[None]]] = []
+        self._milestones = Milestones()
         self._write_sets = [write_set(e, len(bookies), write_quorum) for e in range(len(bookies))]
         self._targets = [sum(1 << index for index in indexes) for indexes in self._write_sets]
         self.pending: deque[Add] = deque()
@@ -189,8 +189,8 @@ class Pipeline:
             self.lac = last.entry_id
             self.lac_length = last.length
             self._on_lac()
-        if self._reached:
-            self._tell_reached()
+        if self._milestones.waiting:
+            self._milestones.passed(self.confirmed)
 
     def advance(self, entry_id: int, length: int) -> None:
         """The entries up to this one are on disk: the last add confirmed moves (deferred sync)."""
@@ -256,27 +256,17 @@ class Pipeline:
             add.frame = b""
             if not add.future.done():
                 add.future.set_exception(restated(error, Outcome.UNKNOWN, add.entry_id))
-        self._tell_reached()
+        self._milestones.ended()
         self._on_failed()
 
     async def reached(self, entry_id: int) -> None:
         """Return when the entries up to this one are complete, or the pipeline has ended."""
         if self.failure is None and self.confirmed < entry_id:
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._reached.append((entry_id, future))
-            await future
+            await self._milestones.wait_for(entry_id)
 
     def write_set_of(self, entry_id: int) -> list[Bookie]:
         """The bookies that hold an entry, in the ensemble of now."""
         return [self.bookies[index] for index in self._write_sets[entry_id % self._ensemble_size]]
-
-    def _tell_reached(self) -> None:
-        waiting, self._reached = self._reached, []
-        for entry_id, future in waiting:
-            if self.failure is None and self.confirmed < entry_id:
-                self._reached.append((entry_id, future))
-            elif not future.done():
-                future.set_result(None)
 
     def _adopt(self, bookies: Sequence[Bookie]) -> None:
         self.bookies = tuple(bookies)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from herdpy.codec.arrow import datums_to_array
@@ -74,6 +74,7 @@ def fill(peer: Peer, rows: list[tuple[Any, ...]]) -> None:
 @pytest.mark.parametrize("options", OPTIONS)
 @settings(max_examples=10)
 @given(rows=rows_of())
+@example(rows=[(1, "long" * 200, *[None] * 6, 71_186_639_200, *[None] * 10)] * 2)
 def test_files_are_postgresql_s(copy_peer: Peer, options: str, rows: list[tuple[Any, ...]]) -> None:
     fill(copy_peer, rows)
     theirs = copy_peer.dump("tt", options)

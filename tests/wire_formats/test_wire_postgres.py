@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from herdpy_sql import types as t
 from herdpy_sql.types import Base, SqlType
 from tests.wire_formats.conftest import Answer, Ours, Peer
-from tests.wire_formats.wire_values import TYPES, binaries, texts
+from tests.wire_formats.wire_values import NUMERIC_10_2, TYPES, binaries, texts
 
 ZONES = ["America/New_York", "Asia/Kolkata", "Europe/Paris", "Pacific/Apia", "Africa/Monrovia"]
 EXACT_MESSAGES = {
@@ -62,6 +64,14 @@ def test_text_is_read_as_postgresql_does(peer: Peer, sql_type: SqlType, data: st
 @given(data=st.data())
 def test_binary_is_read_as_postgresql_does(peer: Peer, sql_type: SqlType, data: st.DataObject) -> None:
     same(peer, Ours(), sql_type, data.draw(binaries(sql_type)), binary=True)
+
+
+@pytest.mark.parametrize("scale", range(10))
+@pytest.mark.parametrize("sign", [0, 0x4000])
+@pytest.mark.parametrize("sql_type", [t.NUMERIC, NUMERIC_10_2], ids=str)
+def test_binary_digits_beyond_the_scale_are_cut(peer: Peer, sql_type: SqlType, sign: int, scale: int) -> None:
+    same(peer, Ours(), sql_type, struct.pack("!HhHH3H", 3, 0, sign, scale, 1, 5678, 9876), binary=True)
+    same(peer, Ours(), sql_type, struct.pack("!HhHH2H", 2, -1, sign, scale, 9999, 9999), binary=True)
 
 
 @pytest.mark.parametrize("zone", ZONES)

@@ -1,0 +1,235 @@
+"""The server beside a PostgreSQL on the same disk, in one run: pgbench's scripts, and COPY.
+
+    python bench/server.py [--quick] [--json FILE] [--dir DIRECTORY]
+
+Both are processes of their own, reached over TCP on the loopback, and both answer a COMMIT when it is on the
+disk (PostgreSQL with fsync and synchronous_commit on). Each figure is measured in turn on both, several
+rounds, and reported as the median and the median ratio of the pairs. pgbench's tables are at scale 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psycopg
+from measure import Line, in_turn, rate, report
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from herdpy.testing.ports import PortReservation
+from tests.support.postgres import find_server
+from tests.support.server_process import RunningServer
+
+SCRIPTS = {"select-only": "-S", "simple-update": "-N", "tpcb-like": "-b tpcb-like"}
+TABLE = (
+    "CREATE TABLE copied (id BIGINT PRIMARY KEY, a INTEGER, b DOUBLE PRECISION, c TEXT, d BIGINT, g INTEGER)"
+)
+WANTED_COPY = {"in csv": 120_000, "in text": 120_000, "out csv": 300_000, "out text": 300_000}
+"""Rows a second."""
+
+
+@contextmanager
+def postgres(directory: Path) -> Iterator[int]:
+    """A PostgreSQL with its own defaults in this directory; its port."""
+    binaries = find_server()
+    if binaries is None:
+        raise SystemExit("PostgreSQL is not installed")
+    user: dict[str, Any] = {}
+    home = directory / "postgres"
+    home.mkdir()
+    if os.geteuid() == 0:  # as whom PostgreSQL does not run
+        user = {"user": "postgres", "group": "postgres", "extra_groups": []}
+        directory.chmod(0o755)
+        shutil.chown(home, "postgres", "postgres")
+    data = home / "data"
+    make = [
+        str(binaries / "initdb"),
+        "-D",
+        str(data),
+        "-A",
+        "trust",
+        "-U",
+        "herdpy",
+        "-E",
+        "UTF8",
+        "--locale=C",
+    ]
+    subprocess.run(make, check=True, capture_output=True, cwd=home, **user)
+    with closing(PortReservation()) as reservation, (home / "log").open("wb") as log:
+        port = reservation.port
+        options = [f"-cport={port}", "-clisten_addresses=127.0.0.1", f"-cunix_socket_directories={home}"]
+        server = subprocess.Popen(
+            [binaries / "postgres", "-D", data, "-cmax_connections=64", *options],
+            stdout=log, stderr=log, cwd=home, **user,
+        )  # fmt: skip
+        try:
+            _await(lambda: connect(port).close())
+            yield port
+        finally:
+            server.terminate()
+            server.wait(60)
+
+
+@contextmanager
+def herdpy(directory: Path) -> Iterator[int]:
+    """A HerdPy with its own defaults in this directory; its port."""
+    server = RunningServer(directory / "herdpy").ready()
+    try:
+        yield server.port
+    finally:
+        server.close()
+
+
+def _await(attempt: Callable[[], object]) -> None:
+    until = time.monotonic() + 60
+    while True:
+        try:
+            attempt()
+        except psycopg.OperationalError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
+def connect(port: int) -> psycopg.Connection[Any]:
+    """A connection to either, in autocommit mode."""
+    return psycopg.connect(host="127.0.0.1", port=port, user="herdpy", dbname="postgres", autocommit=True)
+
+
+def pgbench(port: int, *arguments: str) -> str:
+    """What pgbench prints; it must end well."""
+    binaries = find_server()
+    assert binaries is not None
+    where = ["-h", "127.0.0.1", "-p", str(port), "-U", "herdpy"]
+    done = subprocess.run(
+        [binaries / "pgbench", *where, *arguments, "postgres"],
+        capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False,
+    )  # fmt: skip
+    if done.returncode != 0 or "ERROR" in done.stderr:
+        raise SystemExit(f"pgbench {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def transactions_per_s(port: int, script: str, mode: str, clients: int, seconds: int) -> float:
+    """What pgbench says its rate is."""
+    said = pgbench(port, "-n", *SCRIPTS[script].split(), "-M", mode, "-c", str(clients), "-T", str(seconds))
+    found = re.search(r"^tps = ([0-9.]+)", said, re.M)
+    assert found is not None, said
+    return float(found[1])
+
+
+def rows_as_copy(count: int, separator: str) -> bytes:
+    """Rows for ``copied``, whose texts need no quoting."""
+    rows = ((i, i % 1000, i * 0.5, f"name of {i}", i * 7, i % 100) for i in range(count))
+    return "".join(separator.join(map(str, row)) + "\n" for row in rows).encode()
+
+
+def copy_in(port: int, form: str, data: bytes, count: int) -> float:
+    """Rows a second into a new table."""
+    with connect(port) as connection:
+        connection.execute("DROP TABLE IF EXISTS copied")
+        connection.execute(TABLE)
+
+        def work() -> None:
+            with connection.cursor().copy(f"COPY copied FROM STDIN (FORMAT {form})") as copy:
+                for at in range(0, len(data), 1 << 16):
+                    copy.write(data[at : at + (1 << 16)])
+
+        return rate(count, work)
+
+
+def copy_out(port: int, form: str, count: int) -> float:
+    """Rows a second out of the table that was copied in."""
+    with connect(port) as connection:
+
+        def work() -> None:
+            size = 0
+            with connection.cursor().copy(f"COPY copied TO STDOUT (FORMAT {form})") as copy:
+                for part in copy:
+                    size += len(part)
+            assert size > count
+
+        return rate(count, work)
+
+
+def measure_pgbench(ours: int, peer: int, *, quick: bool) -> list[Line]:
+    """The scripts, in pgbench's prepared mode, and once each in its simple one."""
+    rounds, seconds = (1, 1) if quick else (3, 4)
+    for port in (ours, peer):
+        pgbench(port, "-i", "-q", "-s", "1")
+    lines = []
+    for script in SCRIPTS:
+        for mode, clients in (("prepared", 1), ("prepared", 8), ("prepared", 32), ("simple", 8)):
+
+            def run(port: int, script: str = script, mode: str = mode, clients: int = clients) -> float:
+                return transactions_per_s(port, script, mode, clients, seconds)
+
+            runs, peer_runs = in_turn(rounds, partial(run, ours), partial(run, peer))
+            name = f"pgbench {script}, {mode}, {clients} client{'s' if clients > 1 else ''}"
+            lines.append(Line(name, median(runs), "tx/s", median(peer_runs), runs=runs, peer_runs=peer_runs))
+    return lines
+
+
+def measure_copy(ours: int, peer: int, *, quick: bool) -> list[Line]:
+    """COPY of six columns in and out, by one client."""
+    rounds, count = (1, 20_000) if quick else (3, 500_000)
+    lines = []
+    for form, separator in (("text", "\t"), ("csv", ",")):
+        data = rows_as_copy(count, separator)
+
+        def put(port: int, form: str = form, data: bytes = data) -> float:
+            return copy_in(port, form, data, count)
+
+        def get(port: int, form: str = form) -> float:
+            return copy_out(port, form, count)
+
+        for direction, run in (("in", put), ("out", get)):
+            runs, peer_runs = in_turn(rounds, partial(run, ours), partial(run, peer))
+            line = Line(f"COPY {direction}, {form}", median(runs), "rows/s", median(peer_runs))
+            line.runs, line.peer_runs = runs, peer_runs
+            wanted = WANTED_COPY[f"{direction} {form}"]
+            line.wanted, line.met = f">= {wanted:,} rows/s", line.ours >= wanted
+            lines.append(line)
+    return lines
+
+
+def main() -> None:
+    """Run both parts, or the one that is named."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parts = {"pgbench": measure_pgbench, "copy": measure_copy}
+    parser.add_argument("parts", nargs="*", help=f"{' '.join(parts)} (all)")
+    parser.add_argument("--quick", action="store_true", help="short runs, one round")
+    parser.add_argument("--json", metavar="FILE", help="write the JSON there instead of printing it")
+    parser.add_argument("--dir", help="where to put the databases (a temporary directory)")
+    arguments = parser.parse_args()
+    lines: list[Line] = []
+    with ExitStack() as stack:
+        directory = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="herdpy-bench-", dir=arguments.dir))
+        )
+        peer = stack.enter_context(postgres(directory))
+        ours = stack.enter_context(herdpy(directory))
+        for name in arguments.parts or parts:
+            lines += parts[name](ours, peer, quick=arguments.quick)
+    report("HerdPy's server beside PostgreSQL", lines, arguments.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.server.pgjdbc import run
@@ -58,9 +59,12 @@ class Door:
 def peer_port(postgres: str) -> Iterator[int]:
     """A port of PostgreSQL."""
     host = dict(part.split("=") for part in postgres.split())["host"]
-    door = Door(f"{host}/.s.PGSQL.5432")
-    yield door.port
-    door.close()
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE tools_pgjdbc")
+        door = Door(f"{host}/.s.PGSQL.5432")
+        yield door.port
+        door.close()
+        connection.execute("DROP DATABASE tools_pgjdbc WITH (FORCE)")
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +81,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_java_program_finds_what_it_finds_on_postgres(
     shared_server: RunningServer, peer_port: int, classes: Path, properties: tuple[str, ...]
 ) -> None:
-    expected = run(peer_port, "postgres", classes, *properties)
+    expected = run(peer_port, "tools_pgjdbc", classes, *properties)
     assert expected[-1] == "end"
     assert "batch = 500" in expected
     assert run(shared_server.port, "test", classes, *properties) == expected

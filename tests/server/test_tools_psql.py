@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import psycopg
+
 from tests.server.postgres_tools import psql
 from tests.support.server_process import RunningServer
 
@@ -88,8 +90,10 @@ def test_a_script_prints_what_it_prints_of_postgres(
 ) -> None:
     host = dict(part.split("=") for part in postgres.split())["host"]
     ours = psql(shared_server.port, SCRIPT, "-a", cwd=tmp_path)
-    peer = psql(5432, SCRIPT, "-a", cwd=tmp_path, host=host, database="postgres")
-    psql(5432, "DROP TABLE fruit", cwd=tmp_path, host=host, database="postgres")
+    with psycopg.connect(postgres, autocommit=True) as connection:  # other tests leave tables in theirs
+        connection.execute("CREATE DATABASE tools_psql")
+        peer = psql(5432, SCRIPT, "-a", cwd=tmp_path, host=host, database="tools_psql")
+        connection.execute("DROP DATABASE tools_psql WITH (FORCE)")
     assert COPIED in peer.stdout
     assert 'Indexes:\n    "fruit_pkey" PRIMARY KEY, btree (id)' in peer.stdout
     assert ours.stdout == peer.stdout

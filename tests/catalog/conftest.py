@@ -42,7 +42,7 @@ def postgres_catalog(postgres: str) -> Iterator[str]:
     import psycopg
 
     with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE catalog_test")
+        connection.execute("CREATE DATABASE catalog_test TEMPLATE template0")
         dsn = postgres.replace("dbname=postgres", "dbname=catalog_test")
         with psycopg.connect(dsn, autocommit=True) as own:
             for statement in DEFINITIONS:

@@ -60,7 +60,7 @@ def peer_port(postgres: str) -> Iterator[int]:
     """A port of PostgreSQL."""
     host = dict(part.split("=") for part in postgres.split())["host"]
     with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE tools_pgjdbc")
+        connection.execute("CREATE DATABASE tools_pgjdbc TEMPLATE template0")
         door = Door(f"{host}/.s.PGSQL.5432")
         yield door.port
         door.close()

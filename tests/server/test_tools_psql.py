@@ -91,7 +91,7 @@ def test_a_script_prints_what_it_prints_of_postgres(
     host = dict(part.split("=") for part in postgres.split())["host"]
     ours = psql(shared_server.port, SCRIPT, "-a", cwd=tmp_path)
     with psycopg.connect(postgres, autocommit=True) as connection:  # other tests leave tables in theirs
-        connection.execute("CREATE DATABASE tools_psql")
+        connection.execute("CREATE DATABASE tools_psql TEMPLATE template0")
         peer = psql(5432, SCRIPT, "-a", cwd=tmp_path, host=host, database="tools_psql")
         connection.execute("DROP DATABASE tools_psql WITH (FORCE)")
     assert COPIED in peer.stdout

@@ -28,6 +28,7 @@ def on_loop(request: pytest.FixtureRequest) -> Callable[[Main], Any]:
     """
 
     def run(main: Main) -> Any:
+        before = set(threading.enumerate())  # other tests of this process may have made lasting ones
         told: list[dict[str, Any]] = []
 
         async def watched() -> Any:
@@ -41,7 +42,8 @@ def on_loop(request: pytest.FixtureRequest) -> Callable[[Main], Any]:
         with asyncio.Runner(loop_factory=factory) as runner:
             result = runner.run(watched())
         assert not told
-        names = [thread.name for thread in threading.enumerate() if thread.name.startswith("herdpy")]
+        left = set(threading.enumerate()) - before
+        names = [thread.name for thread in left if thread.name.startswith("herdpy")]
         assert names == []
         return result
 

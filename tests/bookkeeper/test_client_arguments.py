@@ -198,4 +198,10 @@ def test_the_same_seed_chooses_the_same():
 
 def test_an_event_loop_is_not_needed_to_make_one():
     bk = BookKeeper("zk://127.0.0.1:1/ledgers", settings=ClientSettings(zookeeper_timeout_s=0.2))
-    asyncio.run(bk.close())
+
+    async def close_and_use() -> None:
+        await bk.close()
+        with pytest.raises(ClosedClientError):
+            await bk.create_ledger()
+
+    asyncio.run(close_and_use())

@@ -1,6 +1,7 @@
 """Fixtures that every area's tests may use, and how properties are tested everywhere."""
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -15,5 +16,9 @@ settings.register_profile(
     derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("herdpy")
+
+# A command in the background of a shell ignores Ctrl-C, and so does all that it starts; tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 __all__ = ["postgres"]

@@ -32,7 +32,7 @@ from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, Segment
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
 from herdpy.bookkeeper.metadata.registry import Registry
 from herdpy.bookkeeper.metadata.uri import parse_uri
-from herdpy.bookkeeper.metadata.znodes import Znodes
+from herdpy.bookkeeper.metadata.znodes import Watch, Znodes
 from herdpy.bookkeeper.placement import Placement
 from herdpy.bookkeeper.read import LedgerReader, recover_ledger
 from herdpy.bookkeeper.settings import ClientSettings
@@ -315,6 +315,20 @@ class BookKeeper:
         """
         parts = self._open_parts()
         return await bookies_of(self._znodes, self._root, parts.registry, parts.pool)
+
+    def usable_bookies(self) -> frozenset[str]:
+        """The bookies that take writes and did not fail any lately: what new ledgers are best made of.
+
+        As far as is known now: a bookie that died is found out by its session's end or by a failed write.
+        """
+        parts = self._open_parts()
+        return frozenset(parts.registry.available).difference(
+            parts.registry.readonly, parts.placement.quarantined()
+        )
+
+    def on_bookies_change(self, callback: Callable[[], None]) -> Watch:
+        """Call back on the loop whenever a bookie comes, goes or becomes read-only, until cancelled."""
+        return self._open_parts().registry.on_change(callback)
 
     @property
     def znodes(self) -> Znodes:

@@ -35,6 +35,12 @@ Checksum = Callable[[bytes, bytes], bytes]
 """From header and data to the digest over both."""
 
 
+def entry_id_in(body: bytes) -> int:
+    """Which entry's body this is. Only of a body whose digest was checked."""
+    entry_id: int = _unpack_header(body)[1]
+    return entry_id
+
+
 class DigestType(enum.Enum):
     """How entries are protected; the values are those of the ledger metadata.
 

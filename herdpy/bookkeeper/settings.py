@@ -21,6 +21,8 @@ ENTRY_HEADER_BYTES = 32
 FRAME_RESERVE_BYTES = 1024
 """Room in a frame for what surrounds an entry: its digest (at most 20 B), the request's header and key."""
 
+_OPTIONAL = ("tail_interval_s", "explicit_lac_interval_s")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
@@ -33,6 +35,9 @@ class ClientSettings:
         speculative_read_s: a replica that has not answered a read after this long is not given up, but
             the next one is asked as well; doubled for each further replica.
         long_poll_s: how long a tailing reader lets a bookie hold a request until there is news.
+        tail_interval_s: a tailing reader asks bookies for news so often at most, and gets what has gathered
+            in between at once: cheaper for both by far while news come all the time, later by as much (but
+            see ``LedgerReader.hurry``). None: it asks again as soon as it has had an answer.
         explicit_lac_interval_s: an idle writer tells the bookies this often what is confirmed, so that
             tailing readers get the last entry, too. None: never.
         max_frame_bytes: the largest frame sent or accepted; not above the bookies' own limit
@@ -57,6 +62,7 @@ class ClientSettings:
     connect_timeout_s: float = 5.0
     speculative_read_s: float = 0.5
     long_poll_s: float = 1.0
+    tail_interval_s: float | None = None
     explicit_lac_interval_s: float | None = 0.1
     max_frame_bytes: int = 5 * 1024 * 1024
     max_in_flight_bytes: int = 64 * 1024 * 1024
@@ -75,7 +81,7 @@ class ClientSettings:
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            if one.name in ("tls", "auth") or (one.name == "explicit_lac_interval_s" and value is None):
+            if one.name in ("tls", "auth") or (one.name in _OPTIONAL and value is None):
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise ValueError(f"{one.name} must be a number, not {type(value).__name__}")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from herdpy.testing.errors import StartError
-from herdpy.testing.java import JavaCommand
+from herdpy.testing.java import JavaCommand, write_configuration
 from herdpy.testing.place import LOOPBACK, Place
 from herdpy.testing.registry import LEDGERS_ROOT, ClusterZnodes
 from herdpy.testing.server import START_TIMEOUT_S, Server
@@ -47,14 +47,38 @@ _DEFAULTS: dict[str, object] = {
 }
 
 
-def write_configuration(path: Path, values: Mapping[str, object]) -> None:
-    """Write a file of ``name=value`` lines, as bookies, auto recovery and `bookie shell` read it."""
-    path.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
-
-
 def metadata_service_uri(zookeeper: str) -> str:
     """The URI of a cluster's metadata as Java's configuration has it."""
     return f"zk+longhierarchical://{zookeeper}{LEDGERS_ROOT}"
+
+
+def bookie_configuration(
+    directory: Path, zookeeper: str, *, address: str, port: int, interface: str = "lo"
+) -> dict[str, object]:
+    """The lines of the configuration of a bookie with its disk in `directory`, small enough for a test."""
+    return {
+        "metadataServiceUri": metadata_service_uri(zookeeper),
+        "bookiePort": port,
+        "advertisedAddress": address,
+        "listeningInterface": interface,
+        "journalDirectories": directory / "journal",
+        "ledgerDirectories": directory / "ledgers",
+        "indexDirectories": directory / "ledgers",
+        **_DEFAULTS,
+    }
+
+
+def bookie_command(
+    configuration: Path, java_options: Sequence[str] = (), *, writes_archive: bool = True
+) -> JavaCommand:
+    """How to run a bookie with that file of configuration; see JavaCommand for `writes_archive`."""
+    return JavaCommand(
+        "bookie",
+        "org.apache.bookkeeper.server.Main",
+        ["--conf", str(configuration)],
+        options=(*_OPTIONS, *java_options),
+        writes_archive=writes_archive,
+    )
 
 
 class BookieServer(Server):
@@ -80,14 +104,9 @@ class BookieServer(Server):
         self.configuration_path = directory / "bookie.conf"
         self._java_options = tuple(java_options)
         self._values = {
-            "metadataServiceUri": metadata_service_uri(zookeeper),
-            "bookiePort": self.port,
-            "advertisedAddress": self.address,
-            "listeningInterface": place.interface,
-            "journalDirectories": directory / "journal",
-            "ledgerDirectories": directory / "ledgers",
-            "indexDirectories": directory / "ledgers",
-            **_DEFAULTS,
+            **bookie_configuration(
+                directory, zookeeper, address=self.address, port=self.port, interface=place.interface
+            ),
             **(configuration or {}),
         }
 
@@ -114,9 +133,7 @@ class BookieServer(Server):
             return
         znodes.forget_registration(self.id)  # of a killed process, which a new one would wait to expire
         write_configuration(self.configuration_path, self._values)
-        options = (*_OPTIONS, *self._java_options)
-        main = "org.apache.bookkeeper.server.Main"
-        self._launch(JavaCommand("bookie", main, ["--conf", str(self.configuration_path)], options=options))
+        self._launch(bookie_command(self.configuration_path, self._java_options))
 
     def await_ready(self, znodes: ClusterZnodes) -> None:
         """Finish `start`: the bookie itself listens, and is registered."""

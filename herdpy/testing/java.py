@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from herdpy.testing.jars import cache_directory, classpath, java
@@ -35,11 +35,18 @@ _FLAGS = (
 _ENDED_IN_ORDER = (0, 143)  # 143: told so by SIGTERM
 
 
+def write_configuration(path: Path, values: Mapping[str, object]) -> None:
+    """Write a file of ``name=value`` lines, as ZooKeeper and BookKeeper's programs read it."""
+    path.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+
+
 class JavaCommand:
     """How to run class `main` with BookKeeper's jars; `options` go to the virtual machine and win over the
     kit's.
 
-    `kind` names the archive of classes that all commands with the same main class and class path share.
+    `kind` names the archive of classes that all commands with the same main class and class path share. With
+    `writes_archive` False an archive that is there is used, and none is written: for a process whose end
+    nobody here will see.
     """
 
     def __init__(
@@ -50,11 +57,13 @@ class JavaCommand:
         *,
         options: Sequence[str] = (),
         extra_classpath: Sequence[Path] = (),
+        writes_archive: bool = True,
     ) -> None:
         path = ":".join([*map(str, extra_classpath), classpath()])
         self._tail = ["-cp", path, main, *arguments]
         self._options = tuple(options)
         self._archive = _archive_path(kind, path)
+        self._writes_archive = writes_archive
         self._written: Path | None = None
 
     def argv(self) -> list[str]:
@@ -94,7 +103,9 @@ class JavaCommand:
     def _archive_flags(self) -> list[str]:
         if self._archive.exists():
             return [f"-XX:SharedArchiveFile={self._archive}"]
-        if self._archive in _being_written:  # one process of a kind is enough: writing costs it a second
+        if (
+            not self._writes_archive or self._archive in _being_written
+        ):  # one process of a kind is enough: writing costs it a second
             return []
         _being_written.add(self._archive)
         self._written = self._archive.with_suffix(f".{os.getpid()}")

@@ -28,6 +28,9 @@ from herdpy.testing.place import Place
 
 _NOBODY = "02:00:00:00:00:0f"
 _SUBNETS = "198.18"  # set aside for tests of networks by RFC 2544
+SUBNETS = f"{_SUBNETS}.0.0/16"
+"""All addresses that networks of this machine have."""
+
 _OURS = re.compile(r"^h(?:erdpy-|b|v)(\d+)-")
 _COMMAND_TIMEOUT_S = 10.0
 _numbers = itertools.count()
@@ -118,6 +121,15 @@ class NetworkHost(Place):
             for address in self._others():
                 _lose(("-n", self.namespace, "neighbour"), address, "eth0")
 
+    def cut_from(self, other: NetworkHost | None, *, incoming: bool = True, outgoing: bool = True) -> None:
+        """Like `cut`, but only what travels between this host and `other`; None is the machine itself."""
+        address = other.address if other is not None else self._machine
+        where, device = (("-n", other.namespace), "eth0") if other is not None else ((), self._network.bridge)
+        if incoming:
+            _lose((*where, "neighbour"), self.address, device)
+        if outgoing:
+            _lose(("-n", self.namespace, "neighbour"), address, "eth0")
+
     def heal(self) -> None:
         """Undo every cut of this host. What was sent meanwhile and is still wanted is sent again by TCP."""
         for where, device in self._network.neighbours(self):
@@ -125,9 +137,12 @@ class NetworkHost(Place):
         for address in self._others():
             _find(("-n", self.namespace, "neighbour"), address, "eth0")
 
+    @property
+    def _machine(self) -> str:
+        return f"{self.address.rpartition('.')[0]}.1"
+
     def _others(self) -> list[str]:
-        machine = f"{self.address.rpartition('.')[0]}.1"
-        return [machine, *(other.address for other in self._network.hosts if other is not self)]
+        return [self._machine, *(other.address for other in self._network.hosts if other is not self)]
 
 
 def ip(*arguments: str) -> str:
@@ -177,7 +192,7 @@ def _free_subnet() -> str:
         subnet = f"{_SUBNETS}.{number}"
         if f"{subnet}.0/24" not in used:
             return subnet
-    raise NetworkUnavailableError(f"no subnet of {_SUBNETS}.0.0/16 is free")
+    raise NetworkUnavailableError(f"no subnet of {SUBNETS} is free")
 
 
 def _json(*arguments: str) -> list[dict[str, Any]]:

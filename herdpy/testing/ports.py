@@ -17,18 +17,25 @@ _LISTEN = "0A"
 
 
 class PortReservation:
-    """A port of `address` that no other process is given while this object is open."""
+    """A port of `address` that no other process is given while this object is open: a free one, or `port`.
 
-    def __init__(self, address: str = "127.0.0.1") -> None:
+    Raises OSError when somebody listens on that port, or has bound it without SO_REUSEADDR.
+    """
+
+    def __init__(self, address: str = "127.0.0.1", port: int = 0) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._socket.bind((address, 0))
+            self._socket.bind((address, port))
         except OSError:
             self._socket.close()
             raise
         self.address = address
         self.port: int = self._socket.getsockname()[1]
+
+    def fileno(self) -> int:
+        """The socket's descriptor: a process that inherits it keeps the reservation."""
+        return self._socket.fileno()
 
     def close(self) -> None:
         """Give the port back. May be called twice."""

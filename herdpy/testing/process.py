@@ -18,11 +18,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol, TypeVar
 
 from herdpy.testing.errors import PortTakenError, StartError
 from herdpy.testing.ports import listener_inodes, owns_socket
 from herdpy.testing.waiting import await_until
+
+T = TypeVar("T")
 
 _LAUNCH = str(Path(__file__).with_name("_launch.py"))
 _LOG_TAIL_LINES = 25
@@ -68,29 +70,16 @@ class Child:
         Raises PortTakenError when another has it, StartError when the process ended or the time is over.
         """
 
-        def settled() -> bool:
-            return not self.is_running or bool(listener_inodes(address, port, self.pid or "self"))
+        await_listening(self, address, port, timeout_s)
 
-        in_time = await_until(settled, timeout_s)
-        inodes = listener_inodes(address, port, self.pid or "self")
-        if self.pid is not None and owns_socket(self.pid, inodes):
-            return
-        if inodes:
-            raise PortTakenError(
-                f"{self.name}: port {port} of {address} is listened on by another process\n{self.log_tail()}"
-            )
-        why = f"did not listen on {address}:{port} within {timeout_s:g} s" if not in_time else self._ending()
-        raise StartError(f"{self.name} {why}\n{self.log_tail()}")
+    def ending(self) -> str:
+        """How the process ended, for a message."""
+        code = self._process.returncode if self._process is not None else None
+        return "was not started" if code is None else f"ended with {code} instead of listening"
 
     def log_tail(self) -> str:
         """The last lines that the process wrote."""
-        try:
-            with self.log_path.open("rb") as log:
-                log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
-                text = log.read().decode(errors="replace")
-        except FileNotFoundError:
-            return f"(no log {self.log_path})"
-        return "\n".join([f"--- end of {self.log_path}", *text.splitlines()[-_LOG_TAIL_LINES:]])
+        return log_tail(self.log_path)
 
     def pause(self) -> None:
         """Stop the process from running (SIGSTOP): its connections stay open and nobody answers.
@@ -143,9 +132,62 @@ class Child:
         self._process = None
         return code
 
-    def _ending(self) -> str:
-        code = self._process.returncode if self._process is not None else None
-        return "was not started" if code is None else f"ended with {code} instead of listening"
+
+class Watched(Protocol):
+    """A process that somebody waits for."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its id, None when it does not run."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+
+    def ending(self) -> str:
+        """How it ended."""
+
+    def log_tail(self) -> str:
+        """The last lines that it wrote."""
+
+
+def await_listening(process: Watched, address: str, port: int, timeout_s: float) -> None:
+    """Wait until that process, and not another, listens on the port; see `Child.await_listening`."""
+
+    def settled() -> bool:
+        return not process.is_running or bool(listener_inodes(address, port, process.pid or "self"))
+
+    in_time = await_until(settled, timeout_s)
+    inodes = listener_inodes(address, port, process.pid or "self")
+    if process.pid is not None and owns_socket(process.pid, inodes):
+        return
+    if inodes:
+        taken = f"{process.name}: port {port} of {address} is listened on by another process"
+        raise PortTakenError(f"{taken}\n{process.log_tail()}")
+    why = f"did not listen on {address}:{port} within {timeout_s:g} s" if not in_time else process.ending()
+    raise StartError(f"{process.name} {why}\n{process.log_tail()}")
+
+
+def log_tail(path: Path) -> str:
+    """The last lines of a process's log, under a line that names the file."""
+    try:
+        with path.open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
+            text = log.read().decode(errors="replace")
+    except FileNotFoundError:
+        return f"(no log {path})"
+    return "\n".join([f"--- end of {path}", *text.splitlines()[-_LOG_TAIL_LINES:]])
+
+
+def by_lasting_thread(start: Callable[[], T]) -> T:
+    """What `start` returns, run by the thread that lives as long as this process: a child that asks to be
+    killed at its parent's end is not killed when the caller's thread ends.
+    """
+    return _starter().run(start)
 
 
 def spawn(
@@ -165,16 +207,14 @@ def spawn(
             command, stdin=stdin, stdout=stdout, stderr=stderr, env=environ, start_new_session=True
         )
 
-    return _starter().run(start)
+    return by_lasting_thread(start)
 
 
 class _Starter:
     """The thread that starts every child, and lives as long as the process."""
 
     def __init__(self) -> None:
-        self._work: queue.SimpleQueue[
-            tuple[Callable[[], subprocess.Popen[bytes]], Future[subprocess.Popen[bytes]]]
-        ] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._pid = os.getpid()
         threading.Thread(target=self._serve, name="herdpy-testing-starter", daemon=True).start()
 
@@ -183,18 +223,21 @@ class _Starter:
         """Whether the thread is in this process: a fork has no threads but its own."""
         return self._pid == os.getpid()
 
-    def run(self, start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-        result: Future[subprocess.Popen[bytes]] = Future()
-        self._work.put((start, result))
-        return result.result()
+    def run(self, start: Callable[[], T]) -> T:
+        result: Future[T] = Future()
 
-    def _serve(self) -> None:
-        while True:
-            start, result = self._work.get()
+        def work() -> None:
             try:
                 result.set_result(start())
             except (OSError, ValueError) as error:
                 result.set_exception(error)
+
+        self._work.put(work)
+        return result.result()
+
+    def _serve(self) -> None:
+        while True:
+            self._work.get()()
 
 
 _lock = threading.Lock()

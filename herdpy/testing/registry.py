@@ -25,14 +25,15 @@ _quiet.setLevel(logging.ERROR)
 
 
 class ClusterZnodes:
-    """A short ZooKeeper session; context manager."""
+    """A short ZooKeeper session, made within `timeout_s`; context manager."""
 
-    def __init__(self, hostport: str) -> None:
+    def __init__(self, hostport: str, *, timeout_s: float = _CONNECT_TIMEOUT_S) -> None:
         self._client = KazooClient(hostport, timeout=10.0, logger=_quiet)
+        self._timeout_s = timeout_s
 
     def __enter__(self) -> Self:
         try:
-            self._client.start(_CONNECT_TIMEOUT_S)
+            self._client.start(self._timeout_s)
         except BaseException:
             self._client.stop()
             self._client.close()
@@ -80,6 +81,21 @@ class ClusterZnodes:
     def forget_cookie(self, bookie_id: str) -> None:
         """Delete the cookie of `bookie_id`, so that it may come back with an empty disk."""
         self._delete(f"{LEDGERS_ROOT}/cookies/{bookie_id}")
+
+    def read(self, path: str) -> bytes | None:
+        """The data of a znode, None when it is not there."""
+        try:
+            data: bytes = self._client.get(path)[0]
+        except NoNodeError:
+            return None
+        return data
+
+    def children(self, path: str) -> list[str]:
+        """The names of a znode's children, in order; none when it is not there."""
+        try:
+            return sorted(self._client.get_children(path))
+        except NoNodeError:
+            return []
 
     def _delete(self, path: str) -> None:
         try:

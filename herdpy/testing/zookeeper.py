@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from herdpy.testing.java import JavaCommand
+from herdpy.testing.java import JavaCommand, write_configuration
 from herdpy.testing.place import LOOPBACK, Place
 from herdpy.testing.server import Server
 
@@ -24,6 +24,35 @@ _OPTIONS = (
 )
 
 
+def zookeeper_configuration(data: Path, *, address: str, port: int) -> dict[str, object]:
+    """The lines of the configuration of a ZooKeeper alone, with short sessions and its data in `data`."""
+    return {
+        "tickTime": TICK_MS,
+        "minSessionTimeout": 2 * TICK_MS,
+        "maxSessionTimeout": 60_000,
+        "dataDir": data,
+        "clientPort": port,
+        "clientPortAddress": address,
+        "maxClientCnxns": 0,
+        "admin.enableServer": "false",
+        "4lw.commands.whitelist": "*",
+        "preAllocSize": 1024,
+    }
+
+
+def zookeeper_command(
+    configuration: Path, java_options: Sequence[str] = (), *, writes_archive: bool = True
+) -> JavaCommand:
+    """How to run ZooKeeper with that file of configuration; see JavaCommand for `writes_archive`."""
+    return JavaCommand(
+        "zookeeper",
+        "org.apache.zookeeper.server.ZooKeeperServerMain",
+        [str(configuration)],
+        options=(*_OPTIONS, *java_options),
+        writes_archive=writes_archive,
+    )
+
+
 class ZooKeeperServer(Server):
     """ZooKeeper on one port. `with ZooKeeperServer(directory) as zookeeper: ...` starts and stops it."""
 
@@ -35,27 +64,14 @@ class ZooKeeperServer(Server):
         data = directory / "data"
         data.mkdir(exist_ok=True)
         self._configuration = directory / "zoo.cfg"
-        settings = {
-            "tickTime": TICK_MS,
-            "minSessionTimeout": 2 * TICK_MS,
-            "maxSessionTimeout": 60_000,
-            "dataDir": data,
-            "clientPort": self.port,
-            "clientPortAddress": self.address,
-            "maxClientCnxns": 0,
-            "admin.enableServer": "false",
-            "4lw.commands.whitelist": "*",
-            "preAllocSize": 1024,
-        }
-        self._configuration.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        settings = zookeeper_configuration(data, address=self.address, port=self.port)
+        write_configuration(self._configuration, settings)
 
     def start(self) -> None:
         """Start the server and wait until it accepts connections; does nothing when it runs. Raises
         StartError.
         """
-        main = "org.apache.zookeeper.server.ZooKeeperServerMain"
-        options = (*_OPTIONS, *self._java_options)
-        self._launch(JavaCommand("zookeeper", main, [str(self._configuration)], options=options))
+        self._launch(zookeeper_command(self._configuration, self._java_options))
         self._await_listening()
 
     def __enter__(self) -> Self:

@@ -149,6 +149,7 @@ def test_a_root_without_a_cluster_is_told_and_leaves_no_session():
         ({"long_poll_s": "1"}, "long_poll_s must be a number, not str"),
         ({"max_in_flight_entries": 1.5}, "whole number"),
         ({"explicit_lac_interval_s": -1.0}, "explicit_lac_interval_s must be positive"),
+        ({"tail_interval_s": 0.0}, "tail_interval_s must be positive"),
         ({"max_frame_bytes": 100}, "max_frame_bytes must be above"),
         ({"backoff_first_s": 5.0}, "backoff_max_s must not be below"),
     ],

@@ -397,14 +397,16 @@ def test_waiting_costs_little() -> None:
     run(program)
 
 
+@pytest.mark.parametrize("interval_s", [None, 0.05])
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_happens_every_entry_comes_once_and_in_order(seed: int) -> None:
+def test_whatever_happens_every_entry_comes_once_and_in_order(seed: int, interval_s: float | None) -> None:
     async def program() -> None:
         rng = random.Random(seed)
         ensemble_size = rng.randint(2, 5)
         write_quorum = rng.randint(2, ensemble_size)
         ledger = Ledger(ensemble_size, write_quorum, rng.randint(2, write_quorum))
-        reader = ledger.reader(replace(SETTINGS, read_ahead_entries=rng.choice([1, 3, 128])))
+        ahead = rng.choice([1, 3, 128])
+        reader = ledger.reader(replace(SETTINGS, read_ahead_entries=ahead, tail_interval_s=interval_s))
         follower = Follower(reader)
         confirmed = -1
         faulty = rng.choice(ledger.bookies)  # one at a time: another replica always has the entry
@@ -484,6 +486,78 @@ def test_a_follower_that_rests_asks_nothing() -> None:
         assert sum(bookie.polls for bookie in ledger.bookies) <= polls + 2
         assert [(await anext(entries)).entry_id for _ in range(28)] == list(range(1, 29))
         await entries.aclose()
+        await reader.close()
+
+    run(program)
+
+
+def test_news_that_come_all_the_time_are_asked_for_at_intervals() -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 0)
+        reader = ledger.reader(replace(SETTINGS, tail_interval_s=0.1))
+        follower = Follower(reader)
+        await asyncio.sleep(0.5)
+        polls = sum(bookie.polls for bookie in ledger.bookies)
+        written = [now()]
+        for entry_id in range(1, 501):
+            ledger.write(entry_id, entry_id)
+            written.append(now())
+            await asyncio.sleep(0.01)
+        await follower.until(500)
+        # One question each time, and the polls that were under way at first, as it had waited.
+        assert sum(bookie.polls for bookie in ledger.bookies) <= polls + 4
+        assert 40 <= sum(bookie.lac_requests for bookie in ledger.bookies) <= 60
+        # What is written at one moment is confirmed with the entry after it.
+        late = [seen - at for seen, at in zip(follower.at, written[1:], strict=False)]
+        assert max(late) < 0.1 + 0.02
+        assert late[0] < 0.01  # the first after a silence comes at once
+        await follower.stop()
+        await reader.close()
+
+    run(program)
+
+
+def test_who_waits_for_news_has_a_follower_that_rests_look_at_once() -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        ledger.write(0, 0)
+        reader = ledger.reader(replace(SETTINGS, tail_interval_s=10.0))
+        follower = Follower(reader)
+        await asyncio.sleep(0.1)
+        ledger.write(1, 1)
+        await follower.until(1)
+        for entry_id in range(2, 20):
+            ledger.write(entry_id, entry_id)
+            await asyncio.sleep(0.1)
+            assert len(follower.ids) < entry_id  # what is confirmed is not asked for yet
+            reader.hurry()
+            written = now()
+            await follower.until(entry_id)
+            assert now() - written < 0.05
+        await follower.stop()
+        await reader.close()
+
+    run(program)
+
+
+@pytest.mark.parametrize("fault", ["down", "silent", "behind"])
+def test_a_bookie_that_is_no_help_is_not_looked_at_again_and_again(fault: str) -> None:
+    async def program() -> None:
+        ledger = Ledger()
+        reader = ledger.reader(replace(SETTINGS, tail_interval_s=0.1))
+        follower = Follower(reader)
+        for entry_id in range(100):
+            for bookie in ledger.bookies:
+                if entry_id < 20 or fault != "behind" or bookie is not ledger.bookies[0]:
+                    bookie.store(entry_id, sealed(entry_id, entry_id - 1))
+            if entry_id == 20:
+                ledger.bookies[0].down, ledger.bookies[0].silent = fault == "down", fault == "silent"
+            await asyncio.sleep(0.02)
+            late_s = 0.2 + (SETTINGS.speculative_read_s if fault == "silent" else 0.0)
+            assert len(follower.ids) >= entry_id - 1 - late_s / 0.02
+        assert len(follower.ids) >= 98 - 0.2 / 0.02
+        await follower.stop()
         await reader.close()
 
     run(program)

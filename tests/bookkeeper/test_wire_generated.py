@@ -6,9 +6,10 @@ import importlib.util
 from pathlib import Path
 
 from herdpy.bookkeeper.wire.proto import data_formats_pb2, protocol_pb2
+from herdpy.rpc import admin_pb2, common_pb2, partitions_pb2, snapshots_pb2
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = Path("herdpy/bookkeeper/wire/proto")
+FOLDERS = (Path("herdpy/bookkeeper/wire/proto"), Path("herdpy/rpc"))
 
 
 def test_the_generated_modules_are_current(tmp_path: Path):
@@ -18,14 +19,18 @@ def test_the_generated_modules_are_current(tmp_path: Path):
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
     made = tool.generate(tmp_path)
-    names = {path.name for path in made}
-    assert names == {path.name for path in (ROOT / FOLDER).glob("*_pb2.py*")}
-    assert len(names) == 4
-    for path in made:
-        assert path.read_text() == (ROOT / FOLDER / path.name).read_text(), f"{path.name} is out of date"
+    names = {path.relative_to(tmp_path) for path in made}
+    there = {path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).glob("*_pb2*.py*")}
+    assert names == there
+    assert len(names) == 4 + 8 + 6
+    for name in names:
+        assert (tmp_path / name).read_text() == (ROOT / name).read_text(), f"{name} is out of date"
 
 
 def test_nothing_clashes_with_other_users_of_protobuf():
     for module in (protocol_pb2, data_formats_pb2):
         assert module.DESCRIPTOR.package == "herdpy.bookkeeper.wire"
         assert module.DESCRIPTOR.name.startswith("herdpy/bookkeeper/wire/proto/")
+    for module in (admin_pb2, common_pb2, partitions_pb2, snapshots_pb2):
+        assert module.DESCRIPTOR.package == "herdpy.v1"
+        assert module.DESCRIPTOR.name.startswith("herdpy/rpc/")

@@ -120,6 +120,47 @@ def test_append_awaits_its_confirmation():
     run(main)
 
 
+class Sink:
+    """Notes what it is told, and appends another entry when it is told that one is confirmed."""
+
+    def __init__(self, bench: Bench, told: list[object], left: int) -> None:
+        self.bench, self.told, self.left = bench, told, left
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, entry_id: int, /) -> None:
+        self.told.append((entry_id, self.bench.writer.last_add_confirmed))
+        if self.left:
+            self.bench.writer.send(b"next", Sink(self.bench, self.told, self.left - 1))
+
+    def set_exception(self, error: BaseException, /) -> None:
+        self.told.append(error)
+
+
+def test_a_sink_is_told_at_once_and_may_append():
+    async def main():
+        bench, told = Bench(), []
+        for _ in range(2):
+            bench.writer.send(b"first", Sink(bench, told, 1))
+        for number in (0, 1):
+            bench[number].reply(1)
+        assert told == []
+        bench[0].reply(0)
+        bench[1].reply(0)
+        assert told == [(0, 1), (1, 1)]  # everything is as it is to be before the first one is told
+        assert bench.writer.last_add_pushed == 3
+        bench[0].reply(2)
+        bench[1].reply(2)
+        bench[2].reply(3, FENCED)
+        assert told[2] == (2, 2)
+        assert isinstance(told[3], LedgerFencedError)
+        assert told[3].outcome is Outcome.UNKNOWN
+        assert len(told) == 4
+
+    run(main)
+
+
 def test_an_entry_that_does_not_fit_is_refused_before_anything_is_sent():
     async def main():
         bench = Bench(max_frame_bytes=4096)

@@ -27,6 +27,7 @@ from herdpy.bookkeeper.metadata.paths import Scheme
 from herdpy.bookkeeper.metadata.znodes import NodeExistsError, SessionState
 from herdpy.bookkeeper.metadata.zookeeper import MAX_DATA_BYTES, Acl, KazooZnodes
 from herdpy.testing import ZooKeeperServer
+from tests.support.relay import Relay, Streams, until_either_ends
 from tests.support.znode_worlds import RealWorld, Seen
 
 LEDGER = LedgerMetadata(1, 1, 1, (Segment(0, ("a:1",)),))
@@ -39,57 +40,32 @@ def server(tmp_path: Path) -> Iterator[ZooKeeperServer]:
         yield server
 
 
-class ReplyLoser:
-    """A TCP proxy before ZooKeeper that can lose a reply: what was asked for is done, and nobody is told."""
+class ReplyLoser(Relay):
+    """A relay before ZooKeeper that can lose a reply: what was asked for is done, and nobody is told."""
 
     def __init__(self, server: ZooKeeperServer) -> None:
-        self._upstream = (server.address, server.port)
+        super().__init__(lambda: asyncio.open_connection(server.address, server.port))
         self.lose_reply_about: bytes | None = None
         self.lost = 0
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self) -> str:
-        self._listener = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        host, port = self._listener.sockets[0].getsockname()
-        return f"{host}:{port}"
-
-    async def close(self) -> None:
-        self._listener.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        up_reader, up_writer = await asyncio.open_connection(*self._upstream)
+    async def carry(self, client: Streams, server: Streams) -> None:
         armed = asyncio.Event()
 
         async def requests() -> None:
-            while data := await reader.read(65536):
+            while data := await client[0].read(65536):
                 if self.lose_reply_about is not None and self.lose_reply_about in data:
                     self.lose_reply_about = None
                     armed.set()
-                up_writer.write(data)
+                server[1].write(data)
 
         async def replies() -> None:
-            while data := await up_reader.read(65536):
+            while data := await server[0].read(65536):
                 if armed.is_set():
                     self.lost += 1
                     return
-                writer.write(data)
+                client[1].write(data)
 
-        both = [asyncio.ensure_future(requests()), asyncio.ensure_future(replies())]
-        try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for one in both:
-                one.cancel()
-            await asyncio.gather(*both, return_exceptions=True)
-            writer.close()
-            up_writer.close()
-            self._tasks.discard(task)
+        await until_either_ends(requests(), replies())
 
 
 def test_a_watch_goes_on_when_zookeeper_was_stopped_and_started(server: ZooKeeperServer) -> None:

@@ -36,7 +36,7 @@ class RunningServer:
 
     def __init__(self, data: Path, *arguments: object, **environment: str) -> None:
         """Start it; :meth:`ready` waits until it serves."""
-        free = ["--port", "0", "--set", "http.port=0", "--log-format", "json"]
+        free = ["--port", "0", "--set", "http.port=0", "--set", "grpc.port=0", "--log-format", "json"]
         self.data = data
         self.lines: list[str] = []
         self._changed = threading.Condition()
@@ -90,6 +90,11 @@ class RunningServer:
     def port(self) -> int:
         """The port of PostgreSQL's protocol."""
         return int(self._ready["postgres_port"])
+
+    @property
+    def grpc_port(self) -> int:
+        """The port of gRPC."""
+        return int(self._ready["grpc_port"])
 
     @property
     def pid(self) -> int:

@@ -40,7 +40,7 @@ def await_end(pids: list[int], timeout_s: float = 30.0) -> list[int]:
     for pid in pids:
         try:
             handle = os.pidfd_open(pid)
-        except ProcessLookupError:
+        except (ProcessLookupError, FileNotFoundError):  # nothing has the id, or a thread
             continue
         try:
             if not select.select([handle], [], [], timeout_s)[0]:

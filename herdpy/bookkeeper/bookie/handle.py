@@ -233,11 +233,12 @@ class Bookie(BookieOperations):
             ):
                 return False
         else:
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         self._deadlines.arm(now_s)
         return True
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what has been queued in this turn of the loop; done at its end in any case."""
         if self._out and self._connection is not None and not self._blocked:
             self._out = self._connection.write(self._out)
 
@@ -291,7 +292,7 @@ class Bookie(BookieOperations):
         """Keep frames here until the transport's buffer has room again."""
         self._blocked = paused
         if not paused:
-            self._flush()
+            self.flush()
 
     # How requests end without a reply.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from herdpy.bookkeeper.digest import Digest
+from herdpy.bookkeeper.digest import Digest, entry_id_in
 from herdpy.bookkeeper.errors import BookieUnavailableError, BookKeeperError
 from herdpy.bookkeeper.metadata.ledger_metadata import NO_ENTRY
 from herdpy.bookkeeper.read.patience import Patience
@@ -45,7 +45,10 @@ async def ask_one(bookie_id: str, view: LedgerView, pool: BookiePool, digest: Di
     Raises:
         BookKeeperError: it did not answer, has nothing of the ledger, or proves nothing.
     """
-    lac = proven_lac(await pool.get(bookie_id).read_lac(view.ledger_id), view.ledger_id, digest)
+    reply = await pool.get(bookie_id).read_lac(view.ledger_id)
+    lac = proven_lac(reply, view.ledger_id, digest)
+    if reply.last_entry_body:
+        view.last_stored = max(view.last_stored, entry_id_in(reply.last_entry_body))
     view.prove(lac)
     return lac
 

@@ -68,6 +68,7 @@ class Polls:
         metadata = view.metadata
         self._wanted = metadata.write_quorum - metadata.ack_quorum + 1
         self._is_striped = metadata.ensemble_size > metadata.write_quorum
+        self._is_paced = settings.tail_interval_s is not None
         self._loop = asyncio.get_running_loop()
         self._next_id = NO_ENTRY
         self._members: tuple[str, ...] = ()
@@ -206,6 +207,8 @@ class Polls:
         view = self._view
         if view.metadata.state is not LedgerState.OPEN:
             return  # what bookies say then may be a recoverer's writing
+        if self._is_paced and not self._is_waiting:
+            return  # the follower rests: the bookie is asked again, for all that there is by then
         try:
             if not isinstance(reply, ReadReply):
                 raise ProtocolError("a long poll was answered without a ReadReply", bookie=poll.bookie_id)

@@ -79,6 +79,14 @@ class LedgerReader:
         return self._view.last_add_confirmed
 
     @property
+    def last_stored(self) -> int:
+        """The newest entry that bookies said they have, confirmed or not; -1 for none.
+
+        Right after ``read_last_add_confirmed`` nothing that a writer was told to be stored lies behind both.
+        """
+        return self._view.last_stored
+
+    @property
     def is_closed(self) -> bool:
         """Whether the ledger is closed: no entry will follow ``last_add_confirmed``."""
         return self._view.is_closed
@@ -168,6 +176,10 @@ class LedgerReader:
         # The client ends tails by closing their readers, which it refers to weakly.
         tail.reader = self
         return tail.entries(from_entry)
+
+    def hurry(self) -> None:
+        """Have a tail that rests (``tail_interval_s``) look for news now: somebody waits for them."""
+        self._view.hurry()
 
     async def close(self) -> None:
         """Let go of the ledger: watches end, reads under way are dropped. May be repeated."""

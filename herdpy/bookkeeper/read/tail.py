@@ -5,15 +5,18 @@ confirmed), ``ranges`` (reading what is confirmed), and long polls at the bookie
 
 What is confirmed is read at full speed, and the range grows while it is read. When there is nothing left,
 bookies are polled for news (``polls``), and the entries that they tell of are fetched (``ahead``) while it is
-being proven that they are confirmed. When those polled have none the whole ensemble is asked, because in
-a striped ledger the news may be at others. While another client recovers the ledger nothing is asked: what
-bookies say then may be the recoverer's writing, and the end is what the metadata will say.
+being proven that they are confirmed. A follower that rests between its questions (``tail_interval_s``) asks
+one bookie what has gathered instead (``glances``), and polls when that is nothing. When those polled have
+none the whole ensemble is asked, because in a striped ledger the news may be at others. While another client
+recovers the ledger nothing is asked: what bookies say then may be the recoverer's writing, and the end is
+what the metadata will say.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
@@ -27,6 +30,7 @@ from herdpy.bookkeeper.errors import (
     UnauthorizedError,
 )
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerState
+from herdpy.bookkeeper.read.glances import Glances
 from herdpy.bookkeeper.read.last_confirmed import read_last_confirmed
 from herdpy.bookkeeper.read.polls import Polls
 from herdpy.bookkeeper.read.ranges import RangeReader
@@ -64,7 +68,10 @@ class Tail:
         self._digest = digest
         self._ahead = ranges.ahead()
         self._polls = Polls(view, pool, order, settings, digest, self._ahead)
+        self._glances = Glances(view, pool, order, digest, self._ahead)
+        self._is_lively = False  # there was news when it was looked for last
         self._fruitless = 0
+        self._heard_s = -math.inf
 
     async def entries(self, next_id: int) -> AsyncGenerator[Entry, None]:
         """The entries from ``next_id`` on; ends behind the last one of a closed ledger."""
@@ -101,6 +108,7 @@ class Tail:
                     await self._news(next_id)
         finally:
             self._polls.close()
+            self._glances.close()
             ahead.close()
 
     async def _no_replica(self, error: BookKeeperError) -> None:
@@ -120,7 +128,20 @@ class Tail:
             polls.stop()
             await changed.wait()
             return
+        if self._settings.tail_interval_s is not None:
+            if await self._rested(changed) and not view.is_hurried:
+                return
+            view.is_hurried = False
+            changed = view.next_change()
+            if self._is_lively:
+                self._is_lively = await self._glances.news(next_id)
+                if self._is_lively:
+                    self._heard_s = asyncio.get_running_loop().time()
+                if self._is_lively or changed.is_set():
+                    return
         await polls.news(next_id, changed)
+        self._heard_s = asyncio.get_running_loop().time()
+        self._is_lively = True
         if view.last_add_confirmed >= next_id:
             return
         if polls.was_quiet:
@@ -132,6 +153,17 @@ class Tail:
         polls.restart()
         if view.last_add_confirmed < next_id and self._fruitless:
             await self._pause(view.next_change())
+
+    async def _rested(self, changed: asyncio.Event) -> bool:
+        """Let news gather, if there were some a moment ago; whether something changed meanwhile."""
+        assert self._settings.tail_interval_s is not None
+        rest_s = self._heard_s + self._settings.tail_interval_s - asyncio.get_running_loop().time()
+        if rest_s > 0:
+            try:
+                await asyncio.wait_for(changed.wait(), rest_s)
+            except TimeoutError:
+                pass
+        return changed.is_set()
 
     async def _ask_everybody(self) -> None:
         """Nobody polled has news: look at the whole ensemble, as a striped ledger needs it."""

@@ -37,17 +37,19 @@ class LedgerView:
         ledger_id: which ledger.
         versioned: its metadata and their version.
         last_add_confirmed: every entry up to here is confirmed; -1: none that is known of.
+        last_stored: the newest entry that a bookie said it has, confirmed or not; -1: none that is known of.
         length_bytes: data bytes up to the end of a closed ledger, or up to the last entry read of an open
             one.
         is_deleted: the metadata is gone.
+        is_hurried: somebody waits for news: a follower that rests is to look at once.
     """
 
     def __init__(self, ledger_id: int, versioned: Versioned, store: LedgerStore) -> None:
         self.ledger_id = ledger_id
         self.versioned = versioned
-        self.last_add_confirmed = NO_ENTRY
+        self.last_add_confirmed = self.last_stored = NO_ENTRY
         self.length_bytes = 0
-        self.is_deleted = False
+        self.is_deleted = self.is_hurried = False
         self._store = store
         self._watch: Watch | None = None
         self._changed = asyncio.Event()
@@ -89,6 +91,11 @@ class LedgerView:
 
     def wake(self) -> None:
         """Wake whoever waits for a change, to look at what else has changed."""
+        self._notify()
+
+    def hurry(self) -> None:
+        """Have a follower look for news now, though it has looked a moment ago."""
+        self.is_hurried = True
         self._notify()
 
     def next_change(self) -> asyncio.Event:

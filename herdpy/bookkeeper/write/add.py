@@ -7,12 +7,24 @@ one bit for each index of the ensemble.
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie.handle import Bookie
     from herdpy.bookkeeper.write.pipeline import Pipeline
+
+
+class AppendSink(Protocol):
+    """Who is told what became of an entry: a future, or what acts upon it at once (``LedgerWriter.send``)."""
+
+    def done(self) -> bool:
+        """Whether nobody wants to know any more; then it is told nothing."""
+
+    def set_result(self, entry_id: int, /) -> None:
+        """The entry is confirmed."""
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """The ledger's writer has ended before."""
 
 
 class Add:
@@ -25,7 +37,7 @@ class Add:
         size_bytes: of the frame.
         targets: the bits of its write set.
         acked: the bits of those bookies, of the present ensemble, that have it.
-        future: the caller's; resolves to the entry id.
+        future: the caller's; it is told the entry id.
         deadline_s: when a bookie that was sent it has not answered in time (loop time).
     """
 
@@ -49,7 +61,7 @@ class Add:
         length: int,
         txn: int,
         frame: bytes,
-        future: asyncio.Future[int],
+        future: AppendSink,
         deadline_s: float,
     ) -> None:
         self.pipeline = pipeline

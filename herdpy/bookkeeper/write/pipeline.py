@@ -174,15 +174,15 @@ class Pipeline:
         if self.changing:
             return
         pending, quorum = self.pending, self._ack_quorum
-        last = None
+        complete: list[Add] = []
         while pending and pending[0].acked.bit_count() >= quorum:
-            last = pending.popleft()
-            self.in_flight_bytes -= last.size_bytes
-            last.frame = b""
-            if not last.future.done():
-                last.future.set_result(last.entry_id)
-        if last is None:
+            add = pending.popleft()
+            self.in_flight_bytes -= add.size_bytes
+            add.frame = b""
+            complete.append(add)
+        if not complete:
             return
+        last = complete[-1]
         self.confirmed = last.entry_id
         self.confirmed_length = last.length
         if not self._deferred:
@@ -191,6 +191,9 @@ class Pipeline:
             self._on_lac()
         if self._milestones.waiting:
             self._milestones.passed(self.confirmed)
+        for add in complete:  # they may append, so everything here is as it is to be
+            if not add.future.done():
+                add.future.set_result(add.entry_id)
 
     def advance(self, entry_id: int, length: int) -> None:
         """The entries up to this one are on disk: the last add confirmed moves (deferred sync)."""

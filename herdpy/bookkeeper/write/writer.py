@@ -29,7 +29,7 @@ from herdpy.bookkeeper.metadata.versioned import Versioned
 from herdpy.bookkeeper.placement import Placement
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.wire.adds import AddEncoder
-from herdpy.bookkeeper.write.add import Add
+from herdpy.bookkeeper.write.add import Add, AppendSink
 from herdpy.bookkeeper.write.ending import close_ledger
 from herdpy.bookkeeper.write.explicit_lac import ExplicitLac
 from herdpy.bookkeeper.write.force import force_ledger
@@ -163,6 +163,14 @@ class LedgerWriter:
             EntryTooLargeError, LedgerFencedError, LedgerClosedError, NotEnoughBookiesError, ...: as
                 ``append``. Nothing was sent.
         """
+        future = self._create_future()
+        self.send(data, future)
+        return future
+
+    def send(self, data: bytes, sink: AppendSink) -> None:
+        """As ``append_nowait``, with the outcome told to ``sink``: once, in the order of the entries, as soon
+        as it is known, but never before this returns. The sink may append, and must not raise.
+        """
         pipeline = self._pipeline
         size_bytes = len(data)
         if self._is_ending or pipeline.failure is not None or size_bytes > self._max_entry_bytes:
@@ -176,11 +184,14 @@ class LedgerWriter:
         length = pipeline.pushed_length + size_bytes
         txn = self._next_txn()
         frame = self._encode(txn, entry_id, pipeline.lac, length, data)
-        future = self._create_future()
         pipeline.push(
-            Add(pipeline, entry_id, length, txn, frame, future, self._now() + self._request_timeout_s)
+            Add(pipeline, entry_id, length, txn, frame, sink, self._now() + self._request_timeout_s)
         )
-        return future
+
+    def flush(self) -> None:
+        """Write what was appended to the sockets now, not at the end of this turn of the loop."""
+        for bookie in self._pipeline.bookies:
+            bookie.flush()
 
     async def room(self) -> None:
         """Return when ``append_nowait`` has room, or the writer has ended. Nothing is reserved.

@@ -27,7 +27,8 @@ class ModelCluster:
     """`bookies` model bookies, by id in `bookies`; `root` is their znode.
 
     `sync_s`: range of a journal sync in seconds. `limit_s`: the virtual time a run may take.
-    `session_timeout_s`: of every ZooKeeper session made here.
+    `session_timeout_s`: of every ZooKeeper session made here. `make_loop`: makes the loop, where it is to be
+    of another class; called with the seed and `limit_s`.
     """
 
     def __init__(
@@ -41,11 +42,12 @@ class ModelCluster:
         sync_s: tuple[float, float] = (0.0005, 0.003),
         session_timeout_s: float = 10.0,
         limit_s: float = 10_000.0,
+        make_loop: Callable[..., VirtualLoop] = VirtualLoop,
     ) -> None:
         self.seed = seed
         self.root = root
         self.session_timeout_s = session_timeout_s
-        self.loop = VirtualLoop(seed, limit_s=limit_s)
+        self.loop = make_loop(seed, limit_s=limit_s)
         # One stream each, so that a change of the one leaves the others as they were.
         self.rng = random.Random(f"{seed} cluster")
         self.network = SimulatedNetwork(

@@ -11,7 +11,7 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 
 from herdpy.testing.model.links import Links
 from herdpy.testing.model.loop import VirtualLoop
@@ -23,6 +23,11 @@ _host: ContextVar[str] = ContextVar("herdpy_simulated_host", default="client")
 def current_host() -> str:
     """The host that the running code is on."""
     return _host.get()
+
+
+def host_in(context: Context) -> str:
+    """The host of what runs in a context, which may be the one that is running."""
+    return context.get(_host, "client")
 
 
 ProtocolFactory = Callable[[], asyncio.Protocol]

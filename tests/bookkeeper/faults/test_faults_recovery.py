@@ -11,9 +11,9 @@ import pytest
 from herdpy.bookkeeper import BookKeeper, LedgerFencedError, LedgerState, Outcome, RecoveryError
 from herdpy.bookkeeper.metadata.ledger_store import Versioned
 from tests.bookkeeper.faults.child_writer import child_writer
-from tests.bookkeeper.faults.relay import relay_to
 from tests.bookkeeper.faults.workload import PATIENCE_S, appending
 from tests.bookkeeper.faults.world import FAULTS, QUICK, all_but, lost_zookeeper, run
+from tests.support.relay import relay_to
 
 
 async def recover(bk, history, name):

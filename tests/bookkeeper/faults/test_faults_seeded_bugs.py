@@ -17,9 +17,9 @@ from herdpy.bookkeeper.wire import requests
 from herdpy.bookkeeper.wire.reads import encode_read
 from herdpy.bookkeeper.write.add import Resent
 from herdpy.bookkeeper.write.pipeline import Pipeline
-from tests.bookkeeper.faults.relay import relay_to
 from tests.bookkeeper.faults.workload import IN_FLIGHT, Tailing, appending
 from tests.bookkeeper.faults.world import LOUD, reaches, run
+from tests.support.relay import relay_to
 
 
 def without_fence():

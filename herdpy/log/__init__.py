@@ -4,6 +4,7 @@ From the bottom: ``lsn``, ``errors``, ``records``, ``transaction``, ``entry``, `
 format and know no I/O; ``wait`` is how results come back; ``commit_log`` is the interface;
 ``files``, ``file_header``, ``file_ledger``, ``ledger_list``, ``recovery``, ``file_ledgers`` are file
 ledgers, and ``group_commit`` and ``file_log`` the log made of them; ``inspect`` shows a log to people.
+The package ``bookkeeper``, imported by itself, is the log in ledgers of Apache BookKeeper.
 DESIGN.md says why it is so; docs/log-format.md has the bytes.
 """
 
@@ -15,10 +16,12 @@ from herdpy.log.errors import (
     CorruptLedgerError,
     LedgerFencedError,
     LedgerListConflictError,
+    LogBusyError,
     LogClosedError,
     LogError,
     LogFullError,
     LogTrimmedError,
+    LogUnavailableError,
     LogWriteError,
     RecordError,
 )
@@ -30,9 +33,11 @@ from herdpy.log.records import (
     CreateTable,
     Delete,
     DropIndex,
+    DropRole,
     DropTable,
     Insert,
     InsertBatch,
+    PutRole,
     Record,
     TablesChecksum,
     Truncate,
@@ -53,6 +58,7 @@ __all__ = [
     "CreateTable",
     "Delete",
     "DropIndex",
+    "DropRole",
     "DropTable",
     "Entry",
     "FileLog",
@@ -61,13 +67,16 @@ __all__ = [
     "LedgerFencedError",
     "LedgerInfo",
     "LedgerListConflictError",
+    "LogBusyError",
     "LogClosedError",
     "LogError",
     "LogFullError",
     "LogSettings",
     "LogTrimmedError",
+    "LogUnavailableError",
     "LogWriteError",
     "OwnWait",
+    "PutRole",
     "Record",
     "RecordError",
     "TablesChecksum",

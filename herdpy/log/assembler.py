@@ -40,6 +40,11 @@ class TransactionAssembler:
             ChainError: the entry is not the one after the last. Nothing of it was taken.
             RecordError: the entry's bytes make no transaction.
         """
+        lsn = entry.header.lsn
+        return [(lsn, Transaction.decode(data)) for data in self.take(entry)]
+
+    def take(self, entry: Entry) -> list[bytes]:
+        """As ``feed``, for who decodes the transactions himself."""
         header = entry.header
         if header.predecessor != self.position:
             raise ChainError(
@@ -47,7 +52,7 @@ class TransactionAssembler:
             )
         if self.crc is not None and header.predecessor_crc != self.crc:
             raise ChainError(f"entry {header.lsn} continues another history than {self.position}'s")
-        done: list[tuple[LSN, Transaction]] = []
+        done: list[bytes] = []
         parts = self._parts
         for part in entry.parts:
             if part.first:
@@ -55,7 +60,7 @@ class TransactionAssembler:
                 # they take no effect.
                 if part.last:
                     parts = None
-                    done.append((header.lsn, Transaction.decode(part.data)))
+                    done.append(part.data)
                     continue
                 parts = [part.data]
             elif parts is None:
@@ -63,7 +68,7 @@ class TransactionAssembler:
             else:
                 parts.append(part.data)
                 if part.last:
-                    done.append((header.lsn, Transaction.decode(b"".join(parts))))
+                    done.append(b"".join(parts))
                     parts = None
         self._parts = parts
         self.position, self.crc = header.lsn, header.crc

@@ -44,6 +44,14 @@ class LogFullError(LogWriteError):
     """No space (ENOSPC) or no quota (EDQUOT) is left; appends work again once there is some."""
 
 
+class LogBusyError(LogWriteError):
+    """More is queued than the log may hold in memory; appends work again once some of it is written."""
+
+
+class LogUnavailableError(LogError):
+    """The service that keeps the ledgers did not answer in time; what was asked may be tried again."""
+
+
 class LogTrimmedError(LogError):
     """The entries asked for were trimmed: take a snapshot instead."""
 
@@ -61,7 +69,7 @@ class CorruptLedgerError(LogError):
 
     Attributes:
         ledger_id, entry_id: where; entry_id is None for the ledger's header and for the ledger list.
-        file: path of the damaged file.
+        file: path of the damaged file; empty when the ledger is in BookKeeper.
         reason: what is wrong, for people.
     """
 
@@ -69,7 +77,9 @@ class CorruptLedgerError(LogError):
         where = "ledger list" if ledger_id is None else f"ledger {ledger_id}"
         if entry_id is not None:
             where += f", entry {entry_id}"
-        super().__init__(f"the log is damaged: {where}, file {file}: {reason}")
+        if file:
+            where += f", file {file}"
+        super().__init__(f"the log is damaged: {where}: {reason}")
         self.ledger_id = ledger_id
         self.entry_id = entry_id
         self.file = file

@@ -37,6 +37,7 @@ class LedgerInfo:
         last_entry_id: id of its last entry, or -1.
         length: bytes from the start of the ledger to the end of that entry.
         crc: the running CRC of that entry.
+        epoch, node: the term and the node that wrote it, where logs have leaders (BookKeeper).
     """
 
     ledger_id: int
@@ -45,6 +46,8 @@ class LedgerInfo:
     last_entry_id: int = -1
     length: int = 0
     crc: int = 0
+    epoch: int = 0
+    node: str = ""
 
     @property
     def last(self) -> LSN:
@@ -61,7 +64,8 @@ class LedgerListState:
         log_id: 16 random bytes in hex, in every ledger's header too: a file of another log is seen.
         next_ledger_id: the id the next ledger gets. Ids are never used twice.
         base, base_crc: the last entry that was trimmed (START: none), and its running CRC.
-        ledgers: in log order; only the last one may be open.
+        ledgers: in log order; in files only the last one may be open.
+        epoch, node: the term and the node that own the log, where logs have leaders (BookKeeper).
     """
 
     version: int
@@ -70,6 +74,8 @@ class LedgerListState:
     base: LSN = START
     base_crc: int = START_CRC
     ledgers: tuple[LedgerInfo, ...] = ()
+    epoch: int = 0
+    node: str = ""
 
     @property
     def settled_end(self) -> tuple[LSN, int]:

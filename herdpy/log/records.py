@@ -111,6 +111,42 @@ class Truncate:
 
 
 @dataclass(slots=True)
+class PutRole:
+    """A role comes to be, or has other attributes; what it is, is opaque here."""
+
+    name: bytes
+    definition: bytes
+    type: ClassVar[int] = 7
+
+    def encode(self) -> bytes:
+        size = len(self.name)
+        return _T.pack(7, 1, 4 + size + len(self.definition), size) + self.name + self.definition
+
+    @staticmethod
+    def decode(data: bytes, start: int, end: int) -> PutRole:
+        _at_least(start, end, 4)
+        split = start + 4 + _U32.unpack_from(data, start)[0]
+        if split > end:
+            raise RecordError("a role's name is longer than its record")
+        return PutRole(data[start + 4 : split], data[split:end])
+
+
+@dataclass(slots=True)
+class DropRole:
+    """A role ceases to be."""
+
+    name: bytes
+    type: ClassVar[int] = 8
+
+    def encode(self) -> bytes:
+        return _FRAME.pack(8, 1, len(self.name)) + self.name
+
+    @staticmethod
+    def decode(data: bytes, start: int, end: int) -> DropRole:
+        return DropRole(data[start:end])
+
+
+@dataclass(slots=True)
 class Insert:
     """A new row: its key and its image."""
 
@@ -234,6 +270,8 @@ Record = (
     | CreateIndex
     | DropIndex
     | Truncate
+    | PutRole
+    | DropRole
     | Insert
     | Update
     | Delete

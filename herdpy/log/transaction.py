@@ -6,16 +6,19 @@ Its bytes travel in one entry, or, when they are too many, in parts over several
 from __future__ import annotations
 
 import struct
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
 
 from herdpy.log.errors import RecordError
-from herdpy.log.records import Record, decode_records
+from herdpy.log.records import FRAME_BYTES, Record, decode_records
 
 _HEAD = Struct(">qB")
 _COUNT = Struct(">I")
 _HEAD_NO_ID = Struct(">qBI")
 MAX_REQUEST_ID_BYTES = 64
+_LENGTH = Struct(">xxI")  # in a record's frame
+_AT_ONCE, _AT_ONCE_BYTES = 512, 1 << 20
 
 
 @dataclass(slots=True)
@@ -27,11 +30,15 @@ class Transaction:
         records: the changes, in the order they are applied.
         request_id: the client's name for the commit, at most 64 bytes, by which an unknown outcome
             is resolved later; empty when it has none.
+        encoded: the bytes of the first records, as many as ``encoded_count``, where whoever appends has
+            made them before (see :func:`encode_records`); neither logged again nor compared.
     """
 
     timestamp_us: int
     records: list[Record] = field(default_factory=list)
     request_id: bytes = b""
+    encoded: Sequence[bytes] = field(default=(), compare=False, repr=False)
+    encoded_count: int = field(default=0, compare=False, repr=False)
 
     def encode(self) -> bytes:
         """The transaction's bytes; RecordError when a number or a length is out of its range."""
@@ -44,25 +51,69 @@ class Transaction:
         records, request_id = self.records, self.request_id
         if not request_id:
             head = _HEAD_NO_ID.pack(self.timestamp_us, 0, len(records))
-            if len(records) == 1:
+            if len(records) == 1 and not self.encoded:
                 return head + records[0].encode()
         else:
             if len(request_id) > MAX_REQUEST_ID_BYTES:
                 raise RecordError(f"a request id has {len(request_id)} bytes, at most 64 are allowed")
             head = _HEAD.pack(self.timestamp_us, len(request_id)) + request_id + _COUNT.pack(len(records))
-        parts = [head]
-        parts += [record.encode() for record in records]
+        parts = [head, *self.encoded]
+        parts += [record.encode() for record in (records[self.encoded_count :] if self.encoded else records)]
         return b"".join(parts)
 
     @staticmethod
     def decode(data: bytes) -> Transaction:
         """The transaction that ``encode`` wrote; RecordError when the bytes are none."""
-        size = len(data)
-        if size < _HEAD_NO_ID.size:
-            raise RecordError("a transaction is shorter than its head")
-        timestamp_us, id_size = _HEAD.unpack_from(data, 0)
-        at = _HEAD.size + id_size
-        if id_size > MAX_REQUEST_ID_BYTES or at + 4 > size:
-            raise RecordError("a transaction's request id is longer than it may be")
-        (count,) = _COUNT.unpack_from(data, at)
-        return Transaction(timestamp_us, decode_records(data, at + 4, count), data[_HEAD.size : at])
+        timestamp_us, request_id, start, count = _head(data)
+        return Transaction(timestamp_us, decode_records(data, start, count), request_id)
+
+    @staticmethod
+    def decode_in_steps(data: bytes) -> Generator[None, None, Transaction]:
+        """As ``decode``, for a large transaction: between the steps others may have their turn."""
+        timestamp_us, request_id, start, count = _head(data)
+        records: list[Record] = []
+        while count > 1:
+            some, stop = _some(data, start, count - 1)
+            records += decode_records(data[start:stop], 0, some)
+            start, count = stop, count - some
+            yield
+        records += decode_records(data, start, count)
+        return Transaction(timestamp_us, records, request_id)
+
+
+def _head(data: bytes) -> tuple[int, bytes, int, int]:
+    """A transaction's time, its request id, and where how many records begin; RecordError."""
+    size = len(data)
+    if size < _HEAD_NO_ID.size:
+        raise RecordError("a transaction is shorter than its head")
+    timestamp_us, id_size = _HEAD.unpack_from(data, 0)
+    at = _HEAD.size + id_size
+    if id_size > MAX_REQUEST_ID_BYTES or at + 4 > size:
+        raise RecordError("a transaction's request id is longer than it may be")
+    return timestamp_us, data[_HEAD.size : at], at + 4, _COUNT.unpack_from(data, at)[0]
+
+
+def _some(data: bytes, start: int, most: int) -> tuple[int, int]:
+    """How many of the ``most`` records that begin at ``start`` to decode at a time, and where they end."""
+    total, unpack = len(data), _LENGTH.unpack_from
+    count, until = 0, start + _AT_ONCE_BYTES
+    while count < min(most, _AT_ONCE) and start < until:
+        if start + FRAME_BYTES > total:
+            raise RecordError("a transaction ends in the middle of a record")
+        start += FRAME_BYTES + unpack(data, start)[0]
+        count += 1
+    if start > total:
+        raise RecordError("a record is longer than its transaction")
+    return count, start
+
+
+def encode_records(records: Sequence[Record]) -> bytes:
+    """The bytes of records that follow one another, for ``Transaction.encoded``.
+
+    Raises:
+        RecordError: a number or a length is out of its range.
+    """
+    try:
+        return b"".join([record.encode() for record in records])
+    except struct.error as error:
+        raise RecordError(f"the transaction cannot be encoded: {error}") from error

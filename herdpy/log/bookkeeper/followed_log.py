@@ -1,0 +1,351 @@
+"""A log in BookKeeper for those who only read it: followers, checkers, Spark. It never fences.
+
+Above ``walk``, which does the checking; here the list is watched and ledgers are opened. The list is
+read again now and then, in case a watch says nothing. What is unreachable is waited for: a reader of
+a range for a while, a follower for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
+from herdpy.bookkeeper.client import BookKeeper
+from herdpy.bookkeeper.digest import Entry as RawEntry
+from herdpy.bookkeeper.errors import (
+    BookKeeperError,
+    ClosedClientError,
+    DigestMismatchError,
+    MetadataError,
+    NoSuchEntryError,
+    NoSuchLedgerError,
+    SessionExpiredError,
+    UnauthorizedError,
+    UnknownLayoutError,
+    ZooKeeperUnavailableError,
+)
+from herdpy.bookkeeper.metadata.znodes import Watch
+from herdpy.bookkeeper.read import LedgerReader
+from herdpy.log.bookkeeper.settings import LedgerLogSettings
+from herdpy.log.bookkeeper.walk import walk
+from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
+from herdpy.log.entry import Entry
+from herdpy.log.errors import (
+    CorruptLedgerError,
+    LogClosedError,
+    LogError,
+    LogTrimmedError,
+    LogUnavailableError,
+)
+from herdpy.log.ledger_list import LedgerInfo, LedgerListState
+from herdpy.log.lsn import LSN
+
+_log = logging.getLogger("herdpy.log.followed")
+_FINAL = (
+    ClosedClientError,
+    DigestMismatchError,
+    MetadataError,
+    NoSuchEntryError,
+    NoSuchLedgerError,
+    UnauthorizedError,
+    UnknownLayoutError,
+)
+_PAUSE_FIRST_S, _PAUSE_MAX_S = 0.05, 1.0
+
+
+class FollowedLog:
+    """One tablespace's log, read from any node. All methods are called on the client's loop.
+
+    Args:
+        bk: an open client.
+        ledger_list: where the list is.
+    """
+
+    def __init__(
+        self, bk: BookKeeper, ledger_list: ZnodeLedgerList, settings: LedgerLogSettings | None = None
+    ) -> None:
+        self._bk = bk
+        self._list = ledger_list
+        self._settings = settings or LedgerLogSettings()
+        self._state: LedgerListState | None = None
+        self._bad: LogError | None = None
+        self._changed = asyncio.Event()
+        self._watch: Watch | None = None
+        self._closed = False
+        self._seen = LSN(-1, -1)
+        self._readers: set[LedgerReader] = set()
+
+    # What others use.
+
+    def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, Entry]]:
+        """The entries after ``after``, to ``upto`` or as far as is confirmed when the reading begins.
+
+        Raises:
+            LogTrimmedError: entries after ``after`` are gone.
+            ChainError: an entry does not follow the one before it, or ``after`` is not in this log.
+            CorruptLedgerError: an entry, a ledger or the list is damaged or missing.
+            LogUnavailableError: bookies or ZooKeeper did not answer for ``read_patience_s``.
+        """
+        return self._read(after, upto)
+
+    async def _read(self, after: LSN, upto: LSN | None) -> AsyncGenerator[tuple[LSN, Entry], None]:
+        end = await self.position()
+        limit = end if upto is None else min(upto, end)
+        if after >= limit:
+            await self._check_kept(after)
+            return
+        async with aclosing(walk(self, after, limit)) as entries:
+            async for item in entries:
+                self._saw(item[0])
+                yield item
+
+    def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, Entry]]:
+        """As ``read``, then each entry as soon as it is confirmed, over all ledgers, until ``close``.
+
+        While bookies or ZooKeeper are away it waits.
+        """
+        return self._tail(after)
+
+    async def _tail(self, after: LSN) -> AsyncGenerator[tuple[LSN, Entry], None]:
+        try:
+            async with aclosing(walk(self, after, None)) as entries:
+                async for item in entries:
+                    self._saw(item[0])
+                    yield item
+        except ClosedClientError:
+            if not self._closed:
+                raise
+
+    async def position(self) -> LSN:
+        """The newest entry that is confirmed, asked of ZooKeeper and the bookies.
+
+        Raises:
+            LogUnavailableError: they did not answer in time.
+        """
+        state = await self.refresh()
+        end, _ = state.settled_end
+        for info in state.ledgers:
+            if info.closed:
+                continue
+            last, _ = await self._asked(info)
+            if last >= 0:
+                end = LSN(info.ledger_id, last)
+            break
+        self._saw(end)
+        return end
+
+    async def bound(self) -> LSN:
+        """A position behind which there is nothing that was acknowledged before this was asked.
+
+        It may never be reached itself: what is stored and was not confirmed may be gone when the next
+        leader has recovered the log, which then goes on in another ledger. Errors as ``position``.
+        """
+        state = await self.refresh()
+        end, _ = state.settled_end
+        for info in state.ledgers:
+            if not info.closed:
+                last = max(await self._asked(info))
+                end = LSN(info.ledger_id, last) if last >= 0 else end
+        return end
+
+    def hurry(self) -> None:
+        """Somebody waits for what is new: a tail looks for it now, though it has looked a moment ago."""
+        for reader in self._readers:
+            reader.hurry()
+
+    @property
+    def lac(self) -> LSN:
+        """The newest entry known here to be confirmed; see ``position``."""
+        known = self._seen
+        if self._state is not None:
+            known = max(known, self._state.settled_end[0])
+        for reader in self._readers:
+            if reader.last_add_confirmed >= 0:
+                known = max(known, LSN(reader.ledger_id, reader.last_add_confirmed))
+        return known
+
+    def ledgers(self) -> tuple[LedgerInfo, ...]:
+        """The ledger list as it was last seen."""
+        return self._state.ledgers if self._state is not None else ()
+
+    async def close(self) -> None:
+        """End every tail; may be repeated."""
+        self._closed = True
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        self._notify()
+        for reader in list(self._readers):
+            await reader.close()
+
+    # What ``walk`` asks.
+
+    async def state(self) -> LedgerListState:
+        if self._bad is not None:
+            raise self._bad
+        if self._watch is None and not self._closed:
+            self._watch = self._list.watch(self._told)
+        if self._state is None:
+            return await self.refresh()
+        return self._state
+
+    async def newer(self, version: int) -> bool:
+        while not self._closed:
+            if (await self.state()).version > version:
+                return True
+            changed = self._changed
+            try:
+                async with asyncio.timeout(self._settings.follow_interval_s):
+                    await changed.wait()
+            except TimeoutError:
+                try:
+                    await self.refresh()
+                except LogUnavailableError as error:
+                    _log.warning("the ledger list cannot be read", extra={"error": str(error)})
+        return False
+
+    async def refresh(self) -> LedgerListState:
+        deadline_s = self._now() + self._settings.read_patience_s
+        pause_s = _PAUSE_FIRST_S
+        while True:
+            known = self._state is not None and self._state.version > 0
+            try:
+                state = await self._list.read()
+                if state is not None or known:
+                    break
+                if self._state is None or not self._state.version:
+                    break
+                # The list came to be while this read was on its way: look again.
+            except (ZooKeeperUnavailableError, SessionExpiredError) as error:
+                if self._now() + pause_s > deadline_s:
+                    raise LogUnavailableError(f"the ledger list cannot be read: {error}") from error
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+        self._listed(state)
+        if self._bad is not None:
+            raise self._bad
+        assert self._state is not None
+        return self._state
+
+    def closed_entries(self, info: LedgerInfo, first: int) -> AsyncGenerator[RawEntry, None]:
+        return self._entries(info, first, info.last_entry_id)
+
+    def open_entries(self, info: LedgerInfo, first: int, upto: int | None) -> AsyncGenerator[RawEntry, None]:
+        return self._entries(info, first, upto)
+
+    # Ledgers.
+
+    async def _entries(
+        self, info: LedgerInfo, first: int, upto: int | None
+    ) -> AsyncGenerator[RawEntry, None]:
+        """Entries from ``first`` to ``upto``, known to be confirmed, or (None) as they are, until the end."""
+        patience = _Patience(self._settings.read_patience_s if upto is not None else None)
+        while True:
+            try:
+                async with (
+                    self._reader(info) as reader,
+                    aclosing(
+                        reader.tail(first) if upto is None else reader.read_unconfirmed(first, upto)
+                    ) as entries,
+                ):
+                    async for raw in entries:
+                        patience.reset()
+                        first = raw.entry_id + 1
+                        yield raw
+                return
+            except _FINAL:
+                raise
+            except BookKeeperError as error:
+                await patience.wait(error)
+
+    async def _last_confirmed(self, info: LedgerInfo) -> int:
+        return (await self._asked(info))[0]
+
+    async def _asked(self, info: LedgerInfo) -> tuple[int, int]:
+        """The last entry of an open ledger that is confirmed, and the last that is stored anywhere."""
+        patience = _Patience(self._settings.read_patience_s)
+        while True:
+            try:
+                async with self._reader(info) as reader:
+                    return reader.last_add_confirmed, reader.last_stored
+            except NoSuchLedgerError:
+                return -1, -1
+            except _FINAL:
+                raise
+            except BookKeeperError as error:
+                await patience.wait(error)
+
+    @asynccontextmanager
+    async def _reader(self, info: LedgerInfo) -> AsyncIterator[LedgerReader]:
+        reader = await self._bk.open_ledger(info.ledger_id, self._settings.password)
+        self._readers.add(reader)
+        try:
+            if self._closed:  # while it was opened, so `close` did not know of it
+                raise ClosedClientError("the log is closed", ledger_id=info.ledger_id)
+            yield reader
+        finally:
+            self._readers.discard(reader)
+            await reader.close()
+
+    async def _check_kept(self, after: LSN) -> None:
+        state = await self.state()
+        if after < state.base:
+            raise LogTrimmedError(f"the entries after {after} are trimmed, the log begins after {state.base}")
+
+    # The list.
+
+    def _told(self, state: LedgerListState | CorruptLedgerError | None) -> None:
+        if state is not None:  # that it is gone is believed only when it is read
+            self._listed(state)
+
+    def _listed(self, state: LedgerListState | CorruptLedgerError | None) -> None:
+        known = self._state
+        if isinstance(state, CorruptLedgerError):
+            self._bad = state
+        elif state is None:
+            if known is not None and known.version:
+                self._bad = LogClosedError("the ledger list is gone: the log was dropped")
+            self._state = self._state or LedgerListState(0, "")
+        elif known is not None and known.log_id not in ("", state.log_id):
+            self._bad = LogClosedError("the ledger list is another log's: this one was dropped")
+        elif known is None or state.version > known.version:
+            self._state = state
+        else:
+            return
+        self._notify()
+
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def _saw(self, lsn: LSN) -> None:
+        self._seen = max(self._seen, lsn)
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+
+class _Patience:
+    """Pauses between attempts; ``limit_s`` None: for ever."""
+
+    def __init__(self, limit_s: float | None) -> None:
+        self._limit_s = limit_s
+        self.reset()
+
+    def reset(self) -> None:
+        """Something worked."""
+        self._since_s: float | None = None
+        self._pause_s = _PAUSE_FIRST_S
+
+    async def wait(self, error: BookKeeperError) -> None:
+        """Pause before the next attempt; raises LogUnavailableError when that is enough."""
+        now_s = asyncio.get_running_loop().time()
+        self._since_s = now_s if self._since_s is None else self._since_s
+        if self._limit_s is not None and now_s - self._since_s > self._limit_s:
+            raise LogUnavailableError(f"the log cannot be read: {error}") from error
+        _log.warning("a ledger cannot be read now", extra={"error": str(error)})
+        await asyncio.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, _PAUSE_MAX_S)

@@ -1,0 +1,402 @@
+"""The log of a tablespace as its leader writes it: ledgers in BookKeeper. Top of the package.
+
+On the loop: an append is encoded and queued; at the end of the loop's pass what waited becomes an
+entry (``queue``, ``sender``); bookies acknowledge it; the hook is told, and the appends are resolved,
+in order. Beside that, in tasks: the next ledger is made before this one is full, ledgers are closed
+behind the writing, and one whose bookies are gone is replaced (``succession``).
+
+When another node has taken the log over, or nothing can be written any more, everything that is under
+way fails, in order: unknown what the bookies may have, not done what was never sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from time import perf_counter
+from typing import Any, TypeVar
+
+from herdpy.bookkeeper.client import BookKeeper
+from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError
+from herdpy.bookkeeper.write import LedgerWriter
+from herdpy.log.bookkeeper.own_ledgers import OwnLedgers, boot_time_s
+from herdpy.log.bookkeeper.own_view import OwnView
+from herdpy.log.bookkeeper.queue import AppendQueue, LeaderAppend
+from herdpy.log.bookkeeper.sender import Sender
+from herdpy.log.bookkeeper.settings import LedgerLogSettings
+from herdpy.log.bookkeeper.succession import Succession
+from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
+from herdpy.log.commit_log import Acknowledge, Append, CommitLog
+from herdpy.log.counts import LogCounts
+from herdpy.log.entry import Entry
+from herdpy.log.errors import (
+    LogBusyError,
+    LogClosedError,
+    LogError,
+    LogUnavailableError,
+    Outcome,
+)
+from herdpy.log.ledger_list import LedgerInfo, LedgerListState
+from herdpy.log.lsn import LSN
+from herdpy.log.transaction import Transaction
+
+T = TypeVar("T")
+_log = logging.getLogger("herdpy.log.leader")
+
+
+class LeaderLog(CommitLog):
+    """The log that this node leads; ``Takeover.lead`` makes it.
+
+    Attributes:
+        counts: what was written since it was opened; its seconds are those from sending to acknowledging.
+    """
+
+    def __init__(
+        self,
+        bk: BookKeeper,
+        ledger_list: ZnodeLedgerList,
+        settings: LedgerLogSettings,
+        state: LedgerListState,
+        *,
+        acknowledge: Acknowledge | None = None,
+        on_lost: Callable[[LogError], None] | None = None,
+        clock: Callable[[], float] = boot_time_s,
+    ) -> None:
+        self.counts = LogCounts()
+        self._loop = asyncio.get_running_loop()
+        self._settings = settings
+        self._acknowledge = acknowledge
+        self._on_lost = on_lost
+        self._refusal: LogError | None = None
+        self._lost = False
+        self._closing: asyncio.Task[None] | None = None
+        self._lac, self._lac_crc = state.settled_end
+        self._queue = AppendQueue(settings.max_entry_bytes, settings.enough_transactions)
+        self._sender = Sender(
+            self._queue,
+            settings.max_in_flight,
+            self._lac,
+            self._lac_crc,
+            on_done=self.deliver,
+            on_failed=self._writer_failed,
+            on_switched=self._switched,
+        )
+        self._ledgers = OwnLedgers(
+            bk, ledger_list, settings, state, clock=clock, on_change=self._list_changed
+        )
+        self._view = OwnView(bk, ledger_list, settings, self)
+        self._succession = Succession(bk, self._ledgers, self._sender, settings, self)
+        self._idle: list[asyncio.Future[None]] = []
+        self._roomy: list[asyncio.Future[None]] = []
+
+    async def begin(self) -> None:
+        """Make and list the first ledger, and write its header; see ``Takeover.lead``."""
+        on_lost, self._on_lost = self._on_lost, None  # what is lost before it is won is raised here
+        try:
+            async with asyncio.timeout(self._settings.write_patience_s):
+                writer = await self._succession.made()
+                self._sender.begin(writer, self._lac, self._lac_crc)
+                self._succession.begun()
+                await self.quiet()
+        except TimeoutError:
+            self.lose(LogUnavailableError("no ledger could be begun in time"))
+        except LogError as error:
+            self.lose(error)
+        except BaseException:
+            self.lose(LogClosedError("it was given up before it began"))
+            raise
+        if self._refusal is not None:
+            raise self._refusal
+        self._on_lost = on_lost
+        self._succession.start()
+
+    # Appending.
+
+    @property
+    def failure(self) -> LogError | None:
+        """Why the log takes no more appends: it failed, was taken over, or closed. None: it takes them."""
+        return self._refusal
+
+    def append(self, transaction: Transaction) -> Append:
+        """As ``CommitLog.append``; cheapest on the loop's thread.
+
+        Raises:
+            LogBusyError: too much is queued; ``await room()`` tells when there is less.
+        """
+        append = LeaderAppend(transaction, transaction.encode())
+        if self._refusal is not None:
+            raise LogClosedError(str(self._refusal)) from self._refusal
+        if self._queue.size_bytes > self._settings.max_queued_bytes:
+            raise LogBusyError(f"{self._queue.size_bytes} bytes wait to be written to the log already")
+        if asyncio._get_running_loop() is self._loop:
+            self._queue.put(append)
+            self._sender.schedule()
+        else:
+            self._loop.call_soon_threadsafe(self._append_late, append)
+        return append
+
+    def _append_late(self, append: LeaderAppend) -> None:
+        if self._refusal is not None:
+            append.fail(LogClosedError(str(self._refusal)))
+            return
+        self._queue.put(append)
+        self._sender.schedule()
+
+    async def room(self) -> None:
+        """Return when less is queued than ``max_queued_bytes``, or the log takes no more appends."""
+        while self._queue.size_bytes > self._settings.max_queued_bytes and not self._lost:
+            waiter = self._loop.create_future()
+            self._roomy.append(waiter)
+            await waiter
+
+    def deliver(self) -> None:
+        """Acknowledge what is done at the head of the flights."""
+        flights = self._sender.flights
+        if flights and flights[0].done and self._queue and self._ledgers.is_proven():
+            self._sender.pump()  # first the next entry goes out, then those of this one are answered
+        while flights and flights[0].done:
+            if not self._ledgers.is_proven():
+                self._succession.prove()
+                return
+            self._succession.went_well()
+            entry = flights.popleft()
+            self._lac, self._lac_crc = entry.lsn, entry.crc
+            appends = entry.appends
+            if appends:
+                for append in appends:
+                    append.lsn = entry.lsn
+                if self._acknowledge is not None:
+                    try:
+                        self._acknowledge(appends, None)
+                    except BaseException as error:
+                        self._break_down(appends, error)
+                        raise
+                for append in appends:
+                    append.resolve(entry.lsn)
+            self.counts.group(len(appends), entry.size_bytes, perf_counter() - entry.sent_s)
+        self._sender.pump()
+        self._succession.look()
+        self._view.lac_moved()
+        if self._idle or self._roomy:
+            self._wake()
+
+    def _wake(self) -> None:
+        if not self._sender.flights and not self._queue:
+            idle, self._idle = self._idle, []
+            for waiter in idle:
+                if not waiter.done():
+                    waiter.set_result(None)
+        if self._lost or self._queue.size_bytes <= self._settings.max_queued_bytes:
+            roomy, self._roomy = self._roomy, []
+            for waiter in roomy:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is queued or in flight."""
+        return not self._lost and bool(self._sender.flights or self._queue)
+
+    async def quiet(self) -> None:
+        """Wait until nothing is queued or in flight."""
+        while self.is_busy:
+            waiter = self._loop.create_future()
+            self._idle.append(waiter)
+            await waiter
+
+    # Failing.
+
+    def ledger_ended(self, ledger_id: int, last_entry_id: int) -> tuple[LSN, int]:
+        """The ledger in which writing failed was closed at this entry: what was sent behind it is to be sent
+        again; returns the last entry of the log, and its CRC.
+
+        Raises:
+            LogError: that is not where it can end.
+        """
+        flights = self._sender.flights
+        again = [one for one in flights if one.lsn > (ledger_id, last_entry_id)]
+        for _ in again:
+            flights.pop()
+        for entry in flights:
+            entry.done = True
+        last, crc = (flights[-1].lsn, flights[-1].crc) if flights else (self._lac, self._lac_crc)
+        reached = last.entry_id if last.ledger_id == ledger_id else -1
+        if reached != last_entry_id:
+            raise LogError(f"ledger {ledger_id} was closed at entry {last_entry_id}, but {last} is confirmed")
+        self._queue.put_back([entry for entry in again if entry.parts])
+        self._view.ended(LSN(ledger_id, last_entry_id))
+        self.deliver()
+        return last, crc
+
+    def _writer_failed(self, writer: LedgerWriter, error: BookKeeperError) -> None:
+        self._succession.replace(writer, error)
+
+    def _break_down(self, appends: Sequence[Append], error: BaseException) -> None:
+        failure = LogError(f"the log failed while it acknowledged: {error!r}", outcome="unknown")
+        failure.__cause__ = error
+        self._acknowledge = None
+        for append in appends:
+            append.fail(failure)
+        self.lose(failure)
+
+    def lose(self, error: LogError, outcome: Outcome = "unknown") -> None:
+        """The log can write no more: fail everything that is under way, in order; ``outcome`` is that of the
+        entries in flight."""
+        if self._lost:
+            return
+        self._lost = True
+        if self._refusal is None:
+            self._refusal = error
+        sender = self._sender
+        writers = [one for one in (sender.writer, sender.following) if one is not None]
+        sender.stop()
+        self._succession.stop()
+        for writer in writers:
+            writer.abandon(ClosedClientError("the log was given up"))
+        in_flight = [append for entry in sender.flights for append in entry.appends]
+        sender.flights.clear()
+        kind = _kind(error)
+        self._fail(in_flight, kind(str(error), outcome=outcome), error)
+        self._fail(self._queue.drain(), kind(f"{error} (never sent)", outcome="not done"), error)
+        _log.warning("the log is lost", extra={"error": str(error)})
+        self._view.end()
+        self._wake()
+        if self._on_lost is not None:
+            self._loop.call_soon(self._on_lost, error)
+
+    def _fail(self, appends: Sequence[Append], error: LogError, cause: LogError) -> None:
+        if not appends:
+            return
+        error.__cause__ = cause
+        try:
+            if self._acknowledge is not None:
+                self._acknowledge(appends, error)
+        finally:
+            for append in appends:
+                append.fail(error)
+
+    def abandon(self, error: LogError | None = None) -> None:
+        """Stop at once and leave the ledgers open, for a takeover to close: this node steps down."""
+        self.lose(error or LogClosedError("the log was given up"))
+
+    # Ledgers.
+
+    def _switched(self, writer: LedgerWriter, last: LSN, crc: int) -> None:
+        self._view.ended(last)
+        self._succession.retire(writer, last, crc)
+
+    def _list_changed(self) -> None:
+        self._view.list_changed()
+
+    @property
+    def state(self) -> LedgerListState:
+        """The ledger list as this leader wrote it last."""
+        return self._ledgers.state
+
+    def ledgers(self) -> Sequence[LedgerInfo]:
+        return self._ledgers.state.ledgers
+
+    @property
+    def lac(self) -> LSN:
+        return self._lac
+
+    @property
+    def end(self) -> LSN:
+        return self._sender.last
+
+    def note_lac(self) -> None:
+        """Nothing to do: the client tells the bookies by itself when the writing pauses."""
+
+    def roll_if_due(self) -> bool:
+        """Have the ledger followed by another if it is past its size or age, in the background."""
+        return self._succession.look()
+
+    async def aflush(self) -> None:
+        """Wait until everything appended so far is acknowledged; raises what the last one got."""
+        last = self._queue.last()
+        if last is None:
+            for entry in self._sender.flights:
+                last = entry.appends[-1] if entry.appends else last
+        if last is not None:
+            await last
+
+    async def aroll(self) -> None:
+        """Have the ledger followed by another; returns when the first one is closed in the list.
+
+        A ledger that has nothing but its header stays.
+        """
+        await self._succession.roll()
+
+    async def atrim(self, before: LSN) -> list[int]:
+        """As ``trim``: first the list, then the ledgers; those of earlier leaders somewhat later.
+
+        Raises:
+            LedgerListConflictError: another node owns the log.
+        """
+        if self._refusal is not None:
+            raise LogClosedError(str(self._refusal)) from self._refusal
+        return await self._succession.trim(before)
+
+    async def asweep(self) -> list[int]:
+        """Delete the log's orphans, see ``OwnLedgers.sweep``; their ids. Slow: for a rare cadence."""
+        return await self._ledgers.sweep()
+
+    async def aclose(self) -> None:
+        """Flush, close the ledgers in BookKeeper and in the list, refuse further appends; may be repeated.
+
+        Raises:
+            LogError: the last append's, or what kept the ledgers from being closed (a takeover closes them).
+        """
+        if self._closing is None:
+            self._closing = self._loop.create_task(self._close())
+            # Callers that were cancelled do not hear of its end; the next call does.
+            self._closing.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        if self._refusal is None:
+            self._refusal = LogClosedError("the log is closed")
+        try:
+            await self.quiet()
+            if not self._lost:
+                await self._succession.close()
+        finally:
+            self._lost = True
+            self._succession.stop()
+            self._sender.stop()
+            self._view.end()
+
+    # Reading.
+
+    def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, Entry]]:
+        return self._view.read(after, upto)
+
+    def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, Entry]]:
+        return self._view.tail(after)
+
+    # For other threads.
+
+    def flush(self) -> None:
+        self._from_thread(self.aflush())
+
+    def roll(self) -> None:
+        self._from_thread(self.aroll())
+
+    def trim(self, before: LSN) -> list[int]:
+        return self._from_thread(self.atrim(before))
+
+    def close(self) -> None:
+        self._from_thread(self.aclose())
+
+    def _from_thread(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        if asyncio._get_running_loop() is self._loop:
+            coroutine.close()
+            raise RuntimeError("this would block the loop: await the method with an a before its name")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+
+def _kind(error: LogError) -> type[LogError]:
+    """The class of error for appends: that of what happened, where it can be made of a message."""
+    kind = type(error)
+    return kind if kind.__init__ is LogError.__init__ and kind is not LogClosedError else LogError

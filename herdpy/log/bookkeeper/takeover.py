@@ -1,0 +1,189 @@
+"""Taking a log over: the list is claimed, the ledgers its writers left open are fenced and closed.
+
+Above ``followed_log`` and ``ensembles``, below nothing but ``leader_log``, which it makes. The steps,
+each of which may be repeated, after a crash too:
+
+1. Claim: the list's owner becomes this node and epoch, by compare-and-set. From here on no earlier
+   leader can list another ledger, so the ledgers that are listed are all there are.
+2. Recover each open ledger, in order: BookKeeper fences it and finds its true end.
+3. Close them in the list at those ends, by compare-and-set; ledgers that stayed empty leave it.
+   ``end`` is the log's end then, until someone leads.
+4. ``lead``: a ledger of one's own is made, listed by compare-and-set, and begun with a header entry.
+
+Whoever loses a compare-and-set to a later epoch gives up; to an earlier one, tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import replace
+
+from herdpy.bookkeeper.client import BookKeeper
+from herdpy.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
+from herdpy.log.bookkeeper.followed_log import FollowedLog
+from herdpy.log.bookkeeper.leader_log import LeaderLog
+from herdpy.log.bookkeeper.own_ledgers import boot_time_s
+from herdpy.log.bookkeeper.settings import LedgerLogSettings
+from herdpy.log.bookkeeper.walk import Place
+from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
+from herdpy.log.commit_log import Acknowledge
+from herdpy.log.errors import (
+    CorruptLedgerError,
+    LedgerListConflictError,
+    LogError,
+    LogUnavailableError,
+)
+from herdpy.log.ledger_list import LedgerInfo, LedgerListState
+from herdpy.log.lsn import LSN
+
+_log = logging.getLogger("herdpy.log.takeover")
+
+
+async def take_over(
+    bk: BookKeeper, ledger_list: ZnodeLedgerList, settings: LedgerLogSettings, node: str, epoch: int
+) -> Takeover:
+    """Make this node the only one that can write to the log, and find the log's end.
+
+    Args:
+        node: this node's name.
+        epoch: its term, higher than that of every leader before it.
+
+    Raises:
+        LedgerListConflictError: a node of the same or a later epoch owns the log, or took it meanwhile.
+        LogUnavailableError: ZooKeeper or too many bookies did not answer; it may be tried again.
+        CorruptLedgerError, ChainError: a ledger of the list is missing, or does not continue the log.
+    """
+    try:
+        claimed = await _claim(ledger_list, node, epoch)
+        closed = await _close_open_ledgers(bk, ledger_list, settings, claimed)
+    except BookKeeperError as error:
+        raise LogUnavailableError(f"the log cannot be taken over now: {error}", outcome="unknown") from error
+    _log.info("log taken over", extra={"node": node, "epoch": epoch, "end": str(closed.settled_end[0])})
+    return Takeover(bk, ledger_list, settings, closed)
+
+
+async def _claim(ledger_list: ZnodeLedgerList, node: str, epoch: int) -> LedgerListState:
+    while True:
+        state = await ledger_list.read()
+        if state is None:
+            state = LedgerListState(0, os.urandom(16).hex())
+        if (state.epoch, state.node) != (epoch, node) and state.epoch >= epoch > 0:
+            raise LedgerListConflictError(
+                f"the log belongs to node {state.node} of epoch {state.epoch}, not to {node} of {epoch}"
+            )
+        try:
+            return await ledger_list.write(replace(state, epoch=epoch, node=node), state.version)
+        except LedgerListConflictError:
+            # Its leader changed the list, or another node claims it: look again.
+            await asyncio.sleep(0.01)
+
+
+async def _close_open_ledgers(
+    bk: BookKeeper, ledger_list: ZnodeLedgerList, settings: LedgerLogSettings, state: LedgerListState
+) -> LedgerListState:
+    kept: list[LedgerInfo] = []
+    empty: list[int] = []
+    place = Place(state.base, state.base_crc)
+    for info in state.ledgers:
+        closed = info
+        if not info.closed:
+            closed = await _recovered(bk, settings, info, place)
+        if closed.last_entry_id < 0:
+            empty.append(closed.ledger_id)
+            continue
+        kept.append(closed)
+        place = Place(closed.last, closed.crc)
+    if tuple(kept) == state.ledgers:
+        return state
+    return await ledger_list.write(replace(state, ledgers=tuple(kept)), state.version)
+
+
+async def _recovered(
+    bk: BookKeeper, settings: LedgerLogSettings, info: LedgerInfo, place: Place
+) -> LedgerInfo:
+    """An open ledger, fenced, and closed in BookKeeper, where it truly ends."""
+    try:
+        reader = await bk.open_ledger(info.ledger_id, settings.password, recover=True)
+    except NoSuchLedgerError as error:
+        raise CorruptLedgerError(
+            info.ledger_id, None, "", "it is in the ledger list, but BookKeeper has no such ledger"
+        ) from error
+    try:
+        last = reader.last_add_confirmed
+        if last < 0:
+            return replace(info, closed=True)
+        place.take(await reader.get(0))
+        if last > 0:
+            before = await reader.get(last - 1)
+            place = Place.at(before)
+            place.take(await reader.get(last))
+        assert place.crc is not None
+        return replace(info, closed=True, last_entry_id=last, length=reader.length_bytes, crc=place.crc)
+    finally:
+        await reader.close()
+
+
+class Takeover:
+    """A log that was taken over and has no writer yet.
+
+    Attributes:
+        log: reads it; close it when it is no longer needed.
+        end: the last entry there is.
+        crc: its running CRC.
+    """
+
+    def __init__(
+        self,
+        bk: BookKeeper,
+        ledger_list: ZnodeLedgerList,
+        settings: LedgerLogSettings,
+        state: LedgerListState,
+    ) -> None:
+        self._bk = bk
+        self._list = ledger_list
+        self._settings = settings
+        self._state = state
+        self.log = FollowedLog(bk, ledger_list, settings)
+        self.end: LSN
+        self.end, self.crc = state.settled_end
+
+    @property
+    def state(self) -> LedgerListState:
+        """The ledger list as it was left."""
+        return self._state
+
+    async def lead(
+        self,
+        acknowledge: Acknowledge | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        on_lost: Callable[[LogError], None] | None = None,
+        clock: Callable[[], float] = boot_time_s,
+    ) -> LeaderLog:
+        """Begin to write: returns once the header entry of a ledger of one's own is durable.
+
+        Args:
+            acknowledge: see :data:`~herdpy.log.commit_log.Acknowledge`; called on the loop.
+            loop: the running loop, for those who like to say so.
+            on_lost: called once, on the loop, when the log can write no more (not by ``close``).
+            clock: seconds, running while the process is stopped; see ``ownership_s``.
+
+        Raises:
+            LedgerListConflictError, LedgerFencedError: another node has taken the log over.
+            LogUnavailableError: no ledger could be made within ``write_patience_s``; call it again.
+        """
+        assert loop is None or loop is asyncio.get_running_loop()
+        log = LeaderLog(
+            self._bk,
+            self._list,
+            self._settings,
+            self._state,
+            acknowledge=acknowledge,
+            on_lost=on_lost,
+            clock=clock,
+        )
+        await log.begin()
+        return log

@@ -1,0 +1,94 @@
+"""Where a server's gRPC door is, and who calls: ``grpc://role:password@host:8481``.
+
+``grpcs`` is TLS. Everybody who calls HerdPy's services from Python makes his channel here.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import grpc
+
+DEFAULT_PORT = 8481
+_OPTIONS = [
+    # A peer that is gone without a word is noticed; the server allows pings as often.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.max_receive_message_length", 64 << 20),
+]
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A gRPC door.
+
+    Attributes:
+        host, port: where it listens.
+        user, password: who calls; the server's rules say whether they are needed.
+        tls: whether the connection is TLS.
+        ca: a PEM file with those that may have signed the server's certificate; None: those known here.
+        proof: makes what each call carries instead of role and password; None from it: nothing.
+    """
+
+    host: str
+    port: int = DEFAULT_PORT
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    tls: bool = False
+    ca: Path | None = None
+    proof: Callable[[], str | None] | None = field(default=None, repr=False)
+
+    @classmethod
+    def parse(cls, url: str, *, password: str | None = None, ca: Path | None = None) -> Place:
+        """The place that a URL names; ValueError, without the password, when it names none.
+
+        Args:
+            password: used when the URL has none.
+        """
+        try:
+            parts = urlsplit(url)
+            port = parts.port or DEFAULT_PORT
+        except ValueError as error:
+            raise ValueError(f"not the URL of a server: {error}") from None
+        if parts.scheme not in {"grpc", "grpcs"} or not parts.hostname:
+            raise ValueError("the URL of a server is grpc://host:port or, with TLS, grpcs://host:port")
+        if parts.path.strip("/") or parts.query or parts.fragment:
+            raise ValueError("the URL of a server has nothing after its port")
+        if ca is not None and parts.scheme != "grpcs":
+            raise ValueError("certificates are for grpcs://")
+        user = unquote(parts.username) if parts.username else None
+        given = unquote(parts.password) if parts.password else password
+        return cls(parts.hostname, port, user, given, parts.scheme == "grpcs", ca)
+
+    @property
+    def target(self) -> str:
+        """As gRPC names it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def metadata(self) -> Metadata:
+        """What a call carries that is made now."""
+        proof = None if self.proof is None else self.proof()
+        if proof is not None:
+            return (("authorization", proof),)
+        if self.user is None:
+            return ()
+        text = base64.b64encode(f"{self.user}:{self.password or ''}".encode()).decode()
+        return (("authorization", f"Basic {text}"),)
+
+    def channel(self) -> grpc.aio.Channel:
+        """A new channel, for the running loop; close it. OSError when ``ca`` cannot be read."""
+        if not self.tls:
+            return grpc.aio.insecure_channel(self.target, options=_OPTIONS)
+        ca = None if self.ca is None else self.ca.read_bytes()
+        return grpc.aio.secure_channel(
+            self.target, grpc.ssl_channel_credentials(root_certificates=ca), options=_OPTIONS
+        )

@@ -1,0 +1,217 @@
+"""The client's half of snapshots: make one on a server, and download it whatever happens to the connection.
+
+    async with SnapshotClient(Place.parse("grpc://127.0.0.1:8481")) as client:
+        snapshot = await client.begin()
+        await client.download(snapshot, Path("data.mdb"))
+        await client.release(snapshot)
+
+For copies (``herdpy snapshot``), and for replicas that are new or too far behind. A download that broke off
+goes on where it was: after a broken connection by itself, after the end of the program when it is called
+again with the same snapshot and path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import grpc
+from google_crc32c import value as crc32c
+from xxhash import xxh3_128
+
+from herdpy.log.lsn import LSN
+from herdpy.rpc import snapshots_pb2, snapshots_pb2_grpc
+from herdpy.rpc.errors import RemoteError, SnapshotDamagedError
+from herdpy.rpc.partial import Partial
+from herdpy.rpc.place import Place
+
+LEASE_S = 600.0
+PATIENCE_S = 60.0
+_CALL_TIMEOUT_S = 30.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+_DAMAGES = 3  # of one chunk, one after the other
+_READ = 1 << 20
+
+Progress = Callable[[int, int], object]
+"""Called with the bytes that are here, and how many there are in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSnapshot:
+    """A snapshot on a server.
+
+    Attributes:
+        lsn: the position of its state.
+        size_bytes, checksum: of its file; XXH3-128 in hexadecimal.
+        store_uuid: of the store it was made of.
+    """
+
+    id: str
+    lsn: LSN
+    size_bytes: int
+    checksum: str
+    store_uuid: str
+
+
+class SnapshotClient:
+    """Calls the service Snapshots of one server, on the running loop.
+
+    Every method raises RemoteError for what the server refuses, and when it cannot be reached.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._channel = place.channel()
+        self._stub: Any = snapshots_pb2_grpc.SnapshotsStub(self._channel)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._channel.close()
+
+    async def begin(
+        self, lease_s: float = LEASE_S, *, tablespace: str = "", reached: LSN | None = None
+    ) -> RemoteSnapshot:
+        """Have one made, of everything that is committed now. It takes as long as copying the store does.
+
+        Args:
+            tablespace: empty is the only one, or the default one of a cluster. A follower's snapshot has
+                what it has applied.
+            reached: have it applied everything up to here before.
+        """
+        request = snapshots_pb2.BeginSnapshotRequest(lease_s=lease_s, tablespace=tablespace)
+        if reached is not None:
+            request.reached.ledger_id, request.reached.entry_id = reached
+        return _snapshot(await self._call(self._stub.Begin, request, None))
+
+    async def describe(self, snapshot_id: str) -> RemoteSnapshot:
+        """One by its id; RemoteError NOT_FOUND when there is none any more."""
+        request = snapshots_pb2.SnapshotId(id=snapshot_id)
+        return _snapshot(await self._call(self._stub.Describe, request))
+
+    async def renew(self, snapshot: RemoteSnapshot, lease_s: float = LEASE_S) -> None:
+        """Keep one for longer."""
+        request = snapshots_pb2.RenewSnapshotRequest(id=snapshot.id, lease_s=lease_s)
+        await self._call(self._stub.Renew, request)
+
+    async def release(self, snapshot: RemoteSnapshot) -> None:
+        """Remove one; that it is gone already is no error."""
+        await self._call(self._stub.Release, snapshots_pb2.SnapshotId(id=snapshot.id))
+
+    async def _call(self, method: Any, request: Any, timeout_s: float | None = _CALL_TIMEOUT_S) -> Any:
+        try:
+            return await method(request, metadata=self._place.metadata, timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise RemoteError.of(error) from error
+
+    async def download(
+        self,
+        snapshot: RemoteSnapshot,
+        path: Path,
+        *,
+        progress: Progress | None = None,
+        lease_s: float = LEASE_S,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        """Get the snapshot's file to ``path``, from where an earlier download of it to there broke off.
+
+        When it returns the file is whole, is what the server has, and is on the disk. When it raises,
+        ``path`` with ``.part`` and ``.part.chunks`` stay to be gone on with.
+
+        Args:
+            lease_s: what the lease is renewed to, over and over.
+            patience_s: how long to try without a single chunk.
+
+        Raises:
+            RemoteError: NOT_FOUND, the snapshot is gone; others when patience is over.
+            SnapshotDamagedError: what arrives is damaged each time, or it is not what it should be as
+                a whole (then nothing of it is kept).
+            OSError: the file cannot be written.
+        """
+        part = path.with_name(path.name + ".part")
+        partial = await asyncio.to_thread(Partial, part)
+        keeping = asyncio.ensure_future(self._keep(snapshot, lease_s))
+        try:
+            if partial.offset > snapshot.size_bytes:
+                partial.clear()
+            await self._fetch_all(snapshot, partial, progress, patience_s)
+            if await asyncio.to_thread(_checksum, part) != snapshot.checksum:
+                partial.clear()
+                raise SnapshotDamagedError(f"what arrived of snapshot {snapshot.id} is not what it is")
+            await asyncio.to_thread(partial.sync)
+        finally:
+            keeping.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await keeping
+            partial.close()
+        os.rename(part, path)
+        part.with_name(part.name + ".chunks").unlink()
+
+    async def _keep(self, snapshot: RemoteSnapshot, lease_s: float) -> None:
+        while True:
+            with contextlib.suppress(RemoteError):  # that it is gone is told by the fetching
+                await self.renew(snapshot, lease_s)
+            await asyncio.sleep(lease_s / 3)
+
+    async def _fetch_all(
+        self, snapshot: RemoteSnapshot, partial: Partial, progress: Progress | None, patience_s: float
+    ) -> None:
+        pause_s, damages = _FIRST_PAUSE_S, 0
+        moved_at = time.monotonic()
+        while True:
+            before = partial.offset
+            try:
+                await self._fetch(snapshot, partial, progress)
+                return
+            except SnapshotDamagedError:
+                damages = 1 if partial.offset > before else damages + 1
+                if damages >= _DAMAGES:
+                    raise
+            except grpc.aio.AioRpcError as error:
+                failure = RemoteError.of(error)
+                if partial.offset > before:
+                    pause_s, moved_at = _FIRST_PAUSE_S, time.monotonic()
+                if not failure.is_transient or time.monotonic() - moved_at > patience_s:
+                    raise failure from error
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    async def _fetch(self, snapshot: RemoteSnapshot, partial: Partial, progress: Progress | None) -> None:
+        """Fetch from where the file ends. Nothing is fetched ahead of what is written."""
+        if progress is not None:
+            progress(partial.offset, snapshot.size_bytes)
+        if partial.offset == snapshot.size_bytes:
+            return
+        request = snapshots_pb2.FetchRequest(id=snapshot.id, offset=partial.offset)
+        stream = self._stub.Fetch(request, metadata=self._place.metadata)
+        try:
+            async for chunk in stream:
+                if chunk.offset != partial.offset or not chunk.data or crc32c(chunk.data) != chunk.crc32c:
+                    raise SnapshotDamagedError(f"the chunk at offset {partial.offset} is damaged")
+                await asyncio.to_thread(partial.write, chunk.data, chunk.crc32c)
+                if progress is not None:
+                    progress(partial.offset, snapshot.size_bytes)
+        finally:
+            stream.cancel()
+        if partial.offset != snapshot.size_bytes:
+            raise SnapshotDamagedError(f"the stream ended at offset {partial.offset}")
+
+
+def _snapshot(told: Any) -> RemoteSnapshot:
+    lsn = LSN(told.lsn.ledger_id, told.lsn.entry_id)
+    return RemoteSnapshot(told.id, lsn, told.size_bytes, told.xxh3_128, told.store_uuid)
+
+
+def _checksum(path: Path) -> str:
+    hashed = xxh3_128()
+    with path.open("rb") as file:
+        while chunk := file.read(_READ):
+            hashed.update(chunk)
+    return hashed.hexdigest()

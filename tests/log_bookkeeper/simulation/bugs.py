@@ -1,0 +1,211 @@
+"""Bugs to put into the log: the simulation has to notice each of them.
+
+Each is a context manager that patches the log while it is entered: mistakes that work well until
+something fails at the wrong moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from herdpy.bookkeeper.errors import BookKeeperError, ZooKeeperUnavailableError
+from herdpy.bookkeeper.write import LedgerWriter
+from herdpy.log.bookkeeper import takeover, walk
+from herdpy.log.bookkeeper.followed_log import FollowedLog
+from herdpy.log.bookkeeper.leader_log import LeaderLog
+from herdpy.log.bookkeeper.own_ledgers import OwnLedgers, create_ledger
+from herdpy.log.bookkeeper.succession import Succession
+from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
+from herdpy.log.errors import LedgerListConflictError, LogError
+from herdpy.log.ledger_list import LedgerInfo, LedgerListState
+from herdpy.log.lsn import LSN
+from tests.bookkeeper.simulation.bugs import BUGS as CLIENT_BUGS
+
+Bug = Callable[[], AbstractContextManager[None]]
+BUGS: dict[str, Bug] = {"drops_the_fence": CLIENT_BUGS["drops_the_fence"]}
+
+
+def _bug(make: Callable[[], Iterator[None]]) -> Bug:
+    bug = contextmanager(make)
+    BUGS[make.__name__] = bug
+    return bug
+
+
+@_bug
+def lists_a_ledger_after_its_first_entries() -> Iterator[None]:
+    """A ledger is written to at once and listed some time later."""
+
+    async def add(self: OwnLedgers) -> LedgerWriter:
+        writer = await create_ledger(
+            self._bk, self._settings, self.state.log_id, self.state.node, self.state.epoch
+        )
+
+        def make(state: LedgerListState) -> LedgerListState:
+            info = LedgerInfo(writer.ledger_id, 0, epoch=state.epoch, node=state.node)
+            return replace(state, ledgers=(*state.ledgers, info))
+
+        async def later() -> None:
+            await asyncio.sleep(0.02)
+            try:
+                await self.change(make)
+            except (LogError, BookKeeperError):
+                pass
+
+        self._later = asyncio.create_task(later())  # type: ignore[attr-defined]
+        return writer
+
+    with patch.object(OwnLedgers, "add", add):
+        yield
+
+
+@_bug
+def ignores_the_version_of_the_list() -> Iterator[None]:
+    """The list is overwritten, whatever version it has."""
+    put = ZnodeLedgerList._put
+
+    async def overwrite(self: ZnodeLedgerList, data: bytes, expected_version: int) -> int:
+        if not expected_version:
+            return await put(self, data, expected_version)
+        return await self._znodes.set(self.path, data, -1)
+
+    with patch.object(ZnodeLedgerList, "_put", overwrite):
+        yield
+
+
+@_bug
+def follows_to_the_next_ledger_at_the_last_add_confirmed() -> Iterator[None]:
+    """A follower that is at what it knows to be confirmed goes on to the next ledger when there is one."""
+
+    def next_ledger(state: LedgerListState, position: LSN) -> LedgerInfo | None:
+        for info, following in zip(state.ledgers, [*state.ledgers[1:], None], strict=False):
+            at_end = info.closed and info.last <= position
+            left = not info.closed and following is not None and position.ledger_id == info.ledger_id
+            if not at_end and not left:
+                return info
+        return None
+
+    async def entries(
+        self: FollowedLog, info: LedgerInfo, first: int, upto: int | None
+    ) -> AsyncGenerator[Any, None]:
+        last = await self._last_confirmed(info)
+        if first <= last:
+            async for raw in self._entries(info, first, last):
+                yield raw
+        else:
+            await asyncio.sleep(0.1)
+
+    async def newer(self: FollowedLog, version: int) -> bool:
+        await asyncio.sleep(0.05)
+        await self.refresh()
+        return not self._closed
+
+    with (
+        patch.object(walk, "next_ledger", next_ledger),
+        patch.object(FollowedLog, "open_entries", entries),
+        patch.object(FollowedLog, "newer", newer),
+    ):
+        yield
+
+
+@_bug
+def says_not_done_of_what_is_unknown() -> Iterator[None]:
+    """What was in flight when the log was lost is told as not done."""
+    lose = LeaderLog.lose
+
+    def lost(self: LeaderLog, error: LogError, outcome: Any = "unknown") -> None:
+        lose(self, error, "not done")
+
+    with patch.object(LeaderLog, "lose", lost):
+        yield
+
+
+@_bug
+def sends_again_without_closing() -> Iterator[None]:
+    """What was in flight when bookies failed goes to a new ledger, though the old one may still have it."""
+
+    async def close(self: Succession, writer: LedgerWriter) -> None:
+        writer._upkeep.versioned = replace(
+            writer._upkeep.versioned,
+            metadata=writer.metadata.closed(writer.last_add_confirmed, writer._pipeline.lac_length),
+        )
+
+    closed = Succession._replace
+
+    async def replace_ledger(self: Succession, writer: LedgerWriter, error: Any) -> None:
+        with patch.object(Succession, "_close", close):
+            await closed(self, writer, error)
+
+    with patch.object(Succession, "_replace", replace_ledger):
+        yield
+
+
+@_bug
+def recovers_only_the_first_open_ledger() -> Iterator[None]:
+    """A takeover drops the ledger that was listed ahead, without looking whether it was begun."""
+    recovered = takeover._recovered
+
+    async def first_only(bk: Any, settings: Any, info: LedgerInfo, place: Any) -> LedgerInfo:
+        state = await _state_of(bk)
+        if any(not one.closed and one.ledger_id < info.ledger_id for one in state):
+            return replace(info, closed=True)
+        return await recovered(bk, settings, info, place)
+
+    async def _state_of(bk: Any) -> tuple[LedgerInfo, ...]:
+        from tests.log_bookkeeper.simulation.world import PATH
+
+        state = await ZnodeLedgerList(bk.znodes, PATH).read()
+        return state.ledgers if state else ()
+
+    with patch.object(takeover, "_recovered", first_only):
+        yield
+
+
+@_bug
+def does_not_claim_the_list() -> Iterator[None]:
+    """A takeover looks at the list and closes what is open, with the versions of whoever wrote last."""
+
+    async def claim(ledger_list: ZnodeLedgerList, node: str, epoch: int) -> LedgerListState:
+        state = await ledger_list.read()
+        if state is None:
+            return await ledger_list.write(LedgerListState(0, "1" * 32, epoch=epoch, node=node), 0)
+        return replace(state, epoch=epoch, node=node)
+
+    async def close(bk: Any, ledger_list: Any, settings: Any, state: LedgerListState) -> LedgerListState:
+        closed = await close_open(bk, ledger_list, settings, state)
+        newest = await ledger_list.read()
+        return replace(closed, version=newest.version)
+
+    close_open = takeover._close_open_ledgers
+    with patch.object(takeover, "_claim", claim), patch.object(takeover, "_close_open_ledgers", close):
+        yield
+
+
+@_bug
+def takes_the_first_reply_for_the_outcome() -> Iterator[None]:
+    """A change of the list whose reply was lost is taken for refused."""
+    put = ZnodeLedgerList._put
+
+    async def once(self: ZnodeLedgerList, data: bytes, expected_version: int) -> int:
+        try:
+            return await put(self, data, expected_version)
+        except ZooKeeperUnavailableError as error:
+            raise LedgerListConflictError("refused") from error
+
+    deleted = OwnLedgers.add
+
+    async def add(self: OwnLedgers) -> LedgerWriter:
+        before = set(await self._bk.list_ledgers())
+        try:
+            return await deleted(self)
+        except LedgerListConflictError:
+            for ledger_id in set(await self._bk.list_ledgers()) - before:
+                await self._delete(ledger_id)
+            raise
+
+    with patch.object(ZnodeLedgerList, "_put", once), patch.object(OwnLedgers, "add", add):
+        yield

@@ -1,0 +1,51 @@
+"""Everything the log promises, under seeds: hundreds here, thousands in a soak.
+
+HERDPY_SEED=17 runs that seed alone; `python -m tests.log_bookkeeper.simulation 17` prints its trace.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.log_bookkeeper.simulation.run import simulate
+
+ROOT = Path(__file__).resolve().parents[3]
+SEED = int(os.environ.get("HERDPY_SEED", "0"))
+
+
+def seeds(first: int, count: int) -> range:
+    return range(SEED, SEED + 1) if SEED else range(first, first + count)
+
+
+@pytest.mark.parametrize("first", range(1, 201, 5))
+def test_seeds(first: int) -> None:
+    for seed in seeds(first, 5):
+        simulate(seed)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("first", range(10_000, 14_000, 250))
+def test_thousands_of_seeds(first: int) -> None:
+    for seed in seeds(first, 250):
+        simulate(seed)
+
+
+def test_a_seed_is_one_run() -> None:
+    """The same in every process: nothing hangs on the order of a set or the address of an object."""
+
+    def trace(hash_seed: str) -> str:
+        command = [sys.executable, "-m", "tests.log_bookkeeper.simulation", "42"]
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=120
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert trace("1") == trace("2")

@@ -1,4 +1,4 @@
-"""What exists: tables, columns, indexes and checks, as immutable values.
+"""What exists: tables, columns, indexes, checks and roles, as immutable values.
 
 A :class:`Catalog` is never changed in place: each definition gives a new one with a higher
 version, so that a plan is valid exactly as long as the catalog it was made from is the session's,
@@ -23,8 +23,19 @@ from herdpy_sql.types import Base, SqlType
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+FIRST_USER_OID = 16384
+"""PostgreSQL's object ids of what users make begin here."""
+
 HIDDEN_KEY = "__rowid"
 """Name of the BIGINT column that keys a table declared without a primary key."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnOrigin:
+    """A column of a table as PostgreSQL numbers them: the table's object id, the column's number from 1."""
+
+    table_oid: int
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +109,15 @@ class Table:
     indexes: tuple[Index, ...] = ()
 
     @property
+    def oid(self) -> int:
+        """Its object id, where PostgreSQL's clients want one."""
+        return FIRST_USER_OID + self.id
+
+    def origin(self, position: int) -> ColumnOrigin | None:
+        """What tells that a value is from the column at ``position``; None of the hidden key."""
+        return None if self.columns[position].hidden else ColumnOrigin(self.oid, position + 1)
+
+    @property
     def has_hidden_key(self) -> bool:
         """Whether the table was declared without a primary key."""
         return self.columns[self.key[0].position].hidden
@@ -166,11 +186,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Catalog:
-    """Every table of a tablespace. ``next_id`` numbers tables and indexes alike, never twice."""
+    """Every table of a tablespace. ``next_id`` numbers tables and indexes alike, never twice.
+
+    Attributes:
+        roles: definitions by name, which mean nothing here; None as long as there never was one.
+    """
 
     version: int = 0
     next_id: int = 1
     tables: Mapping[int, Table] = field(default_factory=dict)
+    roles: Mapping[str, bytes] | None = None
 
     @functools.cached_property
     def by_name(self) -> Mapping[str, Table]:
@@ -185,12 +210,17 @@ class Catalog:
     def with_table(self, table: Table) -> Catalog:
         """This catalog with ``table`` added, or changed."""
         highest = max([table.id, *(index.id for index in table.indexes)])
-        return Catalog(self.version + 1, max(self.next_id, highest + 1), {**self.tables, table.id: table})
+        return replace(
+            self,
+            version=self.version + 1,
+            next_id=max(self.next_id, highest + 1),
+            tables={**self.tables, table.id: table},
+        )
 
     def without_table(self, table_id: int) -> Catalog:
         """This catalog without that table and its indexes."""
         rest = {key: table for key, table in self.tables.items() if key != table_id}
-        return Catalog(self.version + 1, self.next_id, rest)
+        return replace(self, version=self.version + 1, tables=rest)
 
     def with_index(self, index: Index) -> Catalog:
         """This catalog with ``index`` added to its table."""
@@ -203,6 +233,16 @@ class Catalog:
         return self.with_table(
             replace(table, indexes=tuple(index for index in table.indexes if index.id != index_id))
         )
+
+    def with_role(self, name: str, definition: bytes) -> Catalog:
+        """This catalog with that role added, or changed."""
+        return replace(self, version=self.version + 1, roles={**(self.roles or {}), name: definition})
+
+    def without_role(self, name: str) -> Catalog:
+        """This catalog without that role. KeyError when it is not there."""
+        rest = dict(self.roles or {})
+        del rest[name]
+        return replace(self, version=self.version + 1, roles=rest)
 
 
 def encode_table(table: Table) -> bytes:

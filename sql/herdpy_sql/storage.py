@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -100,6 +100,9 @@ class View(Reader, Protocol):
     def lock_row(self, table: Table, key: bytes) -> None:
         """Make sure no other transaction writes the row under ``key`` until this one ends."""
 
+    def lock_rows(self, table: Table, keys: Collection[bytes]) -> None:
+        """As :meth:`lock_row` for many keys, all of them or none."""
+
     def insert(self, table: Table, values: Sequence[Datum]) -> None:
         """Add a row: a datum for every physical column of ``table`` (None for dropped ones)."""
 
@@ -129,6 +132,9 @@ class View(Reader, Protocol):
 
     def create_index(self, table: Table, index: Index) -> None:
         """Define ``index`` and fill it from the rows; SqlError 23505 when they are not unique."""
+
+    def create_index_slowly(self, table: Table, index: Index) -> Iterator[None]:
+        """As :meth:`create_index`, in steps of few rows. Its locks keep other writers away in between."""
 
     def drop_index(self, table: Table, index: Index) -> None:
         """Remove ``index``."""

@@ -33,6 +33,7 @@ class Base(enum.Enum):
     UUID = "uuid"
     JSON = "json"
     INTERVAL = "interval"  # in expressions only, so far: no column can have it
+    ARRAY = "array"  # of parameters and expressions; no column can have it
     UNKNOWN = "unknown"  # a literal or parameter whose type its place will decide
 
 
@@ -79,6 +80,26 @@ _OIDS = {
     Base.UUID: 2950,
 }
 
+_ARRAY_OIDS = {
+    Base.BOOLEAN: 1000,
+    Base.BYTEA: 1001,
+    Base.SMALLINT: 1005,
+    Base.INTEGER: 1007,
+    Base.TEXT: 1009,
+    Base.CHAR: 1014,
+    Base.VARCHAR: 1015,
+    Base.BIGINT: 1016,
+    Base.REAL: 1021,
+    Base.DOUBLE: 1022,
+    Base.TIMESTAMP: 1115,
+    Base.DATE: 1182,
+    Base.TIME: 1183,
+    Base.TIMESTAMPTZ: 1185,
+    Base.NUMERIC: 1231,
+    Base.JSON: 199,
+    Base.UUID: 2951,
+}
+
 _DECIMAL64_DIGITS = 18
 _DECIMAL128_DIGITS = 38
 
@@ -91,12 +112,14 @@ class SqlType:
         base: the type without modifiers.
         length: characters, for VARCHAR(n) and CHAR(n); None without a limit.
         precision, scale: for NUMERIC(p, s); None for a NUMERIC of any precision and scale.
+        element: what an ARRAY is of.
     """
 
     base: Base
     length: int | None = None
     precision: int | None = None
     scale: int | None = None
+    element: Base | None = None
 
     @property
     def kind(self) -> Kind:
@@ -115,7 +138,7 @@ class SqlType:
     @property
     def oid(self) -> int:
         """PostgreSQL's object id of the type."""
-        return _OIDS[self.base]
+        return _OIDS[self.base] if self.element is None else _ARRAY_OIDS[self.element]
 
     @property
     def typmod(self) -> int:
@@ -125,12 +148,22 @@ class SqlType:
         return -1 if self.length is None else self.length + 4
 
     def __str__(self) -> str:
+        if self.element is not None:
+            return f"{self.element.value}[]"
         if self.base is Base.NUMERIC and self.precision is not None:
             return f"numeric({self.precision},{self.scale or 0})"
         if self.length is not None:
             return f"{self.base.value}({self.length})"
         return self.base.value
 
+
+def array_of(element: Base) -> SqlType:
+    """The type of arrays of a type; TEXT's for one that there are no arrays of."""
+    return SqlType(Base.ARRAY, element=element if element in _ARRAY_OIDS else Base.TEXT)
+
+
+ARRAYS = {oid: array_of(base) for base, oid in _ARRAY_OIDS.items()}
+"""The types of arrays by object id."""
 
 BOOLEAN = SqlType(Base.BOOLEAN)
 SMALLINT = SqlType(Base.SMALLINT)

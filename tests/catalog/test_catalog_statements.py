@@ -139,3 +139,9 @@ def test_vacuum_checkpoints(tmp_path: Path) -> None:
         before = sum(f.stat().st_size for f in store.rglob("*.mdb"))
         database.execute("VACUUM t")
         assert sum(f.stat().st_size for f in store.rglob("*.mdb")) > before
+
+
+@pytest.mark.parametrize("parameter", ["$0.05", "$0", "$x", "$99999999999"])
+def test_a_parameter_that_cannot_be_is_refused(tmp_path: Path, parameter: str) -> None:
+    with herdpy.connect(tmp_path / "data", autocommit=True) as database:
+        assert fails(database, f"SELECT pg_sleep({parameter})") in {"42601", "42P02"}

@@ -30,6 +30,15 @@ STATEMENT_US = 9002
 FIRST_SURROGATE = 9100
 
 
+_ELEMENTS = {
+    Base.DATE: "DATE '1970-01-01' + e",
+    Base.TIME: "TIME '00:00:00' + to_microseconds(e)",
+    Base.TIMESTAMP: "make_timestamp(e)",
+    Base.TIMESTAMPTZ: "make_timestamptz(e)",
+}
+"""Types whose values are numbers for DuckDB's client, and what makes them of one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Surrogate:
     """A value computed from a parameter at run time, for native comparison with DECIMAL(p, s)."""
@@ -102,9 +111,11 @@ class Binder:
         """Parameter ``number`` where ``target`` is expected; the first place decides its type."""
         known = self.params.get(number, UNKNOWN)
         if known.base is Base.UNKNOWN:
-            known = SqlType(target.base) if target.base is not Base.UNKNOWN else TEXT
+            known = SqlType(target.base, element=target.element) if target.base is not Base.UNKNOWN else TEXT
             self.params[number] = known
         mark = f"${number}"
+        if known.element is not None:
+            return self._array_param(mark, known.element, target)
         forms = {
             Base.DATE: f"(DATE '1970-01-01' + CAST({mark} AS INTEGER))",
             Base.TIME: f"(TIME '00:00:00' + to_microseconds(CAST({mark} AS BIGINT)))",
@@ -122,6 +133,21 @@ class Binder:
 
             return cast(self, result, SqlType(target.base))
         return result
+
+    def _array_param(self, mark: str, element: Base, target: SqlType) -> Typed:
+        """A parameter that is an array: a list in DuckDB, its elements as ``param`` has them."""
+        if target.base not in (Base.ARRAY, Base.UNKNOWN) or target.element not in (None, element):
+            raise SqlError("42804", f"an array of {element.value} cannot be used where {target} is expected")
+        from herdpy_sql.columnar.typed import DUCK
+
+        form = _ELEMENTS.get(element)
+        held = "INTEGER" if element is Base.DATE else "BIGINT" if form else DUCK.get(element, "VARCHAR")
+        if element is Base.NUMERIC:
+            held = "VARCHAR"
+        sql = f"CAST({mark} AS {held}[])"
+        if form is not None:
+            sql = f"list_transform({sql}, lambda e: {form})"
+        return Typed(sql, SqlType(element), dec=column_dec(SqlType(element)), array=True)
 
     def surrogate(self, number: int, precision: int, scale: int) -> str:
         """DuckDB text of a DECIMAL that compares with DECIMAL(precision, scale) as the parameter does."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import functools
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import duckdb
 
@@ -39,13 +39,20 @@ class Limits:
         return replace(self, seconds=seconds or None)
 
 
+class Interruptible(Protocol):
+    """What runs a query: a cursor of DuckDB, or who has one elsewhere."""
+
+    def interrupt(self) -> None:
+        """Make what runs end; from any thread."""
+
+
 class Interrupt:
     """Stops a query from another thread: ``cancel`` before or during ``run`` raises 57014 there."""
 
     __slots__ = ("_cursor", "_message")
 
     def __init__(self) -> None:
-        self._cursor: duckdb.DuckDBPyConnection | None = None
+        self._cursor: Interruptible | None = None
         self._message: str | None = None
 
     def cancel(self, message: str = "canceling statement due to user request") -> None:
@@ -65,7 +72,7 @@ class Interrupt:
         """Whether ``cancel`` was called."""
         return self._message is not None
 
-    def attach(self, cursor: duckdb.DuckDBPyConnection | None) -> None:
+    def attach(self, cursor: Interruptible | None) -> None:
         """The cursor that runs the query (None: it ended); SqlError 57014 when it shall not."""
         self._cursor = cursor
         if cursor is not None:

@@ -36,9 +36,24 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
 )  # fmt: skip
 
 
-def sql_error(error: duckdb.Error) -> SqlError:
+_STREAMED: dict[str, type[duckdb.Error]] = {
+    "INTERRUPT Error": duckdb.InterruptException,
+    "Out of Memory Error": duckdb.OutOfMemoryException,
+    "IO Error": duckdb.IOException,
+    "Out of Range Error": duckdb.OutOfRangeException,
+    "Conversion Error": duckdb.ConversionException,
+    "Not implemented Error": duckdb.NotImplementedException,
+    "Binder Error": duckdb.BinderException,
+    "Invalid Input Error": duckdb.InvalidInputException,
+}
+"""What an error of a stream, which comes through Arrow as OSError, would have been."""
+
+
+def sql_error(error: duckdb.Error | OSError) -> SqlError:
     """The SqlError for what DuckDB raised."""
     text = str(error)
+    if not isinstance(error, duckdb.Error):
+        error = _STREAMED.get(text.partition(":")[0], duckdb.Error)(text)
     own = _OWN.search(text)
     if own is not None:
         return SqlError(own[1], own[2].strip(), detail=own[3])

@@ -19,6 +19,7 @@ from herdpy_sql.columnar.common import align
 from herdpy_sql.columnar.scope import Scope
 from herdpy_sql.columnar.typed import NUMBERS, STRINGS, TIMES, Typed, typed
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.bind_arrays import quantifier
 from herdpy_sql.types import BOOLEAN, NUMERIC, TEXT, Base, SqlType
 
 
@@ -118,7 +119,7 @@ def row_compare(binder: Binder, symbol: str, left: list[Typed], right: list[Type
 @handles(*COMPARISONS)
 def _compare(binder: Binder, node: Any, scope: Scope) -> Typed:
     symbol = COMPARISONS[type(node)]
-    right = node.expression
+    right = quantifier(node.expression)
     if isinstance(right, (exp.Any, exp.All)):
         from herdpy_sql.columnar import subqueries
 

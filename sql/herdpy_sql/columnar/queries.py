@@ -160,7 +160,10 @@ def _set_operation(binder: Binder, node: Any, scope: Scope, mixed: bool) -> Boun
             c = b.columns[i]
             inside.append(c if c.unknown else replace(c, sql=f"q.c{i}", scale_sql=None))
         columns.append(_unify_column(binder, inside, word, loose=loose))
-    first = [replace(columns[i][0], name=bounds[0].columns[i].name, vars=NO_VARS) for i in range(width)]
+    first = [
+        replace(columns[i][0], name=bounds[0].columns[i].name, vars=NO_VARS, origin=None)
+        for i in range(width)
+    ]
     pieces = []
     for at, b in enumerate(bounds):
         items = ", ".join(f"{columns[i][at].sql} AS c{i}" for i in range(width))

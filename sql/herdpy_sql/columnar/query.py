@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Any
@@ -84,13 +85,55 @@ class ColumnarQuery:
             SqlError: what the statement did wrong, with PostgreSQL's SQLSTATE; 57014 when
                 interrupted; 53200 when it needs more memory than it may have.
         """
+        with self._opened(sources, params, clock, limits or Limits(), interrupt) as (relation, attach):
+            table = _fetch(relation, attach, limits or Limits())
+        return self._typed(table)
+
+    def stream(
+        self,
+        sources: Mapping[str, pa.Table],
+        params: Sequence[Datum],
+        clock: Clock,
+        limits: Limits | None = None,
+        interrupt: Interrupt | None = None,
+        batch_rows: int = 8192,
+    ) -> Iterator[pa.RecordBatch]:
+        """The answer in batches of ``schema``, none of them empty, made as they are asked for.
+
+        Errors as of :meth:`run`, at any batch.
+        """
+        with self._opened(sources, params, clock, limits or Limits(), interrupt) as (relation, attach):
+            attach()
+            for batch in relation.to_arrow_reader(batch_rows):
+                if batch.num_rows:
+                    yield from self._typed(pa.Table.from_batches([batch])).to_batches()
+                if interrupt is not None:
+                    interrupt.check()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the answer."""
+        return pa.schema([pa.field(column.name, column_type(column.type)) for column in self.columns])
+
+    @contextlib.contextmanager
+    def _opened(
+        self,
+        sources: Mapping[str, pa.Table],
+        params: Sequence[Datum],
+        clock: Clock,
+        limits: Limits,
+        interrupt: Interrupt | None,
+    ) -> Iterator[tuple[Any, Callable[[], None]]]:
+        """DuckDB's relation, not begun, and what makes it interruptible; to be called as late as can be.
+
+        DuckDB forgets an interrupt that comes before it starts. What fails in the block is told as SqlError.
+        """
         if len(params) != len(self.param_types):
             raise SqlError(
                 "08P01",
                 f"bind message supplies {len(params)} parameters, "
                 f"but the statement requires {len(self.param_types)}",
             )
-        limits = limits or Limits()
         values = [self._value(mark, params, clock) for mark in self.marks]
         connection = engine.database(limits.memory_bytes, limits.threads, limits.temp_directory, clock.zone)
         cursor = connection.cursor()
@@ -99,8 +142,11 @@ class ColumnarQuery:
                 interrupt.check()
             for scan in self.scans:
                 cursor.register(scan.name, _named(sources[scan.name], scan))
-            table = _fetch(cursor, self.sql, values, limits, interrupt)
-        except duckdb.Error as error:
+            yield (
+                cursor.sql(self.sql, params=values),
+                lambda: None if interrupt is None else interrupt.attach(cursor),
+            )
+        except (duckdb.Error, OSError) as error:  # OSError: of a stream
             if interrupt is not None:
                 interrupt.check()
             raise errors.sql_error(error) from None
@@ -110,7 +156,6 @@ class ColumnarQuery:
             if interrupt is not None:
                 interrupt.attach(None)
             cursor.close()
-        return self._typed(table)
 
     def _typed(self, table: pa.Table) -> pa.Table:
         arrays: list[Any] = []
@@ -150,6 +195,8 @@ def duck_value(value: Datum, type_: SqlType) -> Any:
     if value is None:
         return None
     base = type_.base
+    if type_.element is not None:
+        return [duck_value(one, SqlType(type_.element)) for one in value]  # type: ignore[union-attr]
     if base is Base.NUMERIC:
         return format(value, "f") if isinstance(value, Decimal) else str(value)
     if base is Base.UUID:
@@ -190,16 +237,8 @@ def narrow(array: Any, precision: Any, scale: int) -> Any:
     return pa.chunked_array(chunks, wanted)
 
 
-def _fetch(
-    cursor: duckdb.DuckDBPyConnection,
-    sql: str,
-    values: list[Any],
-    limits: Limits,
-    interrupt: Interrupt | None,
-) -> pa.Table:
-    relation: Any = cursor.sql(sql, params=values)
-    if interrupt is not None:  # as late as can be: DuckDB forgets an interrupt that comes before it starts
-        interrupt.attach(cursor)
+def _fetch(relation: Any, attach: Callable[[], None], limits: Limits) -> pa.Table:
+    attach()
     if limits.seconds is None:
         whole: pa.Table = relation.to_arrow_table()
         return whole

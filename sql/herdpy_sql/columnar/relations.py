@@ -261,8 +261,18 @@ def _using(
         sql = two.sql if side == "RIGHT" else one.sql
         if side == "FULL":
             sql = f"coalesce({one.sql}, {two.sql})"
+        kept, same = (pair[1], two.sql == b.sql) if side == "RIGHT" else (pair[0], one.sql == a.sql)
         merged.append(
-            Col(name, sql, one.type, one.dec, position=pair[0].position, rel=None, merged=tuple(pair))
+            Col(
+                name,
+                sql,
+                one.type,
+                one.dec,
+                position=pair[0].position,
+                rel=None,
+                merged=tuple(pair),
+                origin=kept.origin if same and side != "FULL" else None,
+            )
         )
     gone = set(using)
     star = merged + [c for c in left.star + right.star if c.name not in gone]

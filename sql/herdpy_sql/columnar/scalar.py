@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts, literals, names, texts
+from herdpy_sql.columnar import arrays, casts, literals, names, texts
 from herdpy_sql.columnar import scope as scopes
 from herdpy_sql.columnar.arithmetic import no_operator
 from herdpy_sql.columnar.binder import Binder, handles
@@ -120,6 +120,9 @@ def _paren(binder: Binder, node: Any, scope: Scope) -> Typed:
 
 @handles(exp.Cast)
 def _cast(binder: Binder, node: Any, scope: Scope) -> Typed:
+    element = arrays.element_of(node.args["to"])
+    if element is not None:
+        return arrays.cast_array(binder, node.this, element, scope)
     target = sql_type(node.args["to"])
     x = binder.bind(node.this, scope)
     result = casts.cast(binder, x, target)

@@ -16,12 +16,12 @@ from herdpy_sql.types import SqlType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from herdpy_sql.catalog import Table
+    from herdpy_sql.catalog import ColumnOrigin, Table
 
 
 @dataclass(slots=True)
 class Col:
-    """A column of a relation: its name for the user, its DuckDB text, its type."""
+    """A column of a relation: its name for the user, its DuckDB text, its type, the table's column it is."""
 
     name: str
     sql: str
@@ -35,6 +35,7 @@ class Col:
     literal: str | None = None
     null: bool = False
     param: int | None = None
+    origin: ColumnOrigin | None = None
 
 
 @dataclass(slots=True)
@@ -186,7 +187,15 @@ def _hidden(rel: Rel, name: str) -> list[Col]:
 def table_column(rel: Rel, table: Table, position: int) -> Col:
     """A base table's column; its DuckDB text is made when it is first used."""
     column = table.columns[position]
-    return Col(column.name, "", column.type, dec=column_dec(column.type), position=position, rel=rel)
+    return Col(
+        column.name,
+        "",
+        column.type,
+        dec=column_dec(column.type),
+        position=position,
+        rel=rel,
+        origin=table.origin(position),
+    )
 
 
 def text(col: Col) -> str:

@@ -14,13 +14,14 @@ from typing import Any
 
 from sqlglot import exp
 
+from herdpy_sql.catalog import ColumnOrigin
 from herdpy_sql.columnar import casts, grouping, names, relations
 from herdpy_sql.columnar.binder import Binder
 from herdpy_sql.columnar.key_conditions import note_bounds
 from herdpy_sql.columnar.operators import condition, order_key
 from herdpy_sql.columnar.ordering import column_key, direction_of, limit_text, output_place
 from herdpy_sql.columnar.scalar import from_column
-from herdpy_sql.columnar.scope import Scope
+from herdpy_sql.columnar.scope import Col, Scope
 from herdpy_sql.columnar.typed import NO_VARS, Typed, Vars, numeric_text, retyped
 from herdpy_sql.columnar.typenames import name_of
 from herdpy_sql.errors import SqlError
@@ -177,22 +178,39 @@ def _outputs(binder: Binder, node: Any, scope: Scope) -> list[Typed]:
         if isinstance(item, exp.Star):
             if not scope.star and not scope.rels:
                 raise SqlError("42601", "SELECT * with no tables specified is not valid")
-            outs += _expanded(scope, [from_column(c, scope.number) for c in scope.star])
+            outs += _expanded(scope, [_as_it_is(c, scope.number) for c in scope.star])
             continue
         if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
             table = name_of(item.args["table"])
             found = scope.relation(table)
             if found is None:
                 raise SqlError("42P01", f'missing FROM-clause entry for table "{table}"')
-            outs += _expanded(scope, [from_column(c, found[0].number) for c in found[1].columns])
+            outs += _expanded(scope, [_as_it_is(c, found[0].number) for c in found[1].columns])
             continue
         inner = item.this if isinstance(item, exp.Alias) else item
         out = binder.bind(inner, scope)
         if out.array:
             raise SqlError("0A000", "array results are not supported")
         name = name_of(item.args["alias"]) if isinstance(item, exp.Alias) else names.figure(inner, out)
-        outs.append(replace(out, name=name))
+        outs.append(replace(out, name=name, origin=_origin(inner, scope)))
     return outs
+
+
+def _as_it_is(column: Col, number: int) -> Typed:
+    return replace(from_column(column, number), origin=column.origin)
+
+
+def _origin(node: Any, scope: Scope) -> ColumnOrigin | None:
+    """The table's column that an output shows as it is, through subqueries too."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if not isinstance(node, exp.Column) or node.args.get("db"):
+        return None
+    table = node.args.get("table")
+    try:
+        return scope.find(name_of(table) if table is not None else None, name_of(node.this))[1].origin
+    except SqlError:
+        return None  # it was bound as something else, such as a whole row
 
 
 def _expanded(scope: Scope, columns: list[Typed]) -> list[Typed]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts
+from herdpy_sql.columnar import arrays, casts
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.common import common_type
 from herdpy_sql.columnar.operators import comparable, compare, is_row, row_compare
@@ -74,13 +74,28 @@ def quantified(binder: Binder, left: Any, symbol: str, right: Any, scope: Scope)
     if isinstance(inner, (exp.Query, exp.Subquery)):
         return _quantified(binder, left, symbol, inner, scope, word)
     x = binder.bind(left, scope)
+    inner = arrays.written_out(inner)
     if isinstance(inner, exp.Array):
         tests = [compare(binder, symbol, x, v) for v in binder.bind_all(inner.expressions, scope)]
         if not tests:
             return typed("false" if word == "ANY" else "true", BOOLEAN, x)
         joined = (" OR " if word == "ANY" else " AND ").join(t.sql for t in tests)
         return typed(f"({joined})", BOOLEAN, *tests)
-    raise SqlError("0A000", f"{word} over anything but a subquery or ARRAY[...] is not supported")
+    return _elements(binder, x, symbol, arrays.operand(binder, inner, x, scope), word)
+
+
+def _elements(binder: Binder, x: Typed, symbol: str, array: Typed, word: str) -> Typed:
+    """A value with ANY or ALL of an array's elements; of an empty array even NULL has an answer."""
+    alias = binder.alias()
+    a, b = comparable(binder, symbol, x, Typed(f"{alias}.c0", array.type, array.dec))
+    inner = f"(SELECT {b} FROM (SELECT unnest({array.sql}) AS c0) AS {alias})"
+    if symbol == "=" and word == "ANY":
+        sql = f"({a} IN {inner})"
+    elif symbol == "<>" and word == "ALL":
+        sql = f"({a} NOT IN {inner})"
+    else:
+        sql = f"({a} {symbol} {word} {inner})"
+    return typed(f"(CASE WHEN {array.sql} IS NULL THEN NULL ELSE {sql} END)", BOOLEAN, x, array)
 
 
 def _quantified(binder: Binder, left: Any, symbol: str, query: Any, scope: Scope, word: str) -> Typed:

@@ -106,7 +106,7 @@ def _output(bound: Bound) -> tuple[str, tuple[OutputColumn, ...]]:
         type_, form = _shown(column, f"o.c{i}")
         plain = plain and form == f"o.c{i}"
         items.append(f"{form} AS c{i}")
-        columns.append(OutputColumn(column.name or "?column?", type_))
+        columns.append(OutputColumn(column.name or "?column?", type_, column.origin))
     if plain:
         return bound.sql, tuple(columns)
     return f"SELECT {', '.join(items)} FROM ({bound.sql}) AS o({bound.names()})", tuple(columns)

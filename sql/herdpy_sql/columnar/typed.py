@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from herdpy_sql.catalog import ColumnOrigin
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import BIGINT, INTEGER, NUMERIC, SMALLINT, Base, SqlType
 
@@ -59,6 +60,7 @@ class Typed:
         null: it is the bare NULL.
         param: number of a parameter whose type is not known yet.
         array: it is a list of ``type`` (arrays live in expressions only).
+        origin: of an output that is a column of a table as it is; of nothing else.
         vars, agg, window: columns used outside aggregates; whether it has aggregates or windows.
     """
 
@@ -75,6 +77,7 @@ class Typed:
     window: bool = False
     name: str | None = None
     setof: bool = False
+    origin: ColumnOrigin | None = None
 
     @property
     def base(self) -> Base:

@@ -82,7 +82,17 @@ def derived(name: str, alias: str, columns: list[Typed], listed: list[str], sour
         own = listed[i] if i < len(listed) else column.name or "?column?"
         scale = f"{alias}.s{i}" if column.scale_sql is not None else None
         rel.columns.append(
-            Col(own, f"{alias}.c{i}", column.type, column.dec, scale, array=column.array, position=i, rel=rel)
+            Col(
+                own,
+                f"{alias}.c{i}",
+                column.type,
+                column.dec,
+                scale,
+                array=column.array,
+                position=i,
+                rel=rel,
+                origin=column.origin,
+            )
         )
     return rel
 
@@ -94,7 +104,7 @@ def _recursive(binder: Binder, query: Any, scope: Scope, name: str, alias: str, 
     first = queries.bind_query(binder, _unwrapped(query.this), scope)
     columns, items = [], []
     for i, column in enumerate(first.columns):
-        plain = replace(column, sql=f"q.c{i}", vars=frozenset())
+        plain = replace(column, sql=f"q.c{i}", vars=frozenset(), origin=None)
         if plain.base is Base.NUMERIC:  # digits may grow from round to round
             plain = retyped(plain, numeric_text(plain), plain.type)
         columns.append(plain)

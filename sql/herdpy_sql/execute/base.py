@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from herdpy_sql.catalog import Table
+    from herdpy_sql.catalog import ColumnOrigin, Table
     from herdpy_sql.storage import Clock, View
     from herdpy_sql.types import SqlType
 
@@ -28,10 +28,16 @@ class SourceChanged(Exception):  # noqa: N818 - a signal to the session, not an 
 
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
-    """A column of a result: its name (several may have the same) and type."""
+    """A column of a result.
+
+    Attributes:
+        name, type: several columns may have the same name.
+        origin: the column of a table that it shows as it is; None where it shows something else.
+    """
 
     name: str
     type: SqlType
+    origin: ColumnOrigin | None = None
 
 
 @dataclass(slots=True)
@@ -59,6 +65,7 @@ class Plan:
         read_only: whether it changes nothing and locks nothing.
         source: the query to be run first, outside the engine's turn, whose answer ``run`` is given.
         engine: "own" or "columnar", for EXPLAIN and for whoever schedules the work.
+        brief: it touches one row at most, by its key, or it only begins or commits: it takes microseconds.
     """
 
     tag: str = ""
@@ -67,6 +74,7 @@ class Plan:
     read_only: bool = False
     source: Any = None
     engine: str = "own"
+    brief: bool = False
 
     @property
     def inner(self) -> Plan:

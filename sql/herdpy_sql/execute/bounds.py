@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from herdpy.codec.keys import successor
 from herdpy.codec.kinds import Kind
@@ -43,6 +43,7 @@ class KeyValue:
     fit: Fit | None
     op: str = "="
     param: int | None = None  # index into the parameters, when it is one
+    several: bool = False  # its datum is an array, each element of which is compared with
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class KeyRange:
         head = tuple(values)
         if not self.items:
             return [head]
-        found = (_exact(one, row, params, clock) for one in self.items)
+        found = [value for one in self.items for value in _each(one, row, params, clock)]
         return [(*head, value) for value in found if value is not None]
 
     def keys(self, row: Row, params: Row, clock: Clock) -> list[bytes]:
@@ -133,6 +134,19 @@ class KeyRange:
         if low is not None and high is not None and low >= high:
             return None
         return low or None, high
+
+
+def _each(one: KeyValue, row: Row, params: Row, clock: Clock) -> list[Datum]:
+    if not one.several:
+        return [_exact(one, row, params, clock)]
+    array: Any = one.value(row, params, clock)
+    if array is None:
+        return []
+    fit = one.fit
+    if fit is None:
+        return list(array)
+    fitted = [fit(value) for value in array if value is not None]
+    return [value for value, place in fitted if place == _EXACT]
 
 
 def _exact(one: KeyValue, row: Row, params: Row, clock: Clock) -> Datum:

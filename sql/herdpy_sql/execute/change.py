@@ -8,13 +8,14 @@ MustWait, and the session runs the statement again from its start.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from herdpy_sql.execute.base import Outcome, Plan, SourceChanged
 from herdpy_sql.execute.insert import datum_rows
+from herdpy_sql.execute.sources import KeyGet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     import pyarrow as pa
 
@@ -23,17 +24,21 @@ if TYPE_CHECKING:
     from herdpy_sql.execute.base import Compiled, OutputColumn, Row
     from herdpy_sql.execute.insert import Project, Rules
     from herdpy_sql.execute.sources import Source
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.storage import Clock, Reader, View
     from herdpy_sql.types import SqlType
 
+_STEP_ROWS = 64
+
+Write = tuple[bytes, bytes, list["Datum"]]  # key, old image, new row
 Match = tuple[bytes, bytes, "Row", "Row"]  # key, image, the old row, what the source computed besides
 
 
 class Matches:
-    """The rows that a statement is about."""
+    """The rows that a statement is about; ``brief``: one at most, found by its key."""
 
     source: object = None
     engine = "own"
+    brief = False
 
     def find(self, view: View, params: Row, clock: Clock, answer: pa.Table | None) -> Iterator[Match]:
         """Each matching row, once."""
@@ -52,6 +57,7 @@ class OwnMatches(Matches):
         self.condition = condition
         self.condition_text = condition_text
         self.decode = source.table.row_codec.decode
+        self.brief = isinstance(source, KeyGet)
 
     def find(self, view: View, params: Row, clock: Clock, answer: pa.Table | None) -> Iterator[Match]:
         decode, condition = self.decode, self.condition
@@ -59,6 +65,17 @@ class OwnMatches(Matches):
             row = decode(image)
             if condition is None or condition(row, params, clock) is True:
                 yield key, image, row, ()
+
+    def search(self, reader: Reader, params: Row, clock: Clock) -> Iterator[Match | None]:
+        """As ``find``, with None where one may pause."""
+        decode, condition = self.decode, self.condition
+        view = cast("View", reader)  # sources only read
+        for count, (key, image) in enumerate(self.access.pairs(view, (), params, clock), 1):
+            row = decode(image)
+            if condition is None or condition(row, params, clock) is True:
+                yield key, image, row, ()
+            if not count % _STEP_ROWS:
+                yield None
 
     def explain(self) -> list[str]:
         lines = self.access.explain()
@@ -111,6 +128,32 @@ def _both_nan(a: Datum, b: Datum) -> bool:
     return isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b)
 
 
+def _found_and_locked(
+    matches: Matches, table: Table, view: View, reader: Reader, params: Row, clock: Clock
+) -> Generator[None, None, list[Match]]:
+    """The rows that ``matches`` has in a snapshot, locked, and still as they were there.
+
+    Raises:
+        SourceChanged: another transaction has changed one meanwhile.
+        MustWait: another transaction holds one.
+    """
+    assert isinstance(matches, OwnMatches)
+    found = []
+    for one in matches.search(reader, params, clock):
+        if one is None:
+            yield
+        else:
+            found.append(one)
+    for start in range(0, len(found), _STEP_ROWS):
+        some = found[start : start + _STEP_ROWS]
+        view.lock_rows(table, [match[0] for match in some])
+        for key, image, _, _ in some:
+            if view.get(table, key) != image:
+                raise SourceChanged(f"a row of {table.name} was changed meanwhile")
+        yield
+    return found
+
+
 class UpdatePlan(Plan):
     """UPDATE: ``assign`` gives, for a position, the new datum from the row that ``find`` gave."""
 
@@ -135,24 +178,57 @@ class UpdatePlan(Plan):
         self.returning = returning
         self.source = matches.source
         self.engine = matches.engine
+        self.brief = matches.brief
 
     @property
     def tables_written(self) -> tuple[Table, ...]:
         return (self.table,)
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
-        table, assign, verify = self.table, self.assign, self.rules.verify
+        table = self.table
         writes = []
-        for key, image, row, computed in list(self.matches.find(view, params, clock, source)):
-            view.lock_row(table, key)
-            new = list(row)
-            given = row + computed
-            for position, value in assign:
-                new[position] = value(given, params, clock)
-            verify(new, clock)
-            writes.append((key, image, new))
+        for match in list(self.matches.find(view, params, clock, source)):
+            view.lock_row(table, match[0])
+            writes.append(self._written(match, params, clock))
         for key, image, new in writes:
             view.update(table, key, image, new)
+        return self._outcome(writes, params, clock)
+
+    def slices(self, view: View, reader: Reader, params: Row, clock: Clock) -> Generator[None, None, Outcome]:
+        """As ``run``, in steps of few rows between which others may use the database.
+
+        Only for matches of an own source. The transaction of ``view`` must keep the locks that it takes.
+
+        Args:
+            reader: a snapshot of what ``view`` saw when the statement began.
+
+        Raises:
+            SourceChanged, MustWait: as of ``run``.
+        """
+        found = yield from _found_and_locked(self.matches, self.table, view, reader, params, clock)
+        total, returning = len(found), self.returning
+        rows: list[Row] | None = None if returning is None else []
+        found.reverse()
+        while found:  # what is done is let go of step by step, too
+            key, image, new = self._written(found.pop(), params, clock)
+            view.update(self.table, key, image, new)
+            if rows is not None and returning is not None:
+                rows.append(returning(tuple(new), params, clock))
+            if not len(found) % _STEP_ROWS:
+                yield
+        return Outcome(rows, total)
+
+    def _written(self, match: Match, params: Row, clock: Clock) -> Write:
+        """What becomes of a row, checked."""
+        key, image, row, computed = match
+        new = list(row)
+        given = row + computed
+        for position, value in self.assign:
+            new[position] = value(given, params, clock)
+        self.rules.verify(new, clock)
+        return key, image, new
+
+    def _outcome(self, writes: list[Write], params: Row, clock: Clock) -> Outcome:
         if self.returning is None:
             return Outcome(None, len(writes))
         returning = self.returning
@@ -183,6 +259,7 @@ class DeletePlan(Plan):
         self.returning = returning
         self.source = matches.source
         self.engine = matches.engine
+        self.brief = matches.brief
 
     @property
     def tables_written(self) -> tuple[Table, ...]:
@@ -199,6 +276,21 @@ class DeletePlan(Plan):
         for key, image, _, _ in found:
             view.delete(table, key, image)
         return Outcome(rows, len(found))
+
+    def slices(self, view: View, reader: Reader, params: Row, clock: Clock) -> Generator[None, None, Outcome]:
+        """See UpdatePlan."""
+        found = yield from _found_and_locked(self.matches, self.table, view, reader, params, clock)
+        total, returning = len(found), self.returning
+        rows: list[Row] | None = None if returning is None else []
+        found.reverse()
+        while found:
+            key, image, row, _ = found.pop()
+            if rows is not None and returning is not None:
+                rows.append(returning(row, params, clock))
+            view.delete(self.table, key, image)
+            if not len(found) % _STEP_ROWS:
+                yield
+        return Outcome(rows, total)
 
     def explain(self) -> list[str]:
         first, *rest = self.matches.explain()

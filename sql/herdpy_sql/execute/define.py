@@ -12,6 +12,8 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Outcome, Plan
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     import pyarrow as pa
 
     from herdpy_sql.catalog import Index, Table
@@ -78,6 +80,17 @@ class CreateIndexPlan(Plan):
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
         if self.index is not None:
             view.create_index(self.table, replace(self.index, id=view.catalog.next_id))
+        return Outcome(None, 0)
+
+    def slices(
+        self, view: View, params: Row, clock: Clock, source: pa.Table | None
+    ) -> Generator[None, None, Outcome]:
+        """As ``run``, in steps of few rows between which others may use the database, but not the table.
+
+        The transaction of ``view`` must keep the locks that it takes.
+        """
+        if self.index is not None:
+            yield from view.create_index_slowly(self.table, replace(self.index, id=view.catalog.next_id))
         return Outcome(None, 0)
 
     def explain(self) -> list[str]:

@@ -7,6 +7,7 @@ and feeds ``View.insert_many`` directly, so that the planner's share of a row is
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
@@ -15,7 +16,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Outcome, Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from herdpy_sql.execute.base import Compiled, OutputColumn, Row
     from herdpy_sql.storage import Clock, View
     from herdpy_sql.types import SqlType
+
+_STEP_ROWS = 128
 
 Maker = Callable[["View", "Row", "Clock"], "Row"]
 Project = Callable[["Row", "Row", "Clock"], "Row"]
@@ -166,7 +169,12 @@ def _written_maker(values: Sequence[Value], rules: Rules) -> Maker:
 
 
 class InsertPlan(Plan):
-    """INSERT ... VALUES: the makers' rows, one for each row of the list."""
+    """INSERT ... VALUES: the makers' rows, one for each row of the list.
+
+    Attributes:
+        places: for each physical column the index of the parameter that is assigned to it, or None for its
+            default; None for rows that are made in any other way, and where rows come back.
+    """
 
     tag = "INSERT"
 
@@ -177,12 +185,15 @@ class InsertPlan(Plan):
         param_types: tuple[SqlType, ...],
         columns: tuple[OutputColumn, ...] | None = None,
         returning: Project | None = None,
+        places: tuple[int | None, ...] | None = None,
     ) -> None:
         self.table = table
+        self.places = None if columns is not None else places
         self.makers = makers
         self.param_types = param_types
         self.columns = columns
         self.returning = returning
+        self.brief = len(makers) == 1
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
         if self.returning is None:
@@ -253,15 +264,42 @@ class InsertSelectPlan(Plan):
         self.returning = returning
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+        steps = self.slices(view, params, clock, source, at_once=sys.maxsize)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as stop:
+                outcome: Outcome = stop.value
+                return outcome
+
+    def slices(
+        self, view: View, params: Row, clock: Clock, source: pa.Table | None, at_once: int = _STEP_ROWS
+    ) -> Generator[None, None, Outcome]:
+        """As ``run``, in steps of ``at_once`` rows between which others may use the database.
+
+        The transaction of ``view`` must keep the locks that it takes.
+        """
         found = self.query.run(view, params, clock, source)
-        given = found.rows if found.rows is not None else datum_rows(found.table, self.query.columns or ())
-        convert = self.convert.row
-        rows = [convert(view, row, clock) for row in given]
-        view.insert_many(self.table, rows)
-        if self.returning is None:
-            return Outcome(None, len(rows))
-        returning = self.returning
-        return Outcome([returning(row, params, clock) for row in rows], len(rows))
+        convert, returning = self.convert.row, self.returning
+        returned: list[Row] | None = None if returning is None else []
+        count = 0
+        for given in self._given(found, at_once):
+            rows = [convert(view, row, clock) for row in given]
+            view.insert_many(self.table, rows)
+            count += len(rows)
+            if returned is not None and returning is not None:
+                returned += [returning(row, params, clock) for row in rows]
+            yield
+        return Outcome(returned, count)
+
+    def _given(self, found: Outcome, at_once: int) -> Iterator[Sequence[Row]]:
+        """The query's rows, some at a time."""
+        if found.rows is not None:
+            for start in range(0, len(found.rows), at_once):
+                yield found.rows[start : start + at_once]
+        elif found.table is not None:
+            for start in range(0, found.table.num_rows, at_once):
+                yield datum_rows(found.table.slice(start, at_once), self.query.columns or ())
 
     def explain(self) -> list[str]:
         first, *rest = self.query.explain()

@@ -194,6 +194,7 @@ class PointSelect(Plan):
 
     tag = "SELECT"
     read_only = True
+    brief = True
 
     def __init__(
         self,

@@ -14,7 +14,8 @@ from sqlglot import expressions as exp
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
-from herdpy_sql.expr.coerce import coerce, common_type
+from herdpy_sql.expr.bind_arrays import member, quantified, quantifier
+from herdpy_sql.expr.coerce import coerce
 from herdpy_sql.expr.fold import folded
 from herdpy_sql.expr.nodes import NotOwn
 from herdpy_sql.expr.operate import compare, distinct, no_operator
@@ -55,9 +56,9 @@ def is_(binder: Binder, node: exp.Is) -> n.Expr:
 
 def comparison(binder: Binder, node: exp.Expression, op: str) -> n.Expr:
     """``op`` of two values, of two rows (``=`` and ``<>``), or of a value with ANY of an array."""
-    left, right = bare(node.this), bare(node.expression)
-    if isinstance(right, exp.Any):
-        return _any(binder, left, op, right)
+    left, right = bare(node.this), quantifier(bare(node.expression))
+    if isinstance(right, exp.Any | exp.All):
+        return quantified(binder, left, op, right)
     if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
         return _rows(binder, op, left, right)
     return compare(op, binder.bind(left), binder.bind(right), binder.params)
@@ -73,13 +74,6 @@ def _rows(binder: Binder, op: str, left: exp.Tuple, right: exp.Tuple) -> n.Expr:
     if len(parts) == 1:
         return parts[0]
     return folded(n.And(BOOLEAN, parts) if op == "=" else n.Or(BOOLEAN, parts))
-
-
-def _any(binder: Binder, left: exp.Expression, op: str, right: exp.Any) -> n.Expr:
-    array = bare(right.this)
-    if op != "=" or not isinstance(array, exp.Array) or not array.expressions:
-        raise NotOwn("ANY")
-    return member(binder, binder.bind(left), [binder.bind(item) for item in array.expressions])
 
 
 def is_distinct(binder: Binder, node: exp.Expression) -> n.Expr:
@@ -102,29 +96,6 @@ def in_(binder: Binder, node: exp.In) -> n.Expr:
         parts = tuple(_rows(binder, "=", left, row) for row in rows)  # type: ignore[arg-type]
         return parts[0] if len(parts) == 1 else folded(n.Or(BOOLEAN, parts))
     return member(binder, binder.bind(left), [binder.bind(item) for item in node.expressions])
-
-
-def member(binder: Binder, arg: n.Expr, items: list[n.Expr]) -> n.Expr:
-    """``arg IN (items)``: over one common type where there is one, else as a run of OR."""
-    try:
-        shared = common_type([arg.type, *(item.type for item in items)], "IN")
-    except SqlError:
-        shared = None
-    if shared is not None:
-        if arg.type.base is Base.UNKNOWN:
-            arg = coerce(arg, shared, "implicit", binder.params)
-        items = [
-            coerce(item, shared, "implicit", binder.params) if item.type.base is Base.UNKNOWN else item
-            for item in items
-        ]
-    parts = [compare("=", arg, item, binder.params) for item in items]
-    comparisons = [part for part in parts if isinstance(part, n.Comparison)]
-    if (
-        len(comparisons) == len(parts)
-        and len({id(one.left) if one.left is arg else one.left for one in comparisons}) == 1
-    ):
-        return n.In(BOOLEAN, comparisons[0].left, tuple(one.right for one in comparisons), False)
-    return parts[0] if len(parts) == 1 else folded(n.Or(BOOLEAN, tuple(parts)))
 
 
 def between(binder: Binder, node: exp.Between) -> n.Expr:

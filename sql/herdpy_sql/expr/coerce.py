@@ -44,7 +44,7 @@ class Params:
     def fix(self, param: Param, sql_type: SqlType) -> Param:
         """``param`` with the type its place gives it; another place may have given it one since."""
         if self._types[param.number - 1].base is Base.UNKNOWN:
-            self._types[param.number - 1] = SqlType(sql_type.base)
+            self._types[param.number - 1] = SqlType(sql_type.base, element=sql_type.element)
         return replace(param, type=self._types[param.number - 1])
 
 

@@ -175,6 +175,7 @@ COMPILERS.update(
         n.CaseOperand: _case_operand,
         n.Const: _const,
         n.Param: _param,
+        n.Elements: _param,
         n.Now: _now,
         n.Random: _random,
         n.Call: _call,

@@ -145,7 +145,40 @@ def _is_truth(expr: n.IsTruth) -> Compiled:
     return lambda row, params, clock: (arg(row, params, clock) is truth) is not negated
 
 
+_FEW = 8
+
+
+def _in_array(expr: n.In, elements: n.Elements) -> Compiled:
+    """IN over a parameter that is an array; of an empty one nothing is a member, not even NULL."""
+    arg, negated, index = compile_expr(expr.arg), expr.negated, elements.number - 1
+    equal = comparer("=", expr.arg, elements)
+    plain = expr.arg.type.base not in _FLOATS and elements.type.base not in _FLOATS
+    known: tuple[Any, frozenset[Any]] = ((), frozenset())  # the newest array, and what is in it
+
+    def member(row: Row, params: Sequence[Any], clock: Clock) -> bool | None:
+        value = arg(row, params, clock)
+        array = params[index]
+        if array is None:
+            return None
+        if not array:
+            return negated
+        if value is None:
+            return None
+        if plain and len(array) > _FEW:
+            nonlocal known
+            if known[0] is not array:
+                known = (array, frozenset(array))
+            array = known[1]
+        if value in array if plain else any(one is not None and equal(value, one) for one in array):
+            return not negated
+        return None if None in array else negated
+
+    return member
+
+
 def _in(expr: n.In) -> Compiled:
+    if isinstance(expr.items[0], n.Elements):
+        return _in_array(expr, expr.items[0])
     arg = compile_expr(expr.arg)
     negated = expr.negated
     if expr.arg.type.base not in _FLOATS and all(isinstance(item, n.Const) for item in expr.items):

@@ -77,6 +77,11 @@ class Param(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class Elements(Param):
+    """The elements of a parameter that is an array, whatever their number; ``type`` is that of one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Call(Expr):
     """An operator or function with its resolved implementation."""
 

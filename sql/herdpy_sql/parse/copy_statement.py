@@ -1,7 +1,7 @@
 """COPY: its two syntaxes, the present one with options in parentheses and the one from before 9.0.
 
 A parser of its own, like ``commands``: words come from a ``Cursor``, a :class:`CopyStatement` goes to the
-planner. Grammar: PostgreSQL 15 manual, COPY.
+planner. Grammar: PostgreSQL 15 manual, COPY; and HerdPy's own ``COPY PARAMETERS OF 'statement' FROM STDIN``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class CopyStatement:
         table: (schema or None, name), or None when ``query`` is copied.
         columns: those listed; None without a list.
         query: the statement in parentheses.
+        parameters_of: the text of the statement whose parameters are copied (HerdPy's own).
         options: name in small letters, value and position in the text, in the order given.
     """
 
@@ -35,6 +36,7 @@ class CopyStatement:
     columns: tuple[str, ...] | None
     query: Statement | None
     options: tuple[tuple[str, Option, int], ...] = field(default=())
+    parameters_of: str | None = None
 
 
 def parse_copy(statement: Statement) -> CopyStatement:
@@ -44,8 +46,10 @@ def parse_copy(statement: Statement) -> CopyStatement:
     if _comes(cursor, "BINARY") and not _comes(cursor, "BINARY", "FROM"):
         options.append(("format", "binary", cursor.position()))
         cursor.accept("BINARY")
-    query = table = columns = None
-    if cursor.peek() == "(":
+    query = table = columns = parameters_of = None
+    if cursor.accept("PARAMETERS", "OF"):
+        parameters_of = _string(cursor)
+    elif cursor.peek() == "(":
         query = _query(cursor)
     else:
         name = cursor.name()
@@ -53,7 +57,7 @@ def parse_copy(statement: Statement) -> CopyStatement:
         if cursor.peek() == "(":
             columns = _names(cursor)
     is_from = cursor.accept("FROM")
-    if not is_from and not cursor.accept("TO"):
+    if not is_from and (parameters_of is not None or not cursor.accept("TO")):
         raise cursor.fail()
     if is_from and query is not None:
         cursor.at -= 1
@@ -69,7 +73,7 @@ def parse_copy(statement: Statement) -> CopyStatement:
     if is_from and cursor.peek() == "WHERE":
         raise SqlError("0A000", "COPY FROM ... WHERE is not supported", position=cursor.position())
     cursor.done()
-    return CopyStatement(is_from, table, columns, query, tuple(options))
+    return CopyStatement(is_from, table, columns, query, tuple(options), parameters_of)
 
 
 def _comes(cursor: Cursor, *words: str) -> bool:

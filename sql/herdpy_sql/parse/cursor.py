@@ -55,10 +55,12 @@ class Cursor:
             )
         token = self.tokens[self.at]
         text = token.group().strip()
+        if self.at and self.tokens[self.at - 1].group().strip().upper() == "PASSWORD":
+            text = "<hidden>"  # it was meant to be one
         return SqlError(
             "42601",
             f'syntax error at or near "{text}"',
-            position=self.statement.position(token.end() - len(text)),
+            position=self.statement.position(token.end() - len(token.group().lstrip())),
         )
 
     def done(self) -> None:

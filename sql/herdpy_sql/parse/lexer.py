@@ -49,6 +49,7 @@ _LEX = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_PASSWORD = re.compile(r"PASSWORD(?!\w)", re.IGNORECASE)
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _NOT_NEWLINE = re.compile(r"[^\r\n]")
 _ESCAPES = re.compile(
@@ -227,6 +228,8 @@ class _Splitter:
         if text in {"'", '"'}:
             what = "string" if text == "'" else "identifier"
             near = self.sql[start : start + 40]
+            if _PASSWORD.search(self.sql, 0, start):
+                near = text  # it may be the beginning of one
             raise SqlError("42601", f'unterminated quoted {what} at or near "{near}"', position=start + 1)
         raise SqlError("42601", f'syntax error at or near "{text}"', position=start + 1)
 

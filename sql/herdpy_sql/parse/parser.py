@@ -26,6 +26,7 @@ from herdpy_sql.parse.cursor import Cursor
 from herdpy_sql.parse.cursor_commands import CURSOR_COMMANDS, parse_cursor_command
 from herdpy_sql.parse.maintenance import MAINTENANCE, parse_maintenance
 from herdpy_sql.parse.role_commands import ROLE_COMMANDS, parse_role_command
+from herdpy_sql.parse.tablespace_commands import TABLESPACE_COMMANDS, parse_tablespace_command
 from herdpy_sql.parse.typed_literals import grouped
 
 if TYPE_CHECKING:
@@ -107,8 +108,11 @@ def parse(statement: Statement) -> Expression | Command | CopyStatement:
     keyword = statement.keyword
     if keyword in COMMANDS or (keyword == "DROP" and _DROPS.match(statement.clean)):
         return parse_command(statement)
-    if keyword in {"CREATE", "ALTER", "DROP"} and ROLE_COMMANDS.match(statement.clean):
-        return parse_role_command(statement)
+    if keyword in {"CREATE", "ALTER", "DROP", "CHECK"}:
+        if ROLE_COMMANDS.match(statement.clean):
+            return parse_role_command(statement)
+        if TABLESPACE_COMMANDS.match(statement.clean):
+            return parse_tablespace_command(statement)
     if keyword in MAINTENANCE:
         return parse_maintenance(Cursor(statement))
     if keyword in CURSOR_COMMANDS:

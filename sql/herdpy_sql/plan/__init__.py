@@ -26,9 +26,11 @@ from herdpy_sql.plan.commands import (
     ShowSetting,
     Vacuum,
 )
-from herdpy_sql.plan.copying import CopyFrom, CopyTo
+from herdpy_sql.plan.copying import CopyFrom, CopyParameters, CopyTo
 from herdpy_sql.plan.kept import (
     ChangeRoles,
+    ChangeTablespaces,
+    CheckTablespace,
     CloseCursor,
     Deallocate,
     DeclareCursor,
@@ -39,14 +41,18 @@ from herdpy_sql.plan.kept import (
     Prepare,
 )
 from herdpy_sql.plan.prepare import Engine, prepare
+from herdpy_sql.plan.requests import RequestFunction
 
 __all__ = [
     "Begin",
     "ChangeRoles",
+    "ChangeTablespaces",
+    "CheckTablespace",
     "Checkpoint",
     "CloseCursor",
     "Commit",
     "CopyFrom",
+    "CopyParameters",
     "CopyTo",
     "Deallocate",
     "DeclareCursor",
@@ -61,6 +67,7 @@ __all__ = [
     "Plan",
     "Prepare",
     "ReleaseSavepoint",
+    "RequestFunction",
     "ResetSetting",
     "Rollback",
     "RollbackToSavepoint",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from herdpy_sql.execute.bounds import KeyRange, KeyValue, fitting
 from herdpy_sql.execute.sources import FullScan, IndexScan, KeyGet, KeyGets, KeyScan
 from herdpy_sql.expr import compile_expr
-from herdpy_sql.expr.nodes import Param
+from herdpy_sql.expr.nodes import Elements, Param
 from herdpy_sql.plan.sargs import Sarg, sargs_of
 from herdpy_sql.plan.text import expr_text
 
@@ -248,7 +248,7 @@ def _key_value(keyed: KeyField, value: Expr, op: str, renumber: Callable[[Expr],
     assert not isinstance(fit, bool)
     inner = renumber(value)
     param = inner.number - 1 if isinstance(inner, Param) else None
-    return KeyValue(keyed, compile_expr(inner), fit, op, param)
+    return KeyValue(keyed, compile_expr(inner), fit, op, param, isinstance(inner, Elements))
 
 
 def _order(

@@ -32,6 +32,10 @@ class Begin(Plan):
     tag: str = "BEGIN"
     read_only = True
 
+    @property
+    def brief(self) -> bool:  # type: ignore[override]
+        return self.isolation is None and self.read_only_transaction is None
+
 
 @dataclass(frozen=True)
 class Commit(Plan):
@@ -40,6 +44,10 @@ class Commit(Plan):
     chain: bool = False
     tag = "COMMIT"
     read_only = True
+
+    @property
+    def brief(self) -> bool:  # type: ignore[override]
+        return not self.chain
 
 
 @dataclass(frozen=True)

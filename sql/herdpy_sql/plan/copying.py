@@ -59,10 +59,30 @@ class CopyTo(Plan):
         return f"COPY {count}"
 
 
+@dataclass(frozen=True)
+class CopyParameters(Plan):
+    """COPY PARAMETERS OF: a statement that is run for each row of the data, which are its parameters.
+
+    Attributes:
+        text: the statement's; positions of errors are in it.
+        keyword: its first word, which begins the command tag.
+    """
+
+    text: str
+    keyword: str
+    options: CopyOptions
+    tag = "COPY"
+
+    def command_tag(self, count: int) -> str:
+        return f"INSERT 0 {count}" if self.keyword == "INSERT" else f"{self.keyword} {count}"
+
+
 def copy_plan(
     statement: CopyStatement, catalog: Catalog, plan_query: Callable[[Statement], Plan]
-) -> CopyFrom | CopyTo:
+) -> CopyFrom | CopyTo | CopyParameters:
     """The plan of COPY; ``plan_query`` plans the query in it. SqlError as PostgreSQL's."""
+    if statement.parameters_of is not None:
+        return _of_parameters(statement, statement.parameters_of)
     if statement.query is not None:
         return _of_query(statement, statement.query, plan_query)
     assert statement.table is not None
@@ -105,6 +125,24 @@ def _of_query(statement: CopyStatement, query: Statement, plan_query: Callable[[
         return _place(option, column, names)
 
     return CopyTo(plan, plan.columns, copy_options(statement, place, len(names)))
+
+
+def _of_parameters(statement: CopyStatement, text: str) -> CopyParameters:
+    inner = split(text)
+    if len(inner) > 1:
+        raise SqlError("42601", "cannot insert multiple commands into a prepared statement")
+    if not inner:
+        raise SqlError("42601", "COPY PARAMETERS takes a statement")
+    if inner[0].keyword not in {"INSERT", "UPDATE", "DELETE"}:
+        raise SqlError("0A000", f"COPY PARAMETERS takes INSERT, UPDATE or DELETE, not {inner[0].keyword}")
+
+    def place(option: str, column: str) -> int:
+        raise SqlError("42P10", f'{option.upper()} column "{column}" not referenced by COPY')
+
+    options = copy_options(statement, place, 0)
+    if options.format != "arrow":
+        raise SqlError("0A000", "COPY PARAMETERS takes the format arrow only")
+    return CopyParameters(text, inner[0].keyword, options)
 
 
 def _place(option: str, column: str, names: Sequence[str]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import expressions as exp
 
@@ -11,7 +11,7 @@ from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.execute.insert import FromQuery, InsertPlan, InsertSelectPlan, Value, make_maker
 from herdpy_sql.expr import NotOwn, Params, bind, coerce, compile_expr
 from herdpy_sql.expr.nodes import ColumnRef, Const, Param
-from herdpy_sql.plan.output import project
+from herdpy_sql.plan.output import output_columns, project
 from herdpy_sql.plan.rules import default_of, rules_of
 from herdpy_sql.plan.scope import TableScope, name_of, table_of
 from herdpy_sql.plan.select import bind_outputs
@@ -40,19 +40,23 @@ def bind_insert(tree: exp.Insert, catalog: Catalog, settings: Settings) -> Plan:
     targets = _targets(table, tree.this)
     source = tree.args.get("expression")
     params = settings.params()
+    places = None
     if isinstance(source, exp.Subquery) and not any(
         value for key, value in source.args.items() if key != "this"
     ):
         source = source.this
     if isinstance(source, exp.Values):
         listed = isinstance(tree.this, exp.Schema)
-        makers = _values_makers(table, targets, source.expressions, params, listed=listed)
+        rows = _values_rows(table, targets, source.expressions, params, listed=listed)
+        often = len(rows) == 1 and len(params.types) > 0
+        makers = tuple(_maker(table, bound, often=often) for bound in rows)
+        places = _places(table, targets, source.expressions[0], len(params.types)) if often else None
     elif source is None:
         makers = (_maker(table, {}, often=False),)
     else:
         return _from_query(tree, table, targets, source, catalog, settings)
     columns, returning = bind_returning(tree, table, params)
-    return InsertPlan(table, makers, tuple(params.types), columns, returning)
+    return InsertPlan(table, makers, tuple(params.types), columns, returning, places)
 
 
 def _targets(table: Table, node: exp.Expression) -> list[int]:
@@ -76,14 +80,15 @@ def _targets(table: Table, node: exp.Expression) -> list[int]:
     return found
 
 
-def _values_makers(
+def _values_rows(
     table: Table, targets: list[int], rows: Sequence[exp.Expression], params: Params, *, listed: bool
-) -> tuple[Maker, ...]:
+) -> list[dict[int, Expr]]:
+    """For each row of VALUES what is given, by position; DEFAULT is not."""
     scope = TableScope()
-    makers = []
+    found: list[dict[int, Expr]] = []
     width = None
     for row in rows:
-        items = row.expressions if isinstance(row, exp.Tuple) else [row.unnest()]
+        items = _items(row)
         if width is not None and len(items) != width:
             raise SqlError("42601", "VALUES lists must all be the same length")
         width = len(items)
@@ -99,9 +104,28 @@ def _values_makers(
             bound[position] = assigned(
                 table, position, bind(node, scope, params, table.columns[position].type), params
             )
-        makers.append(bound)
-    often = len(makers) == 1 and len(params.types) > 0
-    return tuple(_maker(table, bound, often=often) for bound in makers)
+        found.append(bound)
+    return found
+
+
+def _places(
+    table: Table, targets: list[int], row: exp.Expression, count: int
+) -> tuple[int | None, ...] | None:
+    """See InsertPlan; ``count`` parameters there are."""
+    found: list[int | None] = [None] * len(table.columns)
+    for position, node in zip(targets, _items(row), strict=False):
+        if isinstance(node, exp.Parameter):
+            found[position] = int(str(node.this)) - 1
+        elif not is_default(node):
+            return None
+    placed = sorted(one for one in found if one is not None)
+    return tuple(found) if placed == list(range(count)) else None
+
+
+def _items(row: exp.Expression) -> list[exp.Expression]:
+    """The values of one row of VALUES."""
+    items: Any = row.expressions if isinstance(row, exp.Tuple) else [row.unnest()]
+    return list(items)
 
 
 def is_default(node: exp.Expression) -> bool:
@@ -204,5 +228,5 @@ def bind_returning(
         outputs = bind_outputs(node.expressions, scope, params)
     except NotOwn as refusal:
         raise SqlError("0A000", f"RETURNING: {refusal.reason} is not supported") from None
-    columns = tuple(OutputColumn(name, expr.type) for name, expr in outputs)
+    columns = output_columns(outputs, scope)
     return columns, project([expr for _, expr in outputs])

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import Plan
+from herdpy_sql.execute.base import OutputColumn, Plan
 from herdpy_sql.expr import NotOwn, Params, bind, coerce, compile_expr
 from herdpy_sql.expr.typenames import sql_type
 from herdpy_sql.parse import Statement, parse
 from herdpy_sql.parse.role_commands import RoleCommand
+from herdpy_sql.parse.tablespace_commands import TablespaceCommand
 from herdpy_sql.plan.scope import TableScope
-from herdpy_sql.types import SqlType
+from herdpy_sql.types import BIGINT, BOOLEAN, TEXT, SqlType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,6 +163,35 @@ class ChangeRoles(Plan):
 
 
 @dataclass(frozen=True)
+class ChangeTablespaces(Plan):
+    """CREATE, ALTER or DROP TABLESPACE."""
+
+    command: TablespaceCommand
+    read_only = True
+
+    @property
+    def tag(self) -> str:  # type: ignore[override]
+        """The command's name."""
+        return self.command.name
+
+
+@dataclass(frozen=True)
+class CheckTablespace(Plan):
+    """CHECK TABLESPACE: a row for each table and index of each replica."""
+
+    name: str
+    tag = "CHECK TABLESPACE"
+    read_only = True
+    columns = (
+        OutputColumn("relation", TEXT),
+        OutputColumn("node", TEXT),
+        OutputColumn("rows", BIGINT),
+        OutputColumn("checksum", TEXT),
+        OutputColumn("same", BOOLEAN),
+    )
+
+
+@dataclass(frozen=True)
 class Nothing(Plan):
     """A statement with nothing to do: UNLISTEN, as there is nothing to listen to; SET CONSTRAINTS."""
 
@@ -182,6 +212,10 @@ def kept_plan(command: Command, query: Plan | None) -> Plan | None:
     name, options = command.name, command.options
     if isinstance(command, RoleCommand):
         return ChangeRoles(command)
+    if isinstance(command, TablespaceCommand):
+        if command.name == "CHECK TABLESPACE":
+            return CheckTablespace(command.tablespace)
+        return ChangeTablespaces(command)
     one = None if "ALL" in options else command.argument
     if name == "PREPARE":
         assert command.inner is not None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import expressions as exp
 
+from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.expr import compile_expr
 from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.plan.scope import name_of
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from herdpy_sql.execute.base import Row
     from herdpy_sql.expr.nodes import Expr
+    from herdpy_sql.plan.scope import TableScope
     from herdpy_sql.storage import Clock
 
 UNNAMED = "?column?"
@@ -47,6 +49,14 @@ _FUNCTION_NAMES: dict[type[object], tuple[str, ...]] = {
     exp.TimestampTrunc: ("date_trunc",),
 }
 _TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim"}
+
+
+def output_columns(outputs: Sequence[tuple[str, Expr]], scope: TableScope) -> tuple[OutputColumn, ...]:
+    """What a result with these names and expressions looks like; they are numbered as ``scope`` does."""
+    return tuple(
+        OutputColumn(name, expr.type, scope.origin(expr.index) if isinstance(expr, ColumnRef) else None)
+        for name, expr in outputs
+    )
 
 
 def output_name(node: exp.Expression) -> str:

@@ -17,6 +17,7 @@ from herdpy_sql.plan.commands import Explain, command_plan
 from herdpy_sql.plan.copying import copy_plan
 from herdpy_sql.plan.drop import drop
 from herdpy_sql.plan.kept import kept_plan
+from herdpy_sql.plan.requests import SCHEMA, request_plan
 from herdpy_sql.plan.select import bind_select
 from herdpy_sql.types import UNKNOWN
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 Engine = Literal["auto", "own", "columnar"]
 _SYSTEM_WORDS = re.compile(
-    r"pg_|information_schema|current_|session_user|\buser\b|version|inet_|quote_|to_reg|set_config|_description"
+    r"pg_|information_schema|\bherdpy\b|current_|session_user|\buser\b|version|inet_|quote_|to_reg|set_config|_description"
     r"|has_\w+_privilege|acl|format_type|\breg[a-z]+\b|\boid\b|\bname\b|\"char\"|operator\s*\(|format\s*\(",
     re.IGNORECASE,
 )
@@ -110,6 +111,8 @@ def _prepare(statement: Statement, catalog: Catalog, settings: Settings) -> Plan
     if isinstance(tree, exp.Delete):
         return change.bind_delete(tree, catalog, settings)
     if isinstance(tree, exp.Query | exp.Values):
+        if SCHEMA in statement.clean.lower() and (asked := request_plan(tree)) is not None:
+            return asked
         return query_plan(tree, catalog, settings)
     raise SqlError("0A000", f"{type(tree).__name__.upper()} is not supported")
 

@@ -17,7 +17,7 @@ from herdpy_sql.expr import NotOwn
 from herdpy_sql.expr.nodes import ColumnRef
 
 if TYPE_CHECKING:
-    from herdpy_sql.catalog import Catalog, Table
+    from herdpy_sql.catalog import Catalog, ColumnOrigin, Table
 
 PUBLIC = "public"
 
@@ -131,6 +131,13 @@ class TableScope:
         if len(found) > 1:
             raise SqlError("42702", f'column reference "{name}" is ambiguous', column=name)
         return found[0].column(found[0].table.positions[name])
+
+    def origin(self, number: int) -> ColumnOrigin | None:
+        """The column of a table that has this number in the wide row."""
+        for item in self.items:
+            if item.base <= number < item.end:
+                return item.table.origin(number - item.base)
+        return None
 
     def star(self, alias: str | None) -> list[ColumnRef]:
         """What ``*`` or ``alias.*`` stands for."""

@@ -17,7 +17,7 @@ from herdpy_sql.execute.sources import KeyGet
 from herdpy_sql.expr import NotOwn, Params, columns_used, compile_expr, remap_columns
 from herdpy_sql.expr.nodes import And, ColumnRef
 from herdpy_sql.plan.access import Access, Reach, Wanted, choose
-from herdpy_sql.plan.output import project
+from herdpy_sql.plan.output import output_columns, project
 from herdpy_sql.plan.scope import Item, TableScope
 from herdpy_sql.plan.text import expr_text
 from herdpy_sql.types import BOOLEAN, Base
@@ -79,7 +79,7 @@ class Planner:
             sort = tuple(self._sort_key(*one) for one in query.order)
         self._judge(sorted_after=bool(sort), filtered=any(step.condition for step in steps[:1]))
         param_types = self.params.types
-        columns = tuple(OutputColumn(name, expr.type) for name, expr in query.outputs)
+        columns = output_columns(query.outputs, query.scope)
         exprs = [self.narrow(expr) for _, expr in query.outputs]
         plain = [expr.index for expr in exprs if isinstance(expr, ColumnRef)]
         if len(steps) == 1 and len(plain) == len(exprs) and not rest:

@@ -50,7 +50,7 @@ CALLS: dict[str, str] = {
     # visibility and rights: there is one schema to be searched, and rights are not told apart
     "pg_table_is_visible": '(SELECT s_l.l_visible FROM "lookup.class" AS s_l WHERE s_l.l_oid = :1)',
     **dict.fromkeys(("pg_type_is_visible", "pg_function_is_visible", "pg_operator_is_visible", "pg_opclass_is_visible", "pg_opfamily_is_visible", "pg_collation_is_visible", "pg_conversion_is_visible", "pg_ts_config_is_visible", "pg_ts_dict_is_visible", "pg_ts_parser_is_visible", "pg_ts_template_is_visible", "pg_statistics_obj_is_visible", "has_table_privilege", "has_any_column_privilege", "has_column_privilege", "has_schema_privilege", "has_database_privilege", "has_function_privilege", "has_sequence_privilege", "has_tablespace_privilege", "has_type_privilege", "has_language_privilege", "pg_has_role", "has_parameter_privilege", "pg_relation_is_updatable"), "true"),
-    **dict.fromkeys(("pg_is_in_recovery", "pg_relation_is_publishable", "row_security_active", "pg_is_other_temp_schema", "pg_is_wal_replay_paused", "pg_index_has_property", "pg_indexam_has_property"), "false"),
+    **dict.fromkeys(("pg_relation_is_publishable", "row_security_active", "pg_is_other_temp_schema", "pg_is_wal_replay_paused", "pg_index_has_property", "pg_indexam_has_property"), "false"),
     "pg_my_temp_schema": "CAST(0 AS BIGINT)",
     # sizes: they are not kept by table
     **dict.fromkeys(("pg_relation_size", "pg_table_size", "pg_total_relation_size", "pg_indexes_size", "pg_database_size", "pg_tablespace_size", "pg_relation_filenode"), "CAST(0 AS BIGINT)"),
@@ -171,6 +171,7 @@ VALUES: dict[str, tuple[str, str]] = {
     "current_database": ("database", "VARCHAR"),
     "current_catalog": ("database", "VARCHAR"),
     "pg_backend_pid": ("pid", "INTEGER"),
+    "pg_is_in_recovery": ("in_recovery", "BOOLEAN"),
     "pg_postmaster_start_time": ("started_us", "TIMESTAMPTZ"),
     "pg_conf_load_time": ("started_us", "TIMESTAMPTZ"),
     "inet_server_addr": ("", "VARCHAR"),

@@ -28,7 +28,7 @@ def _catalog_name(context: Context) -> Rows:
 
 @rows_of(INFORMATION, "schemata")
 def _schemata(context: Context) -> Rows:
-    for name in ("public", "information_schema", "pg_catalog"):
+    for name in ("public", "information_schema", "pg_catalog", "herdpy"):
         yield {
             "catalog_name": context.state.database,
             "schema_name": name,

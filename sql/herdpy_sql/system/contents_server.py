@@ -10,10 +10,9 @@ from herdpy_sql.system.contents import (
     C_COLLATION,
     DATABASE_OID,
     DEFAULT_COLLATION,
-    INFORMATION_OID,
     OWNER_OID,
     PG_CATALOG_OID,
-    PUBLIC_OID,
+    SCHEMAS,
     Context,
     Rows,
     rows_of,
@@ -28,31 +27,28 @@ _DEFAULT_TABLESPACE = 1663
 @rows_of("pg_catalog", "pg_namespace")
 def _namespaces(context: Context) -> Rows:
     del context
-    for oid, name in (
-        (PG_CATALOG_OID, "pg_catalog"),
-        (PUBLIC_OID, "public"),
-        (INFORMATION_OID, "information_schema"),
-    ):
+    for name, oid in SCHEMAS.items():
         yield {"oid": oid, "nspname": name, "nspowner": OWNER_OID}
 
 
 @rows_of("pg_catalog", "pg_database")
 def _databases(context: Context) -> Rows:
-    yield {
-        "oid": DATABASE_OID,
-        "datname": context.state.database,
-        "datdba": OWNER_OID,
-        "encoding": UTF8,
-        "datlocprovider": "c",
-        "datistemplate": False,
-        "datallowconn": True,
-        "datconnlimit": -1,
-        "datfrozenxid": 0,
-        "datminmxid": 0,
-        "dattablespace": _DEFAULT_TABLESPACE,
-        "datcollate": "C",
-        "datctype": "C",
-    }
+    for name in context.state.databases():
+        yield {
+            "oid": context.database_oid(name),
+            "datname": name,
+            "datdba": OWNER_OID,
+            "encoding": UTF8,
+            "datlocprovider": "c",
+            "datistemplate": False,
+            "datallowconn": True,
+            "datconnlimit": -1,
+            "datfrozenxid": 0,
+            "datminmxid": 0,
+            "dattablespace": _DEFAULT_TABLESPACE,
+            "datcollate": "C",
+            "datctype": "C",
+        }
 
 
 @rows_of("pg_catalog", "pg_tablespace")
@@ -135,10 +131,10 @@ def _prepared(context: Context) -> Rows:
 @rows_of("pg_catalog", "pg_stat_activity")
 def _activity(context: Context) -> Rows:
     ids = context.role_oids()
-    for one in context.state.activity():
+    for one in context.activity():
         yield {
-            "datid": DATABASE_OID,
-            "datname": context.state.database,
+            "datid": context.database_oid(one.database),
+            "datname": one.database or context.state.database,
             "pid": one.pid,
             "usesysid": ids.get(one.user),
             "usename": one.user,

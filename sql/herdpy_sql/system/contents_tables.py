@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from herdpy_sql.system import definitions
+from herdpy_sql.system.conditions import condition_text
 from herdpy_sql.system.contents import (
     BTREE,
     HEAP,
@@ -316,7 +317,9 @@ def constraint_definitions(catalog: Catalog) -> Iterator[tuple[int, str, str]]:
             yield definitions.constraint_oid(index), text, text
         for number, check in enumerate(table.checks):
             oid = definitions.check_oid(table, number)
-            yield oid, f"CHECK (({check.condition}))", f"CHECK ({check.condition})"
+            plain = condition_text(table, check.condition, pretty=False) or f"({check.condition})"
+            pretty = condition_text(table, check.condition, pretty=True) or check.condition
+            yield oid, f"CHECK ({plain})", f"CHECK ({pretty})"
 
 
 def udt_name(sql_type: SqlType) -> str:

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from herdpy_sql.catalog import FIRST_USER_OID
 from herdpy_sql.types import Base
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog, Column, Index, KeyPart, Table
 
-FIRST_USER_OID = 16384
 _KEY, _CONSTRAINT, _CHECK, _DEFAULT = 1 << 28, 1 << 29, 1 << 30, 3 << 29
 _CHECK_ROOM = 256
 
@@ -194,13 +194,13 @@ class Relating:
 
 def table_oid(table: Table) -> int:
     """The object id of a table."""
-    return FIRST_USER_OID + table.id
+    return table.oid
 
 
 def indexes_of(table: Table) -> Iterator[Relating]:
     """The indexes of a table, its primary key first; a hidden key is not told of."""
     if not table.has_hidden_key:
-        oid = _KEY + FIRST_USER_OID + table.id
+        oid = _KEY + table.oid
         yield Relating(oid, table.key_name, table, table.key, unique=True, primary=True, constraint=True)
     for index in table.indexes:
         yield _secondary(table, index)
@@ -220,7 +220,7 @@ def constraint_oid(index: Relating) -> int:
 
 def check_oid(table: Table, number: int) -> int:
     """The object id of a table's CHECK constraint."""
-    return _CHECK + (FIRST_USER_OID + table.id) * _CHECK_ROOM % _CONSTRAINT + number
+    return _CHECK + table.oid * _CHECK_ROOM % _CONSTRAINT + number
 
 
 def default_oid(table: Table, position: int) -> int:

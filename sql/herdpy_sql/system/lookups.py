@@ -10,10 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from herdpy_sql.system import contents_information as _information  # noqa: F401 - registers its rows
+from herdpy_sql.system import contents_herdpy as _herdpy  # noqa: F401 - registers its rows
+from herdpy_sql.system import contents_information as _information  # noqa: F401
 from herdpy_sql.system import contents_server as _server  # noqa: F401
 from herdpy_sql.system import contents_tables
-from herdpy_sql.system.contents import INFORMATION_OID, PG_CATALOG_OID, PUBLIC_OID, Context
+from herdpy_sql.system.contents import SCHEMAS, Context
 from herdpy_sql.system.definitions import RESERVED, quote_ident, relation_oids
 from herdpy_sql.system.relation import CATALOG, relations
 from herdpy_sql.system.state import setting_values
@@ -48,7 +49,7 @@ def _names(context: Context) -> Iterable[tuple[Any, ...]]:
 
 def _namespaces(context: Context) -> Iterable[tuple[Any, ...]]:
     del context
-    return ((PG_CATALOG_OID, "pg_catalog"), (PUBLIC_OID, "public"), (INFORMATION_OID, "information_schema"))
+    return ((oid, name) for name, oid in SCHEMAS.items())
 
 
 _LOOKUPS: dict[str, tuple[pa.Schema, Callable[[Context], Iterable[tuple[Any, ...]]]]] = {

@@ -26,7 +26,8 @@ from herdpy_sql.system import rewrite_from as _from  # noqa: F401
 from herdpy_sql.system import rewrite_operators as _operators  # noqa: F401
 from herdpy_sql.system import rewrite_values as _values  # noqa: F401
 from herdpy_sql.system.actions import Sleep, perform
-from herdpy_sql.system.relation import Relation
+from herdpy_sql.system.contents_herdpy import TOLD
+from herdpy_sql.system.relation import HERDPY, Relation
 from herdpy_sql.system.rewriter import Action, Rewriter
 from herdpy_sql.system.state import FrozenState, LocalState, ServerState
 from herdpy_sql.types import (
@@ -82,12 +83,17 @@ class SystemQuery:
     state: ServerState | None = None
     done: tuple[object, ...] = ()
 
+    @property
+    def told(self) -> list[str]:
+        """The facts of the server that it reads (``ServerState.facts``)."""
+        return [one.name for one in self.relations if one.schema == HERDPY and one.name in TOLD]
+
     def begun(self, state: ServerState, params: Sequence[Datum]) -> SystemQuery:
         """The query with what the state says now; does what its functions do (set_config and so on).
 
         To be called where sessions run, before ``run``, which may be elsewhere.
         """
-        frozen = FrozenState(state)
+        frozen = FrozenState(state, self.told)
         done = tuple(perform(action, state, params) for action in self.actions)
         return replace(self, state=frozen, done=done)
 

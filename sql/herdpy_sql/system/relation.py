@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-CATALOG, INFORMATION = "pg_catalog", "information_schema"
+CATALOG, INFORMATION, HERDPY = "pg_catalog", "information_schema", "herdpy"
 
 _ARROW: dict[str, Any] = {
     "bool": pa.bool_(),

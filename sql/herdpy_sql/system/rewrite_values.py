@@ -6,6 +6,8 @@ from typing import Any
 
 from sqlglot import exp
 
+from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.coerce import MAX_PARAMS
 from herdpy_sql.system import calls, casts
 from herdpy_sql.system.relation import column_types
 from herdpy_sql.system.rewrite_operators import list_of
@@ -21,7 +23,12 @@ _TYPES = {
 
 @handles(exp.Parameter)
 def _parameter(rewriter: Rewriter, node: Any) -> exp.Expression:
-    number = int(node.this.this if isinstance(node.this, exp.Expression) else node.this)
+    text = str(node.this.this if isinstance(node.this, exp.Expression) else node.this)
+    if not (text.isascii() and text.isdigit()):
+        raise SqlError("42601", f'syntax error at or near "{node.sql("postgres")}"')
+    number = int(text) if len(text) < 9 else 10**9
+    if not 1 <= number <= MAX_PARAMS:
+        raise SqlError("42P02", f"there is no parameter ${number}")
     return rewriter.parameter(number, _wanted(node))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from herdpy_sql.errors import SqlError
 
@@ -35,7 +35,10 @@ class SettingRow(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """A session, for ``pg_stat_activity``; times are microseconds since 1970 UTC, None for never."""
+    """A session, for ``pg_stat_activity``; times are microseconds since 1970 UTC, None for never.
+
+    ``database`` None is that of the session that asks; ``changes`` are those of its open transaction.
+    """
 
     pid: int
     user: str
@@ -46,10 +49,12 @@ class Activity(NamedTuple):
     transaction_start_us: int | None = None
     query_start_us: int | None = None
     state_change_us: int | None = None
-    state: str = "idle"
+    state: str | None = "idle"
     query: str = ""
     wait_event_type: str | None = None
     wait_event: str | None = None
+    database: str | None = None
+    changes: int = 0
 
 
 class ServerState(Protocol):
@@ -75,6 +80,10 @@ class ServerState(Protocol):
     def started_us(self) -> int:
         """When the server started, in microseconds since 1970 UTC."""
 
+    @property
+    def in_recovery(self) -> bool:
+        """Whether the database only follows another one."""
+
     def roles(self) -> Iterable[Role]:
         """Every role."""
 
@@ -83,6 +92,15 @@ class ServerState(Protocol):
 
     def activity(self) -> Iterable[Activity]:
         """Every session."""
+
+    def databases(self) -> Iterable[str]:
+        """The databases there are, this one among them."""
+
+    def server_settings(self) -> Iterable[SettingRow]:
+        """The server's configuration, as far as the user may see it."""
+
+    def facts(self, name: str) -> Iterable[Mapping[str, Any]]:
+        """Rows of a table of schema herdpy that only the server knows; moments as microseconds since 1970."""
 
     def prepared_statements(self) -> Iterable[tuple[str, str]]:
         """Name and text of the session's prepared statements."""
@@ -103,6 +121,7 @@ class LocalState:
     session_user: str = OWNER
     pid: int = 1
     started_us: int = 0
+    in_recovery: bool = False
     values: dict[str, str] = field(default_factory=lambda: {"search_path": '"$user", public'})
 
     def roles(self) -> Iterable[Role]:
@@ -116,6 +135,18 @@ class LocalState:
     def activity(self) -> Iterable[Activity]:
         """This session."""
         return [Activity(self.pid, self.user, state="active")]
+
+    def databases(self) -> Iterable[str]:
+        """This one."""
+        return [self.database]
+
+    def server_settings(self) -> Iterable[SettingRow]:
+        """None."""
+        return ()
+
+    def facts(self, name: str) -> Iterable[Mapping[str, Any]]:
+        """None."""
+        return ()
 
     def prepared_statements(self) -> Iterable[tuple[str, str]]:
         """None."""
@@ -134,10 +165,15 @@ class LocalState:
 class FrozenState(LocalState):
     """What a state said at one moment."""
 
-    def __init__(self, state: ServerState) -> None:
-        super().__init__(state.database, state.user, state.session_user, state.pid, state.started_us)
+    def __init__(self, state: ServerState, told: Iterable[str] = ()) -> None:
+        """``told``: the facts that are wanted."""
+        super().__init__(
+            state.database, state.user, state.session_user, state.pid, state.started_us, state.in_recovery
+        )
         self._roles, self._settings = list(state.roles()), list(state.settings())
         self._activity, self._prepared = list(state.activity()), list(state.prepared_statements())
+        self._databases, self._server_settings = list(state.databases()), list(state.server_settings())
+        self._facts = {name: list(state.facts(name)) for name in told}
         own = next((one for one in self._activity if one.pid == state.pid), None)
         self.client_address = own.client_address if own is not None else None
         self.client_port = own.client_port if own is not None else None
@@ -153,6 +189,18 @@ class FrozenState(LocalState):
     def activity(self) -> Iterable[Activity]:
         """As it was."""
         return self._activity
+
+    def databases(self) -> Iterable[str]:
+        """As they were."""
+        return self._databases
+
+    def server_settings(self) -> Iterable[SettingRow]:
+        """As they were."""
+        return self._server_settings
+
+    def facts(self, name: str) -> Iterable[Mapping[str, Any]]:
+        """As they were."""
+        return self._facts[name]
 
     def prepared_statements(self) -> Iterable[tuple[str, str]]:
         """As they were."""

@@ -21,6 +21,7 @@ from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import floats, moments, numeric
+from herdpy_sql.values.arrays import parse_array
 from herdpy_sql.values.texts import INTEGER_RANGES, check_text, from_text, limit_text, parse_json
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def input_converter(sql_type: SqlType) -> Callable[[object], Datum]:
     for text with a NUL or a lone surrogate.
     """
     base = sql_type.base
+    if sql_type.element is not None:
+        return _array_converter(SqlType(sql_type.element))
     if base in INTEGER_RANGES:
         return _integer_converter(sql_type, *INTEGER_RANGES[base])
     if base is Base.NUMERIC:
@@ -72,6 +75,19 @@ def _mismatch(value: object, name: str) -> SqlError:
 
 def _lossy(value: object, name: str) -> SqlError:
     return SqlError("42804", f"{value!r} cannot be used as type {name} without loss")
+
+
+def _array_converter(element: SqlType) -> Callable[[object], Any]:
+    convert, parse = input_converter(element), from_text(element)
+
+    def array(value: object) -> Any:
+        if isinstance(value, str):
+            return parse_array(value, parse)
+        if not isinstance(value, list | tuple):
+            raise SqlError("42804", f"an array is wanted, not {type(value).__name__}")
+        return tuple([None if one is None else convert(one) for one in value])
+
+    return array
 
 
 def _integer_converter(sql_type: SqlType, low: int, high: int) -> Callable[[object], Datum]:

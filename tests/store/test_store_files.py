@@ -1,6 +1,7 @@
 """What the store makes of its files: damage, full disks, copies, and `herdpy check`."""
 
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import lmdb
 import pytest
 
 from herdpy.log.lsn import LSN
-from herdpy_server.store import ApplyError, NoLocks, Store, StoreDamagedError, verify_copy
+from herdpy_server.store import ApplyError, NoLocks, Store, StoreDamagedError, probe, verify_copy
 from herdpy_server.store import copy as copying
 from herdpy_sql.catalog import Column, Index, KeyPart, Table
 from herdpy_sql.errors import SqlError
@@ -133,6 +134,51 @@ def test_one_flipped_bit_of_a_row_is_found_after_a_crash(filled):
     (filled / "data.mdb").write_bytes(damaged)
     with pytest.raises(StoreDamagedError, match="checksum of table 1"):
         Store.open(filled)
+
+
+def _end_without_closing(store):
+    """As the end of its process would: LMDB has what was committed."""
+    del store.disk.current
+    store.disk.env.close()
+
+
+@pytest.fixture
+def walks(monkeypatch):
+    """How often all pages were read."""
+    made = []
+    monkeypatch.setattr(probe, "walk_fault", lambda path: made.append(path))
+    return made
+
+
+def test_pages_are_not_read_when_only_the_process_ended_but_then_if_it_does_so_again(filled, walks):
+    for expected in (0, 0, 1, 1, 2):
+        store = Store.open(filled)
+        assert len(walks) == expected
+        assert store.table_checksums()[1][0] == 5000
+        _end_without_closing(store)
+    Store.open(filled).close()
+    _end_without_closing(Store.open(filled))
+    before = len(walks)
+    Store.open(filled).close()
+    assert len(walks) == before
+
+
+@pytest.mark.parametrize("other", ["run", "file", "unknown"])
+def test_pages_are_read_when_the_machine_ended_too_or_the_file_is_another(
+    filled, walks, other, monkeypatch, tmp_path
+):
+    _end_without_closing(Store.open(filled))
+    path = filled
+    if other == "run":
+        monkeypatch.setattr(probe, "_RUN", tmp_path / "run")
+        (tmp_path / "run").write_text("another\n")
+    elif other == "unknown":
+        monkeypatch.setattr(probe, "_RUN", tmp_path / "there is none")
+    else:
+        path = tmp_path / "copy"
+        shutil.copytree(filled, path)
+    Store.open(path).close()
+    assert walks == [path]
 
 
 def test_mark_of_a_closed_store_is_gone_while_it_is_open(filled):
@@ -278,7 +324,7 @@ def test_databases_of_dropped_tables_are_removed_when_opened_again(filled):
     store.close()
     store = Store.open(filled)
     with store.disk.env.begin() as txn:
-        assert [bytes(name) for name, _ in txn.cursor()] == [b"meta"]
+        assert [bytes(name) for name, _ in txn.cursor()] == [b"meta", b"outcomes"]
     store.close()
 
 
@@ -299,7 +345,7 @@ def test_databases_of_dropped_tables_are_removed_once_nobody_reads_them(filled):
     writer.insert(other, rows(0, 10))
     store.flush()
     with store.disk.env.begin() as txn:
-        assert [bytes(name) for name, _ in txn.cursor()] == [b"meta", b"t7"]
+        assert [bytes(name) for name, _ in txn.cursor()] == [b"meta", b"outcomes", b"t7"]
     assert sum(1 for _ in writer.space().scan(other)) == 10
     assert list(store.check()) == []
     store.close()
@@ -394,6 +440,34 @@ def test_read_position_is_that_of_the_newest_pending_change_read(path):
     assert reader.read_position == two
     store.drop_pending()
     assert len(list(writer.space().scan(table))) == 10
+    store.close()
+
+
+def test_an_applied_snapshot_has_nothing_pending_and_its_position(path):
+    store = Store.open(path)
+    writer = Writer(store)
+    table = writer.create()
+    writer.insert(table, rows(0, 10))
+    held, lsn = store.applied_snapshot()
+    pending = writer.space()
+    pending.insert(table, (20, 20, "x"))
+    made = writer.space()
+    made.create_index(table, Index(4, "late", 1, (KeyPart(1),)))
+    tokens = [store.push_pending(one.layer, one.own_catalog) for one in (pending, made)]
+    during, same = store.applied_snapshot()
+    assert lsn == same == LSN(1, 2)
+    for snapshot in (held, during):
+        assert len(list(snapshot.scan(snapshot.catalog.tables[table.id]))) == 10
+        assert len(snapshot.catalog.tables[table.id].indexes) == 2
+    store.apply(LSN(1, 3), pending.records, pending.layer)
+    store.pop_pending(tokens[0])
+    store.apply(LSN(1, 4), made.records, made.layer)
+    store.pop_pending(tokens[1])
+    store.flush()
+    after, later = store.applied_snapshot()
+    assert later == LSN(1, 4)
+    assert len(list(after.scan(after.catalog.tables[table.id]))) == 11
+    assert len(list(held.scan(table))) == 10
     store.close()
 
 

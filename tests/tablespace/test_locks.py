@@ -166,3 +166,31 @@ def test_a_bulk_load_waits_for_single_locks(table: LockTable) -> None:
     table.release_all(a)
     table.acquire_many(b, 1, [b"%d" % i for i in range(100)])
     blocked(table, a, b"99")
+
+
+def test_keys_that_are_locked_by_and_by_are_one_set(table: LockTable) -> None:
+    a, b = Owner("a"), Owner("b")
+    for start in range(0, 6400, 64):
+        table.acquire_many(a, 1, [b"%d" % i for i in range(start, start + 64)])
+    table.acquire(a, 1, b"5000")
+    assert len(table) == 1  # that of the table
+    assert len(table._bulk[1]) == 1
+    wait = blocked(table, b, b"5000")
+    assert blocked(table, Owner("c"), b"0")
+    table.release_all(a)
+    assert wait.done()
+    assert table.held_by(b) == 2
+    table.acquire(Owner("d"), 1, b"1")
+
+
+def test_keys_of_two_tables_and_owners_stay_apart(table: LockTable) -> None:
+    a, b = Owner("a"), Owner("b")
+    keys = [b"%d" % i for i in range(100)]
+    table.acquire_many(a, 1, keys)
+    table.acquire_many(b, 2, keys)
+    table.acquire_many(b, 1, [b"x" + key for key in keys])
+    blocked(table, Owner("d"), b"7", database_id=2)
+    blocked(table, b, b"7")
+    table.acquire_many(a, 1, keys)
+    with pytest.raises(MustWait):
+        table.acquire_many(Owner("c"), 1, [b"x7", *(b"y" + key for key in keys)])

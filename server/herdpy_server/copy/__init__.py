@@ -5,6 +5,7 @@ of values. Text and CSV are read twice over: quickly by columns (pyarrow's CSV r
 data is of the kind on which it and PostgreSQL agree, else record by record, exactly as PostgreSQL does.
 """
 
+from herdpy_server.copy.form import CopyDataForm
 from herdpy_server.copy.target import CopyTarget, Reader, Writer, reader, writer
 
-__all__ = ["CopyTarget", "Reader", "Writer", "reader", "writer"]
+__all__ = ["CopyDataForm", "CopyTarget", "Reader", "Writer", "reader", "writer"]

@@ -42,7 +42,7 @@ class ArrowReader:
         while (message := self._next()) is not None:
             try:
                 found += self._message(*message)
-            except (pa.ArrowException, OSError, struct.error) as error:
+            except (pa.ArrowException, OSError, struct.error, UnicodeDecodeError) as error:
                 raise _invalid(str(error)) from error
         return found
 

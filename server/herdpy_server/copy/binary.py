@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from herdpy.codec.arrow import array_to_datums, datums_to_array
+from herdpy.codec.arrow import datums_to_array
 from herdpy.codec.kinds import Datum
-from herdpy_server.copy.target import CopyTarget
+from herdpy_server.copy.target import Array, CopyTarget
+from herdpy_server.wire.columns import row_bodies
 from herdpy_server.wire.formats import decoder
-from herdpy_server.wire.rows import row_encoder
 from herdpy_sql.errors import SqlError
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0"
@@ -163,7 +163,6 @@ class BinaryWriter:
 
     def __init__(self, target: CopyTarget) -> None:
         self._target = target
-        self._encode = row_encoder(target.types, (True,) * len(target.types))
         self._header = _SIGNATURE + _HEAD.pack(0, 0)
 
     def start(self, schema: pa.Schema) -> Sequence[bytes]:
@@ -171,16 +170,13 @@ class BinaryWriter:
         del schema
         return ()
 
-    def batch(self, batch: pa.RecordBatch) -> Sequence[bytes]:
+    def batch(self, batch: pa.RecordBatch) -> Array:
         """A piece for each row."""
-        columns = [
-            array_to_datums(sql_type.field, array)
-            for sql_type, array in zip(self._target.types, batch.columns, strict=True)
-        ]
-        rows = zip(*columns, strict=True) if columns else [()] * batch.num_rows
-        pieces = [self._encode(row) for row in rows]
-        if pieces and self._header:
-            pieces[0] = self._header + pieces[0]
+        types = self._target.types
+        pieces = row_bodies(batch.columns, batch.num_rows, types, (True,) * len(types))
+        if len(pieces) and self._header:
+            first = pa.array([self._header + pieces[0].as_py()], pa.binary())
+            pieces = pa.concat_arrays([first, pieces.slice(1)])
             self._header = b""
         return pieces
 

@@ -7,6 +7,7 @@ there is a value that it might not read as PostgreSQL would: then the rows are r
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,15 @@ from herdpy_sql.values.texts import parse_json
 Array = Any
 pc: Any = pyarrow.compute
 
-_BOOLEANS = pa.array(["f", "t", "false", "true", "0", "1", "no", "yes", "off", "on", "n", "y"])
 _PLAIN_NUMERIC = r"^-?(0|[1-9][0-9]{0,999})(\.[0-9]{1,999})?$"
 _ZERO_NUMERIC = r"^-0(\.0+)?$"
 _DAY_1 = -719_162 * 86_400_000_000  # 0001-01-01
+
+
+@cache
+def _booleans() -> Array:
+    """False and true in turn. Not made at import: a list given to pyarrow makes it import pandas."""
+    return pa.array(["f", "t", "false", "true", "0", "1", "no", "yes", "off", "on", "n", "y"])
 
 
 def column_from_text(strings: Array, sql_type: SqlType, zone: str) -> Array | None:
@@ -95,7 +101,7 @@ def _numeric(strings: Array, sql_type: SqlType) -> Array | None:
 
 
 def _boolean(strings: Array, wanted: Any) -> Array | None:
-    found = pc.index_in(strings, _BOOLEANS)
+    found = pc.index_in(strings, _booleans())
     if found.null_count != strings.null_count:
         return None
     return pc.cast(pc.bit_wise_and(found, 1), wanted)

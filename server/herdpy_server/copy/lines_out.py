@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from herdpy_server.copy.columns_out import column_to_text
 from herdpy_server.copy.target import Array, CopyTarget
+from herdpy_server.wire.column_texts import column_to_text
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base
 

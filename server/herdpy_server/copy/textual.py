@@ -22,7 +22,7 @@ from herdpy_server.wire.formats import decoder
 from herdpy_server.wire.texts import text_of
 from herdpy_sql.errors import SqlError
 
-GATHERED_BYTES = 1 << 20
+GATHERED_BYTES = 1 << 19
 _BATCH_ROWS = 16_384
 
 

@@ -15,9 +15,11 @@ from herdpy.log.records import (
     CreateTable,
     Delete,
     DropIndex,
+    DropRole,
     DropTable,
     Insert,
     InsertBatch,
+    PutRole,
     Record,
     TablesChecksum,
     Truncate,
@@ -183,6 +185,12 @@ class Applier:
         self.catalog = self.catalog.without_index(record.table_id, record.index_id)
         self._memory.clear(record.index_id)
 
+    def _put_role(self, record: PutRole) -> None:
+        self.catalog = self.catalog.with_role(record.name.decode(), record.definition)
+
+    def _drop_role(self, record: DropRole) -> None:
+        self.catalog = self.catalog.without_role(record.name.decode())
+
     def _checksum(self, record: TablesChecksum) -> None:
         """Nothing to change; who compares replicas looks at it."""
 
@@ -197,5 +205,7 @@ _APPLY: dict[type[Record], Callable[..., None]] = {
     DropTable: Applier._drop_table,
     CreateIndex: Applier._create_index,
     DropIndex: Applier._drop_index,
+    PutRole: Applier._put_role,
+    DropRole: Applier._drop_role,
     TablesChecksum: Applier._checksum,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 
 from herdpy.codec import arrow
@@ -22,6 +24,14 @@ def to_stream(batch: pa.RecordBatch) -> bytes:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return sink.getvalue().to_pybytes()
+
+
+def in_pieces(table: Table, stream: bytes, rows: int) -> Iterator[Expanded]:
+    """What an Arrow IPC stream holds, so many rows at a time; ValueError when one does not fit."""
+    with pa.ipc.open_stream(stream) as reader:
+        for batch in reader:
+            for start in range(0, batch.num_rows, rows):
+                yield expand(table, batch.slice(start, rows))
 
 
 def expanded(table: Table, record: InsertBatch) -> Expanded:

@@ -7,7 +7,7 @@ LMDB by one merge of sorted keys. Nothing is changed before all checks have pass
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from herdpy_server.store.workspace import Workspace
 
 _FEW = 8
+_STEP = 63
 
 Values = Callable[[int], Sequence[Datum]]
 
@@ -147,15 +148,30 @@ def is_plain(keys: Iterable[bytes]) -> bool:
 
 def fill_index(ops: TableOps, one: IndexOps, rows: Iterable[Item], delta: Delta) -> Sequence[Datum] | None:
     """Put the entries of all ``rows`` into ``delta``; the values of a row that is not unique, or None."""
+    steps = fill_slowly(ops, one, rows, delta)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            clash: Sequence[Datum] | None = stop.value
+            return clash
+
+
+def fill_slowly(
+    ops: TableOps, one: IndexOps, rows: Iterable[Item], delta: Delta
+) -> Generator[None, None, Sequence[Datum] | None]:
+    """As :func:`fill_index`, in steps of few rows."""
     entry, decode, entries = one.entry, ops.decode, delta.rows
     nbytes = 0
-    for key, image in rows:
+    for count, (key, image) in enumerate(rows, 1):
         values = decode(image)
         made, exclusive = entry(values, key)
         if exclusive and made in entries:
             return values
         entries[made] = key
         nbytes += len(made) + len(key) + ENTRY_BYTES
+        if not count & _STEP:
+            yield
     delta.nbytes += nbytes
     return None
 

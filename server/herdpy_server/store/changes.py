@@ -10,11 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from herdpy.log.records import Record
+from herdpy.log.records import InsertBatch, Record
+from herdpy.log.transaction import encode_records
 from herdpy_server.store import bulk
 from herdpy_server.store.layers import ENTRY_BYTES, MISSING, Delta, Layer
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog
+
+_ENCODED_AT_ONCE = 256
+_FORGOTTEN_AT_ONCE = 4096
+_FEW_RECORDS = 1024
 
 #: A loop asks at every 1,024th of its rows whether to go on.
 WATCHED = 1023
@@ -34,6 +39,7 @@ class Changes:
     Attributes:
         records: what to log, in order.
         layer: its changes; not to be written to once it was pushed.
+        encoded: the bytes of the first ``encoded_count`` records, made ahead of the commit.
         watch: asked now and then in long loops; raises when the statement shall end.
     """
 
@@ -45,6 +51,8 @@ class Changes:
         self._writes = 0
         self.layer: Layer = {}
         self.records: list[Record] = []
+        self.encoded: list[bytes] = []
+        self.encoded_count = 0
         self.watch: Callable[[], None] | None = None
 
     @property
@@ -118,11 +126,50 @@ class Changes:
                     where.rows[key] = previous  # type: ignore[assignment]
             else:
                 bulk.take_back(where, key, previous)  # type: ignore[arg-type]
+        self._undone(mark)
+
+    def undo_some(self, mark: Mark) -> bool:
+        """A step of :meth:`undo`: take back the newest of what came since ``mark``; whether there is more."""
+        more = len(self._changes) - mark.changes > _FORGOTTEN_AT_ONCE
+        self.undo(mark._replace(changes=len(self._changes) - _FORGOTTEN_AT_ONCE) if more else mark)
+        return more
+
+    def _undone(self, mark: Mark) -> None:
+        if self.encoded_count > mark.records:
+            self.encoded, self.encoded_count = [], 0
         del self.records[mark.records :]
         if self._catalog is not mark.catalog:
             self._catalog = mark.catalog
             self._ops = None if mark.catalog is None else {}
         self._writes += 1
+
+    # What there is to do with many changes in steps, so that others have their turn in between.
+
+    @property
+    def change_count(self) -> int:
+        """How many changes there are to be taken back or forgotten."""
+        return len(self._changes)
+
+    @property
+    def logs_much(self) -> bool:
+        """Whether it takes a while to encode the records."""
+        records = self.records
+        return len(records) > _FEW_RECORDS or (len(records) > 1 and type(records[-1]) is InsertBatch)
+
+    def encode_some(self) -> bool:
+        """A step of encoding the records; whether there is more. RecordError as ``encode_records``."""
+        records, at = self.records, self.encoded_count
+        stop = at + 1 if type(records[at]) is InsertBatch else at + _ENCODED_AT_ONCE
+        some = records[at:stop]
+        self.encoded.append(encode_records(some))
+        self.encoded_count += len(some)
+        return self.encoded_count < len(records)
+
+    def forget_some(self) -> bool:
+        """A step of letting go of what nobody needs after the transaction; whether there is more."""
+        for held in (self._changes, self.records, self.encoded):
+            del held[-_FORGOTTEN_AT_ONCE:]
+        return bool(self._changes or self.records or self.encoded)
 
     def frozen_layer(self) -> Layer:
         """The own layer as it is now, which later writes do not change."""

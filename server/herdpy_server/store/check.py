@@ -8,12 +8,13 @@ anew, is the one that was kept while it was written.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import lmdb
 
 from herdpy_server.store.disk import DiskView
 from herdpy_server.store.flush import row_hash
+from herdpy_server.store.outcomes import Figures, faults
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog, Table
 
@@ -41,6 +42,17 @@ def check(view: DiskView, catalog: Catalog, checksums: dict[int, tuple[int, int]
                 yield from _check_index(view, table, index.id, where)
         except (lmdb.Error, ValueError) as error:
             yield Finding(where, f"cannot be read: {error}")
+
+
+def check_outcomes(view: DiskView, handle: Any, figures: Figures) -> Iterator[Finding]:
+    """Everything that is wrong with the outcomes of commits in one state of LMDB."""
+    if handle is None:
+        return
+    try:
+        for fault in faults(view.txn, handle, figures):
+            yield Finding("outcomes of commits", fault)
+    except lmdb.Error as error:
+        yield Finding("outcomes of commits", f"cannot be read: {error}")
 
 
 def _check_table(view: DiskView, table: Table, kept: tuple[int, int], where: str) -> Iterator[Finding]:

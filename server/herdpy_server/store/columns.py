@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -27,11 +27,14 @@ class ColumnCache:
 
     Attributes:
         flushes: how many flushes have been told of.
+        on_flush: is told of each flush too, with its number, in the thread that flushes, while no snapshot
+            can be taken: it must be quick.
     """
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.flushes = 0
+        self.on_flush: Callable[[int, Mapping[int, Chain]], object] | None = None
         self._kept: OrderedDict[int, KeptColumns] = OrderedDict()
         self._building: list[tuple[int, KeptColumns]] = []
         self._lock = threading.Lock()
@@ -70,12 +73,14 @@ class ColumnCache:
             # What a flush moved before anyone took note of it for these columns cannot be known.
             complete = snapshot.flushes == self.flushes
             self._building.append((table.id, built))
+        filled = False
         try:
             built.fill(snapshot, table)
+            filled = True
         finally:
             with self._lock:
                 self._building.remove((table.id, built))
-                if complete and not built.spoilt and built.nbytes <= self.limit_bytes:
+                if filled and complete and not built.spoilt and built.nbytes <= self.limit_bytes:
                     self._keep(table.id, built)
         return built
 
@@ -99,6 +104,14 @@ class ColumnCache:
             for table_id, kept in list(self._kept.items()):
                 if kept.spoilt or kept.worn:
                     del self._kept[table_id]
+        if self.on_flush is not None:
+            self.on_flush(self.flushes, frozen)
+
+    @property
+    def tables(self) -> list[int]:
+        """The ids of tables of which columns are kept."""
+        with self._lock:
+            return list(self._kept)
 
     def clear(self) -> None:
         """Forget everything."""

@@ -1,8 +1,8 @@
 """Store layer, inside: a consistent copy of a store while it is in use.
 
-LMDB copies one of its states (``copyfd``) through a pipe, so that the bytes are counted and hashed
-on their way into the file. A manifest beside it, written last, says what the copy must be; without
-one a copy is not whole.
+LMDB copies one of its states (``copyfd``), without free pages, through a pipe, so that the bytes are
+counted and hashed on their way into the file. A manifest beside it, written last, says what the copy
+must be; without one a copy is not whole.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def copy(disk: Disk, target: Path, progress: Progress | None) -> LSN:
 
 def _pour(env: Any, sink: int, failed: list[BaseException]) -> None:
     try:
-        env.copyfd(sink)
+        env.copyfd(sink, compact=True)
     except BaseException as error:  # noqa: BLE001 - the copying thread raises it
         failed.append(error)
     finally:

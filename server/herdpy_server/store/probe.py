@@ -4,7 +4,10 @@ LMDB maps its file and believes what it finds there: on a damaged one it may end
 store that was not closed, or whose header does not fit, is first walked by a child process, this
 very file run as a script: every page that is reached is read, and the checksum of each table is
 computed again and compared with the one that was kept. A store that was closed has a mark beside
-it (which is gone as long as the store is open for writing) and only its header is looked at, here.
+it (which is gone as long as the store is open for writing) and only its header is looked at, here. So it is
+when only the process ended, and not the machine: LMDB writes nothing over what its last commit needs, and
+the system keeps what a process wrote. A mark made at opening names the system's run and the file. It is
+believed once: a process that ends again without closing may have ended by a damage.
 Meta pages are as LMDB 0.9 writes them (mdb.c: MDB_page, MDB_meta), in this machine's byte order.
 """
 
@@ -16,6 +19,8 @@ import sys
 from pathlib import Path
 
 CLOSED = "closed"
+OPENED = "opened"
+_RUN = Path("/proc/sys/kernel/random/boot_id")
 _MAGIC = 0xBEEF_C0DE
 _PAGE_HEADER = struct.Struct("=QHHI")  # page number, padding, flags, bounds or overflow pages
 _META = struct.Struct("=IIQQ48s48sQQ")  # magic, version, address, map size, two databases, last page, txn id
@@ -43,6 +48,34 @@ def header_fault(data: Path) -> str | None:
     if size < (last_page + 1) * page_size:
         return f"the file has {size} bytes, {(last_page + 1) * page_size} are in use"
     return None
+
+
+def mark_opened(path: Path, *, checked: bool) -> None:
+    """Note in which run of the system the store in ``path`` was opened for writing, where that can be known.
+
+    Args:
+        checked: that it is whole is known otherwise than by such a mark.
+    """
+    named = _opened_now(path)
+    if named is not None:
+        (path / OPENED).write_text(named if checked else f"believed: {named}")
+
+
+def machine_went_on(path: Path) -> bool:
+    """Whether the system has run on since the store was opened for writing, and the file is that one."""
+    named = _opened_now(path)
+    try:
+        return named is not None and (path / OPENED).read_text() == named
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _opened_now(path: Path) -> str | None:
+    try:
+        run, file = _RUN.read_text().strip(), (path / "data.mdb").stat()
+    except OSError:
+        return None
+    return f"{run} {file.st_dev} {file.st_ino}\n" if run else None
 
 
 def _meta(data: bytes) -> tuple[int, int, int] | str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from herdpy.log.lsn import LSN, START
 from herdpy_server.store.disk import DiskView
 from herdpy_server.store.layers import Chain, Item, Layer, Missing, find, overlay, showing
 from herdpy_server.store.tables import TableOps
@@ -23,6 +24,8 @@ class StoreSnapshot:
         catalog: the definitions at that moment.
         sequence: how many entries of the log had been applied.
         flushes: how many flushes its chains and LMDB take account of.
+        durable: its chains have everything after this position; any state of LMDB from there on, up to what
+            they have, may lie under them.
     """
 
     def __init__(
@@ -34,10 +37,12 @@ class StoreSnapshot:
         catalog: Catalog,
         sequence: int,
         columns: ColumnCache,
+        durable: LSN = START,
     ) -> None:
         self.catalog = catalog
         self.sequence = sequence
         self.flushes = columns.flushes
+        self.durable = durable
         self._disk: DiskView | None = disk
         self._applied = applied
         self._pending = pending

@@ -12,20 +12,25 @@ in threads of their own and a ``StoreSnapshot`` may be read by another thread.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
-from herdpy.log.lsn import LSN
-from herdpy.log.records import Record
+from herdpy.log import LSN, Transaction
+from herdpy.log.records import Record, TablesChecksum
 from herdpy_server.store import check, copy, flush
+from herdpy_server.store.apart import Apart, StepApplier
 from herdpy_server.store.apply import Applier
 from herdpy_server.store.check import Finding
 from herdpy_server.store.columns import ColumnCache
 from herdpy_server.store.copy import Progress
 from herdpy_server.store.disk import Disk
+from herdpy_server.store.errors import ApplyError
 from herdpy_server.store.layers import Item, Layer, Missing, find, overlay, showing
 from herdpy_server.store.locks import Locks
 from herdpy_server.store.memory import Memory
+from herdpy_server.store.outcomes import Outcome, Outcomes, outcome_of
 from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_server.store.tables import TableOps
 from herdpy_server.store.workspace import Workspace
@@ -43,7 +48,9 @@ class Store:
         durable: the position in LMDB; recovery starts after it.
         catalog: the definitions as applied, without pending ones.
         visible_catalog: with pending ones, and the token of the newest of those (0: none).
+        outcomes: what became of commits that have a request id, as applied.
         uuid: made with the store.
+        on_checksum: called after such a record, alone in its transaction, was applied, and nothing after it.
         memory, disk, table_ops, row_ids: parts of it, for the modules of this package.
     """
 
@@ -54,11 +61,14 @@ class Store:
         self.applied = self.durable = disk.durable
         self.catalog = disk.written
         self.visible_catalog: tuple[Catalog, int] = (disk.written, 0)
+        self.outcomes = Outcomes(disk.outcomes, disk.read_outcomes())
         self.uuid = disk.uuid
         self.table_ops: dict[int, TableOps] = {}
         self.row_ids: dict[int, int] = {}
         self._apply_ops: dict[int, TableOps] = {}
+        self.on_checksum: Callable[[TablesChecksum], object] = lambda _record: None
         self._sequence = 0
+        self._half_applied: BaseException | None = None
         self._lock = threading.Lock()  # short steps on what the engine and a flush share
         self._flushing = threading.Lock()
 
@@ -88,7 +98,38 @@ class Store:
         """Apply one transaction of the log, the only one of the entry at ``lsn``; see ``apply_entry``."""
         self.apply_entry(lsn, [(records, layer)])
 
-    def apply_entry(self, lsn: LSN, transactions: Sequence[tuple[Sequence[Record], Layer | None]]) -> None:
+    def apply_logged(self, lsn: LSN, transactions: Sequence[tuple[LSN, Transaction]]) -> None:
+        """Apply transactions as the log gave them, each with its position; ``lsn``: where to go on after.
+
+        What recovery and followers do. Errors as ``apply_entry``.
+        """
+        records = [record for _lsn, one in transactions for record in one.records]
+        named = [outcome_of(at, one) for at, one in transactions if one.request_id]
+        self._apply(lsn, [(records, None)], named)
+        self._tell_checksums(one.records for _lsn, one in transactions)
+
+    def apply_in_steps(self, lsn: LSN, transactions: Sequence[tuple[LSN, Transaction]]) -> Iterator[None]:
+        """As ``apply_logged``, for what takes long: between the steps others may read and write to disk.
+
+        Nothing of it shows, or is flushed, before the last step, which shows all; nothing else may be applied
+        meanwhile. Given up half-way, it has done nothing.
+        """
+        apart = Apart(self.memory, self.disk)
+        applier = StepApplier(apart, self.catalog, self._apply_ops)
+        for _lsn, one in transactions:
+            yield from applier.steps(one.records)
+        named = [outcome_of(at, one) for at, one in transactions if one.request_id]
+        with self._lock, self._whole():
+            self.memory.adopt(apart.layer)
+            self._applied(lsn, applier.catalog, named)
+        self._tell_checksums(one.records for _lsn, one in transactions)
+
+    def apply_entry(
+        self,
+        lsn: LSN,
+        transactions: Sequence[tuple[Sequence[Record], Layer | None]],
+        named: Sequence[Outcome] = (),
+    ) -> None:
         """Apply all transactions that take effect with the entry at ``lsn``, in order, at once.
 
         At once, so that no flush can come in between: recovery would skip the rest of the entry.
@@ -97,11 +138,21 @@ class Store:
             transactions: the records of each, and what the leader's workspace made of them, where
                 it did and pushed it: then that is taken as it is, which is what applying the
                 records would give.
+            named: the outcomes of those that have a request id.
 
         Raises:
             ApplyError: the records do not fit the state; it cannot be used any further.
         """
-        with self._lock:
+        self._apply(lsn, transactions, named)
+        self._tell_checksums(records for records, _layer in transactions)
+
+    def _apply(
+        self,
+        lsn: LSN,
+        transactions: Sequence[tuple[Sequence[Record], Layer | None]],
+        named: Sequence[Outcome],
+    ) -> None:
+        with self._lock, self._whole():
             catalog = self.catalog
             for nth, (records, layer) in enumerate(transactions):
                 pending = self.memory.nth_pending(nth)
@@ -114,11 +165,30 @@ class Store:
                     catalog = applier.catalog
                     if pending is not None and pending.catalog == catalog:
                         catalog = pending.catalog  # the same definitions, known to plans by identity
-            self.applied = lsn
-            self._sequence += 1
-            if catalog is not self.catalog:
-                self.catalog = catalog
-                self._show_catalog()
+            self._applied(lsn, catalog, named)
+
+    def _applied(self, lsn: LSN, catalog: Catalog, named: Sequence[Outcome]) -> None:
+        for outcome in named:
+            self.outcomes.add(outcome)
+        self.applied = lsn
+        self._sequence += 1
+        if catalog is not self.catalog:
+            self.catalog = catalog
+            self._show_catalog()
+
+    def _tell_checksums(self, transactions: Iterable[Sequence[Record]]) -> None:
+        for records in transactions:
+            if len(records) == 1 and type(records[0]) is TablesChecksum:
+                self.on_checksum(records[0])
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """What is applied half is never written."""
+        try:
+            yield
+        except BaseException as error:
+            self._half_applied = error
+            raise
 
     def _show_catalog(self) -> None:
         shown = (self.catalog, 0)
@@ -174,7 +244,20 @@ class Store:
             applied, pending = self.memory.applied.copy(), self.memory.pending.copy()
             # After the chains: what LMDB may have got meanwhile is in them too.
             disk = self.disk.renewed()
-            return StoreSnapshot(disk, applied, pending, own, catalog, self._sequence, self.columns)
+            return StoreSnapshot(
+                disk, applied, pending, own, catalog, self._sequence, self.columns, self.durable
+            )
+
+    def applied_snapshot(self) -> tuple[StoreSnapshot, LSN]:
+        """What is applied now, without anything pending, held fast; and its position."""
+        with self._lock:
+            self.memory.hold()
+            applied = self.memory.applied.copy()
+            disk = self.disk.renewed()
+            held = StoreSnapshot(
+                disk, applied, {}, {}, self.catalog, self._sequence, self.columns, self.durable
+            )
+            return held, self.applied
 
     # The checkpointer's side.
 
@@ -195,15 +278,20 @@ class Store:
 
         Raises:
             lmdb.Error: LMDB could not write (MapFullError, DiskError).
+            ApplyError: a transaction did not fit, so that what is in memory is no state of the log.
         """
         with self._flushing:
             with self._lock:
+                if self._half_applied is not None:
+                    raise ApplyError(f"not written: {self._half_applied}")
                 frozen = self.memory.freeze()
                 applied, catalog = self.applied, self.catalog
+                named = self.outcomes.freeze()
             if applied == self.durable and not frozen:
                 return applied
-            handles, checksums = flush.write(self.disk, frozen, applied, catalog)
+            handles, checksums, figures = flush.write(self.disk, frozen, applied, catalog, named)
             self.disk.handles, self.disk.checksums = handles, checksums
+            self.disk.outcomes = figures
             self.disk.written = catalog
             view = self.disk.renewed()
             with self._lock:
@@ -211,6 +299,7 @@ class Store:
                 self.disk.current = view
                 self.columns.flushed(frozen)
                 self.memory.release(frozen)
+                self.outcomes.written(named)
                 self.durable = applied
             return applied
 
@@ -228,8 +317,12 @@ class Store:
     def check(self) -> Iterator[Finding]:
         """What does not fit together in LMDB; nothing when all is well."""
         with self._lock:
-            catalog, checksums, view = self.disk.written, self.disk.checksums, self.disk.renewed()
-        return check.check(view, catalog, checksums)
+            disk, view = self.disk, self.disk.renewed()
+            catalog, checksums, figures = disk.written, disk.checksums, disk.outcomes
+        return chain(
+            check.check(view, catalog, checksums),
+            check.check_outcomes(view, disk.outcomes_handle, figures),
+        )
 
     def close(self) -> None:
         """Close the files. What is not flushed is in the log."""

@@ -7,7 +7,8 @@ entries alike, and adds the record that the log will carry.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, KeysView, Sequence
+from collections.abc import Collection, Iterable, Iterator, KeysView, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from herdpy.codec.kinds import Datum
@@ -16,8 +17,10 @@ from herdpy.log.records import (
     CreateTable,
     Delete,
     DropIndex,
+    DropRole,
     DropTable,
     Insert,
+    PutRole,
     Truncate,
     Update,
 )
@@ -51,6 +54,10 @@ class Workspace(Reading):
     def lock_row(self, table: Table, key: bytes) -> None:
         """Make sure no other transaction writes the row under ``key`` until this one ends."""
         self._acquire(self._owner, table.id, key)
+
+    def lock_rows(self, table: Table, keys: Collection[bytes]) -> None:
+        """As :meth:`lock_row` for many keys, all of them or none."""
+        self._locks.acquire_many(self._owner, table.id, keys)
 
     def insert(self, table: Table, values: Sequence[Datum]) -> None:
         """Add a row; SqlError 23505 when its key or an exclusive index entry exists."""
@@ -212,6 +219,17 @@ class Workspace(Reading):
 
     def create_index(self, table: Table, index: Index) -> None:
         """Define ``index`` and fill it from the rows; SqlError 23505 when they are not unique."""
+        for _ in self._create_index(table, index, self):
+            pass
+
+    def create_index_slowly(self, table: Table, index: Index) -> Iterator[None]:
+        """As :meth:`create_index`, in steps of few rows. Its locks keep other writers away in between."""
+        self._define()
+        self._locks.acquire_table(self._owner, table.id)
+        with closing(self.snapshot()) as snapshot:
+            yield from self._create_index(table, index, snapshot)
+
+    def _create_index(self, table: Table, index: Index, reader: Reading | StoreSnapshot) -> Iterator[None]:
         catalog = self._define()
         self.ops(table)
         if index.id < catalog.next_id:
@@ -220,7 +238,7 @@ class Workspace(Reading):
         changed = catalog.with_index(index)
         ops = TableOps(changed.tables[table.id])
         delta = Delta(cleared=True)
-        clash = bulk.fill_index(ops, ops.index(index.id), self.scan(table), delta)
+        clash = yield from bulk.fill_slowly(ops, ops.index(index.id), reader.scan(table), delta)
         if clash is not None:
             raise not_unique(table, index.parts, index.name, clash)
         self._changes.append((index.id, self.layer.get(index.id), None))
@@ -234,6 +252,16 @@ class Workspace(Reading):
         self._locks.acquire_table(self._owner, table.id)
         self._clear(index.id)
         self._defined(catalog.without_index(table.id, index.id), DropIndex(table.id, index.id))
+
+    # Roles.
+
+    def put_role(self, name: str, definition: bytes) -> None:
+        """Define a role, anew if it is there."""
+        self._defined(self._define().with_role(name, definition), PutRole(name.encode(), definition))
+
+    def drop_role(self, name: str) -> None:
+        """Remove a role that is there."""
+        self._defined(self._define().without_role(name), DropRole(name.encode()))
 
     def snapshot(self) -> StoreSnapshot:
         """What this view sees now, held fast."""

@@ -5,6 +5,7 @@ from herdpy_server.tablespace.directory import Directory, DirectoryLock
 from herdpy_server.tablespace.locks import LockTable, LockWait
 from herdpy_server.tablespace.log_errors import sql_error, store_error
 from herdpy_server.tablespace.opening import open_log, open_store
+from herdpy_server.tablespace.requests import DuplicateRequestError, Requests
 from herdpy_server.tablespace.tablespace import Recovery, Tablespace, lost
 from herdpy_server.tablespace.transaction import Transaction, now_us
 
@@ -12,9 +13,11 @@ __all__ = [
     "Checkpointer",
     "Directory",
     "DirectoryLock",
+    "DuplicateRequestError",
     "LockTable",
     "LockWait",
     "Recovery",
+    "Requests",
     "Tablespace",
     "Transaction",
     "lost",

@@ -21,6 +21,12 @@ from pathlib import Path
 from herdpy_sql.errors import SqlError
 
 FORMAT = 1
+_OURS = frozenset(
+    {
+        *("LOCK", "log", "store", "spill", "HERDPY.new", "users.json", "users.new"),
+        *("NODE", "NODE.new", "tablespaces", "snapshots"),  # of a node of a cluster
+    }
+)
 
 
 @dataclass(slots=True)
@@ -124,8 +130,7 @@ class Directory:
         return DirectoryLock(descriptor)
 
     def _strangers(self) -> list[str]:
-        ours = {"LOCK", "log", "store", "spill", "HERDPY.new"}
-        return sorted(name for name in os.listdir(self.path) if name not in ours)
+        return sorted(name for name in os.listdir(self.path) if name not in _OURS)
 
     def write_marker(self) -> None:
         """Say that this is a database; the last step of making one."""

@@ -27,9 +27,12 @@ from herdpy_sql.storage import MustWait
 
 _BULK = 64
 """From how many keys on a request is kept as a set."""
+_FEW, _SET = 4096, 65_536
+"""Requests of fewer keys share a set, until that has so many."""
 
 Resource = tuple[int, bytes | None]
 """(database id, key); a key of None is the whole database (a table)."""
+_NOTHING: dict[Resource, None] = {}
 
 
 class Owner(Protocol):
@@ -70,6 +73,10 @@ class LockWait(Wait[None]):
         self.fail(SqlError("55P03", "canceling statement due to lock timeout"))
 
 
+_Queued = tuple[Owner, LockWait, bool]
+"""Who waits, for what, and whether it would share the lock."""
+
+
 class _Lock:
     """One held lock and those who wait for it. A table may be shared by the writers of its rows."""
 
@@ -78,7 +85,13 @@ class _Lock:
     def __init__(self, owner: Owner, *, shared: bool) -> None:
         self.holders = {owner}
         self.shared = shared
-        self.queue: deque[tuple[Owner, LockWait, bool]] = deque()
+        self.queue: deque[_Queued] | tuple[()] = ()  # a queue of its own once somebody waits
+
+    def join(self, queued: _Queued) -> None:
+        """Somebody waits, behind all others."""
+        if isinstance(self.queue, tuple):
+            self.queue = deque()
+        self.queue.append(queued)
 
 
 class LockTable:
@@ -100,8 +113,12 @@ class LockTable:
         """Lock one row or index entry (and share its table with other writers)."""
         if not self._locks and owner.instant:
             return
-        self._request(owner, (database_id, None), shared=True)
-        self._request(owner, (database_id, key), shared=False)
+        held = self._held.get(owner, _NOTHING)
+        whole, row = (database_id, None), (database_id, key)
+        if whole not in held:
+            self._request(owner, whole, shared=True)
+        if row not in held and not (self._bulk and self._holds_in_bulk(owner, database_id, key)):
+            self._request(owner, row, shared=False)
 
     def acquire_many(self, owner: Owner, database_id: int, keys: Collection[bytes]) -> None:
         """Lock many rows of one table, as :meth:`acquire` does for each; all of them or none."""
@@ -116,11 +133,24 @@ class LockTable:
         for other, held in self._bulk.get(database_id, ()):
             if other is not owner and not held.isdisjoint(wanted):
                 self._request(owner, (database_id, min(held & wanted)), shared=False)
-        for resource in [r for r in self._locks if r[0] == database_id and r[1] in wanted]:
-            if owner not in self._locks[resource].holders:
+        locks = self._locks
+        if len(locks) < len(wanted):
+            known = [one for one in locks if one[0] == database_id and one[1] in wanted]
+        else:
+            known = [one for key in wanted if (one := (database_id, key)) in locks]
+        for resource in known:
+            if owner not in locks[resource].holders:
                 self._request(owner, resource, shared=False)
         if not owner.instant:
-            self._bulk.setdefault(database_id, []).append((owner, wanted))
+            sets = self._bulk.setdefault(database_id, [])
+            if len(wanted) < _FEW and sets and sets[-1][0] is owner and len(sets[-1][1]) < _SET:
+                sets[-1][1].update(wanted)  # or the sets would be many
+            else:
+                sets.append((owner, wanted))
+
+    def _holds_in_bulk(self, owner: Owner, database_id: int, key: bytes) -> bool:
+        """Whether ``owner`` has the key as one of many: until it ends, whoever asks for it meanwhile."""
+        return any(holder is owner and key in keys for holder, keys in self._bulk.get(database_id, ()))
 
     def acquire_table(self, owner: Owner, database_id: int) -> None:
         """Lock a whole table against every other writer."""
@@ -172,11 +202,14 @@ class LockTable:
         owner.instant = False  # it will be run again later, in a turn of its own: now it takes locks
         self.waits += 1
         wait = LockWait(owner.lock_timeout_s)
-        lock.queue.append((owner, wait, shared))
+        lock.join((owner, wait, shared))
         self._waiting[owner] = (resource, wait)
         raise MustWait(wait)
 
     def _would_deadlock(self, owner: Owner, lock: _Lock) -> bool:
+        locks = self._locks
+        if not any(locks[resource].queue for resource in self._held.get(owner, _NOTHING)):
+            return False  # nobody waits for it: it holds nothing that is wanted, and is queued nowhere yet
         seen: set[int] = set()
         frontier = [holder for holder in self._ahead(lock, owner) if holder is not owner]
         while frontier:
@@ -187,8 +220,12 @@ class LockTable:
                 continue
             seen.add(id(holder))
             waiting = self._waiting.get(holder)
-            if waiting is not None and (blocker := self._locks.get(waiting[0])) is not None:
+            if waiting is None or (blocker := locks.get(waiting[0])) is None:
+                continue
+            if blocker is not lock:
                 frontier.extend(self._ahead(blocker, holder))
+            elif owner in lock.holders:  # beside it only those are ahead that are in the frontier already
+                return True
         return False
 
     @staticmethod
@@ -217,6 +254,14 @@ class LockTable:
             lock.holders.discard(owner)
             self._hand_over(resource, lock)
 
+    def clear(self, error: SqlError) -> None:
+        """Every lock is given back, and whoever waits for one gets ``error``."""
+        waiting = [wait for _resource, wait in self._waiting.values()]
+        for held in (self._locks, self._held, self._waiting, self._bulk):
+            held.clear()
+        for wait in waiting:
+            wait.fail(error)
+
     def forget(self, owner: Owner) -> None:
         """``owner`` no longer waits: it was cancelled, timed out, or rolled back."""
         waiting = self._waiting.pop(owner, None)
@@ -230,12 +275,12 @@ class LockTable:
 
     def _hand_over(self, resource: Resource, lock: _Lock) -> None:
         """Grant the lock to as many as may have it, in the order of asking."""
-        while lock.queue:
-            owner, wait, shared = lock.queue[0]
+        while queue := lock.queue:
+            owner, wait, shared = queue[0]
             others = lock.holders - {owner}
             if others and not (shared and lock.shared):
                 return
-            lock.queue.popleft()
+            queue.popleft()
             del self._waiting[owner]
             lock.shared = shared if not lock.holders else lock.shared and shared
             lock.holders.add(owner)

@@ -21,14 +21,21 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from herdpy.log import LSN, Append, CommitLog, LogError, TransactionAssembler
 from herdpy.log import Transaction as LoggedTransaction
+from herdpy.log.records import TablesChecksum
 from herdpy.log.wait import Wait
 from herdpy_server.store import Layer, Store
+from herdpy_server.store.outcomes import Outcome, outcome_of
+from herdpy_server.tablespace.cluster import Cluster
+from herdpy_server.tablespace.guard import Guard
 from herdpy_server.tablespace.locks import LockTable
+from herdpy_server.tablespace.log_errors import store_error
+from herdpy_server.tablespace.requests import Requests
 from herdpy_server.tablespace.transaction import Transaction, now_us
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.errors import SqlError
@@ -59,6 +66,11 @@ class _Pending:
 class Tablespace:
     """A store kept equal to its log. Every method runs in the engine's turn unless it says otherwise.
 
+    Attributes:
+        log: takes the commits; ``stand_on`` changes it.
+        guard: says who may read, where this is one of several replicas; None where it is alone.
+        cluster: what it is part of; None where it is alone.
+
     Args:
         turn: entered by threads that are not in the turn already when they change shared state: a
             mutex in the embedded database, nothing where one loop thread does everything.
@@ -68,10 +80,15 @@ class Tablespace:
         self.log = log
         self.store = store
         self.locks = LockTable()
+        self.guard: Guard | None = None
+        self.cluster: Cluster | None = None
+        self.requests = Requests(store)
+        self._stand = 0
         self._turn = turn
         self._pending: deque[_Pending] = deque()
         self.memtable_grew: Callable[[], None] = lambda: None
         self.checkpoint: Callable[[], object] = lambda: None
+        self.checkpoint_threads: Executor | None = None  # the loop's own
         self.memtable_limit_bytes = 0  # none
         self.memtable_full: Callable[[], None] = lambda: None
         self._kept_out: list[Wait[None]] = []  # writers that wait for memory
@@ -92,20 +109,31 @@ class Tablespace:
         transactions = records = 0
         async for lsn, entry in self.log.read(checkpoint):
             whole = assembler.feed(entry)
-            changes = [record for _lsn, transaction in whole for record in transaction.records]
             if whole or assembler.safe == lsn:
-                self.store.apply(assembler.safe, changes)
+                self.store.apply_logged(assembler.safe, whole)
             transactions += len(whole)
-            records += len(changes)
+            records += sum(len(transaction.records) for _lsn, transaction in whole)
             if self.store.memtable_rows >= flush_rows:
                 self.store.flush()
                 if progress is not None:
                     progress(records)
         return Recovery(checkpoint, assembler.position, transactions, records, time.perf_counter() - began)
 
+    def stand_on(self, log: CommitLog) -> None:
+        """From now on commits go to ``log``, and transactions that are open now cannot commit any more.
+
+        Others may write before this replica leads again, and their writes heed no lock of here: what an
+        open transaction has read and changed may be of the past then. Its locks are given back.
+        """
+        if log is not self.log:
+            self.log = log
+            self._stand += 1
+            self.locks.clear(led_by_another())
+            self.store.row_ids.clear()  # others give rows their hidden keys meanwhile
+
     def begin(self, *, instant: bool, lock_timeout_s: float | None = None) -> Transaction:
         """Begin a transaction; an ``instant`` one must commit or end within this turn."""
-        transaction = Transaction(instant=instant, lock_timeout_s=lock_timeout_s)
+        transaction = Transaction(instant=instant, lock_timeout_s=lock_timeout_s, stand=self._stand)
         transaction.workspace = self.store.workspace(self.locks, transaction)
         return transaction
 
@@ -115,19 +143,57 @@ class Tablespace:
         The changes are visible to others at once and the locks are free. The answer to the client
         waits for the Append, and its error says what became of the commit.
 
+        Args:
+            request_id: the client's name for the commit, under which it asks for the outcome later.
+
         Raises:
-            SqlError: 40001, it rests on a commit that the log lost meanwhile.
+            SqlError: 40001, it rests on a commit that the log lost meanwhile, or began under another
+                leader; HP001, HP002, there was a commit with this id, or it was given up.
             LogError: the log takes no more commits.
         """
         workspace = transaction.workspace
         append = None
         if workspace.records:
+            if transaction.stand != self._stand:
+                raise led_by_another()
             if workspace.rests_on_loss:
                 raise lost()
-            append = self.log.append(LoggedTransaction(now_us(), workspace.records, request_id))
+            if request_id:
+                self.requests.check_new(request_id)
+            append = self.log.append(
+                LoggedTransaction(
+                    now_us(), workspace.records, request_id, workspace.encoded, workspace.encoded_count
+                )
+            )
             token = self.store.push_pending(workspace.layer, workspace.own_catalog)
             self._pending.append(_Pending(token, append, workspace.layer))
+            if request_id:
+                self.requests.began(request_id, append)
         self.locks.release_all(transaction)
+        return append
+
+    def forbid(self, request_id: bytes) -> Outcome | Append | None:
+        """See to it that nothing is ever committed under an id, unless that has happened already.
+
+        Returns:
+            What has become of the id: an Append is to be awaited. None when it is not known any more.
+
+        Raises:
+            LogError: the log takes no more.
+        """
+        found = self.requests.find(request_id)
+        if found is None and self.requests.would_know(request_id):
+            found = self.log.append(LoggedTransaction(now_us(), [], request_id))
+            layer: Layer = {}
+            self._pending.append(_Pending(self.store.push_pending(layer, None), found, layer))
+            self.requests.began(request_id, found)
+        return found
+
+    def log_checksum(self, record: TablesChecksum) -> Append:
+        """Give a word about the tables its place in the log; it changes nothing. LogError."""
+        append = self.log.append(LoggedTransaction(now_us(), [record], b""))
+        layer: Layer = {}
+        self._pending.append(_Pending(self.store.push_pending(layer, None), append, layer))
         return append
 
     @property
@@ -153,6 +219,13 @@ class Tablespace:
                 wait.resolve(None)
             else:
                 wait.fail(error)
+
+    def checkpointed(self, failure: Exception | None) -> None:
+        """A checkpoint was made, or failed: writers that wait for memory look again."""
+        if not self.is_full:
+            self.let_writers_in(None)
+        elif failure is not None:
+            self.let_writers_in(store_error(failure))
 
     def rollback(self, transaction: Transaction) -> None:
         """Forget the transaction's changes and give back its locks."""
@@ -196,20 +269,37 @@ class Tablespace:
             if error is not None:
                 self.store.drop_pending()
                 self._pending.clear()
+                self.requests.lost()
                 return
             if len(appends) == 1:
                 one = self._pending.popleft()
-                self.store.apply_entry(appends[0].lsn, [(appends[0].transaction.records, one.layer)])  # type: ignore[arg-type]
-                self.store.pop_pending(one.token)
+                self._apply([one])
                 self.memtable_grew()
                 return
             pending = [self._pending.popleft() for _ in appends]
-            for lsn, group in itertools.groupby(pending, lambda one: one.append.lsn):
-                assert lsn is not None
-                entry = list(group)
-                self.store.apply_entry(lsn, [(one.append.transaction.records, one.layer) for one in entry])
-                self.store.pop_pending(entry[-1].token)
+            for _lsn, group in itertools.groupby(pending, lambda one: one.append.lsn):
+                self._apply(list(group))
             self.memtable_grew()
+
+    def _apply(self, entry: list[_Pending]) -> None:
+        """The transactions of one entry are durable."""
+        lsn = entry[0].append.lsn
+        assert lsn is not None
+        logged = [one.append.transaction for one in entry]
+        named = [outcome_of(lsn, transaction) for transaction in logged if transaction.request_id]
+        self.store.apply_entry(lsn, [(one.append.transaction.records, one.layer) for one in entry], named)
+        self.store.pop_pending(entry[-1].token)
+        for outcome in named:
+            self.requests.ended(outcome.request_id)
+
+
+def led_by_another() -> SqlError:
+    """What a client is told whose transaction was open when the leader changed: nothing of it is done."""
+    return SqlError(
+        "40001",
+        "the leader of the tablespace changed while the transaction was open",
+        hint="Run the transaction again from its start.",
+    )
 
 
 def lost(error: LogError | None = None) -> SqlError:

@@ -25,15 +25,17 @@ class Transaction:
             (see ``locks``); False once it had to wait, and for BEGIN ... COMMIT.
         lock_timeout_s: how long a lock is waited for; None for ever.
         started_us: what now() says throughout.
+        stand: of the tablespace when it began: see ``Tablespace.stand_on``.
         workspace: the view that its statements run against.
     """
 
-    __slots__ = ("instant", "lock_timeout_s", "started_us", "workspace")
+    __slots__ = ("instant", "lock_timeout_s", "stand", "started_us", "workspace")
 
     workspace: Workspace
 
-    def __init__(self, *, instant: bool, lock_timeout_s: float | None = None) -> None:
+    def __init__(self, *, instant: bool, lock_timeout_s: float | None = None, stand: int = 0) -> None:
         self.instant = instant
+        self.stand = stand
         self.lock_timeout_s = lock_timeout_s
         self.started_us = now_us()
 

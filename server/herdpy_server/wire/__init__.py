@@ -5,22 +5,27 @@ Below the doors (``pgwire``) and COPY's binary format; knows nothing of sessions
     decoder(type, binary, zone) -> (bytes -> Datum)        encoder(type, binary, zone) -> (Datum -> bytes)
     row_encoder(types, formats, zone) -> (row -> body of a DataRow message)
     rows_encoder(types, formats, zone) -> (rows -> whole DataRow messages, one after another)
+    DataRowForm(types, formats, zone)                       makes DataRow messages of Arrow batches
+    row_bodies(arrays, types, formats, zone) -> their bodies as an Arrow array
     copy_data_messages(pieces) -> CopyData messages
     type_of_oid(oid), parameter_decoder(oid, type, binary, zone)     what clients send as parameters
 
 NULL is the message's business: no decoder is called for it and no encoder is given None.
 """
 
+from herdpy_server.wire.columns import DataRowForm, row_bodies
 from herdpy_server.wire.formats import decoder, encoder
 from herdpy_server.wire.frames import copy_data_messages
 from herdpy_server.wire.parameters import parameter_decoder, type_of_oid
 from herdpy_server.wire.rows import row_encoder, rows_encoder
 
 __all__ = [
+    "DataRowForm",
     "copy_data_messages",
     "decoder",
     "encoder",
     "parameter_decoder",
+    "row_bodies",
     "row_encoder",
     "rows_encoder",
     "type_of_oid",

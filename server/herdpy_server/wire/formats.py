@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from herdpy_server.wire import binaries, texts
+from herdpy_server.wire import arrays, binaries, texts
 from herdpy_sql.types import SqlType
 
 Bytes = bytes | memoryview
@@ -26,10 +26,18 @@ def decoder(sql_type: SqlType, binary: bool, zone: str = "UTC") -> Callable[[Byt
     type's input function says, 22021 for bytes that are not UTF-8; of binary 22P03 for too many bytes, 08P01
     for too few, 22003 and 22008 out of range.
     """
+    if sql_type.element is not None:
+        element = SqlType(sql_type.element)
+        read = decoder(element, binary, zone)
+        return arrays.binary_reader(element, read) if binary else arrays.text_reader(read)
     return binaries.reader(sql_type) if binary else texts.reader(sql_type, zone)
 
 
 @functools.lru_cache(maxsize=1024)
 def encoder(sql_type: SqlType, binary: bool, zone: str = "UTC") -> Callable[[Any], bytes]:
     """The function from a datum (never None) to the value's bytes."""
+    if sql_type.element is not None:
+        element = SqlType(sql_type.element)
+        write = encoder(element, binary, zone)
+        return arrays.binary_writer(element, write) if binary else arrays.text_writer(write)
     return binaries.writer(sql_type) if binary else texts.writer(sql_type, zone)

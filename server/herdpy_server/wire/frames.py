@@ -1,6 +1,6 @@
-"""Many CopyData messages at once: of the lines of an Arrow array without a Python object for each.
+"""Many messages at once: of the bodies in an Arrow array without a Python object for each.
 
-Beside ``rows``. Format: PostgreSQL 15 manual, 55.7 "Message Formats", CopyData: 'd', length, bytes.
+Beside ``rows``. Format: PostgreSQL 15 manual, 55.7 "Message Formats": a type byte, the length, the body.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ _HEAD = struct.Struct("!ci")
 
 
 def copy_data_messages(pieces: Any) -> bytes:
-    """The messages, one for each piece of a list of bytes or of an Arrow array of type binary."""
+    """CopyData messages, one for each piece of a list of bytes or of an Arrow array of type binary."""
     if isinstance(pieces, pa.Array):
-        return _of_array(pieces)
+        return messages(b"d", pieces)
     return b"".join([part for piece in pieces for part in (_HEAD.pack(b"d", len(piece) + 4), piece)])
 
 
-def _of_array(pieces: Any) -> bytes:
+def messages(kind: bytes, pieces: Any) -> bytes:
+    """The messages of a type whose bodies are in an Arrow array of type binary."""
     count = len(pieces)
     if not count:
         return b""
     heads = np.empty((count, 5), np.uint8)
-    heads[:, 0] = 0x64
+    heads[:, 0] = kind[0]
     lengths = pc.binary_length(pieces).to_numpy(zero_copy_only=False) + 4
     heads[:, 1:] = lengths.astype(">i4").view(np.uint8).reshape(count, 4)
     offsets = np.arange(0, 5 * count + 1, 5, dtype=np.int32)

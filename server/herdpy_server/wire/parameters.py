@@ -17,7 +17,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values.texts import parse_json
 
-_OURS = {SqlType(base).oid: SqlType(base) for base in Base if base is not Base.UNKNOWN}
+_OURS = {SqlType(base).oid: SqlType(base) for base in Base if base not in {Base.UNKNOWN, Base.ARRAY}}
 _UNSIGNED = {26, 28, 29, 24, 2202, 2205, 2206, 4089, 4096}  # oid, xid, cid, regproc ... regrole
 _STRINGS = {18: "char", 19: "name", 2275: "cstring"}
 _JSONB = 3802
@@ -27,11 +27,7 @@ _OTHERS = {
     1266: "time with time zone", 1560: "bit", 1562: "bit varying", 1790: "refcursor", 2249: "record",
     2278: "void", 3614: "tsvector", 3615: "tsquery", 4072: "jsonpath",
     22: "int2vector", 27: "tid", 30: "oidvector",
-    1000: "boolean[]", 1001: "bytea[]", 1002: '"char"[]', 1003: "name[]", 1005: "smallint[]",
-    1007: "integer[]", 1009: "text[]", 1014: "character[]", 1015: "character varying[]", 1016: "bigint[]",
-    1021: "real[]", 1022: "double precision[]", 1028: "oid[]", 1115: "timestamp without time zone[]",
-    1182: "date[]", 1183: "time without time zone[]", 1185: "timestamp with time zone[]", 1187: "interval[]",
-    1231: "numeric[]", 199: "json[]", 2951: "uuid[]", 3807: "jsonb[]",
+    1002: '"char"[]', 1003: "name[]", 1028: "oid[]", 1187: "interval[]", 3807: "jsonb[]",
     3904: "int4range", 3906: "numrange", 3908: "tsrange", 3910: "tstzrange", 3912: "daterange",
     3926: "int8range",
 }  # fmt: skip
@@ -44,7 +40,7 @@ def type_of_oid(oid: int) -> SqlType | None:
     """
     if oid in {0, 705}:
         return None
-    found = _OURS.get(oid)
+    found = _OURS.get(oid) or t.ARRAYS.get(oid)
     if found is not None:
         return found
     if oid in _UNSIGNED:

@@ -1,6 +1,7 @@
 """Columns of values to columns of PostgreSQL's text, all at once where Arrow writes as PostgreSQL does.
 
-Under ``lines_out``. The inverse of ``columns_in``; what Arrow writes otherwise goes value by value.
+Under ``columns`` and COPY's lines. The inverse of ``copy.columns_in``; what Arrow writes otherwise goes value
+by value.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ pc: Any = pyarrow.compute
 
 _STRINGS = frozenset({Base.TEXT, Base.VARCHAR, Base.JSON, Base.UNKNOWN, Base.INTERVAL})
 _DAYS = (-719_162, 2_932_896)  # years 1 to 9999
+# Below these Arrow and PostgreSQL write no exponent.
+_FLOATS = {Base.REAL: 1e6, Base.DOUBLE: 1e10}
 _US = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 
 
@@ -42,6 +45,8 @@ def column_to_text(array: Array, sql_type: SqlType, zone: str) -> Array:
         if base is Base.TIMESTAMP or zone == "UTC":
             plain = pc.cast(array.view(pa.int64()).view(pa.timestamp("us")), pa.string())
             found = _trimmed(plain, "+00" if base is Base.TIMESTAMPTZ else "")
+    elif base in _FLOATS and _is_plain(array, _FLOATS[base]):
+        found = pc.cast(array, pa.string())
     elif base is Base.TIME and _within(array.view(pa.int64()), (0, 86_399_999_999)):
         found = _trimmed(pc.cast(array, pa.string()), "")
     return _one_by_one(array, sql_type, zone) if found is None else found
@@ -50,6 +55,13 @@ def column_to_text(array: Array, sql_type: SqlType, zone: str) -> Array:
 def _within(numbers: Array, bounds: tuple[int, int]) -> bool:
     ends = pc.min_max(numbers).as_py()
     return ends["min"] is None or (ends["min"] >= bounds[0] and ends["max"] <= bounds[1])
+
+
+def _is_plain(floats: Array, most: float) -> bool:
+    """Whether Arrow writes them as PostgreSQL does: as short as can be, without an exponent."""
+    size = pc.abs(floats)
+    plain = pc.or_(pc.equal(size, 0.0), pc.and_(pc.greater_equal(size, 1e-4), pc.less(size, most)))
+    return pc.all(plain).as_py() is not False
 
 
 def _trimmed(moments: Array, suffix: str) -> Array:

@@ -1,0 +1,216 @@
+"""Store layer, inside: what became of commits that clients gave a name, as part of the replicated state.
+
+A transaction of the log may carry a request id. Applying it remembers the id with the transaction's
+position and commit time, so that a client who lost the answer can ask any later leader what became of
+its commit, and so that no id is committed twice. A transaction that has an id and no records is a mark:
+whoever asked gave the id up, and it will never be committed.
+
+What is kept follows from the log alone: the newest ids, at most ``KEEP_COUNT``, none older than
+``KEEP_US`` by the log's own commit times. The position of the last id that was forgotten is kept too.
+An id may begin with a position, ``ledger:entry/``, after which it was made; where that is not before
+what was forgotten, an id that is not found was certainly never committed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from xxhash import xxh3_64_intdigest
+
+from herdpy.log import LSN, START, Transaction
+
+KEEP_COUNT = 100_000
+KEEP_US = 3_600_000_000
+NAME = b"outcomes"
+"""LMDB's database, and the key of its figures in ``meta``."""
+
+_KEY = struct.Struct(">Q")
+_VALUE = struct.Struct(">qqq?")
+_MASK = (1 << 64) - 1
+
+
+class Outcome(NamedTuple):
+    """What became of one request id.
+
+    Attributes:
+        lsn: the entry with which its transaction took effect.
+        time_us: its commit time, or the latest one before it in the log, if that is later: so that time
+            does not run back where leaders' clocks differ.
+        done: False for a mark: the id was given up before anything was committed under it.
+    """
+
+    request_id: bytes
+    lsn: LSN
+    time_us: int
+    done: bool
+
+
+def outcome_of(lsn: LSN, transaction: Transaction) -> Outcome:
+    """The outcome that a transaction of the log with a request id is."""
+    return Outcome(transaction.request_id, lsn, transaction.timestamp_us, bool(transaction.records))
+
+
+def made_after(request_id: bytes) -> LSN | None:
+    """The position after which an id says that it was made; None when it says nothing."""
+    position, slash, _ = request_id.partition(b"/")
+    if not slash:
+        return None
+    try:
+        return LSN.parse(position.decode())
+    except ValueError:
+        return None
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """What ``meta`` says of the outcomes: their serial numbers are ``first`` up to, without it, ``end``.
+
+    Attributes:
+        newest_us: the latest commit time that any had.
+        forgotten: the position of the last one that was forgotten, as ``ledger:entry``.
+        checksum: the sum modulo 2**64 of XXH3-64 over key and value, in hexadecimal.
+    """
+
+    first: int = 0
+    end: int = 0
+    newest_us: int = 0
+    forgotten: str = str(START)
+    checksum: str = "0"
+
+
+class Frozen(NamedTuple):
+    """What a flush writes: the figures but for the checksum, and the outcomes that LMDB has not."""
+
+    figures: Figures
+    fresh: list[tuple[int, Outcome]]
+
+
+class Outcomes:
+    """The outcomes that are kept, oldest first.
+
+    Attributes:
+        forgotten: the position of the last one that was forgotten; START when none was.
+        newest_us: the latest commit time that any had.
+    """
+
+    def __init__(self, figures: Figures, kept: list[Outcome]) -> None:
+        self.forgotten = LSN.parse(figures.forgotten)
+        self.newest_us = figures.newest_us
+        self._first = figures.first
+        self._queue = deque(kept)
+        self._by_id = {one.request_id: one for one in kept}
+        self._fresh: deque[tuple[int, Outcome]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def __iter__(self) -> Iterator[Outcome]:
+        return iter(self._queue)
+
+    def find(self, request_id: bytes) -> Outcome | None:
+        """What became of an id, if it is known."""
+        return self._by_id.get(request_id)
+
+    def would_know(self, request_id: bytes) -> bool:
+        """Whether an id that is not found was certainly never committed."""
+        return (made_after(request_id) or START) >= self.forgotten
+
+    def add(self, outcome: Outcome) -> None:
+        """Remember an outcome, in the log's order. The first one of an id counts."""
+        if outcome.request_id in self._by_id:
+            return
+        self.newest_us = max(self.newest_us, outcome.time_us)
+        kept = outcome._replace(time_us=self.newest_us)
+        self._fresh.append((self._first + len(self._queue), kept))
+        self._queue.append(kept)
+        self._by_id[kept.request_id] = kept
+        oldest_us = self.newest_us - KEEP_US
+        queue = self._queue
+        while len(queue) > KEEP_COUNT or queue[0].time_us < oldest_us:
+            gone = queue.popleft()
+            del self._by_id[gone.request_id]
+            self.forgotten = gone.lsn
+            self._first += 1
+
+    def freeze(self) -> Frozen:
+        """What a flush has to write now."""
+        fresh = self._fresh
+        while fresh and fresh[0][0] < self._first:
+            fresh.popleft()
+        figures = Figures(
+            self._first, self._first + len(self._queue), self.newest_us, str(self.forgotten), ""
+        )
+        return Frozen(figures, list(fresh))
+
+    def written(self, frozen: Frozen) -> None:
+        """A flush has written it."""
+        fresh = self._fresh
+        while fresh and fresh[0][0] < frozen.figures.end:
+            fresh.popleft()
+
+
+# In LMDB.
+
+
+def encode(serial: int, outcome: Outcome) -> tuple[bytes, bytes]:
+    """Key and value of an outcome."""
+    return _KEY.pack(serial), _VALUE.pack(*outcome.lsn, outcome.time_us, outcome.done) + outcome.request_id
+
+
+def decode(key: bytes, value: bytes) -> tuple[int, Outcome]:
+    """Serial number and outcome; ValueError for what is none."""
+    try:
+        (serial,) = _KEY.unpack(key)
+        ledger, entry, time_us, done = _VALUE.unpack_from(value)
+    except struct.error as error:
+        raise ValueError(f"an outcome does not decode: {error}") from error
+    return serial, Outcome(value[_VALUE.size :], LSN(ledger, entry), time_us, done)
+
+
+def write(txn: Any, handle: Any, before: Figures, frozen: Frozen) -> Figures:
+    """Bring LMDB from the figures ``before`` to those of ``frozen``; returns them with their checksum."""
+    checksum = int(before.checksum, 16)
+    figures = frozen.figures
+    cursor = txn.cursor(handle)
+    while cursor.first() and _KEY.unpack(cursor.key())[0] < figures.first:
+        checksum -= xxh3_64_intdigest(cursor.key() + cursor.value())
+        cursor.delete()
+    for serial, outcome in frozen.fresh:
+        key, value = encode(serial, outcome)
+        checksum += xxh3_64_intdigest(key + value)
+        cursor.put(key, value, append=True)
+    return msgspec.structs.replace(figures, checksum=f"{checksum & _MASK:x}")
+
+
+def read(txn: Any, handle: Any) -> Iterator[tuple[int, Outcome]]:
+    """What LMDB has, oldest first; ValueError for what is no outcome."""
+    return (decode(key, value) for key, value in txn.cursor(handle))
+
+
+def faults(txn: Any, handle: Any, figures: Figures) -> Iterator[str]:
+    """What does not fit together in LMDB."""
+    expected, checksum = figures.first, 0
+    last = LSN.parse(figures.forgotten)
+    known: set[bytes] = set()
+    for key, value in txn.cursor(handle):
+        checksum += xxh3_64_intdigest(key + value)
+        try:
+            serial, outcome = decode(key, value)
+        except ValueError as error:
+            yield str(error)
+            continue
+        if serial != expected:
+            yield f"number {serial} stands where {expected} should"
+        if outcome.lsn < last:
+            yield f"number {serial} is at {outcome.lsn}, the one before it at {last}"
+        if outcome.request_id in known:
+            yield f"number {serial} has the id of one before it"
+        known.add(outcome.request_id)
+        expected, last = serial + 1, max(last, outcome.lsn)
+    if expected != figures.end:
+        yield f"they end before {expected}, {figures.end} was written"
+    if checksum & _MASK != int(figures.checksum, 16):
+        yield f"checksum {checksum & _MASK:016x} where {int(figures.checksum, 16):016x} was written"

@@ -1,0 +1,104 @@
+"""Arrays of one dimension in both forms; their elements are read and written as values of their own.
+
+Beside ``texts`` and ``binaries``, under ``formats``. Binary format: PostgreSQL 15,
+src/backend/utils/adt/arrayfuncs.c, array_recv: how many dimensions, whether there are NULLs, the elements'
+type, for each dimension its size and first index, and then length and bytes of each element.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from herdpy_server.wire.texts import Bytes, text_of
+from herdpy_sql.errors import SqlError
+from herdpy_sql.types import SqlType
+from herdpy_sql.values.arrays import join_array, split_array
+
+_HEAD = struct.Struct("!iiI")
+_DIMENSION = struct.Struct("!ii")
+_LENGTH = struct.Struct("!i")
+_MAX_DIMENSIONS = 6
+
+
+def text_reader(read: Callable[[Bytes], Any]) -> Callable[[Bytes], tuple[Any, ...]]:
+    """The function from text to datums. SqlError 22P02, 0A000 and what an element's raises."""
+    return lambda data: tuple(
+        [None if one is None else read(one.encode()) for one in split_array(text_of(data))]
+    )
+
+
+def text_writer(write: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
+    """The function from datums to text."""
+    return lambda values: join_array(None if one is None else write(one).decode() for one in values).encode()
+
+
+def binary_reader(element: SqlType, read: Callable[[Bytes], Any]) -> Callable[[Bytes], tuple[Any, ...]]:
+    """The function from binary form to datums. SqlError 22P03, 08P01, 42804, 0A000, and of an element."""
+
+    def parse(data: Bytes) -> tuple[Any, ...]:
+        if len(data) < _HEAD.size:
+            raise _short()
+        dimensions, flags, oid = _HEAD.unpack_from(data)
+        if not 0 <= dimensions <= _MAX_DIMENSIONS:
+            raise SqlError(
+                "54000", f"number of array dimensions ({dimensions}) exceeds the maximum allowed (6)"
+            )
+        if flags not in {0, 1}:
+            raise SqlError("22P03", "invalid array flags")
+        if oid != element.oid:
+            raise SqlError(
+                "42804",
+                f"binary data has array element type {oid} instead of expected {element.oid} ({element})",
+            )
+        if not dimensions:
+            return ()
+        if dimensions > 1:
+            raise SqlError("0A000", "arrays of several dimensions are not supported")
+        if len(data) < _HEAD.size + _DIMENSION.size:
+            raise _short()
+        count, _first = _DIMENSION.unpack_from(data, _HEAD.size)
+        at = _HEAD.size + _DIMENSION.size
+        if not 0 <= count <= (len(data) - at) // _LENGTH.size:
+            raise _short() if count > 0 else SqlError("22P03", "invalid array size")
+        found: list[Any] = []
+        for _ in range(count):
+            if len(data) < at + _LENGTH.size:
+                raise _short()
+            (length,) = _LENGTH.unpack_from(data, at)
+            at += _LENGTH.size
+            if length == -1:
+                found.append(None)
+                continue
+            if length < 0 or len(data) < at + length:
+                raise _short()
+            found.append(read(data[at : at + length]))
+            at += length
+        if at != len(data):
+            raise SqlError("22P03", "incorrect binary data format")
+        return tuple(found)
+
+    return parse
+
+
+def binary_writer(element: SqlType, write: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
+    """The function from datums to binary form."""
+
+    def make(values: Any) -> bytes:
+        if not values:
+            return _HEAD.pack(0, 0, element.oid)
+        parts = [_HEAD.pack(1, int(None in values), element.oid), _DIMENSION.pack(len(values), 1)]
+        for one in values:
+            if one is None:
+                parts.append(_LENGTH.pack(-1))
+            else:
+                data = write(one)
+                parts += (_LENGTH.pack(len(data)), data)
+        return b"".join(parts)
+
+    return make
+
+
+def _short() -> SqlError:
+    return SqlError("08P01", "insufficient data left in message")

@@ -1,0 +1,161 @@
+"""A large transaction applied in steps: the same as at once, and nothing of it shows before all does."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import herdpy
+from herdpy.log import LSN, START, FileLog, Transaction, TransactionAssembler
+from herdpy.log.records import Delete, Insert
+from herdpy_server.store import Store, apart
+from herdpy_server.store.errors import ApplyError
+from herdpy_server.store.sums import Sum, sums
+
+Logged = list[tuple[LSN, Transaction]]
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "_AT_ONCE", 7)
+    monkeypatch.setattr(apart, "_BATCH_AT_ONCE", 5)
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Logged:
+    """What transactions of many kinds were logged as."""
+    path = tmp_path_factory.mktemp("origin")
+    rng = random.Random(6)
+    with herdpy.connect(f"herdpy://{path}/d", checkpoint_interval_s=3600.0) as connection:
+        cursor = connection.cursor()
+        cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT, v TEXT)")
+        cursor.execute("CREATE UNIQUE INDEX t_a ON t (a)")
+        cursor.execute("INSERT INTO t SELECT g, g + 1000, 'v' || g FROM generate_series(1, 60) g")
+        connection.commit()
+        first = 100
+        for number in range(16):
+            for _ in range(rng.randint(1, 6)):
+                first += 40
+                match rng.randrange(6):
+                    case 0:
+                        cursor.execute(
+                            f"INSERT INTO t SELECT g, -g, 'x' FROM generate_series({first}, {first + 30}) g"
+                        )
+                    case 1:
+                        cursor.execute(f"UPDATE t SET v = v || '!' WHERE id % 7 = {rng.randrange(7)}")
+                    case 2:
+                        cursor.execute(f"DELETE FROM t WHERE id % 11 = {rng.randrange(11)}")
+                    case 3:
+                        cursor.execute(f"UPDATE t SET id = id + 100000 WHERE id % 13 = {rng.randrange(13)}")
+                    case 4:
+                        cursor.execute("DROP INDEX IF EXISTS t_v")
+                        cursor.execute("CREATE INDEX t_v ON t (v, id)")
+                    case 5:
+                        cursor.execute(f"CREATE TABLE u{number}_{first} (k TEXT PRIMARY KEY)")
+                        rows = pa.table({"k": [f"{i:05}" for i in range(rng.randint(1, 40))]})
+                        cursor.adbc_ingest(f"u{number}_{first}", rows, mode="append")
+            if number == 8:
+                cursor.execute("TRUNCATE t")
+                cursor.execute("INSERT INTO t SELECT g, g + 1000, 'v' FROM generate_series(1, 40) g")
+            connection.commit()
+        found = _read(path / "d" / "log")
+    assert len(found) > 12
+    return found
+
+
+def _read(path: Path) -> Logged:
+    assembler, found = TransactionAssembler(), []
+
+    async def read() -> None:
+        async for _lsn, entry in log.read(START):
+            found.extend(assembler.feed(entry))
+
+    log = FileLog.open(str(path), read_only=True)
+    try:
+        herdpy.log.run_blocking(read())
+    finally:
+        log.close()
+    return found
+
+
+def of(store: Store) -> list[Sum]:
+    """The sums of all that is applied."""
+    snapshot, _lsn = store.applied_snapshot()
+    try:
+        return sorted(sums(snapshot, threading.Event()))
+    finally:
+        snapshot.close()
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
+    both = Store.open(tmp_path / "one"), Store.open(tmp_path / "other")
+    yield both
+    for store in both:
+        store.close()
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+def test_it_is_the_same_as_at_once_and_shows_at_its_end(
+    logged: Logged, stores: tuple[Store, Store], flushes: bool
+) -> None:
+    at_once, in_steps = stores
+    longest = 0
+    for lsn, transaction in logged:
+        before = of(in_steps)
+        position, count = in_steps.applied, 0
+        for _ in in_steps.apply_in_steps(lsn, [(lsn, transaction)]):
+            count += 1
+            if flushes and count % 3 == 0:
+                assert in_steps.flush() == position
+            if count % 5 == 1:
+                assert of(in_steps) == before
+                assert in_steps.applied == position
+        longest = max(longest, count)
+        at_once.apply_logged(lsn, [(lsn, transaction)])
+        assert of(in_steps) == of(at_once)
+        assert in_steps.applied == at_once.applied == lsn
+        assert in_steps.catalog == at_once.catalog
+    assert longest > 10
+    for store in stores:
+        store.flush()
+    assert at_once.table_checksums() == in_steps.table_checksums()
+    assert list(in_steps.check()) == []
+
+
+def test_given_up_half_way_it_has_done_nothing(logged: Logged, stores: tuple[Store, Store]) -> None:
+    at_once, in_steps = stores
+    for lsn, transaction in logged:
+        steps = in_steps.apply_in_steps(lsn, [(lsn, transaction)])
+        for _ in zip(range(3), steps, strict=False):
+            pass
+        in_steps.flush()
+        if in_steps.applied == lsn:  # it had fewer steps
+            at_once.apply_logged(lsn, [(lsn, transaction)])
+            continue
+        del steps
+        for store in stores:
+            store.apply_logged(lsn, [(lsn, transaction)])
+        assert of(in_steps) == of(at_once)
+
+
+def test_what_does_not_fit_is_an_error_and_changes_nothing(
+    logged: Logged, stores: tuple[Store, Store]
+) -> None:
+    _, in_steps = stores
+    for lsn, transaction in logged[:3]:
+        in_steps.apply_logged(lsn, [(lsn, transaction)])
+    before, position = of(in_steps), in_steps.applied
+    table = in_steps.catalog.by_name["t"]
+    rows = [Insert(table.id, b"%d" % at, table.row_codec.encode((at, -at, "v"))) for at in range(30)]
+    broken = Transaction(1, [*rows, Delete(table.id, b"it is not there")])
+    with pytest.raises(ApplyError):
+        for _ in in_steps.apply_in_steps(LSN(9, 9), [(LSN(9, 9), broken)]):
+            pass
+    assert of(in_steps) == before
+    assert in_steps.applied == position

@@ -129,10 +129,7 @@ class Engine:
 
     def let_writers_in(self) -> None:
         """A checkpoint was made, or failed: writers that wait for memory look again. In the turn."""
-        if not self.tablespace.is_full:
-            self.tablespace.let_writers_in(None)
-        elif self.checkpointer.failure is not None:
-            self.tablespace.let_writers_in(store_error(self.checkpointer.failure))
+        self.tablespace.checkpointed(self.checkpointer.failure)
 
     def session(self) -> Session:
         """A new session. In the turn."""

@@ -21,25 +21,35 @@ import msgspec
 import uvloop
 
 from herdpy._version import __version__
+from herdpy_server.cluster.errors import NodeIdInUseError
 from herdpy_server.config import ConfigError, Loaded, ServerConfig, doors
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.http import Phase, ServerMetrics, Status, StatusPage
 from herdpy_server.process.doors import Door, PostgresDoor
+from herdpy_server.process.grpc_door import GrpcDoor
 from herdpy_server.process.logs import Logs
 from herdpy_server.process.loop_delay import LoopDelay
+from herdpy_server.process.member import Member
+from herdpy_server.process.node import ProcessNode
 from herdpy_server.process.notify import notify
 from herdpy_server.process.reload import changed, taken_over
 from herdpy_server.process.statements import StatementStatistics
-from herdpy_server.serving import ServedDatabase, settle_interpreter
+from herdpy_server.replica.roles import ReplicatedRoles
+from herdpy_server.service import Reloaded
+from herdpy_server.serving import OneDatabase, ServedDatabase, Tablespaces, settle_interpreter
 from herdpy_server.sessions.limits import SessionLimits
+from herdpy_server.sessions.registry import SessionRegistry
+from herdpy_server.sessions.roles import RoleStore
 from herdpy_server.tablespace import Directory
+from herdpy_server.workers.settings import WorkerSettings
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.server")
 
 _FAILED = 1
 _OTHER_DESCRIPTORS = 256
-"""Descriptors for files of the store and the log, workers and whatever else, besides clients' sockets."""
+"""Descriptors for files of the store and the log and whatever else, besides sockets and workers."""
+_DESCRIPTORS_OF_A_WORKER = 6  # three, and there may be twice as many while clients do not read
 
 
 class StartError(Exception):
@@ -64,6 +74,7 @@ class ServerProcess:
         self._page = StatusPage(self.status, self.metrics, __version__)
         self._doors: list[tuple[str, Door]] = []
         self._database: ServedDatabase | None = None
+        self._member: Member | None = None
         self._end = asyncio.Event()
         self._fast = asyncio.Event()
         self._apply(self.config)
@@ -90,19 +101,65 @@ class ServerProcess:
 
     async def _start(self) -> None:
         config = self.config
-        _raise_descriptor_limit(config.postgres.max_connections)
+        _raise_descriptor_limit(config.postgres.max_connections, config.workers.maximum)
         if config.http.enabled:
             await self._listen(
                 "http", config, lambda: self._page.start(config.http.address, config.http.port)
             )
+        if config.cluster.zookeeper:
+            await self._join(config)
+            return
         database = await self._open()
         if self._end.is_set():
             return
         settle_interpreter()
-        postgres = PostgresDoor(config, database)
+        databases = OneDatabase(database, config.postgres.database or None)
+        postgres = PostgresDoor(config, databases, RoleStore(database.path))
         self.metrics.registry = postgres.server.registry
+        self._page.tablespaces = databases
         await self._listen("postgres", config, postgres.start)
         self._doors.append(("postgres", postgres))
+        await self._serve_grpc(config, databases, postgres.server.registry)
+
+    async def _serve_grpc(
+        self, config: ServerConfig, tablespaces: Tablespaces, registry: SessionRegistry
+    ) -> int | None:
+        """Open the door of gRPC; its port, None when there shall be none."""
+        if not config.grpc.enabled:
+            return None
+        node = ProcessNode(
+            __version__, self.status, self._logs, lambda: self.config, self._read_configuration_again
+        )
+        secret = None if self._member is None else self._member.node.secret
+        grpc = GrpcDoor(config, tablespaces, registry, node, secret)
+        self._doors.append(("grpc", grpc))  # also when it cannot listen: it has threads to be ended
+        await self._listen("grpc", config, grpc.start)
+        return grpc.port
+
+    async def _join(self, config: ServerConfig) -> None:
+        """Start as a node of a cluster: the doors first, so that others can be told their ports."""
+        self._member = member = Member(config)
+        member.node.observer = self.statements.observe
+        member.node.limits = SessionLimits(**msgspec.structs.asdict(config.sessions))
+        postgres = PostgresDoor(config, member.node, ReplicatedRoles(member.node))
+        registry = self.metrics.registry = postgres.server.registry
+        member.node.end_session = registry.end
+        self.metrics.replicas = member.node.replicas
+        self._page.tablespaces = member.node
+        self.status.checks["replicas"] = member.node.problem
+        await self._listen("postgres", config, postgres.start)
+        self._doors.append(("postgres", postgres))
+        grpc_port = await self._serve_grpc(config, member.node, registry)
+        notify("STATUS=joining the cluster")
+        http_port = self._page.port if config.http.enabled else None
+        await member.join(postgres.port, grpc_port, http_port)
+        member.node.refused.add_done_callback(self._refused)
+        settle_interpreter()
+
+    def _refused(self, told: asyncio.Future[NodeIdInUseError]) -> None:
+        if not told.cancelled():
+            logger.critical("this node must end: %s", told.result())
+            self._asked_to_end("another process has the node's id", fast=True)
 
     async def _open(self) -> ServedDatabase:
         directory = Path(self.config.data.directory).absolute()
@@ -110,7 +167,8 @@ class ServerProcess:
             raise StartError(f"there is no database in {directory}, and data.create is false")
         notify("STATUS=opening the database")
         settings = DatabaseSettings(**msgspec.structs.asdict(self.config.storage))
-        self._database = database = await ServedDatabase.open(directory, settings)
+        workers = WorkerSettings(**msgspec.structs.asdict(self.config.workers))
+        self._database = database = await ServedDatabase.open(directory, settings, workers)
         database.observer = self.statements.observe
         database.limits = SessionLimits(**msgspec.structs.asdict(self.config.sessions))
         self.metrics.database = database
@@ -146,6 +204,9 @@ class ServerProcess:
         database, self._database = self._database, None
         if database is not None:
             await database.close()
+        member, self._member = self._member, None
+        if member is not None:
+            await member.close()
         await self._page.stop()
         self._delay.stop()
         logger.info("stopped")
@@ -191,23 +252,27 @@ class ServerProcess:
         self._end.set()
 
     def _reload(self) -> None:
-        """SIGHUP: take over what can be taken over of the configuration; a wrong one changes nothing."""
+        """SIGHUP."""
+        self._read_configuration_again()
+
+    def _read_configuration_again(self) -> Reloaded:
+        """Take over what can be taken over of the configuration; a wrong one changes nothing."""
         notify("RELOADING=1")
         try:
-            self._take_over()
+            return self._take_over()
         finally:
             if self.status.phase is Phase.SERVING:
                 notify("READY=1")
 
-    def _take_over(self) -> None:
+    def _take_over(self) -> Reloaded:
         if self._read_again is None:
-            return
+            return Reloaded()
         try:
             new = self._read_again()
         except ConfigError as error:
             for problem in error.problems:
                 logger.error("the configuration is not taken over: %s", problem)
-            return
+            return Reloaded(problems=error.problems)
         taken, left = changed(self.config, new.config)
         self.config = taken_over(self.config, new.config)
         self._apply(self.config)
@@ -216,6 +281,7 @@ class ServerProcess:
         logger.info("configuration read again", extra={"changed": ", ".join(taken) or "nothing"})
         if left:
             logger.warning("these settings need another start: %s", ", ".join(left))
+        return Reloaded(taken, left)
 
     def _apply(self, config: ServerConfig) -> None:
         self._logs.set_levels(config.logging.level, config.logging.levels)
@@ -274,14 +340,14 @@ def _tell_recovery(database: ServedDatabase) -> None:
         logger.warning("the store was rebuilt from the log: %s", database.rebuilt)
 
 
-def _raise_descriptor_limit(connections: int) -> None:
+def _raise_descriptor_limit(connections: int, workers: int) -> None:
     """Let the process have as many files open as it may, and say when that is too few."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
-    if soft < connections + _OTHER_DESCRIPTORS:
+    if soft < connections + workers * _DESCRIPTORS_OF_A_WORKER + _OTHER_DESCRIPTORS:
         logger.warning(
             "%d connections are allowed, but the process may have only %d files open (ulimit -n)",
             connections,

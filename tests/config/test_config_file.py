@@ -17,6 +17,7 @@ from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.pgwire.settings import PgSettings
 from herdpy_server.process.doors import pg_settings
 from herdpy_server.sessions.limits import SessionLimits
+from herdpy_server.workers.settings import WorkerSettings
 
 FILE = Path(__file__).parents[2] / "conf" / "server.toml"
 
@@ -61,6 +62,11 @@ def test_settings_of_sessions_are_their_limits():
     assert msgspec.structs.asdict(ServerConfig().sessions) == fields
 
 
+def test_settings_of_workers_are_those_of_the_pool():
+    fields = {field.name: field.default for field in dataclasses.fields(WorkerSettings)}
+    assert msgspec.structs.asdict(ServerConfig().workers) == fields
+
+
 def test_defaults_of_the_door_are_the_doors_own():
     assert pg_settings(ServerConfig()) == PgSettings()
 
@@ -69,7 +75,7 @@ def test_every_setting_of_the_door_can_be_set():
     config = ServerConfig()
     own = {field.name.removeprefix("tls_") for field in dataclasses.fields(PgSettings)}
     given_names = {*msgspec.structs.asdict(config.postgres), *msgspec.structs.asdict(config.tls)}
-    assert given_names == own
+    assert given_names - {"database"} == own  # that is for whoever the door stands before
 
 
 def test_what_can_be_reloaded_are_settings():

@@ -327,3 +327,50 @@ def test_rules_can_be_given_as_text():
         ("reject", "10.0.0.0/8", "all"),
         ("trust", "all", "ann"),
     ]
+
+
+# A cluster
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("zookeeper = 'one'", 'is not of the form "host:port,host:port"'),
+        ("zookeeper = 'one:2181, two:2181'", 'is not of the form "host:port,host:port"'),
+        ("root = '/'", 'is no path such as "/herdpy"'),
+        ("root = 'herdpy'", 'is no path such as "/herdpy"'),
+        ("ledgers_root = '/a//b'", 'is no path such as "/herdpy"'),
+        ("node = 'a/b'", "an id has letters"),
+        ("tablespace = '../a'", "a name has letters"),
+        ("ack_quorum = 4", "must hold"),
+        ("write_quorum = 4", "must hold"),
+        ("lease_s = 1.6", "is longer than"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_told(written, line, told):
+    path = written(f"[cluster]\n{line}\n")
+    (problem,) = problems(path)
+    assert f"cluster.{line.split(' =')[0]}" in problem
+    assert told in problem
+
+
+def test_a_cluster_that_can_be(written):
+    path = written(
+        "[cluster]\nzookeeper = 'one:2181,[::1]:2182'\nnode = 'n.1'\nroot = '/a/b'\nack_quorum = 3\n"
+    )
+    assert load(path, flags=[DATA]).config.cluster.node == "n.1"
+
+
+def test_the_secret_of_a_cluster_is_looked_at(tmp_path):
+    path, secret = tmp_path / "server.toml", tmp_path / "secret"
+    path.write_text(f'[data]\ndirectory = "/srv/db"\n[cluster]\nsecret_file = "{secret}"\n')
+    for text, problem in ((None, "No such file"), ("short\n", "no secret of 16 characters")):
+        if text is not None:
+            secret.write_text(text)
+        with pytest.raises(ConfigError) as caught:
+            load(path)
+        (told,) = caught.value.problems
+        assert told.startswith(f"{path}:4: cluster.secret_file: ")
+        assert problem in told
+    secret.write_text("long enough to be one\n")
+    assert load(path).config.cluster.secret_file == str(secret)

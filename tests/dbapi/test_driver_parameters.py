@@ -248,3 +248,22 @@ def test_one_cache_for_all_threads():
     for thread in threads:
         thread.join()
     assert sorted(seen) == sorted([f"SELECT {n}, $1" for n in range(200)] * 4)
+
+
+def test_types_of_earlier_values_do_not_stay(auto):
+    auto.execute("CREATE TABLE t (k INTEGER, v TEXT)")
+    for row in [(1, 5), (2, "five"), (3, 5.5), (4, None), (5, "5.5")]:
+        auto.execute("INSERT INTO t VALUES (%s, %s)", row)
+    found = auto.execute("SELECT v FROM t ORDER BY k").fetchall()
+    assert found == [("5",), ("five",), ("5.5",), (None,), ("5.5",)]
+
+
+def test_executemany_of_a_change_with_a_query(auto):
+    auto.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, v INTEGER)")
+    auto.execute("INSERT INTO t VALUES (1, 10), (2, 20), (3, 30)")
+    cursor = auto.cursor()
+    cursor.executemany(
+        "UPDATE t SET v = (SELECT max(v) FROM t AS o) + %s WHERE k = %s", [(k, k) for k in (1, 2, 9)]
+    )
+    assert cursor.rowcount == 2
+    assert auto.execute("SELECT v FROM t ORDER BY k").fetchall() == [(31,), (33,), (30,)]

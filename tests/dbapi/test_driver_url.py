@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 import herdpy
 from herdpy.dbapi import url as urls
+from herdpy.dbapi.remote_options import remote_options
+from herdpy.dbapi.url import Server, parse
 
 
 @pytest.mark.parametrize(
@@ -67,15 +70,75 @@ def test_what_names_no_database(url):
         herdpy.connect(url)
 
 
-@pytest.mark.parametrize(
-    "url", ["herdpy://host/db", "herdpy://host:5432", "herdpy+zk://a,b/c", "herdpy+zk:///x"]
-)
-def test_servers_need_the_remote_driver(url):
-    with pytest.raises(
-        herdpy.NotSupportedError, match="remote driver, which this version does not have"
-    ) as e:
+@pytest.mark.parametrize("url", ["herdpy+zk://a,b/c", "herdpy+zk:///x"])
+def test_servers_are_not_looked_up_in_zookeeper_yet(url):
+    with pytest.raises(herdpy.NotSupportedError, match="not looked up in ZooKeeper") as e:
         herdpy.connect(url)
     assert e.value.sqlstate == "0A000"
+
+
+@pytest.mark.parametrize(
+    ("url", "hosts", "rest"),
+    [
+        ("herdpy://host/db", [("host", 5432)], (None, None, "db")),
+        ("herdpy://host:1", [("host", 1)], (None, None, "herdpy")),
+        ("herdpy://ann@a:1,b,[::1]:3/db", [("a", 1), ("b", 5432), ("::1", 3)], ("ann", None, "db")),
+        ("herdpy://a%40b:p%2Fw@a/d%20b", [("a", 5432)], ("a@b", "p/w", "d b")),
+        ("herdpy:///db?hosts=a:1,b:2", [("a", 1), ("b", 2)], (None, None, "db")),
+        ("herdpy://a/db?hosts=b:2", [("a", 5432), ("b", 2)], (None, None, "db")),
+    ],
+)
+def test_urls_that_name_servers(url, hosts, rest):
+    target = parse(url)
+    assert isinstance(target, Server)
+    options = remote_options(target, target.options)
+    assert list(options.hosts) == hosts
+    assert (options.user, options.password, options.database) == rest
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "herdpy://host:0/db",
+        "herdpy://host:70000/db",
+        "herdpy://host:x/db",
+        "herdpy://host/db?wibble=1",
+        "herdpy://host/db?connect_timeout=0",
+        "herdpy://host/db?failover_timeout=soon",
+        "herdpy:///db?hosts=",
+    ],
+)
+def test_urls_that_name_servers_wrongly(url):
+    with pytest.raises(herdpy.InterfaceError):
+        herdpy.connect(url)
+
+
+def test_options_of_servers():
+    target = parse("herdpy://a/db?statement_timeout=1.5&lock_timeout=2s&max_staleness=0.25&sslmode=require")
+    assert isinstance(target, Server)
+    options = remote_options(target, {**target.options, "application_name": "me", "read_level": "follower"})
+    assert options.settings == {
+        "statement_timeout": "1500",
+        "lock_timeout": "2s",
+        "herdpy.max_staleness_ms": "250",
+        "herdpy.read_level": "follower",
+    }
+    assert (options.application_name, options.libpq) == ("me", {"sslmode": "require"})
+
+
+def test_nobody_there_is_told_at_once():
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port = one.getsockname()[1]
+    with pytest.raises(herdpy.OperationalError) as caught:
+        herdpy.connect(f"herdpy://127.0.0.1:{port}/db?connect_timeout=60")
+    assert caught.value.sqlstate == "08001"
+
+
+def test_a_server_that_says_nothing_is_given_up():
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port = one.getsockname()[1]
+        with pytest.raises(herdpy.OperationalError, match="does not answer"):
+            herdpy.connect(f"herdpy://127.0.0.1:{port}/db?connect_timeout=0.2")
 
 
 def test_autocommit_by_url(url):
@@ -178,3 +241,14 @@ def test_importing_the_driver_loads_nothing_of_the_engine():
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "[]\n"
+
+
+def test_reads_on_followers_are_bounded_unless_a_level_is_named():
+    server = parse("herdpy://a,b/db?target=follower")
+    assert isinstance(server, Server)
+    assert remote_options(server, server.options).settings == {"herdpy.read_level": "bounded"}
+    chosen = remote_options(server, {**server.options, "read_level": "any"})
+    assert (chosen.target, chosen.settings) == ("follower", {"herdpy.read_level": "any"})
+    for wrong in ({"target": "anybody"}, {"target": "follower", "read_level": "linearizable"}):
+        with pytest.raises(herdpy.InterfaceError):
+            remote_options(server, wrong)

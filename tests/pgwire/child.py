@@ -11,12 +11,16 @@ from pathlib import Path
 import uvloop
 
 from herdpy_server.pgwire import PgServer, PgSettings
-from herdpy_server.serving import ServedDatabase
+from herdpy_server.serving import OneDatabase, ServedDatabase
+from herdpy_server.sessions.registry import SessionRegistry
+from herdpy_server.sessions.roles import RoleStore
 
 
 async def main() -> None:
     database = await ServedDatabase.open(Path(sys.argv[1]))
-    server = PgServer(database, PgSettings(port=0, **ast.literal_eval(sys.argv[2])))
+    settings = PgSettings(port=0, **ast.literal_eval(sys.argv[2]))
+    registry = SessionRegistry(RoleStore(database.path))
+    server = PgServer(OneDatabase(database), settings, registry=registry)
     await server.start()
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)

@@ -25,6 +25,7 @@ INT = 23
 ONE, TWO = struct.pack(">i", 1), struct.pack(">i", 2)
 KEY = "SELECT a, b FROM w WHERE a = $1"
 ALL = "SELECT a FROM w ORDER BY a"
+SERIES = "SELECT x, x * 2 FROM generate_series(1, 100) AS s(x) ORDER BY x"
 INSERT = "INSERT INTO w VALUES ($1, $2, NULL)"
 # PostgreSQL finds 1/0 when it plans; and of a SELECT it has described the rows before it fails.
 BAD = "UPDATE w SET b = 'x' WHERE 1 / (a - a) = 1"
@@ -285,6 +286,78 @@ SEQUENCES: dict[str, list[bytes]] = {
         SYNC,
         parse(KEY) + bind([b"1"]) + describe() + execute() + parse(ALL) + bind() + execute(rows=1),
         parse(KEY) + bind([b"2"]) + execute() + SYNC,
+    ],
+    # answers that come bit by bit
+    "streamed rows": [
+        parse(SERIES),
+        bind(portal="p"),
+        execute("p", 7),
+        execute("p", 13),
+        execute("p"),
+        execute("p"),
+        SYNC,
+    ],
+    "streamed rows exactly": [parse(SERIES), bind(), execute(rows=100), execute(rows=1), SYNC],
+    "streamed rows twice": [once(SERIES), execute(), SYNC],
+    "streamed simple": [query(f"{SERIES}; SELECT 1"), query(f"SELECT 1; {SERIES}")],
+    "streamed cursor": [
+        query(f"BEGIN; DECLARE c SCROLL CURSOR FOR {SERIES}"),
+        *(
+            query(f"{move} c")
+            for move in (
+                "FETCH 3 FROM",
+                "FETCH BACKWARD 1 FROM",
+                "FETCH ABSOLUTE 90 FROM",
+                "FETCH RELATIVE -5 FROM",
+                "MOVE 3 IN",
+                "FETCH PRIOR FROM",
+                "FETCH BACKWARD ALL FROM",
+                "FETCH NEXT FROM",
+                "MOVE ALL IN",
+                "FETCH NEXT FROM",
+                "FETCH LAST FROM",
+                "FETCH FIRST FROM",
+                "FETCH ALL FROM",
+                "FETCH ABSOLUTE -3 FROM",
+                "FETCH 0 FROM",
+                "CLOSE",
+                "FETCH NEXT FROM",
+            )
+        ),
+        query("ROLLBACK"),
+    ],
+    "streamed cursor forward": [
+        query(f"BEGIN; DECLARE c NO SCROLL CURSOR FOR {SERIES}"),
+        query("FETCH 3 FROM c; MOVE 5 IN c; FETCH 1 FROM c"),
+        query("FETCH PRIOR FROM c"),
+        query("ROLLBACK; FETCH 1 FROM c"),
+    ],
+    "streamed cursor held": [
+        query(f"DECLARE c CURSOR WITH HOLD FOR {SERIES}"),
+        query("FETCH 2 FROM c"),
+        query("FETCH ALL FROM c"),
+        query("CLOSE c"),
+    ],
+    "streamed cursor by its portal": [
+        query(f"BEGIN; DECLARE c CURSOR FOR {SERIES}"),
+        describe("P", "c") + execute("c", 5) + execute("c", 200) + SYNC,
+        query("FETCH 1 FROM c"),
+        query("COMMIT"),
+        execute("c", 1),
+        SYNC,
+    ],
+    "streamed portal by a cursor": [
+        query("BEGIN"),
+        parse(SERIES) + bind(portal="p") + execute("p", 5) + SYNC,
+        query("FETCH 2 FROM p"),
+        execute("p", 2) + SYNC,
+        query("ROLLBACK TO s"),
+        execute("p", 2) + SYNC,
+        query("ROLLBACK"),
+    ],
+    "streamed copy": [
+        query(f"COPY ({SERIES}) TO STDOUT"),
+        query(f"COPY ({SERIES}) TO STDOUT (FORMAT binary)"),
     ],
     # malformed bodies, which say where the next message begins
     "malformed parse": [message("P", b"s"), SYNC, query("SELECT 1")],

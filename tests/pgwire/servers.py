@@ -16,26 +16,38 @@ from typing import Any, TypeVar
 import uvloop
 
 from herdpy_server.pgwire import Authority, PgServer, PgSettings
-from herdpy_server.serving import ServedDatabase
+from herdpy_server.serving import Databases, OneDatabase, ServedDatabase
+from herdpy_server.sessions.registry import SessionRegistry
+from herdpy_server.sessions.roles import RoleStore
 
 T = TypeVar("T")
+MakeDatabases = Callable[[ServedDatabase], Databases]
 ROOT = Path(__file__).parents[2]
 
 
 class ThreadServer:
     """A server on a loop of its own in a thread of this process, so that tests can look inside."""
 
-    def __init__(self, path: Path, settings: PgSettings, authority: Authority | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        settings: PgSettings,
+        authority: Authority | None = None,
+        databases: MakeDatabases = OneDatabase,
+    ) -> None:
         self.loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
         self.database: ServedDatabase
         self.server: PgServer
-        self.run(self._open(path, settings, authority))
+        self.run(self._open(path, settings, authority, databases))
 
-    async def _open(self, path: Path, settings: PgSettings, authority: Authority | None) -> None:
+    async def _open(
+        self, path: Path, settings: PgSettings, authority: Authority | None, databases: MakeDatabases
+    ) -> None:
         self.database = await ServedDatabase.open(path)
-        self.server = PgServer(self.database, settings, authority)
+        registry = SessionRegistry(RoleStore(path))
+        self.server = PgServer(databases(self.database), settings, authority, registry)
         await self.server.start()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -94,8 +106,10 @@ class ThreadServer:
 
 
 @contextlib.contextmanager
-def thread_server(path: Path, authority: Authority | None = None, **settings: Any) -> Iterator[ThreadServer]:
-    server = ThreadServer(path, PgSettings(port=0, **settings), authority)
+def thread_server(
+    path: Path, authority: Authority | None = None, databases: MakeDatabases = OneDatabase, **settings: Any
+) -> Iterator[ThreadServer]:
+    server = ThreadServer(path, PgSettings(port=0, **settings), authority, databases)
     try:
         yield server
     finally:

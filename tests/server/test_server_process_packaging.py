@@ -76,7 +76,7 @@ def test_the_server_does_not_run_as_root(final):
 
 def test_the_doors_of_the_image_are_those_of_the_configuration(final):
     config = ServerConfig()
-    ports = {config.postgres.port, config.http.port}
+    ports = {config.postgres.port, config.http.port, config.grpc.port}
     assert {int(port) for port in final["EXPOSE"].split()} == ports
     assert f"127.0.0.1:{config.http.port}/ready" in final["HEALTHCHECK"]
     assert final["STOPSIGNAL"] == "SIGTERM"

@@ -12,47 +12,25 @@ import psycopg
 import pytest
 
 from tests.server.pgjdbc import run
+from tests.support.relay import Relay
 from tests.support.server_process import RunningServer
 
 
-async def _pipe(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    with contextlib.closing(sink):
-        while data := await source.read(1 << 16):
-            sink.write(data)
-            await sink.drain()
-
-
-class Door:
+@contextlib.contextmanager
+def door_to(path: str) -> Iterator[int]:
     """A free TCP port that leads to a Unix socket: Java knows no others, and the PostgreSQL has no port."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
-        self._server = asyncio.run_coroutine_threadsafe(
-            asyncio.start_server(self._serve, "127.0.0.1", 0), self._loop
-        ).result(10)
-        self.port = int(self._server.sockets[0].getsockname()[1])
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        inner_reader, inner_writer = await asyncio.open_unix_connection(self._path)
-        await asyncio.gather(_pipe(reader, inner_writer), _pipe(inner_reader, writer))
-
-    def close(self) -> None:
-        """Leave nothing: no port, no connection, no thread."""
-
-        async def end() -> None:
-            self._server.close()
-            others = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
-
-        asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    relay = Relay(lambda: asyncio.open_unix_connection(path))
+    try:
+        asyncio.run_coroutine_threadsafe(relay.start(), loop).result(10)
+        yield relay.port
+    finally:
+        asyncio.run_coroutine_threadsafe(relay.close(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +39,8 @@ def peer_port(postgres: str) -> Iterator[int]:
     host = dict(part.split("=") for part in postgres.split())["host"]
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute("CREATE DATABASE tools_pgjdbc TEMPLATE template0")
-        door = Door(f"{host}/.s.PGSQL.5432")
-        yield door.port
-        door.close()
+        with door_to(f"{host}/.s.PGSQL.5432") as port:
+            yield port
         connection.execute("DROP DATABASE tools_pgjdbc WITH (FORCE)")
 
 

@@ -41,17 +41,22 @@ def test_a_full_disk_gives_each_its_own_answer(tmp_path: Path, on_loop) -> None:
             open_one = asyncio.ensure_future(
                 sql(database, "UPDATE t SET b = b + 1 WHERE a = 1", session=session)
             )
+            await open_one  # a count is told before what it counts is durable, rows are not
+            await sql(database, "SAVEPOINT s", session=session)
+            rows = asyncio.ensure_future(sql(database, "SELECT b FROM t WHERE a = 1", session=session))
             for _ in range(5):
                 await asyncio.sleep(0)
             disk.let_go(OSError(errno.ENOSPC, "injected"))
-            assert await states(writer, behind, reader, duplicate, open_one) == [
+            assert await states(writer, behind, reader, duplicate, rows) == [
                 ("53100", "not done"),
                 ("53100", "not done"),
                 ("40001", "not done"),  # what it read is gone
                 ("40001", "not done"),  # and what it was told of
                 ("40001", "not done"),
             ]
-            await sql(database, "ROLLBACK", session=session)
+            await sql(database, "ROLLBACK TO s", session=session)
+            commit = asyncio.ensure_future(sql(database, "COMMIT", session=session))
+            assert await states(commit) == [("40001", "not done")]  # its UPDATE rests on the same
             disk.open()
             assert await sql(database, "SELECT b FROM t WHERE a = 1") == [(0,)]
             await sql(database, "UPDATE t SET b = 7 WHERE a = 1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 from pathlib import Path
 
@@ -45,7 +46,20 @@ class Client:
 
 
 async def taken(copy: CopySource) -> bytes:
-    return b"".join([chunk async for chunk in copy.chunks()])
+    found = []
+    while (data := await copy.next()) is not None:
+        found.append(data)
+    return unframed(b"".join(found))
+
+
+def unframed(messages: bytes) -> bytes:
+    """What is in CopyData messages."""
+    at, found = 0, []
+    while at < len(messages):
+        (length,) = struct.unpack_from("!i", messages, at + 1)
+        found.append(messages[at + 5 : at + 1 + length])
+        at += 1 + length
+    return b"".join(found)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from herdpy_server.embedded import opened
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.passwords import Verifier, without_passwords
 from herdpy_server.sessions.registry import SessionRegistry
-from herdpy_server.sessions.roles import Role, RoleStore
+from herdpy_server.sessions.roles import Role, RoleStore, created
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse import parse, split
 
@@ -180,7 +180,7 @@ def test_roles_are_not_changed_in_a_transaction_block(server: Server) -> None:
     ]
     assert ask(admin, "ROLLBACK") == ["ROLLBACK"]
     assert server.registry.role_store is not None
-    assert len(server.registry.role_store) == 0
+    assert not list(server.registry.role_store)
 
 
 def test_an_embedded_database_has_no_roles(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_an_embedded_database_has_no_roles(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
-    RoleStore(tmp_path).create(Role("ann"))
+    RoleStore(tmp_path).change_now(created(Role("ann")))
     path = tmp_path / "users.json"
     path.write_text(path.read_text()[:-10])
     with pytest.raises(SqlError, match="is damaged") as refused:
@@ -202,14 +202,14 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
 
 def test_what_a_crash_left_is_no_hindrance(tmp_path: Path) -> None:
     (tmp_path / "users.new").write_text("half")
-    RoleStore(tmp_path).create(Role("ann"))
+    RoleStore(tmp_path).change_now(created(Role("ann")))
     assert [role.name for role in RoleStore(tmp_path)] == ["ann"]
 
 
 def test_a_file_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
     roles = RoleStore(tmp_path / "missing")
     with pytest.raises(SqlError) as refused:
-        roles.create(Role("ann"))
+        roles.change_now(created(Role("ann")))
     assert refused.value.sqlstate == "58030"
     assert roles.get("ann") is None
 

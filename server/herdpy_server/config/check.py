@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from herdpy_server.cluster.names import NAME, NODE_ID
+from herdpy_server.cluster.secret import read_secret
 from herdpy_server.config.sections import Rule, ServerConfig
 
 _LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost"})
+_HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^\s,/:\[\]]+):\d{1,5}")
+_PATH = re.compile(r"(/[^/\s\0]+)+")
 _EVERYWHERE = frozenset({"*", "0.0.0.0", "::"})
 
 
@@ -26,6 +31,7 @@ def check(config: ServerConfig, where: Callable[[str], str]) -> tuple[list[str],
         *_rules(config, where),
         *_places(config, where),
         *_log_file(config, where),
+        *_cluster(config, where),
     ]
     return problems, list(_warnings(config, where))
 
@@ -36,6 +42,45 @@ def _data(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
         yield "there is no data directory: give --data DIR, data.directory or HERDPY_DATA_DIRECTORY"
     elif "\0" in directory:
         yield f"{where('data.directory')}: data.directory has a NUL in it"
+
+
+def _cluster(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
+    cluster = config.cluster
+    if cluster.zookeeper and not all(_HOST_PORT.fullmatch(one) for one in cluster.zookeeper.split(",")):
+        yield (
+            f"{where('cluster.zookeeper')}: cluster.zookeeper = {cluster.zookeeper!r} is not of the form "
+            '"host:port,host:port"'
+        )
+    for name in ("root", "ledgers_root"):
+        path = getattr(cluster, name)
+        if not _PATH.fullmatch(path):
+            yield f'{where(f"cluster.{name}")}: cluster.{name} = {path!r} is no path such as "/herdpy"'
+    if cluster.node and not NODE_ID.fullmatch(cluster.node):
+        yield (
+            f"{where('cluster.node')}: cluster.node = {cluster.node!r}: an id has letters, digits, "
+            "and _ . : - after the first character, 128 at most"
+        )
+    if not NAME.fullmatch(cluster.tablespace):
+        yield (
+            f"{where('cluster.tablespace')}: cluster.tablespace = {cluster.tablespace!r}: a name has "
+            "letters, digits, _ and -, 63 at most, and begins with a letter or _"
+        )
+    if cluster.secret_file:
+        try:
+            read_secret(Path(cluster.secret_file))
+        except OSError as error:
+            yield f"{where('cluster.secret_file')}: cluster.secret_file: {error}"
+    if not cluster.ack_quorum <= cluster.write_quorum <= cluster.ensemble:
+        yield (
+            f"{where('cluster.ack_quorum')}: cluster.ack_quorum = {cluster.ack_quorum} <= "
+            f"cluster.write_quorum = {cluster.write_quorum} <= "
+            f"cluster.ensemble = {cluster.ensemble} must hold"
+        )
+    if cluster.lease_s > cluster.session_timeout_s:
+        yield (
+            f"{where('cluster.lease_s')}: cluster.lease_s = {cluster.lease_s} is longer than "
+            f"cluster.session_timeout_s = {cluster.session_timeout_s}: a successor would wait for nothing"
+        )
 
 
 def _tls(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
@@ -138,6 +183,8 @@ def doors(config: ServerConfig) -> list[tuple[str, str, int]]:
     found = [("postgres", address, config.postgres.port) for address in config.postgres.addresses]
     if config.http.enabled:
         found.append(("http", config.http.address, config.http.port))
+    if config.grpc.enabled:
+        found.append(("grpc", config.grpc.address, config.grpc.port))
     return found
 
 
@@ -161,6 +208,18 @@ def _warnings(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str
     remote = [address for address in config.postgres.addresses if not is_loopback(address)]
     if remote and not config.tls.certificate:
         yield f"{where('postgres.addresses')}: other machines can connect to {remote[0]}, and there is no TLS"
+    needed = config.storage.query_memory_bytes + config.storage.column_cache_bytes
+    if config.workers.memory_bytes < needed:
+        yield (
+            f"{where('workers.memory_bytes')}: workers.memory_bytes is less than storage.query_memory_bytes "
+            "and storage.column_cache_bytes together: queries may run out of memory sooner than these say"
+        )
+    grpc = config.grpc
+    if grpc.enabled and not is_loopback(grpc.address) and not config.tls.certificate:
+        yield (
+            f"{where('grpc.address')}: other machines can connect to {grpc.address}, and there is no TLS: "
+            "they cannot send passwords"
+        )
 
 
 def networks_or_none(rule: Rule) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:

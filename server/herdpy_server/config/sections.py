@@ -154,9 +154,45 @@ class Sessions(Section, frozen=True, kw_only=True):
     statement_bytes: Annotated[int, _int(1 << 10, 1 << 30, "The longest text of statements.")] = 16 << 20
     statements: Annotated[int, _int(1, 10_000_000, "How many prepared statements.")] = 10_000
     portals: Annotated[int, _int(1, 10_000_000, "How many portals, cursors among them.")] = 10_000
+    large: Annotated[
+        int, _int(1, 1_000_000, "How many portals with answers too large to be held in memory.")
+    ] = 64
     custom_settings: Annotated[
         int, _int(0, 10_000_000, "How many settings that HerdPy does not know (SET a.b = ...).")
     ] = 1_000
+
+
+class Workers(Section, frozen=True, kw_only=True):
+    """Processes beside the server that answer what reads much: joins, aggregates, whole tables.
+
+    They are started when they are wanted. storage.query_memory_bytes and storage.column_cache_bytes hold
+    for each of them.
+    """
+
+    maximum: Annotated[
+        int, _int(1, 1000, "How many there may be; each answers one query at a time, others wait.")
+    ] = 2
+    memory_bytes: Annotated[
+        int,
+        _int(512 << 20, _TIB, "Memory of one of them beyond what it starts with; who needs more gets 53200."),
+    ] = 4 << 30
+    threads: Annotated[int, _int(1, 1000, "Threads that one query computes with.")] = 2
+    query_timeout_s: Annotated[
+        float,
+        _float(0.0, 365 * _DAY_S, "How long a query may compute, beside what its session sets; 0: for ever."),
+    ] = 0.0
+    queue: Annotated[int, _int(0, 1_000_000, "Queries that may wait for a worker; one more gets 53000.")] = (
+        200
+    )
+    queue_timeout_s: Annotated[
+        float, _float(0.0, 365 * _DAY_S, "How long they wait before they get 53000; 0: for ever.")
+    ] = 0.0
+    idle_timeout_s: Annotated[
+        float, _float(0.1, 365 * _DAY_S, "A worker that nobody needed for so long ends.")
+    ] = 300.0
+    niceness: Annotated[
+        int, _int(0, 19, "How far they stand back behind the server when both want a processor (nice).")
+    ] = 10
 
 
 class Http(Section, frozen=True, kw_only=True):
@@ -165,6 +201,95 @@ class Http(Section, frozen=True, kw_only=True):
     enabled: Annotated[bool, _says("Whether there is such a page.")] = True
     address: Annotated[str, _says("Where it listens: an address or a name of this machine.")] = "127.0.0.1"
     port: Annotated[int, _int(0, 65535, "Its port; 0 takes a free one, which the log tells.")] = 8480
+
+
+class Cluster(Section, frozen=True, kw_only=True):
+    """Several servers that replicate tablespaces over BookKeeper. Off until ZooKeeper is named."""
+
+    zookeeper: Annotated[
+        str, _says('ZooKeeper\'s servers, "host:port,host:port"; empty: this server is alone.')
+    ] = ""
+    root: Annotated[str, _says("Under which path of ZooKeeper this cluster is.")] = "/herdpy"
+    ledgers_root: Annotated[str, _says("Where BookKeeper has its metadata in ZooKeeper.")] = "/ledgers"
+    node: Annotated[
+        str,
+        _says("This node's id, unlike every other's; empty: one that the data directory keeps."),
+    ] = ""
+    advertise: Annotated[
+        str,
+        _says("The name or address by which others reach this server; empty: the first that it listens on."),
+    ] = ""
+    session_timeout_s: Annotated[
+        float,
+        _float(0.1, 600.0, "Others take over from a node that ZooKeeper has not heard for so long."),
+    ] = 1.0
+    lease_s: Annotated[
+        float,
+        _float(0.05, 60.0, "A leader answers reads for so long after ZooKeeper confirmed that it leads."),
+    ] = 0.4
+    user: Annotated[
+        str,
+        _says(
+            "As which role this node asks others for snapshots: one with REPLICATION there; empty: as a node,"
+            " by the secret that all nodes share."
+        ),
+    ] = ""
+    password_file: Annotated[
+        str, _says("A file with that role's password in its first line; empty: none is shown.")
+    ] = ""
+    secret_file: Annotated[
+        str,
+        _says(
+            "A file with that secret in its first line, the same for all nodes; empty: the first node makes"
+            " one and keeps it in ZooKeeper."
+        ),
+    ] = ""
+    ca: Annotated[
+        str,
+        _says(
+            "A PEM file with those that signed the nodes' certificates, used when tls.certificate is given;"
+            " empty: those that this machine knows."
+        ),
+    ] = ""
+    replace_after_s: Annotated[
+        float,
+        _float(
+            1.0, 365 * _DAY_S, "Replicas on a node that has been away for so long are made anew on another."
+        ),
+    ] = 600.0
+    tablespace: Annotated[str, _says("The tablespace that the first start makes.")] = "herdpy"
+    expected_replicas: Annotated[int, _int(1, 100, "How many replicas a new tablespace gets.")] = 3
+    ensemble: Annotated[
+        int, _int(1, 100, "How many bookies a ledger of a new tablespace is spread over.")
+    ] = 3
+    write_quorum: Annotated[int, _int(1, 100, "How many bookies get each entry.")] = 3
+    ack_quorum: Annotated[int, _int(1, 100, "How many must have it before a commit is acknowledged.")] = 2
+
+
+class Grpc(Section, frozen=True, kw_only=True):
+    """gRPC: administration, health, snapshots and partitions, for operators and data pipelines.
+
+    It asks for passwords by the rules of [authentication], and is all TLS once [tls] has a certificate.
+    """
+
+    enabled: Annotated[bool, _says("Whether there is this door.")] = True
+    address: Annotated[
+        str, _says('Where it listens: an address or a name of this machine; "*" is everywhere.')
+    ] = "127.0.0.1"
+    port: Annotated[int, _int(0, 65535, "Its port; 0 takes a free one, which the log tells.")] = 8481
+    max_message_bytes: Annotated[int, _int(4 << 10, 1 << 30, "The longest request.")] = 4 << 20
+    max_calls: Annotated[
+        int, _int(1, 1_000_000, "Calls at a time, streams among them; more are refused.")
+    ] = 200
+    max_streams: Annotated[
+        int, _int(1, 1_000_000, "Calls of one connection at a time; more wait for their turn.")
+    ] = 100
+    max_snapshots: Annotated[
+        int, _int(0, 1_000, "Snapshots at a time; each takes disk space as the store does.")
+    ] = 4
+    max_plans: Annotated[
+        int, _int(0, 10_000, "Plans of partitions at a time; each holds a state of the store fast.")
+    ] = 16
 
 
 class Logging(Section, frozen=True, kw_only=True):
@@ -204,7 +329,10 @@ class ServerConfig(Section, frozen=True, kw_only=True):
     tls: Tls = field(default_factory=Tls)
     authentication: Authentication = field(default_factory=Authentication)
     sessions: Sessions = field(default_factory=Sessions)
+    workers: Workers = field(default_factory=Workers)
     http: Http = field(default_factory=Http)
+    cluster: Cluster = field(default_factory=Cluster)
+    grpc: Grpc = field(default_factory=Grpc)
     logging: Logging = field(default_factory=Logging)
     shutdown: Shutdown = field(default_factory=Shutdown)
 

@@ -7,7 +7,7 @@ there yet (the database while it recovers) has no metrics yet.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
@@ -17,14 +17,18 @@ from prometheus_client.registry import Collector
 
 from herdpy.log.counts import GROUP_SIZES, SYNC_S
 from herdpy_server.http.families import Family, add, counter, gauge, histogram
+from herdpy_server.http.replicas import replica_families
 from herdpy_server.http.status import Phase, Status
 from herdpy_server.process.statements import BUCKETS_S, StatementStatistics
+from herdpy_server.workers.counts import WAIT_S
 
 if TYPE_CHECKING:
     from herdpy_server.process.logs import Logs
     from herdpy_server.process.loop_delay import LoopDelay
+    from herdpy_server.replica.replica import Replica
     from herdpy_server.serving import ServedDatabase
     from herdpy_server.sessions.registry import SessionRegistry
+    from herdpy_server.workers.pool import WorkerPool
 
 
 _STATES = ("active", "idle", "idle in transaction", "idle in transaction (aborted)")
@@ -35,6 +39,7 @@ class ServerMetrics(Collector):
 
     Attributes:
         database, registry: set once it is open.
+        replicas: of a node of a cluster, by the names of their tablespaces; set once there are some.
         logs, loop_delay: where there are any.
         max_sessions: the limit, for alarms.
     """
@@ -42,6 +47,7 @@ class ServerMetrics(Collector):
     def __init__(self, status: Status, statements: StatementStatistics, version: str) -> None:
         self.database: ServedDatabase | None = None
         self.registry: SessionRegistry | None = None
+        self.replicas: Mapping[str, Replica] | None = None
         self.logs: Logs | None = None
         self.loop_delay: LoopDelay | None = None
         self.max_sessions = 0
@@ -70,6 +76,11 @@ class ServerMetrics(Collector):
             yield from _log(database)
             yield from _store(database)
             yield from _locks(database)
+            if database.workers is not None:
+                yield from _workers(database.workers)
+
+        if self.replicas is not None:
+            yield from replica_families(list(self.replicas.values()))
 
     def _server(self) -> Iterator[Family]:
         info = GaugeMetricFamily("herdpy_info", "The version that runs; always 1.", labels=["version"])
@@ -202,3 +213,24 @@ def _locks(database: ServedDatabase) -> Iterator[Family]:
         "herdpy_lock_waits", "How often a statement found a lock taken, and had to try again.", locks.waits
     )
     yield counter("herdpy_deadlocks", "Deadlocks found.", locks.deadlocks)
+
+
+def _workers(pool: WorkerPool) -> Iterator[Family]:
+    counts = pool.counts
+    yield gauge("herdpy_workers", "Worker processes there are.", len(pool.workers))
+    yield gauge("herdpy_workers_busy", "Those that answer a query.", pool.busy)
+    yield gauge("herdpy_workers_max", "How many there may be.", pool.settings.maximum)
+    yield gauge("herdpy_worker_queue", "Queries that wait for a worker.", pool.waiting)
+    yield counter("herdpy_worker_starts", "Workers that were started.", counts.started)
+    yield counter("herdpy_worker_deaths", "Workers that died unasked.", counts.died)
+    yield counter("herdpy_worker_repeats", "Queries asked again because their worker died.", counts.repeated)
+    yield counter(
+        "herdpy_worker_refusals", "Queries that got no worker: too many waited, or too long.", counts.refused
+    )
+    yield histogram(
+        "herdpy_worker_wait_seconds",
+        "How long queries waited for a worker; its start is part of it.",
+        WAIT_S,
+        counts.waits,
+        counts.wait_s,
+    )

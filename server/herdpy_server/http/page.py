@@ -1,4 +1,4 @@
-"""The HTTP page: /health, /ready, /metrics, and / with links to them.
+"""The HTTP page: /health, /ready, /status, /metrics, and / with links to them.
 
 Read-only, and small: what is asked for is answered from memory, on the server's loop. It knows no
 passwords, so it says nothing of statements or data; keep it on an address that only operators reach.
@@ -15,6 +15,7 @@ from aiohttp import web
 if TYPE_CHECKING:
     from herdpy_server.http.metrics import ServerMetrics
     from herdpy_server.http.status import Status
+    from herdpy_server.serving.tablespaces import Standing, Tablespaces
 
 logger = logging.getLogger("herdpy.http")
 
@@ -25,6 +26,7 @@ _INDEX = """<!doctype html>
 <ul>
 <li><a href="/health">health</a>: the process answers
 <li><a href="/ready">ready</a>: clients should be sent here
+<li><a href="/status">status</a>: the tablespaces, and where they stand
 <li><a href="/metrics">metrics</a>: for Prometheus
 </ul>
 """
@@ -33,12 +35,17 @@ _KEEPALIVE_S = 75.0
 
 
 class StatusPage:
-    """The page, from :meth:`start` to :meth:`stop`."""
+    """The page, from :meth:`start` to :meth:`stop`.
+
+    Attributes:
+        tablespaces: set once there are some.
+    """
 
     def __init__(self, status: Status, metrics: ServerMetrics, version: str) -> None:
         self._status = status
         self._metrics = metrics
         self._version = version
+        self.tablespaces: Tablespaces | None = None
         self._runner: web.AppRunner | None = None
         self.port = 0
 
@@ -50,6 +57,7 @@ class StatusPage:
                 web.get("/", self._index),
                 web.get("/health", self._health),
                 web.get("/ready", self._ready),
+                web.get("/status", self._status_text),
                 web.get("/metrics", self._metrics_text),
             ]
         )
@@ -102,9 +110,40 @@ class StatusPage:
             200 if ready else 503, {"ready": ready, "phase": status.phase.value, "problems": problems}
         )
 
+    async def _status_text(self, _request: web.Request) -> web.Response:
+        tablespaces = self.tablespaces
+        told = [] if tablespaces is None else [_standing(one) for one in tablespaces.standings()]
+        node = "" if tablespaces is None else tablespaces.node_id
+        return _json(200, {"node": node, "phase": self._status.phase.value, "tablespaces": told})
+
     async def _metrics_text(self, request: web.Request) -> web.Response:
         body, content_type = self._metrics.expose(request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
+
+
+def _standing(one: Standing) -> dict[str, object]:
+    seeding = one.seeding
+    return {
+        "name": one.name,
+        "role": one.role,
+        "state": one.state,
+        "applied": str(one.applied),
+        "durable": str(one.durable),
+        "log_end": str(one.log_end),
+        "lag_entries": one.lag_entries,
+        "leader": one.leader,
+        "epoch": one.epoch,
+        "takeovers": one.takeovers,
+        "seedings": one.seedings,
+        "problem": one.problem,
+        "seeding": None
+        if seeding is None
+        else {
+            "donor": seeding.donor,
+            "received_bytes": seeding.received_bytes,
+            "total_bytes": seeding.total_bytes,
+        },
+    }
 
 
 def _json(status: int, said: dict[str, object]) -> web.Response:

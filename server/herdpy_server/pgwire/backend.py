@@ -67,7 +67,11 @@ def row_description(columns: Sequence[OutputColumn], formats: Sequence[int]) -> 
     parts = [struct.pack(">H", len(columns))]
     for column, form in zip(columns, formats, strict=True):
         parts.append(text(column.name))
-        parts.append(_COLUMN.pack(0, 0, _oid(column.type), _length(column.type), column.type.typmod, form))
+        origin = column.origin
+        table, number = (0, 0) if origin is None else (origin.table_oid, origin.number)
+        parts.append(
+            _COLUMN.pack(table, number, _oid(column.type), _length(column.type), column.type.typmod, form)
+        )
     return message(b"T", b"".join(parts))
 
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy_server.pgwire.backend import row_description
 from herdpy_server.pgwire.errors import ProtocolError
-from herdpy_server.wire import parameter_decoder, rows_encoder
+from herdpy_server.wire import DataRowForm, parameter_decoder, rows_encoder
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
+    from herdpy_server.pgwire.round_trip import Form
     from herdpy_server.sessions.portals import Portal
     from herdpy_server.sessions.prepared import PreparedStatement
     from herdpy_sql.plan import OutputColumn
@@ -32,6 +33,7 @@ class Bound:
     """A prepared statement as its client uses it.
 
     Attributes:
+        name: the statement's.
         oids: the types that Parse declared.
         shape: what the newest Bind message looked like.
     """
@@ -43,12 +45,14 @@ class Bound:
         "_results",
         "_row_zone",
         "_shown",
+        "name",
         "oids",
         "shape",
         "statement",
     )
 
-    def __init__(self, statement: PreparedStatement, oids: tuple[int, ...]) -> None:
+    def __init__(self, name: str, statement: PreparedStatement, oids: tuple[int, ...]) -> None:
+        self.name = name
         self.statement = statement
         self.oids = oids
         self.shape: Shape | None = None
@@ -146,9 +150,10 @@ class Shape:
         head: the bytes between the statement's name and the values: formats, and how many there are.
         tail: the bytes after the values: formats of results.
         decoders: for each value; ``zone`` is the time zone that they are for.
+        form: how the answer was put the last time, when the columns were ``columns``.
     """
 
-    __slots__ = ("decoders", "head", "portal", "tail", "zone")
+    __slots__ = ("columns", "decoders", "form", "head", "portal", "tail", "zone")
 
     def __init__(self, bound: Bound, formats: Formats, portal: BoundPortal, zone: str) -> None:
         self.portal = portal
@@ -156,6 +161,8 @@ class Shape:
         self.decoders = bound.decoders(formats, len(bound.statement.param_types), zone)
         self.head = b"\0" + _shorts(formats) + struct.pack(">H", len(self.decoders))
         self.tail = _shorts(portal.results)
+        self.form: Form | None = None
+        self.columns: Sequence[OutputColumn] | None = None
 
     def values(self, data: bytes, at: int, stop: int) -> tuple[Datum, ...] | None:
         """The datums of a message whose values begin at ``at``; None when it is another shape after all.
@@ -209,6 +216,12 @@ def _spread(formats: Formats, count: int) -> Formats:
     if len(formats) == count:
         return formats
     return (formats[0] if formats else 0,) * count
+
+
+def row_form(columns: Sequence[OutputColumn], results: Formats, zone: str) -> DataRowForm:
+    """What makes DataRow messages of batches, wherever the rows are."""
+    spread = spread_formats(results, len(columns))
+    return DataRowForm([column.type for column in columns], [bool(form) for form in spread], zone)
 
 
 def make_encoder(columns: Sequence[OutputColumn], results: Formats, zone: str) -> RowsEncoder:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("herdpy.pgwire")
 
-_FLUSH_BYTES = 8192
+FLUSH_BYTES = 8192
 """As PostgreSQL: this much is sent even though the client has not asked for it yet."""
 
 
@@ -154,7 +154,7 @@ class Connection(asyncio.Protocol):
 
     def pass_over(self, *, waiting: bool) -> None:
         """A stage has taken what it could take. ``waiting``: for something else than input."""
-        if self.flush or self.out_bytes > _FLUSH_BYTES:
+        if self.flush or self.out_bytes > FLUSH_BYTES:
             self.write()
         if waiting or self.is_full:
             if self._reading and self.inbox.waiting_bytes > self.server.settings.read_ahead_bytes:

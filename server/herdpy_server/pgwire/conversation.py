@@ -19,16 +19,20 @@ from herdpy.log.wait import Wait
 from herdpy_server.pgwire import backend
 from herdpy_server.pgwire.connection import ConnectionLost
 from herdpy_server.pgwire.errors import FatalError, HangUp, error_response, notice_response
+from herdpy_server.pgwire.idling import Idling
 from herdpy_server.pgwire.messages import HEAD, SMALL_MESSAGE_BYTES
 from herdpy_server.pgwire.report import report
+from herdpy_server.pgwire.round_trip import round_trip
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy_server.pgwire.bound import Bound, BoundPortal
     from herdpy_server.pgwire.connection import Connection
+    from herdpy_server.pgwire.round_trip import Form
     from herdpy_server.serving import Run
     from herdpy_server.sessions import Session
     from herdpy_server.sessions.registry import SessionEntry
+    from herdpy_sql.plan import Plan
 
 logger = logging.getLogger("herdpy.pgwire")
 
@@ -36,7 +40,11 @@ Handler = Callable[["Conversation", bytes, int, int], None]
 HANDLERS: dict[int, Handler] = {}
 """What answers each type of message, given the buffer and where in it the body begins and ends."""
 
+PASS_MESSAGES = 128
+"""So many of one client's messages are answered in one go, and then others have their turn."""
+
 _HEAD_BYTES = HEAD.size
+_BIND = ord("B")
 _UNSKIPPED = frozenset(b"SX")
 _READY = backend.READY
 
@@ -53,18 +61,23 @@ class Conversation:
         blocked: something is waited for, so no message is taken.
         bound, portals: what is remembered of the session's prepared statements and portals, by name.
         texts: what is remembered of the texts that the unnamed statement was parsed from lately.
+        forms: how plans of simple queries are answered, and for which time zone that is.
         input_wanted: what waits for messages of COPY, if anything does.
+        idling: how long the client may say nothing; None for as long as it likes.
     """
 
     __slots__ = (
         "_fatal",
         "_has_left",
         "_run",
+        "_turn_is_due",
         "blocked",
         "bound",
         "connection",
         "entry",
         "extended",
+        "forms",
+        "idling",
         "input_wanted",
         "is_over",
         "out",
@@ -87,11 +100,14 @@ class Conversation:
         self.bound: dict[str, Bound] = {}
         self.portals: dict[str, BoundPortal] = {}
         self.texts: dict[str, Bound] = {}
+        self.forms: dict[Plan, tuple[Form, str]] = {}
         self.input_wanted: Wait[None] | None = None
         self.reported = report(session.settings)
+        self.idling: Idling | None = None
         self._run: Run[None] | None = None
         self._fatal: SqlError | None = None
         self._has_left = False
+        self._turn_is_due = False
 
     # Taking messages.
 
@@ -107,9 +123,22 @@ class Conversation:
                 self.close()
             connection.pass_over(waiting=self.is_waiting)
             return
+        if self._turn_is_due and not connection.eof:
+            connection.pass_over(waiting=True)  # what has come must not make its turns more
+            return
         try:
+            left = PASS_MESSAGES
             while not (self.blocked or self.is_over or connection.is_full):
+                if not left and not connection.eof:
+                    self._turn_is_due = True
+                    connection.server.loop.call_soon(self._take_turn)  # after the others'
+                    break
+                left -= 1
                 data, at = inbox.data, inbox.at
+                if at == len(data):
+                    if connection.eof:
+                        self.close()
+                    break
                 # What Inbox.next does, in line for short messages that are whole.
                 kind, length = unpack(data, at) if len(data) - at >= _HEAD_BYTES else (0, 0)
                 stop = at + 1 + length
@@ -123,19 +152,31 @@ class Conversation:
                             self.close()
                         break
                     kind, at, stop = message
+                if self.idling is not None:
+                    self.idling.end()
                 if self.skipping and kind not in _UNSKIPPED:
                     continue
                 try:
-                    HANDLERS[kind](self, data, at, stop)
+                    if kind != _BIND or not round_trip(self, data, at, stop):
+                        HANDLERS[kind](self, data, at, stop)
                 except (FatalError, HangUp):
                     raise
+                except SqlError as error:
+                    if self.extended:
+                        self.drive(self._settled(error))
+                    else:
+                        self.fail(error)
                 except Exception as error:  # noqa: BLE001 - no error of one statement ends its session
                     self.fail(error)
                 if connection.out_bytes > connection.server.settings.write_ahead_bytes:
                     connection.write()
         except (FatalError, HangUp) as error:
             self.end(error)
-        connection.pass_over(waiting=self.is_waiting)
+        connection.pass_over(waiting=self.is_waiting or self._turn_is_due)
+
+    def _take_turn(self) -> None:
+        self._turn_is_due = False
+        self.advance()
 
     def fail(self, error: BaseException) -> None:
         """Tell the client what went wrong with the message at hand."""
@@ -168,25 +209,40 @@ class Conversation:
         status = session.status
         self.out.append(_READY[status])
         self.connection.flush = True
+        if self.idling is not None:
+            self.idling.begin()
         if self.connection.server.is_stopping and status == "idle":
             self.terminate(shutting_down())
 
+    def begin_reports(self) -> None:
+        """The settings have their first values, or others: the client is to be told."""
+        settings = self.session.settings
+        self.reported = report(settings)
+        if self.idling is None and (settings.idle_session_s or settings.idle_transaction_s):
+            self.idling = Idling(self)
+
     def _report(self) -> None:
-        before, now = self.reported, report(self.session.settings)
+        before = self.reported
+        self.begin_reports()
+        now = self.reported
         for name, value in now.values.items():
             if before.values[name] != value:
                 self.out.append(backend.parameter_status(name, value))
-        self.reported = now
 
     # What has to wait.
 
     def drive(self, steps: Coroutine[Any, Any, None]) -> None:
         """Go through ``steps``; no other message is taken before they are done."""
-        run = self.connection.server.database.run(self._guarded(steps), self._ran)
+        run = self.connection.server.databases.run(self._guarded(steps), self._ran)
         self.blocked = True
         self._run = run
         if run.start():
             self._ended(run)
+
+    async def _settled(self, error: SqlError) -> None:
+        """An error of a step that could not wait is told once what it says of tables holds."""
+        await self.session.settled(error)
+        raise error
 
     async def _guarded(self, steps: Coroutine[Any, Any, None]) -> None:
         try:
@@ -285,8 +341,10 @@ class Conversation:
         if self._has_left:
             return
         self._has_left = True
+        if self.idling is not None:
+            self.idling.stop()
         server = self.connection.server
-        run = server.database.run(self.session.close(), self._closed)
+        run = server.databases.run(self.session.close(), self._closed)
         if run.start():
             self._closed(run)
 

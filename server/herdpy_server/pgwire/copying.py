@@ -2,7 +2,7 @@
 
 A part of :class:`Conversation`. The formats are ``herdpy_server.copy``'s, the table is the session's; here
 are the messages. Coming in, messages are taken from the inbox one by one by the coroutine that the statement
-is; going out, chunks are made no faster than the client reads them.
+is; going out, messages are made no faster than the client reads them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from herdpy_server.pgwire import backend, messages
 from herdpy_server.pgwire.errors import FatalError, ProtocolError, error_response
-from herdpy_server.wire import copy_data_messages
+from herdpy_server.pgwire.results import send_bytes
 
 if TYPE_CHECKING:
     from herdpy_server.pgwire.conversation import Conversation
@@ -77,11 +77,11 @@ def _out_of_place(conversation: Conversation, kind: int) -> FatalError:
 async def _copy_out(conversation: Conversation, source: CopySource) -> str:
     connection = conversation.connection
     connection.send(backend.copy_response(b"H", source.columns, binary=source.is_binary))
-    chunk_bytes = connection.server.settings.chunk_bytes
-    async for pieces in source.groups():
-        connection.send(copy_data_messages(pieces))
-        if connection.out_bytes >= chunk_bytes:
-            await connection.room()
+    try:
+        while (data := await source.next()) is not None:
+            await send_bytes(connection, data)
+    finally:
+        source.close()
     tag = await source.finish()
     connection.out.append(backend.COPY_DONE)
     return tag

@@ -7,6 +7,7 @@ A part of :class:`Conversation`; the hot path of the server. A portal that need 
 from __future__ import annotations
 
 from collections.abc import Coroutine, Generator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from herdpy_server.pgwire import backend, messages
@@ -23,6 +24,7 @@ from herdpy_server.pgwire.copying import copy
 from herdpy_server.pgwire.errors import ProtocolError
 from herdpy_server.pgwire.results import SMALL_ROWS, send_rows
 from herdpy_server.wire import type_of_oid
+from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy_server.pgwire.conversation import Conversation
@@ -42,13 +44,34 @@ def parse(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     """Parse: prepare a statement."""
     conversation.extended = True
     name, sql, oids = messages.parse(data, at, stop)
+    try:
+        _parse(conversation, name, sql, oids)
+    except SqlError:
+        if conversation.session.transaction is not None or not conversation.session.waits_to_read:
+            raise
+        conversation.drive(_parse_later(conversation, name, sql, oids))
+
+
+async def _parse_later(conversation: Conversation, name: str, sql: str, oids: tuple[int, ...]) -> None:
+    """Parse once this replica has the definitions that the session's read level wants."""
+    try:
+        await conversation.session.until_it_may_read()
+    except SqlError as refusal:
+        with suppress(SqlError):  # else what cannot be read is told when it is executed
+            _parse(conversation, name, sql, oids)
+            return
+        raise refusal
+    _parse(conversation, name, sql, oids)
+
+
+def _parse(conversation: Conversation, name: str, sql: str, oids: tuple[int, ...]) -> None:
     session = conversation.session
     conversation.bound.pop(name, None)
     session.parse(name, sql, tuple([type_of_oid(oid) for oid in oids]) if oids else ())
     statement = session.prepared[name]
     bound = conversation.bound
     if name:
-        bound[name] = Bound(statement, oids)
+        bound[name] = Bound(name, statement, oids)
         if len(bound) > 2 * len(session.prepared) + 16:
             _forget_dead(conversation)
     else:
@@ -57,7 +80,7 @@ def parse(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
         if again is None or not again.parsed_again(statement, oids):
             if len(texts) >= _TEXTS:
                 texts.clear()
-            texts[sql] = again = Bound(statement, oids)
+            texts[sql] = again = Bound(name, statement, oids)
         bound[""] = again
     conversation.out.append(backend.PARSE_COMPLETE)
 
@@ -78,7 +101,7 @@ def _bound(conversation: Conversation, name: str) -> Bound:
         return bound
     session.param_types(name)  # raises for one that is not there
     assert statement is not None
-    conversation.bound[name] = bound = Bound(statement, ())  # PREPARE made it
+    conversation.bound[name] = bound = Bound(name, statement, ())  # PREPARE made it
     return bound
 
 
@@ -191,7 +214,7 @@ def execute(conversation: Conversation, data: bytes, at: int, stop: int) -> None
         wait = steps.send(None)
     except StopIteration as over:
         result: Result = over.value
-        if result.copy is None and result.length <= SMALL_ROWS:
+        if not result.is_under_way and result.length <= SMALL_ROWS:
             _answer(conversation, result, found)
         else:
             conversation.drive(_answer_large(conversation, result, found))
@@ -230,7 +253,7 @@ async def _answer_late(conversation: Conversation, rest: _GoOn, found: BoundPort
 async def _answer_large(conversation: Conversation, result: Result, found: BoundPortal | None) -> None:
     if result.copy is not None:
         await copy(conversation, result)
-    elif result.length <= SMALL_ROWS:
+    elif result.stream is None and result.length <= SMALL_ROWS:
         _answer(conversation, result, found)
     else:
         await send_rows(conversation, result, found.results if found is not None else TEXT)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("herdpy.pgwire")
 
 _MAX_PASSWORD_BYTES = 4096
+_NOT_NOW = "57P03"
+"""As an answer to the authentication it makes libpq try the next host; afterwards it would not."""
 
 
 class Opening:
@@ -254,9 +256,13 @@ class Opening:
         connection, start = self._connection, self._start
         assert start is not None
         server = connection.server
+        try:
+            session = server.admit(start)
+        except SqlError as error:
+            if error.sqlstate != _NOT_NOW:
+                connection.send(backend.AUTHENTICATION_OK)
+            raise
         connection.send(backend.AUTHENTICATION_OK)
-        server.check_database(start.database)
-        session = server.admit(start)
         for name, value in start.settings().items():
             session.settings.start_with(name, value.strip("'") if name == "client_encoding" else value)
         conversation = Conversation(connection, session)

@@ -1,7 +1,7 @@
 """The door of PostgreSQL's protocol: listens, lets connections in, and ends them.
 
-The top of ``pgwire``. Everything runs on the loop of its :class:`ServedDatabase`. It knows every connection:
-those that have not said who they are by age, and sessions by their process number.
+The top of ``pgwire``. Sessions come from :class:`Databases`, and everything runs on their loop. It knows
+every connection: those that have not said who they are by age, and sessions by their process number.
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ from herdpy_server.pgwire.conversation import shutting_down
 from herdpy_server.pgwire.errors import FatalError
 from herdpy_server.pgwire.handlers import KINDS
 from herdpy_server.pgwire.opening import Opening
-from herdpy_server.pgwire.report import report
 from herdpy_server.pgwire.scram import end_point
 from herdpy_server.pgwire.settings import PgSettings
 from herdpy_server.sessions.registry import SessionEntry, SessionRegistry
-from herdpy_server.sessions.roles import RoleStore
 
 if TYPE_CHECKING:
     from herdpy_server.pgwire.conversation import Conversation
     from herdpy_server.pgwire.startup import Start
-    from herdpy_server.serving import ServedDatabase
+    from herdpy_server.serving import Databases
     from herdpy_server.sessions import Session
     from herdpy_server.sessions.passwords import Verifier
 
@@ -39,10 +37,10 @@ _END_PATIENCE_S = 60.0
 
 
 class PgServer:
-    """PostgreSQL's protocol in front of a database.
+    """PostgreSQL's protocol in front of databases.
 
     Attributes:
-        database, settings: as given.
+        databases, settings: as given.
         authority: who may come in; may be replaced at any time.
         registry: the sessions by number, for every door, and the roles.
         tls: what TLS connections are made with, None for none; see :meth:`load_tls`.
@@ -55,19 +53,15 @@ class PgServer:
 
     def __init__(
         self,
-        database: ServedDatabase,
+        databases: Databases,
         settings: PgSettings | None = None,
         authority: Authority | None = None,
         registry: SessionRegistry | None = None,
     ) -> None:
-        """The roles are those of the database's directory where no ``registry`` is given.
-
-        Raises:
-            SqlError: XX001, their file is damaged.
-        """
-        self.database = database
+        """Without a ``registry`` there are no roles."""
+        self.databases = databases
         # An empty registry is false, and a server's own all the same.
-        self.registry = SessionRegistry(RoleStore(database.path)) if registry is None else registry
+        self.registry = SessionRegistry() if registry is None else registry
         self.settings = settings or PgSettings()
         self.authority: Authority = authority or LoopbackTrust(self._verifier)
         self.loop: asyncio.AbstractEventLoop
@@ -166,20 +160,15 @@ class PgServer:
 
     # Sessions.
 
-    def check_database(self, name: str) -> None:
-        """FatalError 3D000 for a database that is not this one."""
-        if self.settings.database not in {None, name}:
-            raise FatalError("3D000", f'database "{name}" does not exist')
-
     def admit(self, start: Start) -> Session:
         """A session for a client who proved who he is.
 
         Raises:
             FatalError: 53300 there are too many, 28000 the role may not log in, 57P03 the server is
                 going down.
-            SqlError: 57P03, the database is closed.
+            SqlError: 3D000 there is no such database, 57P03 it cannot be used.
         """
-        if self.is_stopping:
+        if self.is_stopping or self.databases.is_closed:
             raise FatalError("57P03", "the database system is shutting down")
         if len(self._conversations) >= self.settings.max_connections:
             raise FatalError("53300", "sorry, too many clients already")
@@ -188,9 +177,9 @@ class PgServer:
         if role is not None:
             if not role.can_login:
                 raise FatalError("28000", f'role "{role.name}" is not permitted to log in')
-            if 0 <= role.connection_limit <= self.registry.of_user(role.name):
+            if not role.is_superuser and 0 <= role.connection_limit <= self.registry.of_user(role.name):
                 raise FatalError("53300", f'too many connections for role "{role.name}"')
-        return self.database.session()
+        return self.databases.session(start.database)
 
     def enter(self, conversation: Conversation, start: Start) -> SessionEntry:
         """A session begins: it has a number from now on."""
@@ -204,7 +193,14 @@ class PgServer:
             port=peer.peer_port,
         )
         conversation.entry = entry
-        conversation.reported = report(conversation.session.settings)
+        conversation.session.settings.tell(
+            {
+                "max_connections": str(self.settings.max_connections),
+                "port": str(self._port),
+                "ssl": "off" if self.tls is None else "on",
+            }
+        )
+        conversation.begin_reports()
         self._conversations.add(conversation)
         return entry
 

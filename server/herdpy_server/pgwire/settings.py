@@ -16,7 +16,6 @@ class PgSettings:
             free one.
         backlog: connections that the kernel keeps until they are taken.
         unix_directory: where to have the socket ``.s.PGSQL.<port>``, or None for none.
-        database: the only name of a database that clients may ask for; None takes any.
         max_connections: sessions at a time; more are refused with 53300.
         max_starting: connections that have not said who they are. When one more comes the
             oldest of them goes, so that those who never speak do not keep others out.
@@ -35,7 +34,6 @@ class PgSettings:
     port: int = 5432
     backlog: int = 1024
     unix_directory: Path | None = None
-    database: str | None = None
     max_connections: int = 2000
     max_starting: int = 500
     startup_timeout_s: float = 30.0

@@ -11,6 +11,7 @@ from herdpy_server.pgwire import backend, messages
 from herdpy_server.pgwire.bound import TEXT, make_encoder
 from herdpy_server.pgwire.copying import copy
 from herdpy_server.pgwire.results import SMALL_ROWS, send_rows
+from herdpy_server.pgwire.round_trip import plain_query
 
 if TYPE_CHECKING:
     from herdpy_server.pgwire.conversation import Conversation
@@ -22,6 +23,8 @@ def query(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     """Query."""
     conversation.extended = False
     sql = messages.query(data, at, stop)
+    if plain_query(conversation, sql):
+        return
     session = conversation.session
     session.close_statement("")
     session.close_portal("")
@@ -54,7 +57,7 @@ async def _rows(conversation: Conversation, result: Result) -> None:
     columns = result.columns
     assert columns is not None
     conversation.out.append(backend.row_description(columns, (0,) * len(columns)))
-    if result.length > SMALL_ROWS:
+    if result.stream is not None or result.length > SMALL_ROWS:
         await send_rows(conversation, result, TEXT)
         return
     rows = result.rows

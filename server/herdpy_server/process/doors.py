@@ -6,18 +6,22 @@ Between ``server``, which starts and stops doors, and the packages that are them
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from herdpy_server.config import ServerConfig
+from herdpy_server.config import RELOADABLE, ServerConfig
+from herdpy_server.config.fields import all_settings
+from herdpy_server.config.render import toml
 from herdpy_server.pgwire.server import PgServer
 from herdpy_server.pgwire.settings import PgSettings
 from herdpy_server.process.authority import RuleAuthority
 from herdpy_server.sessions.registry import SessionRegistry
-from herdpy_server.sessions.roles import RoleStore
+from herdpy_server.sessions.roles import Roles
+from herdpy_sql.system.state import SettingRow
 
 if TYPE_CHECKING:
-    from herdpy_server.serving import ServedDatabase
+    from herdpy_server.serving import Databases
 
 logger = logging.getLogger("herdpy.server")
 
@@ -42,15 +46,26 @@ class Door(Protocol):
 class PostgresDoor:
     """PostgreSQL's protocol, with the rules of the configuration."""
 
-    def __init__(self, config: ServerConfig, database: ServedDatabase) -> None:
-        roles = RoleStore(database.path)
+    def __init__(self, config: ServerConfig, databases: Databases, roles: Roles) -> None:
         self._authority = RuleAuthority(config.authentication.rules, roles.verifier)
-        self.server = PgServer(database, pg_settings(config), self._authority, SessionRegistry(roles))
+        self._config = config
+        registry = SessionRegistry(roles)
+        registry.configuration = self._configuration
+        self.server = PgServer(databases, pg_settings(config), self._authority, registry)
 
     @property
     def port(self) -> int:
         """See :class:`Door`."""
         return self.server.port
+
+    def _configuration(self) -> Iterable[SettingRow]:
+        """For herdpy.settings. There are no secrets in a configuration."""
+        for one in all_settings().values():
+            value = getattr(getattr(self._config, one.section), one.name)
+            is_fixed = one.key not in RELOADABLE
+            yield SettingRow(
+                one.key, toml(value, one), one.description, toml(one.default, one), read_only=is_fixed
+            )
 
     async def start(self) -> None:
         """See :class:`Door`."""
@@ -62,6 +77,7 @@ class PostgresDoor:
 
     def reload(self, config: ServerConfig) -> None:
         """Take over the rules, and certificate and key. Who is connected stays."""
+        self._config = config
         self._authority.set_rules(config.authentication.rules)
         self.server.settings = pg_settings(config)
         try:
@@ -78,7 +94,6 @@ def pg_settings(config: ServerConfig) -> PgSettings:
         port=postgres.port,
         backlog=postgres.backlog,
         unix_directory=_path(postgres.unix_directory),
-        database=postgres.database or None,
         max_connections=postgres.max_connections,
         max_starting=postgres.max_starting,
         startup_timeout_s=postgres.startup_timeout_s,

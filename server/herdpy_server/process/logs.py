@@ -114,6 +114,7 @@ class Logs:
         self._queue = _Queue(self._records)
         self._told_dropped = 0
         self._levels: dict[str, str] = {}
+        self._level = "info"
         self._thread = threading.Thread(target=self._run, name="herdpy-logs", daemon=True)
         self._root = logging.getLogger()
         self._root_level = self._root.level
@@ -151,6 +152,12 @@ class Logs:
         for name, own in levels.items():
             logging.getLogger(name).setLevel(own.upper())
         self._levels = dict(levels)
+        self._level = level
+
+    @property
+    def levels(self) -> tuple[str, Mapping[str, str]]:
+        """What :meth:`set_levels` set."""
+        return self._level, dict(self._levels)
 
     def _run(self) -> None:
         while (record := self._records.get()) is not None:

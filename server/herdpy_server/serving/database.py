@@ -23,6 +23,9 @@ from herdpy_server.serving.turn import LoopTurn
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.observer import Observer
+from herdpy_server.tablespace import Directory
+from herdpy_server.workers.pool import WorkerPool
+from herdpy_server.workers.settings import WorkerSettings
 
 logger = logging.getLogger("herdpy.serving")
 
@@ -42,9 +45,12 @@ class ServedDatabase:
         checkpointer: for who watches it.
         observer: is told of every statement of sessions that begin from now on.
         limits: what sessions that begin from now on may keep.
+        workers: the processes that answer what DuckDB is asked, or None.
     """
 
-    def __init__(self, engine: Engine, driver: Driver, turn: LoopTurn) -> None:
+    def __init__(
+        self, engine: Engine, driver: Driver, turn: LoopTurn, workers: WorkerSettings | None = None
+    ) -> None:
         self._engine = engine
         self.driver = driver
         self.turn = turn
@@ -55,6 +61,16 @@ class ServedDatabase:
         self.sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self.observer: Observer | None = None
         self.limits = SessionLimits()
+        self.workers: WorkerPool | None = None
+        if workers is not None:
+            self.workers = WorkerPool(
+                driver.loop,
+                engine.store,
+                Directory(engine.path).spill,
+                workers,
+                self.settings.query_memory_bytes,
+                self.settings.column_cache_bytes,
+            )
         self._closed: asyncio.Future[None] | None = None
 
     @classmethod
@@ -62,8 +78,13 @@ class ServedDatabase:
         cls,
         path: str | os.PathLike[str],
         settings: DatabaseSettings | None = None,
+        workers: WorkerSettings | None = None,
     ) -> ServedDatabase:
         """Open the database in directory ``path`` for the running loop, making it when there is none.
+
+        Args:
+            workers: of the processes that answer what DuckDB is asked. None: threads of this process do,
+                which delays every other statement.
 
         Raises:
             SqlError: as of ``Engine``.
@@ -85,7 +106,7 @@ class ServedDatabase:
                 checkpointed=checkpointed,
             ),
         )
-        return cls(engine, driver, turn)
+        return cls(engine, driver, turn, workers)
 
     # Using it.
 
@@ -102,6 +123,8 @@ class ServedDatabase:
         session.runs_on(self.driver.loop)
         session.observer = self.observer
         session.allowed = self.limits
+        if self.workers is not None:
+            session.analyst = self.workers
         self.sessions.add(session)
         return session
 
@@ -151,6 +174,8 @@ class ServedDatabase:
         self._closed = self.driver.loop.create_future()
         try:
             await self._end_statements(graceful_timeout_s)
+            if self.workers is not None:
+                await self.workers.close(is_closing())
             await self.driver.loop.run_in_executor(None, self._engine.close)
         except BaseException as error:
             self._closed.set_exception(error)

@@ -5,6 +5,7 @@ from herdpy_server.sessions.notices import Notice
 from herdpy_server.sessions.plans import Declared, PlanCache
 from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.prepared import PreparedStatement, StatementDescription
+from herdpy_server.sessions.quick import Quick
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.session import Session
 from herdpy_server.sessions.simple import SimpleQuery
@@ -21,6 +22,7 @@ __all__ = [
     "Portal",
     "PortalStep",
     "PreparedStatement",
+    "Quick",
     "Result",
     "Session",
     "SessionLimits",

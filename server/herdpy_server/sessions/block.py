@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from herdpy.log import Append, LogError
+from herdpy_server.sessions.large import let_go, prepare
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.notices import Notice
 from herdpy_server.sessions.observer import Observer
@@ -17,17 +18,19 @@ from herdpy_server.sessions.settings import Settings
 from herdpy_server.sessions.system_state import Directory, Identity
 from herdpy_server.sessions.work import LastWait
 from herdpy_server.store import Mark, Workspace
-from herdpy_server.tablespace import Tablespace, Transaction, lost, sql_error
+from herdpy_server.tablespace import DuplicateRequestError, Tablespace, Transaction, lost, sql_error
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy_server.sessions.portals import Portal
     from herdpy_server.sessions.prepared import PreparedStatement
-    from herdpy_server.sessions.roles import RoleStore
+    from herdpy_server.sessions.roles import Roles
     from herdpy_sql.catalog import Catalog
 
-_OF_NO_ROW = frozenset({"40001", "40P01", "55P03", "57014", "57P01", "57P03"})
+_OF_NO_ROW = frozenset({"25006", "40001", "40P01", "55P03", "57014", "57P01", "57P03", "HP003"})
 """Errors that tell nothing of rows."""
+_OF_DEFINITIONS = frozenset({"42P01", "42703", "42704", "42P07", "42701", "42710"})
+"""Errors of planning that tell what is defined."""
 
 
 class TransactionBlock:
@@ -60,11 +63,12 @@ class TransactionBlock:
         self.portals: dict[str, Portal] = {}
         self.allowed = SessionLimits()
         self.notices: list[Notice] = []
-        self.roles: RoleStore | None = None
+        self.roles: Roles | None = None
         self.observer: Observer | None = None
         self.identity = Identity()
         self.directory: Directory | None = None
         self._savepoints: list[tuple[str, Mark]] = []
+        self._basis: object = None  # the guard's, when the newest statement began to read
 
     def notice(self, severity: str, sqlstate: str, message: str) -> None:
         """Have something said to the client, if it wants to know."""
@@ -112,19 +116,25 @@ class TransactionBlock:
             await self.rollback()
             return
         try:
-            append = self.tablespace.commit(transaction)
+            await prepare(transaction)
+            append = self.tablespace.commit(transaction, self.settings.request_id)
         except BaseException as error:
             self._end(committed=False)
             if isinstance(error, LogError):
                 raise sql_error(error) from error
+            if isinstance(error, DuplicateRequestError):
+                await error.confirm()
             raise
         self._end(committed=True)
         await self._durable(append, transaction.workspace)
+        await let_go(transaction)
 
     async def rollback(self) -> None:
         """Undo the open transaction, if there is one."""
-        if self.transaction is not None:
+        transaction = self.transaction
+        if transaction is not None:
             self._end(committed=False)
+            await let_go(transaction)
 
     def roll_back_now(self) -> None:
         """Undo the open transaction, if there is one; within the engine's turn."""
@@ -145,16 +155,32 @@ class TransactionBlock:
             if portal.hold and (committed or portal.held):
                 portal.held = True
             else:
-                del self.portals[name]
+                self.drop_portal(name)
+
+    def drop_portal(self, name: str) -> bool:
+        """Forget a portal and let go of its answer; False when there is none."""
+        portal = self.portals.pop(name, None)
+        if portal is not None:
+            portal.close()
+        return portal is not None
+
+    def drop_portals(self) -> None:
+        """Forget all portals."""
+        for name in list(self.portals):
+            self.drop_portal(name)
 
     def _end(self, *, committed: bool) -> None:
         if self.portals:
             self._end_portals(committed=committed)
         transaction, self.transaction = self.transaction, None
+        # A pipeline that has only given the next commit its name, or only read, leaves the name to that.
+        named = self.implicit and committed and not (transaction and transaction.workspace.records)
         self.failed = self.implicit = self.pipelined = False
         if transaction is not None and not committed:
             self.tablespace.rollback(transaction)
         self.settings.end(committed=committed, local=frozenset(self.local))
+        if not named:
+            self.settings.take_request_id()
         self.local.clear()
         self._savepoints.clear()
 
@@ -179,11 +205,9 @@ class TransactionBlock:
         transaction = self._within_transaction("ROLLBACK TO SAVEPOINT")
         found = self._find_savepoint(name)
         for portal in [one for one in self.portals.values() if one.depth > found and not one.held]:
-            del self.portals[portal.name]
+            self.drop_portal(portal.name)
         transaction.workspace.undo(self._savepoints[found][1])
         del self._savepoints[found + 1 :]
-        # Whatever remains was answered, so it rests on nothing that can be lost.
-        transaction.workspace.verified()
         self.failed = False
 
     def _within_transaction(self, what: str) -> Transaction:
@@ -226,12 +250,24 @@ class TransactionBlock:
             except LogError as error:
                 raise lost(error) from error
 
-    async def _durable_definitions(self) -> None:
+    async def _durable_definitions(self, error: SqlError | None = None) -> None:
         """An error of planning is an answer too: it may say that a table is there, or is not."""
         if self.transaction is None or self.transaction.workspace.own_catalog is None:
             await self._read_durable(self.tablespace.store.visible_catalog[1])
+        guard, wanted = self.tablespace.guard, self.settings.read_level
+        if guard is not None and error is not None and error.sqlstate in _OF_DEFINITIONS:
+            if not guard.is_open(wanted):
+                await guard.admit(wanted)
+            basis = guard.basis
+            if not guard.holds(wanted, basis):
+                await guard.confirm(wanted, basis)
 
     async def _confirm(self, error: BaseException, workspace: Workspace) -> None:
         """Before ``error`` is raised: what it tells of rows must be durable, as any answer."""
+        if isinstance(error, DuplicateRequestError):
+            await error.confirm()
         if isinstance(error, SqlError) and error.sqlstate not in _OF_NO_ROW:
             await self._durable(None, workspace)
+            guard = self.tablespace.guard
+            if guard is not None and not self.settings.standby:
+                await guard.confirm(self.settings.read_level, self._basis)

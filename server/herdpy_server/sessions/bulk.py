@@ -1,33 +1,29 @@
 """Bulk loads: Arrow batches into a table, all of them or none, logged as they came.
 
-Beside ``session``. Batches are cut so that other sessions have their turn in between. Tables whose
-columns need a look at every value (CHECK, CHAR(n), JSON, DEFAULT for a column that the data has not)
-take the way of INSERT, row by row; all others stay columns until they are row images.
+Beside ``session``. Batches are cut so that other sessions have their turn in between. What comes as columns
+stays columns until it is row images; what the table asks of its rows is ``load_rules``'s business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from herdpy.codec.arrow import OutOfRangeError, array_to_datums, arrow_type, conform
+from herdpy.codec.arrow import OutOfRangeError, conform
+from herdpy_server.sessions.load_rules import LoadRules
 from herdpy_server.sessions.work import Pause
 from herdpy_sql import types
 from herdpy_sql.catalog import HIDDEN_KEY, Catalog, Column, KeyPart, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.storage import MustWait
 from herdpy_sql.types import Base, SqlType
-from herdpy_sql.values import to_text
 
 if TYPE_CHECKING:
     from herdpy_server.tablespace import Transaction
 
-SLICE_ROWS = 16_384
-# Their datums are integers or bytes, which as parameters would be values of other types: text is not.
-_NOT_PARAMETERS = {Base.DATE, Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ, Base.UUID}
+SLICE_ROWS = 8192
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
 
 MODES = ("create", "append", "replace", "create_append")
@@ -116,11 +112,21 @@ def target(transaction: Transaction, name: str, schema: pa.Schema, mode: str) ->
 
 
 class Loader:
-    """Loads batches of one schema into one table."""
+    """Loads batches of one schema into one table.
 
-    def __init__(self, transaction: Transaction, table: Table, schema: pa.Schema) -> None:
+    Args:
+        zone: the session's time zone.
+        stored: text is as its columns keep it, and JSON is JSON: somebody has looked.
+    """
+
+    def __init__(
+        self, transaction: Transaction, table: Table, schema: pa.Schema, zone: str, *, stored: bool = False
+    ) -> None:
         self._view = transaction.workspace
         self._table = table
+        self._rules = LoadRules(table, transaction.clock(zone))
+        self._stored = stored
+        self._done = 0
         self._places: dict[int, int] = {}
         for place, name in enumerate(schema.names):
             position = table.positions.get(name)
@@ -135,30 +141,18 @@ class Loader:
                 raise SqlError("42701", f'column "{name}" specified more than once', column=name)
             self._places[position] = place
 
-    @property
-    def by_row(self) -> bool:
-        """Whether the rows must go through INSERT one by one."""
-        if self._table.checks:
-            return True
-        for position, column in enumerate(self._table.columns):
-            if column.type.base in {Base.CHAR, Base.JSON}:
-                return True
-            if position not in self._places and column.default is not None and not column.dropped:
-                return True
-        return False
-
     async def load(
         self, data: Iterable[pa.RecordBatch], wait_for_lock: Callable[[MustWait], Awaitable[None]]
     ) -> int:
         """Load everything; returns the number of rows. SqlError names the row that is refused."""
-        done = 0
+        before = self._done
         for batch in data:
             for start in range(0, batch.num_rows, SLICE_ROWS):
-                part = self._physical(batch.slice(start, SLICE_ROWS), done)
+                part = self._physical(batch.slice(start, SLICE_ROWS), self._done)
                 await self._insert(part, wait_for_lock)
-                done += part.num_rows
+                self._done += part.num_rows
                 await Pause()
-        return done
+        return self._done - before
 
     async def _insert(
         self, part: pa.RecordBatch, wait_for_lock: Callable[[MustWait], Awaitable[None]]
@@ -178,25 +172,15 @@ class Loader:
         count = batch.num_rows
         arrays: list[Array] = []
         for position, column in enumerate(self._table.columns):
-            field = self._table.fields[position]
             if position in self._places:
                 array = self._conformed(batch.column(self._places[position]), column, position, done)
             elif column.hidden:
                 view, table = self._view, self._table
                 array = pa.array([view.next_row_id(table) for _ in range(count)], pa.int64())
             else:
-                array = cast(Any, pa).nulls(count, arrow_type(field, column.type.precision))
-            if array.null_count and column.not_null:
-                row = done + _first_null(array) + 1
-                raise SqlError(
-                    "23502",
-                    f'null value in column "{column.name}" of relation "{self._table.name}"'
-                    " violates not-null constraint",
-                    detail=f"It is in row {row} of the data.",
-                    table=self._table.name,
-                    column=column.name,
-                )
+                array = self._rules.default(position, count)
             arrays.append(array)
+        self._rules.verify(arrays, done)
         return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._table.columns])
 
     def _conformed(self, array: Array, column: Column, position: int, done: int) -> Array:
@@ -209,46 +193,4 @@ class Loader:
                 detail=f"Rows are counted from row {done + 1} of the data.",
                 column=column.name,
             ) from error
-        if column.type.length is not None and len(found) > found.null_count:
-            longest: Any = pc.max(cast(Any, pc).utf8_length(found))
-            if longest.as_py() > column.type.length:
-                raise SqlError(
-                    "22001",
-                    f"value too long for type {column.type}",
-                    detail=f'It is in column "{column.name}".',
-                    column=column.name,
-                )
-        return found
-
-    def rows(self, data: Iterable[pa.RecordBatch]) -> Iterator[list[tuple[Any, ...]]]:
-        """The batches as lists of rows of parameters for :attr:`insert`, in its order."""
-        done = 0
-        for batch in data:
-            for start in range(0, batch.num_rows, SLICE_ROWS):
-                part = batch.slice(start, SLICE_ROWS)
-                columns = []
-                for position, place in self._places.items():
-                    column = self._table.columns[position]
-                    array = self._conformed(part.column(place), column, position, done)
-                    datums: list[Any] = array_to_datums(self._table.fields[position], array)
-                    if column.type.base in _NOT_PARAMETERS:
-                        text = to_text(column.type)
-                        datums = [None if datum is None else text(datum) for datum in datums]
-                    columns.append(datums)
-                yield list(zip(*columns, strict=True))
-                done += part.num_rows
-
-    @property
-    def insert(self) -> str:
-        """The INSERT statement that takes :meth:`rows`."""
-        names = [_quoted(self._table.columns[position].name) for position in self._places]
-        values = ", ".join(f"${number}" for number in range(1, len(names) + 1))
-        return f"INSERT INTO {_quoted(self._table.name)} ({', '.join(names)}) VALUES ({values})"
-
-
-def _first_null(array: Array) -> int:
-    return int(array.is_null().index(True).as_py())
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+        return found if self._stored else self._rules.stored(found, column, done)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy_server.sessions.copying import copy_in, copy_out
 from herdpy_server.sessions.kept import KEPT, declare
+from herdpy_server.sessions.parameters_in import parameters_in
+from herdpy_server.sessions.requests import request_function
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.work import Work
 from herdpy_sql.errors import SqlError
@@ -16,11 +18,13 @@ from herdpy_sql.plan import (
     Checkpoint,
     Commit,
     CopyFrom,
+    CopyParameters,
     CopyTo,
     DeclareCursor,
     Explain,
     Plan,
     ReleaseSavepoint,
+    RequestFunction,
     ResetSetting,
     Rollback,
     RollbackToSavepoint,
@@ -32,7 +36,8 @@ from herdpy_sql.plan import (
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.statements import Rebind, Statements
+    from herdpy_server.sessions.rebind import Rebind
+    from herdpy_server.sessions.statements import Statements
 
 ENDING = frozenset({"COMMIT", "END", "ROLLBACK", "ABORT"})
 """First words of the statements that a failed transaction still takes."""
@@ -47,12 +52,16 @@ async def control(session: Statements, plan: Plan, values: Sequence[Datum], rebi
     """
     if isinstance(plan, CopyFrom):
         return await copy_in(session, plan)
+    if isinstance(plan, CopyParameters):
+        return await parameters_in(session, plan)
     if isinstance(plan, CopyTo):
         return await copy_out(session, plan, values, rebind)
     if isinstance(plan, DeclareCursor):
         return await declare(session, plan, values, rebind)
     if isinstance(plan, Explain):
         return await _explain(session, plan, values, rebind)
+    if isinstance(plan, RequestFunction):
+        return await request_function(session, plan, values)
     return await CONTROLS[type(plan)](session, plan)
 
 
@@ -181,7 +190,7 @@ async def _show(session: Statements, plan: ShowSetting) -> Result:
 
 async def _checkpoint(session: Statements, plan: Checkpoint) -> Result:
     del plan
-    await Work(session.tablespace.checkpoint)
+    await Work(session.tablespace.checkpoint, session.tablespace.checkpoint_threads)
     return Result("CHECKPOINT", -1)
 
 
@@ -189,7 +198,7 @@ async def _vacuum(session: Statements, plan: Vacuum) -> Result:
     if plan.reclaims:
         if session.transaction is not None:
             raise SqlError("25001", "VACUUM cannot run inside a transaction block")
-        await Work(session.tablespace.checkpoint)
+        await Work(session.tablespace.checkpoint, session.tablespace.checkpoint_threads)
     return Result(plan.tag, -1)
 
 
@@ -197,7 +206,9 @@ async def _explain(session: Statements, plan: Explain, values: Sequence[Datum], 
     measured: dict[str, object] | None = None
     if plan.analyze:
         began = time.perf_counter()
-        answer = await session.run_plan(plan.plan, values, rebind)
+        answer = await session.run_plan(plan.plan, values, rebind, as_planned=True)
+        if answer.stream is not None:
+            answer = await answer.stream.whole()
         elapsed_ms = (time.perf_counter() - began) * 1000
         measured = {"Rows": max(answer.rowcount, 0), "Execution Time": f"{elapsed_ms:.3f} ms"}
     rows = [(line,) for line in plan.lines(measured)]
@@ -220,5 +231,7 @@ CONTROLS: dict[type[Plan], Callable[[Statements, Any], Awaitable[Result]]] = {
 }
 """How each is carried out; those that take parameters are told apart before."""
 
-CONTROL_PLANS = frozenset([*CONTROLS, DeclareCursor, Explain, CopyFrom, CopyTo])
+CONTROL_PLANS = frozenset(
+    [*CONTROLS, DeclareCursor, Explain, CopyFrom, CopyParameters, CopyTo, RequestFunction]
+)
 """The classes of plans that :func:`control` carries out."""

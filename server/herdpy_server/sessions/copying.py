@@ -7,24 +7,24 @@ statement's answer, and moves the data; the statement is over when ``finish`` ha
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import pyarrow as pa
 
-from herdpy_server.copy import CopyTarget, reader, writer
+from herdpy_server.copy import CopyDataForm, CopyTarget, Reader, reader
+from herdpy_server.sessions.analyst import WholeExport
 from herdpy_server.sessions.bulk import Loader
 from herdpy_server.sessions.result import Result
-from herdpy_server.sessions.work import Pause
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.statements import Rebind, Statements
-    from herdpy_sql.plan.copying import CopyFrom, CopyTo
-
-_BATCH_ROWS = 8192
+    from herdpy_server.sessions.rebind import Rebind
+    from herdpy_server.sessions.statements import Statements
+    from herdpy_server.sessions.streams import RowStream
+    from herdpy_sql.plan.copying import CopyFrom, CopyParameters, CopyTo
 
 
 class _Copy:
@@ -37,7 +37,9 @@ class _Copy:
         commits: it is the last statement of an implicit transaction, and ends it.
     """
 
-    def __init__(self, session: Statements, plan: CopyFrom | CopyTo, target: CopyTarget) -> None:
+    def __init__(
+        self, session: Statements, plan: CopyFrom | CopyTo | CopyParameters, target: CopyTarget
+    ) -> None:
         self._session = session
         self._tag = plan.command_tag
         self._target = target
@@ -67,12 +69,13 @@ class _Copy:
 class CopySink(_Copy):
     """COPY ... FROM STDIN under way. After an error nothing of it is left, or its transaction has failed."""
 
-    def __init__(self, session: Statements, plan: CopyFrom, target: CopyTarget) -> None:
+    def __init__(
+        self, session: Statements, plan: CopyFrom | CopyParameters, target: CopyTarget, source: Reader
+    ) -> None:
         super().__init__(session, plan, target)
         assert session.transaction is not None
         self._transaction = session.transaction
-        self._loader = Loader(session.transaction, plan.table, target.schema)
-        self._reader = reader(target)
+        self._reader = source
 
     async def feed(self, data: bytes) -> None:
         """Take the next bytes, cut anywhere. SqlError as the data or the table refuse them."""
@@ -102,19 +105,32 @@ class CopySink(_Copy):
         raise error
 
     async def _load(self, batches: Sequence[pa.RecordBatch]) -> None:
-        session, loader = self._session, self._loader
-        insert = session.plans.statements(loader.insert)[0]
-        for batch in batches:
-            if loader.by_row:
-                for rows in loader.rows([batch]):
-                    await session._statement(insert, rows, many=True)
-            else:
-                await loader.load([batch], lambda c: session._wait_for_lock(self._transaction, c))
-            self.rows += batch.num_rows
+        """Use what was read, and count it."""
+        raise NotImplementedError
 
     async def _failed(self, error: BaseException) -> None:
         self._over(error)
         await self._session._confirm(error, self._transaction.workspace)
+
+
+class TableSink(CopySink):
+    """COPY of a table's rows under way."""
+
+    def __init__(self, session: Statements, plan: CopyFrom, target: CopyTarget) -> None:
+        super().__init__(session, plan, target, reader(target))
+        self._loader = Loader(
+            self._transaction,
+            plan.table,
+            target.schema,
+            session.settings.zone,
+            stored=target.options.format != "arrow",  # the other readers look at every value
+        )
+
+    async def _load(self, batches: Sequence[pa.RecordBatch]) -> None:
+        session, loader = self._session, self._loader
+        for batch in batches:
+            await loader.load([batch], lambda c: session._wait_for_lock(self._transaction, c))
+            self.rows += batch.num_rows
 
 
 class CopySource(_Copy):
@@ -122,37 +138,44 @@ class CopySource(_Copy):
 
     def __init__(self, session: Statements, plan: CopyTo, target: CopyTarget, answer: Result) -> None:
         super().__init__(session, plan, target)
-        self._answer = answer
+        self._form = CopyDataForm(target)
+        self._here: WholeExport | None = None
+        self._pieces: RowStream | None = None
+        if answer.stream is None:
+            self._here = WholeExport(answer.arrow(), self._form)
+        else:
+            self._pieces = cast("RowStream", answer.stream.take_over())
 
-    async def groups(self) -> AsyncIterator[Sequence[bytes] | pa.Array[Any]]:
-        """The data in groups of pieces, each piece one message: of the text formats a row.
+    async def next(self) -> bytes | None:
+        """The next CopyData messages, of the text formats one for each row; None after the last.
 
-        A group is a list, or an Arrow array of binary, which is many rows at the cost of few.
+        Raises:
+            SqlError: why the query failed, perhaps after many rows, or 57014 when it was cancelled.
         """
         try:
             self._session.is_running = True
-            form = writer(self._target)
-            table = self._answer.arrow()
-            yield form.start(table.schema)
-            for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
-                self._session._patience.check()
-                yield form.batch(batch)
-                self.rows += batch.num_rows
-                await Pause()
-            yield form.end()
+            self._session.check_patience()
+            if self._here is not None:
+                data = await self._here.next()
+                self.rows = self._here.rows
+            else:
+                assert self._pieces is not None
+                data = await self._pieces.next_bytes(self._form)
+                self.rows = self._pieces.rows
         except BaseException as error:
+            self.close()
             self._over(error)
             raise
+        return data
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The same, piece by piece."""
-        async for group in self.groups():
-            pieces = cast("list[bytes]", group.to_pylist()) if isinstance(group, pa.Array) else group
-            for piece in pieces:
-                yield piece
+    def close(self) -> None:
+        """Nobody takes the rest. Again, or after the end, it does nothing."""
+        for source in (self._here, self._pieces):
+            if source is not None:
+                source.close()
 
     async def finish(self) -> str:
-        """The command tag, once all chunks were taken and the statement is done."""
+        """The command tag, once all was taken and the statement is done."""
         return await self._complete()
 
 
@@ -163,23 +186,29 @@ async def copy_in(session: Statements, plan: CopyFrom) -> Result:
         SqlError: 25006 in a read-only transaction, 53xxx when there is no room.
     """
     session._may_write("COPY FROM")
-    await session._room()
-    own = session.transaction is None
-    if own:
-        session.begin()
-        session.implicit = session.autocommit
+    own = await begin_copy(session)
     table = plan.table
     columns = tuple((table.columns[at].name, table.columns[at].type) for at in plan.positions)
     result = Result(plan, -1)
-    result.copy = sink = CopySink(
+    result.copy = sink = TableSink(
         session, plan, CopyTarget(table.name, columns, plan.options, session.settings.zone)
     )
-    sink.commits = own and session.autocommit
+    sink.commits = own
     return result
 
 
+async def begin_copy(session: Statements) -> bool:
+    """See that there is a transaction, and memory; whether it is to end with the COPY. SqlError 53xxx."""
+    await session._room()
+    if session.transaction is not None:
+        return False
+    session.begin()
+    session.implicit = session.autocommit
+    return session.autocommit
+
+
 async def copy_out(session: Statements, plan: CopyTo, values: Sequence[Datum], rebind: Rebind) -> Result:
-    """Begin COPY ... TO STDOUT: its query has run. SqlError as the query raises them."""
+    """Begin COPY ... TO STDOUT. SqlError as its query raises them, if it is not asked for its rows later."""
     answer = await session.run_plan(plan.query, values, rebind)
     columns = tuple((column.name, column.type) for column in plan.outputs)
     target = CopyTarget("", columns, plan.options, session.settings.zone)

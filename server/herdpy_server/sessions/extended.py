@@ -91,6 +91,7 @@ class ExtendedQueries(Statements):
                 if portal in self.portals:
                     raise SqlError("42P03", f'cursor "{portal}" already exists')
                 self.allowed.check_portals(len(self.portals))
+            self.drop_portal(portal)
             self.portals[portal] = made = Portal(portal, found, datums)
             made.depth = len(self._savepoints)
         except SqlError:
@@ -166,7 +167,7 @@ class ExtendedQueries(Statements):
             self.abort()
             raise no_portal(name)
         statement = portal.statement
-        if statement is None or portal.result is not None or portal.spent:
+        if statement is None or portal.has_run or portal.spent:
             return self._go_on(portal, max_rows)
         if statement.statement is None:
             return Result("", -1)
@@ -190,12 +191,12 @@ class ExtendedQueries(Statements):
             raise
         finally:
             self.is_running = False
-        if observer is not None and answer.copy is None:
+        if observer is not None and not answer.is_under_way:
             observer(statement.text, perf_counter() - began, answer.rowcount, None)
         portal.spent = True
         if max_rows > 0 and answer.columns is not None:
-            portal.result = answer
-            return portal.more(max_rows)
+            self.hold(portal, answer)
+            return portal.more(self, max_rows)
         return answer
 
     async def _in_pipeline(self, statement: PreparedStatement, datums: tuple[Datum, ...]) -> Result:
@@ -219,9 +220,11 @@ class ExtendedQueries(Statements):
                 raise aborted()
             if portal.columns is None:
                 raise SqlError("55000", f'portal "{portal.name}" cannot be run')
-            if portal.result is None and portal.statement is not None:
+            if not portal.has_run and portal.statement is not None:
                 return Result(portal.statement.plan_now, 0, portal.columns, [])
-            return portal.more(max_rows)
+            if portal.window is not None and portal.statement is not None:
+                self.begins(portal.statement.text)
+            return portal.more(self, max_rows)
         except SqlError:
             self.abort()
             raise
@@ -232,7 +235,7 @@ class ExtendedQueries(Statements):
 
     def close_portal(self, name: str) -> None:
         """Forget a portal; one that is not there is no error."""
-        self.portals.pop(name, None)
+        self.drop_portal(name)
 
     def sync_now(self) -> bool:
         """As :meth:`sync` where nothing need be waited for; False when it must be awaited instead."""
@@ -242,13 +245,15 @@ class ExtendedQueries(Statements):
             return True
         return not self.implicit
 
-    async def settled(self) -> None:
-        """Before an error of ``parse``, ``bind`` or a description is told: what it says of tables is durable.
+    async def settled(self, error: SqlError) -> None:
+        """Before an error of ``parse``, ``bind`` or a description is told: what it says of tables is durable,
+        and as new as the session's read level wants it.
 
         Raises:
-            SqlError: 40001, a definition that it rests on was lost.
+            SqlError: to be told instead: 40001, a definition that it rests on was lost; HP003, 57P03, this
+                replica cannot say what there is.
         """
-        await self._durable_definitions()
+        await self._durable_definitions(error)
 
     async def sync(self) -> None:
         """End the transaction that statements began since the last one, unless one of them said BEGIN.

@@ -15,9 +15,12 @@ from herdpy_server.sessions.portals import Portal, no_portal
 from herdpy_server.sessions.prepared import PreparedStatement, no_statement
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.role_changes import change_roles
+from herdpy_server.sessions.tablespace_changes import change_tablespaces, check_tablespace
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import (
     ChangeRoles,
+    ChangeTablespaces,
+    CheckTablespace,
     CloseCursor,
     Deallocate,
     DeclareCursor,
@@ -32,7 +35,8 @@ from herdpy_sql.storage import Clock
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.statements import Rebind, Statements
+    from herdpy_server.sessions.rebind import Rebind
+    from herdpy_server.sessions.statements import Statements
 
 _OF_VALUES = "22"
 """The class of errors that computing a row raises: a cursor's are told when its rows are fetched."""
@@ -73,7 +77,7 @@ async def _deallocate(session: Statements, plan: Deallocate) -> Result:
 async def declare(
     session: Statements, plan: DeclareCursor, values: Sequence[Datum], rebind: Rebind
 ) -> Result:
-    """Carry out DECLARE: the query runs now, its rows are fetched later.
+    """Carry out DECLARE: the query begins now, its rows are fetched later.
 
     Raises:
         SqlError: 25P01 outside of a transaction, unless WITH HOLD; 42P03 the name is taken; 53400; and
@@ -91,12 +95,17 @@ async def declare(
     portal.depth = session.depth
     portal.is_binary = plan.binary
     try:
-        portal.result = await session.run_plan(plan.query, values, rebind)
+        session.hold(portal, await session.run_plan(plan.query, values, rebind))
+        if portal.window is not None:
+            await portal.window.reach(None if plan.hold else 1)  # errors but of values are DECLARE's
     except SqlError as error:
         if plan.hold or not error.sqlstate.startswith(_OF_VALUES) or session.transaction is None:
             raise
         session.failed = False
         portal.failure = error
+    except BaseException:
+        portal.close()
+        raise
     portal.held = alone
     session.portals[plan.name] = portal
     return Result("DECLARE CURSOR", -1)
@@ -107,13 +116,13 @@ async def _fetch(session: Statements, plan: Fetch) -> Result:
     if portal is None:
         raise no_portal(plan.name, "cursor")
     await session.run_portal(portal)
-    return portal.fetch(plan.direction, plan.count, move=plan.move)
+    return await portal.fetch(session, plan.direction, plan.count, move=plan.move)
 
 
 async def _close(session: Statements, plan: CloseCursor) -> Result:
     if plan.name is None:
-        session.portals.clear()
-    elif session.portals.pop(plan.name, None) is None:
+        session.drop_portals()
+    elif not session.drop_portal(plan.name):
         raise no_portal(plan.name, "cursor")
     return Result(plan.tag, -1)
 
@@ -123,7 +132,7 @@ async def _discard(session: Statements, plan: Discard) -> Result:
         if session.transaction is not None:
             how = "run inside a transaction block" if session.in_block else "be executed within a pipeline"
             raise SqlError("25001", f"DISCARD ALL cannot {how}")
-        session.portals.clear()
+        session.drop_portals()
         session.prepared.clear()
         session.settings.reset()
     return Result(plan.tag, -1)
@@ -148,5 +157,7 @@ KEPT: dict[type[Plan], Callable[[Statements, Any], Awaitable[Result]]] = {
     Discard: _discard,
     Nothing: _nothing,
     ChangeRoles: _roles,
+    ChangeTablespaces: change_tablespaces,
+    CheckTablespace: check_tablespace,
 }
 """How each is carried out."""

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-import zoneinfo
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from herdpy_server.sessions.notices import LEVELS
+from herdpy.log.transaction import MAX_REQUEST_ID_BYTES
+from herdpy_server.sessions.setting_values import (
+    Check,
+    boolean,
+    digits,
+    duration,
+    iso,
+    level,
+    lsn,
+    memory,
+    milliseconds_text,
+    one_of,
+    real,
+    whole,
+    zone,
+)
+from herdpy_server.tablespace.guard import LEVELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,128 +30,113 @@ class Setting:
     name: str
     default: str
     description: str
-    check: Callable[[str], str] | None = None
+    check: Check | None = None
     read_only: bool = False
 
 
-def _one_of(*values: str) -> Callable[[str], str]:
-    def check(value: str) -> str:
-        lowered = value.lower()
-        if lowered not in values:
-            raise ValueError(f"one of {', '.join(values)} is wanted")
-        return lowered
-
-    return check
-
-
-def _boolean(value: str) -> str:
-    lowered = value.lower()
-    if lowered in {"on", "true", "yes", "1"}:
-        return "on"
-    if lowered in {"off", "false", "no", "0"}:
-        return "off"
-    raise ValueError("a Boolean value is wanted")
-
-
-_UNITS_MS = {"us": 0.001, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def milliseconds(value: str) -> float:
-    """A duration as PostgreSQL writes it: a number of milliseconds, or one with a unit."""
-    text = value.strip()
-    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
-    unit = text[len(digits) :].strip() or "ms"
-    if unit not in _UNITS_MS:
-        raise ValueError(f"units are {', '.join(_UNITS_MS)}")
-    amount = float(digits) * _UNITS_MS[unit]
-    if not 0 <= amount <= 2**31:
-        raise ValueError("it is out of range")
-    return amount
-
-
-def _duration(value: str) -> str:
-    """As PostgreSQL shows it: a whole number of the largest unit that allows one."""
-    amount = round(milliseconds(value))
-    for unit, size in reversed(_UNITS_MS.items()):
-        if amount and size >= 1 and amount % size == 0:
-            return f"{amount // int(size)}{unit}"
-    return "0"
-
-
-def _zone(value: str) -> str:
-    if value.upper() in {"UTC", "GMT", "Z"}:
-        return "UTC"
-    try:
-        return zoneinfo.ZoneInfo(value).key
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError("an IANA time zone is wanted") from error
-
-
-def _level(value: str) -> str:
-    """A level of messages; "info" and "fatal" are known to PostgreSQL, but ask for what others do."""
-    return _one_of(*LEVELS)({"info": "notice", "fatal": "error", "panic": "error"}.get(value.lower(), value))
-
-
-def _iso(value: str) -> str:
-    """A style of dates: the order of day and month may be chosen, the look may not."""
-    parts = [part.strip().upper() for part in value.split(",")]
-    orders = {"MDY": "MDY", "US": "MDY", "NONEURO": "MDY", "DMY": "DMY", "EURO": "DMY", "YMD": "YMD"}
-    for part in parts:
-        if part not in orders and part not in {"ISO", "DEFAULT"}:
-            raise ValueError("dates are always shown as ISO has them")
-    if any(orders.get(part, "MDY") != "MDY" for part in parts):
-        raise ValueError("dates are read as year, month and day, or as month, day and year")
-    return "ISO, MDY"
-
-
-def _digits(value: str) -> str:
-    if not -15 <= int(value) <= 3:
-        raise ValueError("it is between -15 and 3")
-    return str(int(value))
+def _request_id(value: str) -> str:
+    if len(value.encode()) > MAX_REQUEST_ID_BYTES:
+        raise ValueError(f"a request id has at most {MAX_REQUEST_ID_BYTES} bytes")
+    return value
 
 
 _SETTINGS = [
     Setting("application_name", "", "Name of the application, shown in statistics.", lambda v: v[:63]),
-    Setting("bytea_output", "hex", "How bytes are shown: always in hexadecimal.", _one_of("hex")),
-    Setting("check_function_bodies", "on", "There are no functions to be checked.", _boolean),
+    Setting("bytea_output", "hex", "How bytes are shown: always in hexadecimal.", one_of("hex")),
+    Setting("check_function_bodies", "on", "There are no functions to be checked.", boolean),
     Setting("client_encoding", "UTF8", "Always UTF8.",
-            lambda v: _one_of("utf8", "utf-8", "unicode")(v) and "UTF8"),
-    Setting("client_min_messages", "notice", "Least level of the messages sent.", _level),
-    Setting("datestyle", "ISO, MDY", "How dates are shown: always ISO.", _iso),
-    Setting("default_table_access_method", "heap", "There is one way to keep tables.", _one_of("heap")),
-    Setting("default_tablespace", "", "There is one tablespace.", _one_of("")),
+            lambda v: one_of("utf8", "utf-8", "unicode")(v) and "UTF8"),
+    Setting("client_min_messages", "notice", "Least level of the messages sent.", level),
+    Setting("datestyle", "ISO, MDY", "How dates are shown: always ISO.", iso),
+    Setting("default_table_access_method", "heap", "There is one way to keep tables.", one_of("heap")),
+    Setting("default_tablespace", "", "There is one tablespace.", one_of("")),
     Setting("default_transaction_isolation", "read committed", "Isolation of new transactions.",
-            _one_of("read committed")),
-    Setting("default_transaction_read_only", "off", "Whether new transactions may not write.", _boolean),
-    Setting("extra_float_digits", "1", "Floats are always shown exactly.", _digits),
+            one_of("read committed")),
+    Setting("default_transaction_read_only", "off", "Whether new transactions may not write.", boolean),
+    Setting("extra_float_digits", "1", "Floats are always shown exactly.", digits),
     Setting("herdpy.engine", "auto", "Which engine answers a SELECT: auto, own or columnar.",
-            _one_of("auto", "own", "columnar")),
+             one_of("auto", "own", "columnar")),
+    Setting("herdpy.max_staleness_ms", "1000", "How old an answer at the read level bounded may be.",
+            milliseconds_text),
+    Setting("herdpy.min_lsn", "", "What the read level at_lsn waits for: ledger:entry.", lsn),
+    Setting("herdpy.read_level", "linearizable",
+            "How new what is read must be: linearizable, bounded, at_lsn or any.", one_of(*LEVELS)),
+    Setting("herdpy.request_id", "", "Name of the next commit, for its outcome to be asked for.",
+            _request_id),
     Setting("idle_in_transaction_session_timeout", "0", "How long a transaction may idle; 0 for ever.",
-            _duration),
-    Setting("idle_session_timeout", "0", "How long a session may idle; 0 for ever.", _duration),
+            duration),
+    Setting("idle_session_timeout", "0", "How long a session may idle; 0 for ever.", duration),
     Setting("in_hot_standby", "off", "Whether this server only follows another.", read_only=True),
     Setting("integer_datetimes", "on", "Always on.", read_only=True),
-    Setting("intervalstyle", "postgres", "How intervals are shown.", _one_of("postgres")),
+    Setting("intervalstyle", "postgres", "How intervals are shown.", one_of("postgres")),
     Setting("is_superuser", "on", "Whether the user may do everything.", read_only=True),
-    Setting("jit", "off", "Whether queries are compiled: DuckDB knows best.", _boolean),
-    Setting("lock_timeout", "0", "How long a lock is waited for; 0 for ever.", _duration),
+    Setting("jit", "off", "Whether queries are compiled: DuckDB knows best.", boolean),
+    Setting("lock_timeout", "0", "How long a lock is waited for; 0 for ever.", duration),
     Setting("max_identifier_length", "63", "Longest name, in bytes.", read_only=True),
-    Setting("row_security", "on", "There is no row security.", _boolean),
+    Setting("row_security", "on", "There is no row security.", boolean),
     Setting("search_path", '"$user", public', "There is one schema."),
     Setting("server_encoding", "UTF8", "Always UTF8.", read_only=True),
     Setting("server_version", "15.0 (HerdPy)", "The PostgreSQL whose meaning is followed.", read_only=True),
     Setting("server_version_num", "150000", "The same as a number.", read_only=True),
     Setting("session_authorization", "", "The user who connected.", read_only=True),
-    Setting("standard_conforming_strings", "on", "Always on.", _one_of("on")),
-    Setting("statement_timeout", "0", "How long a statement may run; 0 for ever.", _duration),
-    Setting("synchronize_seqscans", "on", "Scans are in no order anyway.", _boolean),
+    Setting("standard_conforming_strings", "on", "Always on.", one_of("on")),
+    Setting("statement_timeout", "0", "How long a statement may run; 0 for ever.", duration),
+    Setting("synchronize_seqscans", "on", "Scans are in no order anyway.", boolean),
     Setting("synchronous_commit", "on", "Commits are always durable before they are answered.",
-            lambda v: v if v in {"local", "remote_write", "remote_apply"} else _boolean(v)),
-    Setting("timezone", "UTC", "Time zone of dates and times with a zone.", _zone),
+            lambda v: v if v in {"local", "remote_write", "remote_apply"} else boolean(v)),
+    Setting("timezone", "UTC", "Time zone of dates and times with a zone.", zone),
     Setting("transaction_isolation", "read committed", "Isolation of this transaction.",
-            _one_of("read committed")),
-    Setting("transaction_read_only", "off", "Whether this transaction may write.", _boolean),
-    Setting("xmloption", "content", "There is no XML.", _one_of("content", "document")),
+            one_of("read committed")),
+    Setting("transaction_read_only", "off", "Whether this transaction may write.", boolean),
+    Setting("xmloption", "content", "There is no XML.", one_of("content", "document")),
+]  # fmt: skip
+
+_BOOLEANS = (
+    "array_nulls escape_string_warning geqo track_activities enable_async_append enable_bitmapscan "
+    "enable_gathermerge enable_hashagg enable_hashjoin enable_incremental_sort enable_indexonlyscan "
+    "enable_indexscan enable_material "
+    "enable_memoize enable_mergejoin enable_nestloop enable_parallel_append enable_parallel_hash "
+    "enable_partition_pruning enable_seqscan enable_sort enable_tidscan"
+)
+_COSTS = {"cpu_index_tuple_cost": "0.005", "cpu_operator_cost": "0.0025", "cpu_tuple_cost": "0.01",
+          "cursor_tuple_fraction": "0.1", "parallel_setup_cost": "1000", "parallel_tuple_cost": "0.1",
+          "random_page_cost": "4", "seq_page_cost": "1"}  # fmt: skip
+_NUMBERS = {"default_statistics_target": "100", "from_collapse_limit": "8", "join_collapse_limit": "8",
+            "max_parallel_workers": "8", "max_parallel_workers_per_gather": "2", "tcp_keepalives_count": "0",
+            "tcp_keepalives_idle": "0", "tcp_keepalives_interval": "0"}  # fmt: skip
+_FIXED = {"autovacuum": "on", "block_size": "8192", "cluster_name": "", "data_checksums": "off",
+          "debug_assertions": "off", "fsync": "on", "full_page_writes": "on", "hot_standby": "on",
+          "lc_collate": "C", "lc_ctype": "C", "max_connections": "100", "max_function_args": "100",
+          "max_index_keys": "32", "max_prepared_transactions": "0", "port": "5432", "segment_size": "1GB",
+          "ssl": "off", "ssl_library": "OpenSSL", "superuser_reserved_connections": "0",
+          "wal_block_size": "8192", "wal_level": "replica"}  # fmt: skip
+_OF_NO_EFFECT = "As PostgreSQL has it; it changes nothing here."
+
+_SETTINGS += [Setting(name, "on", _OF_NO_EFFECT, boolean) for name in _BOOLEANS.split()]
+_SETTINGS += [Setting(name, value, _OF_NO_EFFECT, real(0, 1e300)) for name, value in _COSTS.items()]
+_SETTINGS += [Setting(name, value, _OF_NO_EFFECT, whole(0, 2**31 - 1)) for name, value in _NUMBERS.items()]
+_SETTINGS += [Setting(f"lc_{name}", "C", "The C locale.", lambda v: one_of("c", "posix")(v) and "C")
+              for name in ("messages", "monetary", "numeric", "time")]  # fmt: skip
+_SETTINGS += [Setting(name, value, "As clients ask for it; it cannot be changed.", read_only=True)
+              for name, value in _FIXED.items()]  # fmt: skip
+_SETTINGS += [
+    Setting("backslash_quote", "safe_encoding", _OF_NO_EFFECT, one_of("safe_encoding", "on", "off")),
+    Setting("constraint_exclusion", "partition", _OF_NO_EFFECT, one_of("partition", "on", "off")),
+    Setting("effective_cache_size", "4GB", _OF_NO_EFFECT, memory(8)),
+    Setting("maintenance_work_mem", "64MB", _OF_NO_EFFECT, memory()),
+    Setting("password_encryption", "scram-sha-256", "Always SCRAM-SHA-256.", one_of("scram-sha-256")),
+    Setting("plan_cache_mode", "auto", _OF_NO_EFFECT,
+            one_of("auto", "force_generic_plan", "force_custom_plan")),
+    Setting("quote_all_identifiers", "off", "Names are quoted where they must be.", one_of("off")),
+    Setting("session_replication_role", "origin", "There are no triggers.", one_of("origin")),
+    Setting("temp_buffers", "8MB", _OF_NO_EFFECT, memory(8)),
+    Setting("timezone_abbreviations", "Default", _OF_NO_EFFECT,
+            lambda v: one_of("default")(v) and "Default"),
+    Setting("transform_null_equals", "off", "NULL = NULL is NULL.", one_of("off")),
+    Setting("transaction_deferrable", "off", _OF_NO_EFFECT, boolean),
+    Setting("default_transaction_deferrable", "off", _OF_NO_EFFECT, boolean),
+    Setting("work_mem", "4MB", _OF_NO_EFFECT, memory()),
+    Setting("xmlbinary", "base64", "There is no XML.", one_of("base64", "hex")),
 ]  # fmt: skip
 
 KNOWN = {setting.name: setting for setting in _SETTINGS}

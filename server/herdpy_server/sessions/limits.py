@@ -15,12 +15,14 @@ class SessionLimits:
         statement_bytes: the longest text of statements, in bytes of UTF-8.
         statements: how many prepared statements it may have.
         portals: how many portals, cursors among them.
+        large: how many portals with large answers.
         custom_settings: how many settings that HerdPy does not know (``SET a.b = ...``).
     """
 
     statement_bytes: int = 16 << 20
     statements: int = 10_000
     portals: int = 10_000
+    large: int = 64
     custom_settings: int = 1_000
 
     def check_text(self, sql: str) -> None:
@@ -45,5 +47,14 @@ class SessionLimits:
             raise SqlError(
                 "53400",
                 f"a session can have at most {self.portals} portals",
+                hint="CLOSE cursors that are no longer needed.",
+            )
+
+    def check_large(self, count: int) -> None:
+        """SqlError 53400 when one more portal with a large answer than ``count`` is too many."""
+        if count >= self.large:
+            raise SqlError(
+                "53400",
+                f"a session can have at most {self.large} portals with large answers",
                 hint="CLOSE cursors that are no longer needed.",
             )

@@ -21,6 +21,8 @@ DEFAULT_ITERATIONS = 4096
 _SALT_BYTES = 16
 _KEY_BYTES = 32
 _MAX_ITERATIONS = 10_000_000
+_OF_ROLES = re.compile(r"(?:CREATE|ALTER)\b.*(?:ROLE|USER|GROUP)\b", re.IGNORECASE | re.DOTALL)
+_WORD = re.compile(r"PASSWORD(?!\w)", re.IGNORECASE)
 _SECRET = re.compile(
     r"""(?<!['"\w$]) (PASSWORD (?: \s | /\*.*?\*/ | --[^\n]*\n )*)
         (?: [eE]?'(?:[^'\\]|''|\\.)*'? | \$(\w*)\$.*?(?:\$\2\$|\Z) )""",
@@ -87,4 +89,8 @@ def without_passwords(sql: str) -> str:
     """A statement's text for logs and statistics: what follows the word PASSWORD is not shown."""
     if "password" not in sql.lower():
         return sql
+    if _OF_ROLES.search(sql):
+        # However it is quoted, commented or cut: nothing that follows the word is shown.
+        found = _WORD.search(sql)
+        return sql if found is None else sql[: found.end()] + " <hidden>"
     return _SECRET.sub(r"\1<hidden>", sql)

@@ -6,6 +6,7 @@ settings that it was asked for. The cache is bounded: the text that was least re
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
@@ -14,7 +15,7 @@ from herdpy_sql.catalog import Catalog
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse import Statement, parse, split
 from herdpy_sql.plan import Engine, Plan, prepare
-from herdpy_sql.types import SqlType
+from herdpy_sql.types import INTEGER, SqlType
 from herdpy_sql.values import input_converter, type_of
 
 DEFAULT_CAPACITY = 1000
@@ -24,6 +25,11 @@ _MISMATCH = "42804"
 _OF_GRAMMAR = frozenset({"42601", "54001", "54000", "22021"})
 """Errors that PostgreSQL's parser raises; others come when the statement's turn does."""
 
+_INTEGER = re.compile(r"(?<![\w.])[0-9]{1,10}(?![\w.])")
+_NOT_PLAIN = re.compile(r"""['"$\\]|--|/\*|;(?!\s*\Z)""")
+_MAX_INTEGER = 2**31 - 1
+_LONG_TEXT = 4096
+
 Converter = Callable[[object], Datum]
 Declared = tuple[SqlType | None, ...]
 """Types that a client gives for $1, $2 ...; None leaves one to its place in the statement."""
@@ -32,16 +38,26 @@ Declared = tuple[SqlType | None, ...]
 class Prepared:
     """One statement of a text, with its plan."""
 
-    __slots__ = ("_catalog", "_converters", "_declared", "_engine", "_plan", "_typed", "statement")
+    __slots__ = (
+        "_catalog",
+        "_columnar",
+        "_converters",
+        "_declared",
+        "_engine",
+        "_plan",
+        "_typed",
+        "statement",
+    )
 
     def __init__(self, statement: Statement, declared: Declared = ()) -> None:
         self.statement = statement
         self._declared = declared
         self._catalog: Catalog | None = None
         self._engine: Engine = "auto"
-        self._typed: tuple[SqlType, ...] | None = None
+        self._typed: Prepared | None = None  # the same with the types of the values that it came with last
         self._plan: Plan | None = None
         self._converters: tuple[Converter, ...] = ()
+        self._columnar: tuple[Catalog, tuple[SqlType, ...], Plan] | None = None
 
     @property
     def keyword(self) -> str:
@@ -61,23 +77,37 @@ class Prepared:
                 conversion of values raise.
         """
         if self._catalog is not catalog or self._engine != engine:
-            self._make(catalog, engine, None)
+            self._make(catalog, engine)
         try:
             return self._plan, self._convert(params)  # type: ignore[return-value]
         except SqlError as error:
-            if error.sqlstate != _MISMATCH or not params:
-                raise
-            types = tuple(type_of(value) for value in params)
-            if types == self._typed:
-                raise
-        self._make(catalog, engine, types)
-        return self._plan, self._convert(params)  # type: ignore[return-value]
+            typed = self._by_values(error, params)
+        return typed.plan(catalog, engine, params)
+
+    def _by_values(self, error: SqlError, params: Sequence[object]) -> Prepared:
+        """The statement with the types of these values, which it could not take: or ``error`` raised."""
+        if error.sqlstate != _MISMATCH or not params:
+            raise error
+        types = tuple(type_of(value) for value in params)
+        if types == self._declared:
+            raise error
+        if self._typed is None or self._typed._declared != types:
+            self._typed = Prepared(self.statement, types)
+        return self._typed
 
     def planned(self, catalog: Catalog, engine: Engine) -> Plan:
         """The plan for this catalog by the types that were declared; SqlError as planning raises them."""
-        if self._catalog is not catalog or self._engine != engine or self._typed is not None:
-            self._make(catalog, engine, None)
+        if self._catalog is not catalog or self._engine != engine:
+            self._make(catalog, engine)
         return self._plan  # type: ignore[return-value]
+
+    def columnar(self, catalog: Catalog, param_types: tuple[SqlType, ...]) -> Plan:
+        """The plan that asks the columnar engine, whatever is the better one; SqlError as planning raises."""
+        found = self._columnar
+        if found is None or found[0] is not catalog or found[1] != param_types:
+            plan = prepare(self.statement, catalog, engine="columnar", param_types=param_types)
+            self._columnar = found = (catalog, param_types, plan)
+        return found[2]
 
     def check_syntax(self) -> None:
         """SqlError 42601 when it cannot be parsed; what is not supported is told when it is run."""
@@ -94,7 +124,8 @@ class Prepared:
     ) -> tuple[Plan, list[tuple[Datum, ...]]]:
         """As :meth:`plan`, for the many parameter rows of executemany."""
         plan, _first = self.plan(catalog, engine, rows[0])
-        converters = self._converters
+        chosen = self if plan is self._plan or self._typed is None else self._typed
+        converters = chosen._converters
         count = len(converters)
         converted = []
         try:
@@ -109,10 +140,10 @@ class Prepared:
             raise
         return plan, converted
 
-    def _make(self, catalog: Catalog, engine: Engine, types: tuple[SqlType, ...] | None) -> None:
-        plan = prepare(self.statement, catalog, engine=engine, param_types=types or self._declared)
+    def _make(self, catalog: Catalog, engine: Engine) -> None:
+        plan = prepare(self.statement, catalog, engine=engine, param_types=self._declared)
         self._converters = tuple(input_converter(t) for t in plan.param_types)
-        self._plan, self._catalog, self._engine, self._typed = plan, catalog, engine, types
+        self._plan, self._catalog, self._engine = plan, catalog, engine
 
     def _convert(self, params: Sequence[object]) -> tuple[Datum, ...]:
         converters = self._converters
@@ -136,6 +167,7 @@ class PlanCache:
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         self._capacity = capacity
+        self._likenesses: OrderedDict[str, tuple[Prepared | None, Catalog]] = OrderedDict()
         self._texts: OrderedDict[str, tuple[Prepared, ...]] = OrderedDict()
         self._typed: OrderedDict[str, list[tuple[Declared, Prepared | None]]] = OrderedDict()
 
@@ -150,6 +182,47 @@ class PlanCache:
         if len(self._texts) > self._capacity:
             self._texts.popitem(last=False)
         return found
+
+    def brief(self, sql: str, catalog: Catalog, engine: Engine) -> tuple[Prepared, tuple[int, ...]] | None:
+        """A brief statement that is ``sql`` once its integers are put in for parameters; and those integers.
+
+        Clients that write values into their texts send the same few texts with ever other numbers in them.
+        Only plain texts are looked at (no strings, no quoted names, no comments), and a plan is taken only
+        when it is brief: then a number can stand nowhere but where a parameter could.
+
+        Returns:
+            None when it is no such text; then nothing is said of it.
+        """
+        if len(sql) > _LONG_TEXT:
+            return None
+        numbers = _INTEGER.findall(sql)
+        likeness = "0".join(_INTEGER.split(sql)) if numbers else sql
+        known = self._likenesses.get(likeness)
+        if known is None or (known[0] is None and known[1] is not catalog):
+            known = self._look_at(sql, likeness, len(numbers), catalog, engine)
+        found = known[0]
+        if found is None:
+            return None
+        values = tuple(map(int, numbers))
+        return (found, values) if not values or max(values) <= _MAX_INTEGER else None
+
+    def _look_at(
+        self, sql: str, likeness: str, count: int, catalog: Catalog, engine: Engine
+    ) -> tuple[Prepared | None, Catalog]:
+        found = None
+        if not _NOT_PLAIN.search(sql):
+            order = iter(range(1, count + 1))
+            text = _INTEGER.sub(lambda _match: f"${next(order)}", sql)
+            try:
+                found = self.typed(text, (INTEGER,) * count)
+                if found is not None and not found.planned(catalog, engine).brief:
+                    found = None
+            except SqlError:
+                found = None
+        self._likenesses[likeness] = known = (found, catalog)
+        if len(self._likenesses) > self._capacity:
+            self._likenesses.popitem(last=False)
+        return known
 
     def typed(self, sql: str, declared: Declared) -> Prepared | None:
         """The one statement of ``sql`` with parameters of these types; None for a text without any.

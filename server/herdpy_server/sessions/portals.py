@@ -1,9 +1,10 @@
 """Portals: a bound statement with the answer it gives bit by bit. What SQL calls a cursor is one too.
 
-A portal's statement runs at its first use and runs to its end; its answer waits in memory, as rows or
-as the columns DuckDB gave, and is handed out in parts. So moving backwards costs nothing, and what a
-portal shows is what there was when it first ran. Portals die with their transaction, but for cursors
-WITH HOLD.
+A portal's statement runs at its first use, and what the portal shows is what there was then. A small
+answer waits in memory and is handed out in parts; of a large one the portal has a :class:`Window`, which
+reads on when rows are wanted that it has not seen. What was passed can be gone back to as far as the window
+keeps it: all of it for cursors declared SCROLL or WITH HOLD, and what fits in memory for others. Portals die
+with their transaction, but for cursors WITH HOLD.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from herdpy_server.sessions.result import Result
+from herdpy_server.sessions.streams import Delivery
+from herdpy_server.sessions.window import Backward, Forward, Keep, Window
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_server.sessions.prepared import PreparedStatement
+    from herdpy_server.sessions.waiting import Waiting
 
 NEVER_SCROLLS = "NO SCROLL"
 
@@ -32,7 +36,7 @@ class Portal:
         name: "" for the unnamed one.
         statement: what it runs, with ``datums`` as parameters; None for a cursor, which ran already.
         columns: of its rows; None when it returns none.
-        result: the whole answer once it ran, else None.
+        result: the whole answer once it ran, else None; ``window``: a large answer instead.
         failure: why it could not run: raised when its rows are asked for.
         position: the row it stands on, from 1; 0 before the first, one more than there are after the last.
         hold: it outlives its transaction, once that has committed; ``held``: it has.
@@ -42,6 +46,7 @@ class Portal:
     """
 
     __slots__ = (
+        "_reading",
         "at_end",
         "by_sql",
         "columns",
@@ -57,6 +62,7 @@ class Portal:
         "scroll",
         "spent",
         "statement",
+        "window",
     )
 
     def __init__(self, name: str, statement: PreparedStatement | None, datums: tuple[Datum, ...]) -> None:
@@ -65,6 +71,8 @@ class Portal:
         self.statement = statement
         self.datums = datums
         self.result: Result | None = None
+        self.window: Window | None = None
+        self._reading: tuple[Forward, int | None] | None = None  # what is being delivered, and up to where
         self.failure: SqlError | None = None
         self.position = 0
         self.at_end = False
@@ -74,6 +82,33 @@ class Portal:
         self.depth = 0
         self.by_sql = self.is_binary = False
 
+    @property
+    def has_run(self) -> bool:
+        """Whether there is an answer, or a reason why there is none."""
+        return self.result is not None or self.window is not None or self.failure is not None
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it has a window, which may hold memory and a file."""
+        return self.window is not None and not self.window.is_closed
+
+    def holds(self, result: Result, directory: str | None) -> None:
+        """Keep an answer; ``directory`` is for what of it memory does not hold."""
+        if result.stream is None:
+            self.result = result
+            return
+        keep = Keep.NOTHING
+        if self.by_sql and self.scroll != NEVER_SCROLLS:
+            keep = Keep.ALL if self.hold or self.scroll else Keep.SOME
+        elif self.hold:
+            keep = Keep.ALL
+        self.window = Window(result.stream.take_over(), keep, directory)
+
+    def close(self) -> None:
+        """Let go of the answer."""
+        if self.window is not None:
+            self.window.close()
+
     def answered(self) -> Result:
         """The whole answer; raises ``failure``."""
         if self.failure is not None:
@@ -81,11 +116,38 @@ class Portal:
         assert self.result is not None
         return self.result
 
-    def more(self, max_rows: int) -> Result:
+    def _delivered(self) -> Window | None:
+        """The window, once it is noted how far the delivery before has come."""
+        if self.failure is not None:
+            raise self.failure
+        window = self.window
+        if window is not None and window.is_closed:
+            raise SqlError("55000", f'portal "{self.name}" cannot be run')
+        if window is not None and self._reading is not None:
+            rows, stop = self._reading
+            self._reading = None
+            self.at_end = stop is None or rows.at < stop
+            self.position = window.count + 1 if self.at_end else rows.at
+        return window
+
+    def _deliver(self, session: Waiting, result: Result, stop: int | None, limit: int | None) -> Result:
+        """Have ``result`` give the rows from here to before number ``stop``."""
+        assert self.window is not None
+        rows = Forward(self.window, self.position, stop)
+        self._reading = (rows, stop)
+        result.stream = Delivery(session, result, rows, limit)
+        return result
+
+    def more(self, session: Waiting, max_rows: int) -> Result:
         """The next ``max_rows`` rows (0: all that are left) of an Execute message.
 
         Complete when fewer than that were left; so a portal may be complete with no row at all.
         """
+        if self._delivered() is not None:
+            tag = _Tag("SELECT") if self.statement is None else self.statement.plan_now
+            result = Result(tag, -1, self.columns)
+            limit = max_rows if max_rows > 0 else None
+            return self._deliver(session, result, None if limit is None else self.position + limit, limit)
         whole = self.answered()
         total = whole.length
         start = min(self.position, total)
@@ -99,22 +161,48 @@ class Portal:
         self.position = start + max_rows
         return part
 
-    def fetch(self, direction: str, count: int | None, *, move: bool) -> Result:
+    async def fetch(self, session: Waiting, direction: str, count: int | None, *, move: bool) -> Result:
         """What FETCH or MOVE gives. ``count`` None is ALL; directions as the SQL command names them.
 
         Raises:
-            SqlError: 55000, the cursor was declared NO SCROLL and would have to go back.
+            SqlError: 55000, the cursor was declared NO SCROLL and would have to go back, or further back
+                than it remembers; whatever its query raises.
         """
+        window = self._delivered()
+        if window is None:
+            return self._fetch_here(direction, count, move=move)
+        name = _Tag("MOVE" if move else "FETCH")
+        if direction == "FORWARD" and not move and (count is None or count > 0):
+            if self.position < window.first:
+                raise _only_forward()
+            stop = None if count is None else self.position + count
+            return self._deliver(session, Result(name, -1, self.columns), stop, None)
+        target = _furthest(direction, count, self.position)
+        await window.reach(target)
+        first, step, number, after = _reach(direction, count, self.position, window.count)
+        low = first if step > 0 else first - number + 1
+        self._check_back(after, step, number, first)
+        if number and not move and low - 1 < window.first:
+            raise _only_forward()
+        self.position = after
+        result = Result(name, number, None if move else self.columns)
+        if not move:
+            result.stream = Delivery(
+                session, result, (Forward if step > 0 else Backward)(window, low - 1, low - 1 + number)
+            )
+        return result
+
+    def _check_back(self, after: int, step: int, number: int, first: int) -> None:
+        back = after < self.position or step < 0 or (number and first <= self.position)
+        if back and self.scroll == NEVER_SCROLLS:
+            raise _only_forward()
+
+    def _fetch_here(self, direction: str, count: int | None, *, move: bool) -> Result:
+        """As ``fetch``, of an answer that is all here."""
         whole = self.answered()
         total = whole.length
         first, step, number, after = _reach(direction, count, self.position, total)
-        back = after < self.position or step < 0 or (number and first <= self.position)
-        if back and self.scroll == NEVER_SCROLLS:
-            raise SqlError(
-                "55000",
-                "cursor can only scan forward",
-                hint="Declare it with SCROLL option to enable backward scan.",
-            )
+        self._check_back(after, step, number, first)
         self.position = after
         name = "MOVE" if move else "FETCH"
         if move:
@@ -122,6 +210,39 @@ class Portal:
         low = first if step > 0 else first - number + 1
         part = whole.part(max(low - 1, 0), number, reverse=step < 0)
         return part.tagged(f"{name} {number}")
+
+
+class _Tag:
+    """A command tag that counts."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def command_tag(self, count: int) -> str:
+        """Such as "FETCH 10"."""
+        return f"{self._name} {count}"
+
+
+def _only_forward() -> SqlError:
+    return SqlError(
+        "55000",
+        "cursor can only scan forward",
+        hint="Declare it with SCROLL option to enable backward scan.",
+    )
+
+
+def _furthest(direction: str, count: int | None, position: int) -> int | None:
+    """The last row, from 1, that must be known before it is clear what a FETCH gives; None: of all."""
+    if direction in {"ABSOLUTE", "RELATIVE"}:
+        assert count is not None
+        if direction == "RELATIVE":
+            return max(position + count, 0)
+        return None if count < 0 else count
+    if direction == "FORWARD":
+        return None if count is None else max(position + count, 0)
+    if count is not None and count < 0:
+        return position - count
+    return 0
 
 
 def _reach(direction: str, count: int | None, position: int, total: int) -> tuple[int, int, int, int]:

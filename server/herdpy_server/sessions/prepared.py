@@ -115,12 +115,24 @@ class PreparedStatement:
             self._plan_again(catalog, engine)
         return self._plan, params  # type: ignore[return-value]
 
+    def columnar(self, catalog: Catalog, param_types: tuple[SqlType, ...]) -> Plan:
+        """See Prepared."""
+        shared = self._cache.typed(self.text, self.param_types)
+        assert shared is not None
+        return shared.columnar(catalog, param_types)
+
     def _plan_again(self, catalog: Catalog, engine: Engine) -> None:
         if self.statement is None:
             return
         shared = self._cache.typed(self.text, self.param_types)
         assert shared is not None
         plan = shared.planned(catalog, engine)
-        if plan.columns != self.columns:
+        if _shape(plan.columns) != _shape(self.columns):
             raise SqlError("0A000", "cached plan must not change result type")
+        self.columns = plan.columns  # they may be another table's now
         self._plan, self._catalog, self._engine = plan, catalog, engine
+
+
+def _shape(columns: tuple[OutputColumn, ...] | None) -> list[tuple[str, SqlType]] | None:
+    """What of columns a client counts on."""
+    return None if columns is None else [(column.name, column.type) for column in columns]

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from herdpy_server.sessions.passwords import without_passwords
-from herdpy_server.sessions.roles import RoleStore
+from herdpy_server.sessions.roles import Roles
 from herdpy_server.sessions.system_state import Identity
 from herdpy_sql.errors import SqlError
 from herdpy_sql.system import Activity, Role
+from herdpy_sql.system.state import SettingRow
 
 if TYPE_CHECKING:
     from herdpy_server.sessions.session import Session
@@ -86,6 +87,8 @@ class SessionEntry:
             self.query,
             waits_for,
             {"Lock": "tuple", "Query": "Worker"}.get(waits_for or ""),
+            self.database,
+            0 if session.transaction is None else len(session.transaction.workspace.records),
         )
 
 
@@ -94,10 +97,12 @@ class SessionRegistry:
 
     Attributes:
         role_store: the roles that sessions may change.
+        configuration: what the server was configured with; for superusers.
     """
 
-    def __init__(self, role_store: RoleStore | None = None) -> None:
+    def __init__(self, role_store: Roles | None = None) -> None:
         self.role_store = role_store
+        self.configuration: Callable[[], Iterable[SettingRow]] = tuple
         self._started_us = time.time_ns() // 1000
         self._entries: dict[int, SessionEntry] = {}
         self._next = 1
@@ -131,9 +136,8 @@ class SessionRegistry:
         session.identity = Identity(user, database, pid, self._started_us)
         session.directory = self
         session.roles = self.role_store
-        role = None if self.role_store is None else self.role_store.get(user)
         session.settings.start_with("session_authorization", user)
-        session.settings.start_with("is_superuser", "on" if role is None or role.is_superuser else "off")
+        session.settings.start_with("is_superuser", "on" if self._is_superuser(user) else "off")
         return entry
 
     def remove(self, entry: SessionEntry) -> None:
@@ -162,24 +166,50 @@ class SessionRegistry:
         entry.session.cancel()
         return True
 
-    def signal(self, pid: int, *, terminate: bool) -> bool:
+    def signal(self, pid: int, *, terminate: bool, user: str | None = None) -> bool:
         """As pg_cancel_backend or pg_terminate_backend: False when there is no such session.
 
-        Whoever asks has been judged already.
+        SqlError 42501 when ``user`` may not; None stands for who has been judged already.
         """
         entry = self._entries.get(pid)
         if entry is None:
             return False
+        if user is not None:
+            self._check_right(entry.user, user, terminate=terminate)
         if terminate:
             entry.end(SqlError("57P01", "terminating connection due to administrator command"))
         else:
             entry.session.cancel()
         return True
 
+    def end(self, session: Session, error: SqlError) -> None:
+        """End the connection that has a session, if one has, and tell its client ``error``."""
+        for entry in self:
+            if entry.session is session:
+                entry.end(error)
+
+    def _check_right(self, owner: str, user: str, *, terminate: bool) -> None:
+        if owner == user or self._is_superuser(user):
+            return
+        if self._is_superuser(owner):
+            what = "terminate superuser process" if terminate else "cancel superuser query"
+            raise SqlError("42501", f"must be a superuser to {what}")
+        what = "process is being terminated" if terminate else "query is being canceled"
+        raise SqlError("42501", f"must be a member of the role whose {what} or member of pg_signal_backend")
+
+    def _is_superuser(self, name: str) -> bool:
+        """Who is no role came in because this machine is trusted, and may do everything."""
+        role = None if self.role_store is None else self.role_store.get(name)
+        return role is None or role.is_superuser
+
     def roles(self) -> Iterable[Role]:
         """The roles there are."""
-        for role in self.role_store or ():
+        for role in () if self.role_store is None else self.role_store:
             yield Role(role.name, role.is_superuser, role.can_login)
+
+    def server_settings(self, user: str) -> Iterable[SettingRow]:
+        """The server's configuration; superusers see it."""
+        return self.configuration() if self._is_superuser(user) else ()
 
     def activity(self) -> Iterable[Activity]:
         """What every session does."""

@@ -1,9 +1,12 @@
-"""What a statement answers: rows of datums, or DuckDB's Arrow table, each turned into the other late."""
+"""What a statement answers: rows of datums, or an Arrow table, each turned into the other late.
+
+A large answer is not held: its rows are still to come, and are taken piece by piece from ``stream``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from herdpy_sql.values import output_converter
 
@@ -12,7 +15,8 @@ if TYPE_CHECKING:
 
     from herdpy.codec.kinds import Datum
     from herdpy_server.sessions.copying import CopySink, CopySource
-    from herdpy_sql.plan import OutputColumn, Plan
+    from herdpy_server.sessions.streams import Delivery
+    from herdpy_sql.plan import OutputColumn
 
 Row = tuple["Datum", ...]
 
@@ -20,37 +24,53 @@ CHUNK_ROWS = 4096
 """Rows that ``Result.chunks`` gives at a time, unless told otherwise."""
 
 
+class Tagged(Protocol):
+    """What knows the command tag of a statement; a plan does."""
+
+    def command_tag(self, count: int) -> str:
+        """Such as "SELECT 3"."""
+
+
 class Result:
     """The answer to one statement.
 
     Attributes:
+        plan: what its command tag is asked of, or that tag.
         rowcount: rows returned or changed; -1 for statements that do neither.
         columns: name and type of each column, or None when the statement returns no rows.
         is_complete: False for a part of a portal's answer that more may follow.
         copy: of COPY, where the data goes or comes from; the statement is not over before that is.
+        stream: where the rows come from, when they are not here: nor is the statement over before that
+            is. Its end tells ``rowcount`` and ``is_complete``.
     """
 
-    __slots__ = ("_plan", "_rows", "_table", "columns", "copy", "is_complete", "rowcount")
+    __slots__ = ("_rows", "_table", "columns", "copy", "is_complete", "plan", "rowcount", "stream")
 
     def __init__(
         self,
-        plan: Plan | str,
+        plan: Tagged | str,
         rowcount: int,
         columns: tuple[OutputColumn, ...] | None = None,
         rows: list[Row] | None = None,
         table: pa.Table | None = None,
     ) -> None:
-        self._plan = plan
+        self.plan = plan
         self.rowcount = rowcount
         self.columns = columns
         self._rows = rows
         self._table = table
         self.is_complete = True
         self.copy: CopySink | CopySource | None = None
+        self.stream: Delivery | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the statement is not over: data of COPY, or rows, are still to be moved."""
+        return self.copy is not None or self.stream is not None
 
     @property
     def length(self) -> int:
-        """How many rows there are to be had."""
+        """How many rows there are here."""
         if self._rows is not None:
             return len(self._rows)
         return 0 if self._table is None else self._table.num_rows
@@ -59,17 +79,17 @@ class Result:
         """``count`` rows from ``start`` (from 0), which must be there, as an answer of their own."""
         if self._rows is not None:
             rows = self._rows[start : start + count]
-            return Result(self._plan, count, self.columns, rows[::-1] if reverse else rows)
+            return Result(self.plan, count, self.columns, rows[::-1] if reverse else rows)
         if self._table is None:
-            return Result(self._plan, count, self.columns, [])
+            return Result(self.plan, count, self.columns, [])
         table = self._table.slice(start, count)
         if reverse:
             import pyarrow as pa
 
             table = table.take(pa.array(range(count - 1, -1, -1), pa.int64()))
-        return Result(self._plan, count, self.columns, None, table)
+        return Result(self.plan, count, self.columns, None, table)
 
-    def tagged(self, tag: str) -> Result:
+    def tagged(self, tag: Tagged | str) -> Result:
         """The same rows under another command tag."""
         return Result(tag, self.rowcount, self.columns, self._rows, self._table)
 
@@ -85,7 +105,7 @@ class Result:
     @property
     def tag(self) -> str:
         """PostgreSQL's command tag, such as "SELECT 3" or "INSERT 0 1"."""
-        plan = self._plan
+        plan = self.plan
         return plan if isinstance(plan, str) else plan.command_tag(self.rowcount)
 
     @property

@@ -1,7 +1,7 @@
 """CREATE, ALTER and DROP ROLE: who may do it, and what becomes of a role.
 
-Beside ``kept``, above ``roles``. Roles are in a file, not in the log: a change is done at once and no
-transaction takes it back, so inside BEGIN there is none.
+Beside ``kept``, above ``roles``. Roles are not what a transaction changes: a change is done at once and
+nothing takes it back, so inside BEGIN there is none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 from herdpy_server.sessions.passwords import Verifier
 from herdpy_server.sessions.result import Result
-from herdpy_server.sessions.roles import Role, RoleStore, no_role
+from herdpy_server.sessions.roles import Role, Roles, created, dropped, no_role, replaced
 from herdpy_server.sessions.work import Work
 from herdpy_sql.errors import SqlError
 
@@ -38,19 +38,21 @@ async def change_roles(session: Statements, command: RoleCommand) -> Result:
     """Carry out one of them.
 
     Raises:
-        SqlError: 42501 the user may not, 42710, 42704, 25001 inside a transaction block, 55006 a role that
-            is in use, 0A000 where there are no roles, and 22007 for a moment that is none.
+        SqlError: 42501 the user may not, 42710, 42704, 25001 inside a transaction block, 25006, 55006
+            a role that is in use, 0A000 where there are no roles, and 22007 for a moment that is none.
     """
     roles = session.roles
     if roles is None:
         raise SqlError("0A000", "an embedded database has no roles")
     if session.transaction is not None and not session.implicit:
         raise SqlError("25001", f"{command.name} cannot run inside a transaction block")
+    if session.settings.read_only and not session.settings.standby:  # where roles are kept is asked then
+        raise SqlError("25006", f"cannot execute {command.name} in a read-only transaction")
     names = [session.identity.user if name is None else name for name in command.roles]
     if command.name == "CREATE ROLE":
         _may(session, command, "create", None)
         made = await _changed(session, command, msgspec.structs.replace(_NEW, name=names[0]))
-        await Work(lambda: roles.create(made))
+        await roles.change(command.name, created(made))
     elif command.name == "ALTER ROLE":
         await _alter(session, roles, command, names[0])
     else:
@@ -58,7 +60,7 @@ async def change_roles(session: Statements, command: RoleCommand) -> Result:
     return Result(command.name, -1)
 
 
-async def _alter(session: Statements, roles: RoleStore, command: RoleCommand, name: str) -> None:
+async def _alter(session: Statements, roles: Roles, command: RoleCommand, name: str) -> None:
     role = roles.get(name)
     if role is None:
         raise no_role(name)
@@ -71,7 +73,7 @@ async def _alter(session: Statements, roles: RoleStore, command: RoleCommand, na
         made = msgspec.structs.replace(role, name=command.new_name)
     else:
         made = await _changed(session, command, role)
-    await Work(lambda: roles.replace(name, made))
+    await roles.change(command.name, replaced(name, made))
 
 
 def _but_password(command: RoleCommand) -> bool:
@@ -80,7 +82,7 @@ def _but_password(command: RoleCommand) -> bool:
     return bool(command.flags) or limited or command.new_name is not None
 
 
-async def _drop(session: Statements, roles: RoleStore, command: RoleCommand, names: list[str]) -> None:
+async def _drop(session: Statements, roles: Roles, command: RoleCommand, names: list[str]) -> None:
     for name in names:
         role = roles.get(name)
         if role is None:
@@ -91,13 +93,13 @@ async def _drop(session: Statements, roles: RoleStore, command: RoleCommand, nam
         if name == session.identity.user:
             raise SqlError("55006", "current user cannot be dropped")
         _may(session, command, "drop", role)
-    await Work(lambda: roles.drop(frozenset(names)))
+    await roles.change(command.name, dropped(frozenset(names)))
 
 
 def _may(session: Statements, command: RoleCommand, what: str, role: Role | None) -> None:
     """SqlError 42501 when the session's user may not do it.
 
-    Who is no role of the file came in because this machine is trusted, and may do everything.
+    Who is no role came in because this machine is trusted, and may do everything.
     """
     assert session.roles is not None
     own = session.roles.get(session.identity.user)

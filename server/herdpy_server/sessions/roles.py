@@ -1,7 +1,8 @@
-"""Roles: who there is, in a file of the data directory that only its owner may read.
+"""Roles: who there is. Of a server of its own, in a file of the data directory that only its owner may read.
 
 ``DIR/users.json``: every role with its attributes and its password's verifier. It is replaced as a whole, by
-rename, so a crash leaves the old one or the new one. A change is told done when it is on disk.
+rename, so a crash leaves the old one or the new one. A change is told done when it is on disk. (In a cluster
+they are in the log: ``herdpy_server.replica.roles``.)
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import contextlib
 import datetime
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from herdpy_server.sessions.passwords import Verifier
+from herdpy_server.sessions.work import Work
 from herdpy_sql.errors import SqlError
 
 FILE_NAME = "users.json"
@@ -52,6 +55,42 @@ class Role(msgspec.Struct, frozen=True, omit_defaults=True):
         """Whether its password is of no use any more."""
         return self.valid_until is not None and datetime.datetime.fromisoformat(self.valid_until) <= now
 
+    def proof(self) -> Verifier | None:
+        """What its password is checked with now; None when nothing lets it in."""
+        if self.verifier is None or not self.can_login:
+            return None
+        return None if self.is_expired(datetime.datetime.now(datetime.UTC)) else Verifier.parse(self.verifier)
+
+
+Change = Callable[[Mapping[str, Role]], dict[str, Role]]
+"""Makes other roles of those that there are, by name; raises SqlError when it does not fit them."""
+
+
+class Roles(Protocol):
+    """The roles of a server."""
+
+    def __iter__(self) -> Iterator[Role]:
+        """All of them, by name."""
+
+    def get(self, name: str) -> Role | None:
+        """A role by name."""
+
+    def verifier(self, name: str) -> Verifier | None:
+        """What a client who says to be ``name`` must satisfy; None when nothing can.
+
+        SqlError 57P03 when that is not known yet.
+        """
+
+    async def change(self, command: str, change: Change) -> None:
+        """Carry a change out; done when it holds for good.
+
+        Args:
+            command: its tag, for errors.
+
+        Raises:
+            SqlError: what ``change`` raises, and that it could not be kept.
+        """
+
 
 class _File(msgspec.Struct):
     format: int
@@ -59,7 +98,7 @@ class _File(msgspec.Struct):
 
 
 class RoleStore:
-    """The roles of one data directory. Reading is free; changes write the file, in the calling thread.
+    """The roles of one data directory. Reading is free; changes write the file, in a thread.
 
     Args:
         directory: the data directory; None keeps roles in memory only.
@@ -89,43 +128,23 @@ class RoleStore:
     def __iter__(self) -> Iterator[Role]:
         return iter(sorted(self._roles.values(), key=lambda role: role.name))
 
-    def __len__(self) -> int:
-        return len(self._roles)
-
     def get(self, name: str) -> Role | None:
         """A role by name."""
         return self._roles.get(name)
 
     def verifier(self, name: str) -> Verifier | None:
-        """What a client who says to be ``name`` must satisfy; None when nothing can."""
+        """See ``Roles``."""
         role = self._roles.get(name)
-        if role is None or role.verifier is None or not role.can_login:
-            return None
-        return None if role.is_expired(datetime.datetime.now(datetime.UTC)) else Verifier.parse(role.verifier)
+        return None if role is None else role.proof()
 
-    def create(self, role: Role) -> None:
-        """Add a role. SqlError 42710 it is there, 53400 there are too many."""
-        with self._changing:
-            if role.name in self._roles:
-                raise SqlError("42710", f'role "{role.name}" already exists')
-            if len(self._roles) >= MAX_ROLES:
-                raise SqlError("53400", f"there can be at most {MAX_ROLES} roles")
-            self._keep({**self._roles, role.name: role})
+    async def change(self, command: str, change: Change) -> None:
+        """See ``Roles``."""
+        await Work(lambda: self.change_now(change))
 
-    def replace(self, name: str, role: Role) -> None:
-        """Put ``role`` in the place of the one called ``name``. SqlError 42704, 42710."""
+    def change_now(self, change: Change) -> None:
+        """Carry a change out, in this thread. SqlError 53100, 58030 when the file cannot be written."""
         with self._changing:
-            if name not in self._roles:
-                raise no_role(name)
-            others = {key: one for key, one in self._roles.items() if key != name}
-            if role.name in others:
-                raise SqlError("42710", f'role "{role.name}" already exists')
-            self._keep({**others, role.name: role})
-
-    def drop(self, names: frozenset[str]) -> None:
-        """Remove roles; those that are not there are none already."""
-        with self._changing:
-            self._keep({key: one for key, one in self._roles.items() if key not in names})
+            self._keep(change(self._roles))
 
     def _keep(self, roles: dict[str, Role]) -> None:
         if self._path is not None:
@@ -136,6 +155,42 @@ class RoleStore:
                 state = "53100" if error.errno == 28 else "58030"
                 raise SqlError(state, f"the file of roles could not be written: {error}") from error
         self._roles = roles
+
+
+def created(role: Role) -> Change:
+    """A role more. SqlError 42710 it is there, 53400 there are too many."""
+
+    def change(roles: Mapping[str, Role]) -> dict[str, Role]:
+        if role.name in roles:
+            raise _exists(role.name)
+        if len(roles) >= MAX_ROLES:
+            raise SqlError("53400", f"there can be at most {MAX_ROLES} roles")
+        return {**roles, role.name: role}
+
+    return change
+
+
+def replaced(name: str, role: Role) -> Change:
+    """``role`` in the place of the one called ``name``. SqlError 42704, 42710."""
+
+    def change(roles: Mapping[str, Role]) -> dict[str, Role]:
+        if name not in roles:
+            raise no_role(name)
+        others = {key: one for key, one in roles.items() if key != name}
+        if role.name in others:
+            raise _exists(role.name)
+        return {**others, role.name: role}
+
+    return change
+
+
+def dropped(names: frozenset[str]) -> Change:
+    """Roles fewer; those that are not there are none already."""
+    return lambda roles: {key: one for key, one in roles.items() if key not in names}
+
+
+def _exists(name: str) -> SqlError:
+    return SqlError("42710", f'role "{name}" already exists')
 
 
 def no_role(name: str) -> SqlError:

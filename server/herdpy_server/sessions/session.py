@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from herdpy_server.sessions.extended import ExtendedQueries
 from herdpy_server.sessions.patience import CANCELLED
+from herdpy_server.sessions.quick import QuickStatements
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.simple import SimpleQuery
 from herdpy_server.sessions.statements import aborted, session_closed
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Session(ExtendedQueries):
+class Session(QuickStatements):
     """One client's conversation with a tablespace; see :class:`TransactionBlock` for its attributes."""
 
     async def execute(self, sql: str, params: Sequence[object] = ()) -> Result:
@@ -37,12 +37,16 @@ class Session(ExtendedQueries):
             if self.transaction is None and self.autocommit:
                 answer = await self._at_once(statements[0], params)
                 if answer is not None:
-                    return answer
-            return self._without_copy(await self._statement(statements[0], params))
+                    return await self._whole(answer)
+            return await self._whole(self._without_copy(await self._statement(statements[0], params)))
         if params:
             raise SqlError("42601", "cannot insert multiple commands into a prepared statement")
         results = await self.execute_all(sql)
         return results[-1] if results else Result("", -1)
+
+    async def _whole(self, answer: Result) -> Result:
+        """Nobody takes rows bit by bit here."""
+        return answer if answer.stream is None else await answer.stream.whole()
 
     def _without_copy(self, answer: Result) -> Result:
         """Nobody moves COPY's data here."""
@@ -65,7 +69,8 @@ class Session(ExtendedQueries):
                 if self.transaction is None and len(statements) > 1:
                     self.begin()
                     self.implicit = self.autocommit
-                results.append(self._without_copy(await self._statement(statement, ())))
+                answer = self._without_copy(await self._statement(statement, ()))
+                results.append(await self._whole(answer))
         except BaseException:
             if self.implicit:
                 await self.rollback()
@@ -130,18 +135,13 @@ class Session(ExtendedQueries):
             while True:
                 try:
                     self._may_write("CREATE TABLE" if mode != "append" else "INSERT")
-                    loader = Loader(transaction, target(transaction, table, schema, mode), schema)
+                    made = target(transaction, table, schema, mode)
+                    loader = Loader(transaction, made, schema, self.settings.zone)
                     break
                 except MustWait as conflict:
                     transaction.workspace.undo(mark)
                     await self._wait_for_lock(transaction, conflict)
-            if loader.by_row:
-                count = 0
-                for rows in loader.rows(data):
-                    await self.execute_many(loader.insert, rows)
-                    count += len(rows)
-            else:
-                count = await loader.load(data, lambda c: self._wait_for_lock(transaction, c))
+            count = await loader.load(data, lambda c: self._wait_for_lock(transaction, c))
             if not (own and self.autocommit):
                 await self._durable(None, transaction.workspace)
         except BaseException as error:
@@ -160,6 +160,7 @@ class Session(ExtendedQueries):
         """Roll back what is open. The session is of no further use."""
         self.shut()
         await self.rollback()
+        self.drop_portals()
 
     def shut(self) -> None:
         """Begin no more statements, and end one that waits; within the engine's turn."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import cast
 
-from herdpy_server.sessions.known_settings import KNOWN, Setting, milliseconds
+from herdpy_server.sessions.known_settings import KNOWN, Setting
+from herdpy_server.sessions.setting_values import milliseconds, position
+from herdpy_server.tablespace.guard import Level, ReadLevel
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Engine
 from herdpy_sql.plan.commands import SHOWN_NAMES
 
 _OF_TRANSACTION = ("transaction_isolation", "transaction_read_only")
+_REQUEST_ID = "herdpy.request_id"
 MAX_CUSTOM = 1_000
 """Settings of its user's own (``SET a.b = ...``) that a session can have."""
 MAX_CUSTOM_LENGTH = 65_536
@@ -23,27 +26,54 @@ class Settings:
     Attributes:
         engine, zone: as SHOW says them.
         lock_timeout_s, statement_timeout_s: seconds, None for none. Read at every statement.
+        idle_session_s, idle_transaction_s: how long the client may say nothing outside of a transaction, and
+            within one; None for ever. The door's business.
         read_only: what is begun now may not write.
+        request_id: the name of the next commit; empty when it has none.
+        read_level: how new what is read must be, where the database has several replicas.
+        standby: the database only follows another one, so nothing may write; see :meth:`set_standby`.
         revision: another number after every change.
     """
 
     def __init__(self) -> None:
         self._values = {name: setting.default for name, setting in KNOWN.items()}
         self._defaults = dict(self._values)
-        self._saved: dict[str, str] | None = None
+        self._saved: dict[str, str] | None = None  # what to go back to; made at the first change
+        self._in_transaction = False
+        self.standby = False
         self.revision = 0
         self._derive()
 
     def _derive(self) -> None:
         self.revision += 1
         values = self._values
-        if self._saved is None:
-            values["transaction_read_only"] = values["default_transaction_read_only"]
+        values["in_hot_standby"] = "on" if self.standby else "off"
+        if not self._in_transaction:
+            values["transaction_read_only"] = (
+                "on" if self.standby else values["default_transaction_read_only"]
+            )
         self.engine = cast(Engine, values["herdpy.engine"])
         self.zone = values["timezone"]
         self.lock_timeout_s = _seconds(values["lock_timeout"])
         self.statement_timeout_s = _seconds(values["statement_timeout"])
-        self.read_only = values["transaction_read_only"] == "on"
+        self.request_id = values[_REQUEST_ID].encode()
+        self.read_level = ReadLevel(
+            cast(Level, values["herdpy.read_level"]),
+            milliseconds(values["herdpy.max_staleness_ms"]) / 1000,
+            position(values["herdpy.min_lsn"]),
+        )
+        self.idle_session_s = _seconds(values["idle_session_timeout"])
+        self.idle_transaction_s = _seconds(values["idle_in_transaction_session_timeout"])
+        self.read_only = self.standby or values["transaction_read_only"] == "on"
+
+    def set_standby(self, standby: bool) -> None:
+        """The database begins to follow another one, or to lead.
+
+        Where it leads again, a transaction that is open stays one that only reads.
+        """
+        if standby != self.standby:
+            self.standby = standby
+            self._derive()
 
     def __getitem__(self, name: str) -> str:
         try:
@@ -67,6 +97,12 @@ class Settings:
         self._defaults[name] = self._values[name] = kept
         self._derive()
 
+    def tell(self, values: Mapping[str, str]) -> None:
+        """Have SHOW say what the server is: of settings that cannot be changed."""
+        self._defaults |= values
+        self._values |= values
+        self._derive()
+
     def checked(self, name: str, value: str | None) -> str:
         """A value, or the default for None, as it would be kept; SqlError as :meth:`set`."""
         setting = KNOWN.get(name.lower())
@@ -77,13 +113,16 @@ class Settings:
         if value is None:
             return self._defaults[setting.name]
         try:
-            return setting.check(value) if setting.check else value
+            kept = setting.check(value) if setting.check else value
         except ValueError as error:
             raise SqlError(
                 "22023",
                 f'invalid value for parameter "{SHOWN_NAMES.get(setting.name, setting.name)}": "{value}"',
                 hint=str(error),
             ) from error
+        if self.standby and setting.name == "transaction_read_only" and kept == "off":
+            raise SqlError("0A000", "cannot set transaction read-write mode during recovery")
+        return kept
 
     def _checked_custom(self, name: str, value: str | None) -> str:
         """Settings with a dot in their names are their users' own, and may have any value."""
@@ -104,26 +143,42 @@ class Settings:
             SqlError: 42704 it is not known, 55P02 it cannot be changed, 22023 the value is wrong, 42602
                 and 53400 for a setting of the user's own.
         """
-        self._values[name.lower()] = self.checked(name, value)
+        checked = self.checked(name, value)
+        self._save()
+        self._values[name.lower()] = checked
         self._derive()
+
+    def _save(self) -> None:
+        if self._in_transaction and self._saved is None:
+            self._saved = dict(self._values)
 
     def reset(self) -> None:
         """Give every setting its default, but for those of the open transaction."""
+        self._save()
         kept = {name: self._values[name] for name in _OF_TRANSACTION}
         self._values = {**self._values, **self._defaults, **kept}
         for name in self._values.keys() - self._defaults.keys():
             self._values[name] = ""
         self._derive()
 
+    def take_request_id(self) -> bytes:
+        """The name of the commit that is made now; the next one has none."""
+        taken = self.request_id
+        if taken:
+            self._values[_REQUEST_ID] = ""
+            self._derive()
+        return taken
+
     def begin(self) -> None:
         """A transaction begins: remember what to go back to."""
-        self._saved = dict(self._values)
+        self._in_transaction = True
+        self._saved = None
 
     def end(self, *, committed: bool, local: frozenset[str]) -> None:
         """The transaction ended: SET is kept only when it committed, SET LOCAL never is."""
-        if self._saved is None:
+        saved, self._saved, self._in_transaction = self._saved, None, False
+        if saved is None:
             return
-        saved, self._saved = self._saved, None
         if not committed:
             self._values = saved
         else:

@@ -48,10 +48,12 @@ class SimpleQuery:
         try:
             answer = await self._run(session, self._statements[at])
             if session.implicit and self._at == len(self._statements):
-                if answer.copy is None:
-                    await session.commit()
-                else:
+                if answer.copy is not None:
                     answer.copy.commits = True
+                elif answer.stream is not None:
+                    answer.stream.commits = True
+                else:
+                    await session.commit()
         except BaseException as error:
             if observer is not None:
                 observer(self._statements[at].statement.text, perf_counter() - began, -1, error)
@@ -61,7 +63,7 @@ class SimpleQuery:
             raise
         finally:
             session.is_running = False
-        if observer is not None and answer.copy is None:
+        if observer is not None and not answer.is_under_way:
             observer(self._statements[at].statement.text, perf_counter() - began, answer.rowcount, None)
         return answer
 

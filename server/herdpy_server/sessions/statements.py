@@ -8,38 +8,38 @@ asked first, with the engine free for others meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from contextlib import suppress
 
 from herdpy.log import LogError
+from herdpy_server.sessions.asked import AskedPlan
 from herdpy_server.sessions.control import CONTROL_PLANS, ENDING, control
+from herdpy_server.sessions.large import let_go, prepare
 from herdpy_server.sessions.plans import PlanCache, Prepared
 from herdpy_server.sessions.portals import Portal
-from herdpy_server.sessions.prepared import PreparedStatement
+from herdpy_server.sessions.rebind import Bound, Rebind, Replan
 from herdpy_server.sessions.result import Result
-from herdpy_server.sessions.waiting import Waiting
+from herdpy_server.sessions.running import Running
+from herdpy_server.sessions.share import LIMITED, STEPPED, TooLong
+from herdpy_server.sessions.streams import Delivery, RowStream
 from herdpy_server.store import NoLocks
-from herdpy_server.tablespace import Tablespace, Transaction, now_us, sql_error
+from herdpy_server.tablespace import Tablespace, now_us, sql_error
 from herdpy_sql.columnar import Limits
 from herdpy_sql.errors import SqlError
-from herdpy_sql.plan import Outcome, Plan, SourceChanged
+from herdpy_sql.execute.query import SelectPlan
+from herdpy_sql.plan import Outcome, Plan
+from herdpy_sql.plan.columnar import ColumnarSelect
 from herdpy_sql.storage import Clock, MustWait
+from herdpy_sql.system import SystemQuery
 
-if TYPE_CHECKING:
-    pass
-
-Bound = Prepared | PreparedStatement
-"""What gives a plan and its datums: a statement with Python's parameters, or one with datums."""
-
-Rebind = Callable[[], "tuple[Plan, Sequence[object]]"]
-"""Plans the statement again, under the catalog that it sees now."""
-
-_OPTIMISTIC_TRIES = 3
 _COUNTING = frozenset({"INSERT", "UPDATE", "DELETE", "SELECT"})
 _NO_LOCKS = NoLocks()
 
 
-class Statements(Waiting):
+_AWAITED = frozenset({"bounded", "at_lsn"})
+
+
+class Statements(Running):
     """Runs statements, one at a time."""
 
     def __init__(self, tablespace: Tablespace, plans: PlanCache, limits: Limits) -> None:
@@ -55,17 +55,28 @@ class Statements(Waiting):
         tablespace = self.tablespace
         try:
             plan, values = prepared.plan(tablespace.catalog, self.settings.engine, params)
-        except SqlError:
-            await self._durable_definitions()
+        except SqlError as error:
+            if self.waits_to_read:
+                return None
+            await self._durable_definitions(error)
             raise
         if plan.source is not None or type(plan) in CONTROL_PLANS or self._closed:
             return None
+        if self.streams and isinstance(plan, STEPPED):
+            return None
+        watch = self._patience.check
+        if type(plan) in LIMITED and self._is_limited(plan):
+            watch = self._share.begin()
         if plan.read_only:
+            if not self._may_read(plan):
+                return None
             workspace = tablespace.store.workspace(_NO_LOCKS, None)
-            workspace.watch = self._patience.check
+            workspace.watch = watch
             now = now_us()
             try:
                 outcome = plan.run(workspace, values, Clock(now, now, self.settings.zone))
+            except TooLong:
+                return await self._otherwise(plan, values, Rebind(self, prepared, params))
             except SqlError as error:
                 await self._confirm(error, workspace)
                 raise
@@ -74,43 +85,102 @@ class Statements(Waiting):
             return None
         else:
             self._may_write(plan.tag)
+            self._take_basis()
             transaction = tablespace.begin(instant=True)
             workspace = transaction.workspace
-            workspace.watch = self._patience.check
+            workspace.watch = watch
             now = transaction.started_us
             try:
                 outcome = plan.run(workspace, values, Clock(now, now, self.settings.zone))
-                append = tablespace.commit(transaction)
+                append = tablespace.commit(transaction, self.settings.take_request_id())
             except MustWait:
                 tablespace.rollback(transaction)
                 return None
+            except TooLong:
+                tablespace.rollback(transaction)
+                return await self._otherwise(plan, values, Rebind(self, prepared, params))
             except LogError as error:
                 raise sql_error(error) from error
             except SqlError as error:
+                self.settings.take_request_id()
                 await self._confirm(error, workspace)
                 raise
         if append is not None or workspace.read_position:
             await self._durable(append, workspace, last=True)
+        if append is None and tablespace.guard is not None:
+            await self._vouched(plan)
         return _result(plan, outcome)
+
+    def _take_basis(self) -> None:
+        """A statement begins to read now."""
+        guard = self.tablespace.guard
+        self._basis = None if guard is None else guard.basis
+
+    async def _bound(
+        self, prepared: Bound, params: Sequence[object], *, many: bool
+    ) -> tuple[Plan, Sequence[object]]:
+        """As ``_bind``; what this replica has not heard of yet is waited for, if the read level says so."""
+        try:
+            return self._bind(prepared, params, many=many)
+        except SqlError:
+            if self.transaction is not None or not self.waits_to_read:
+                raise
+        with suppress(SqlError):  # what cannot be read is told of what reads it
+            await self.until_it_may_read()
+        return self._bind(prepared, params, many=many)
+
+    @property
+    def waits_to_read(self) -> bool:
+        """Whether this replica has not got yet what the session's read level wants: definitions, too."""
+        guard, wanted = self.tablespace.guard, self.settings.read_level
+        return guard is not None and wanted.level in _AWAITED and not guard.is_open(wanted)
+
+    async def until_it_may_read(self) -> None:
+        """Wait while ``waits_to_read``. SqlError as ``Guard.admit``."""
+        if self.tablespace.guard is not None:
+            await self.tablespace.guard.admit(self.settings.read_level)
+
+    def _may_read(self, plan: Plan) -> bool:
+        """Whether a plan that reads may begin now, at the session's read level."""
+        self._take_basis()
+        guard = self.tablespace.guard
+        return guard is None or guard.is_open(self.settings.read_level) or not _reads_tables(plan)
+
+    async def _admitted(self, plan: Plan) -> None:
+        """Before a plan that reads: wait until it may. SqlError as ``Guard.admit``."""
+        if plan.read_only and not self._may_read(plan):
+            assert self.tablespace.guard is not None
+            await self.tablespace.guard.admit(self.settings.read_level)
+            self._take_basis()
+
+    async def _vouched(self, plan: Plan) -> None:
+        """Before the answer: what was read is as new as the session's read level wants it."""
+        guard, wanted = self.tablespace.guard, self.settings.read_level
+        if guard is not None and not guard.holds(wanted, self._basis) and _reads_tables(plan):
+            await guard.confirm(wanted, self._basis)
 
     async def _statement(self, prepared: Bound, params: Sequence[object], *, many: bool = False) -> Result:
         if self._closed:
             raise session_closed()
         try:
-            plan, values = self._bind(prepared, params, many=many)
-        except SqlError:
-            await self._durable_definitions()
+            plan, values = await self._bound(prepared, params, many=many)
+        except SqlError as error:
+            await self._durable_definitions(error)
             raise
-
-        def rebind() -> tuple[Plan, Sequence[object]]:
-            return self._bind(prepared, params, many=many)
-
+        rebind = Rebind(self, prepared, params, many=many)
         if type(plan) in CONTROL_PLANS:
             try:
                 return await control(self, plan, values, rebind)  # type: ignore[arg-type]
             except SqlError:
                 self.failed = self.transaction is not None
                 raise
+        if plan.read_only and not self._may_read(plan):
+            try:
+                await self._admitted(plan)
+            except SqlError:
+                self.failed = self.transaction is not None
+                raise
+            plan, values = rebind()
         return await self._carry_out(plan, values, many=many, rebind=rebind)
 
     async def run_bound(self, prepared: Bound, params: Sequence[object]) -> Result:
@@ -119,35 +189,89 @@ class Statements(Waiting):
 
     async def run_portal(self, portal: Portal) -> None:
         """See to it that a portal has its answer."""
-        if portal.result is not None or portal.failure is not None:
+        if portal.has_run:
             return
         if portal.spent or portal.statement is None:
             portal.result = Result("", 0, portal.columns, [])
         else:
-            portal.result = await self._statement(portal.statement, portal.datums)
+            self.hold(portal, await self._statement(portal.statement, portal.datums))
 
-    async def run_plan(self, plan: Plan, values: Sequence[object], rebind: Rebind) -> Result:
-        """Run a plan that is part of another one, as EXPLAIN ANALYZE does; ``rebind`` plans the whole."""
+    def hold(self, portal: Portal, answer: Result) -> None:
+        """Keep an answer, or what is to come of it, in a portal. SqlError 53400 when that are too many."""
+        if answer.stream is not None:
+            try:
+                self.allowed.check_large(sum(1 for one in self.portals.values() if one.is_large))
+            except SqlError:
+                answer.stream.close()
+                raise
+        portal.holds(answer, self._limits.temp_directory)
 
-        def again() -> tuple[Plan, Sequence[object]]:
-            whole, params = rebind()
-            return whole.inner, params
+    async def settle_portals(self) -> None:
+        """Read the answers of portals to their ends: a session occupies the columnar engine once at a time.
 
-        return await self._carry_out(plan, values, many=False, rebind=again)
+        Or one that opens cursor after cursor would wait for what it keeps busy itself.
+        """
+        for portal in list(self.portals.values()):
+            if portal.window is not None and portal.window.count:  # it has begun
+                await portal.window.settle()
 
-    async def _carry_out(self, plan: Plan, values: Sequence[object], *, many: bool, rebind: Rebind) -> Result:
-        """Run a plan in the open transaction, or in one of its own."""
+    async def run_plan(
+        self, plan: Plan, values: Sequence[object], rebind: Rebind, *, as_planned: bool = False
+    ) -> Result:
+        """Run a plan that is part of another one, as DECLARE does; ``rebind`` plans the whole.
+
+        Args:
+            as_planned: run this plan, however long it takes, as EXPLAIN ANALYZE must.
+        """
+        rebind = rebind.of_inner()
+        if plan.read_only and not self._may_read(plan):
+            await self._admitted(plan)
+            plan, values = rebind()
+        return await self._carry_out(plan, values, many=False, rebind=rebind, limited=not as_planned)
+
+    async def _otherwise(self, plan: Plan, values: Sequence[object], rebind: Rebind) -> Result:
+        """Run a plan that has had its share of the loop, from the start and in another way."""
+        if isinstance(plan, SelectPlan):
+            columnar = rebind.columnar(plan)
+            if columnar is not None:
+                return self._stream(columnar, values, lambda: (columnar, values))
+        return await self._carry_out(plan, values, many=False, rebind=rebind, limited=False)
+
+    async def _carry_out(
+        self,
+        plan: Plan,
+        values: Sequence[object],
+        *,
+        many: bool,
+        rebind: Rebind,
+        limited: bool = True,
+    ) -> Result:
+        """Run a plan in the open transaction, or in one of its own.
+
+        Args:
+            limited: not longer than its share, if it can be run otherwise.
+        """
+        if not plan.read_only:
+            self._take_basis()
         transaction = self.transaction
         if transaction is None and not self.autocommit:
             self.begin()
             transaction = self.transaction
+        if self.streams and type(plan) is ColumnarSelect:
+            return self._stream(plan, values, rebind)
         if transaction is not None:
             try:
                 if not plan.read_only and self.tablespace.is_full:
                     await self._room()
                     plan, values = rebind()
-                outcome = await self._run(transaction, plan, values, many=many, rebind=rebind)
-                await self._durable(None, transaction.workspace)
+                outcome = await self._run(
+                    transaction, plan, values, many=many, rebind=rebind, limited=limited
+                )
+                if plan.columns is not None:
+                    await self._durable(None, transaction.workspace)
+                await self._vouched(plan)
+            except TooLong:
+                return await self._otherwise(plan, values, rebind)
             except BaseException as error:
                 self.failed = True
                 await self._confirm(error, transaction.workspace)
@@ -158,16 +282,34 @@ class Statements(Waiting):
             plan, values = rebind()
         transaction = self.tablespace.begin(instant=True, lock_timeout_s=self.settings.lock_timeout_s)
         try:
-            outcome = await self._run(transaction, plan, values, many=many, rebind=rebind)
-            append = self.tablespace.commit(transaction)
+            outcome = await self._run(transaction, plan, values, many=many, rebind=rebind, limited=limited)
+            await prepare(transaction)
+            request_id = b"" if plan.read_only else self.settings.take_request_id()
+            append = self.tablespace.commit(transaction, request_id)
+        except TooLong:
+            self.tablespace.rollback(transaction)
+            return await self._otherwise(plan, values, rebind)
         except BaseException as error:
             self.tablespace.rollback(transaction)
+            if not plan.read_only:
+                self.settings.take_request_id()
             if isinstance(error, LogError):
                 raise sql_error(error) from error
             await self._confirm(error, transaction.workspace)
             raise
         await self._durable(append, transaction.workspace)
+        if append is None:
+            await self._vouched(plan)
+        await let_go(transaction)
         return _result(plan, outcome)
+
+    def _stream(self, plan: ColumnarSelect, values: Sequence[object], rebind: Replan) -> Result:
+        """An answer whose rows are still to come; the question is put when they are first wanted."""
+        result = Result(plan, -1, plan.columns)
+        result.stream = Delivery(
+            self, result, RowStream(plan, plan.columns, AskedPlan(self, plan, values, rebind))
+        )
+        return result
 
     def _bind(
         self, prepared: Bound, params: Sequence[object], *, many: bool
@@ -185,57 +327,13 @@ class Statements(Waiting):
             self.failed = self.transaction is not None
             raise
 
-    async def _run(
-        self,
-        transaction: Transaction,
-        plan: Plan,
-        values: Sequence[object],
-        *,
-        many: bool,
-        rebind: Rebind,
-    ) -> Outcome:
-        """Run the plan, again and again until it need not wait; on an error nothing of it is left."""
-        workspace = transaction.workspace
-        workspace.watch = self._patience.check
-        mark = workspace.mark()
-        clock = transaction.clock(self.settings.zone)
-        catalog = workspace.catalog
-        stale = 0
-        try:
-            while True:
-                try:
-                    if not plan.read_only:
-                        self._may_write(plan.tag)
-                    if many:
-                        return plan.run_many(workspace, values, clock)  # type: ignore[arg-type]
-                    source = None
-                    if plan.source is not None:
-                        if stale >= _OPTIMISTIC_TRIES:
-                            self._lock_targets(transaction, plan)
-                        source = await self._columnar(transaction, plan, values, clock)  # type: ignore[arg-type]
-                    return plan.run(workspace, values, clock, source)  # type: ignore[arg-type]
-                except MustWait as conflict:
-                    workspace.undo(mark)
-                    await self._wait_for_lock(transaction, conflict)
-                except SourceChanged:
-                    workspace.undo(mark)
-                    stale += 1
-                if workspace.catalog is not catalog:
-                    catalog = workspace.catalog
-                    plan, values = rebind()
-        except BaseException:
-            workspace.undo(mark)
-            raise
 
-    def _may_write(self, tag: str) -> None:
-        if self.settings.read_only:
-            raise SqlError("25006", f"cannot execute {tag} in a read-only transaction")
-
-    def _lock_targets(self, transaction: Transaction, plan: Plan) -> None:
-        """Others keep changing the rows that this statement chose: keep them out while it chooses."""
-        transaction.instant = False
-        for table in plan.tables_written:
-            self.tablespace.locks.acquire_table(transaction, table.id)
+def _reads_tables(plan: Plan) -> bool:
+    """Whether a plan reads what is replicated: not constants alone, nor what the server knows of itself."""
+    query = plan.source
+    if query is not None:
+        return not isinstance(query, SystemQuery) and bool(query.scans)
+    return bool(getattr(plan, "pipeline", None) is None or plan.pipeline.steps)  # type: ignore[attr-defined]
 
 
 def session_closed() -> SqlError:

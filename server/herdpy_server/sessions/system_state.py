@@ -8,10 +8,11 @@ query over the catalog, in the engine's turn.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from herdpy_server.sessions.alone import alone
 from herdpy_sql.system import Activity, Role
 from herdpy_sql.system.state import DATABASE, OWNER, SettingRow
 
@@ -40,8 +41,14 @@ class Directory(Protocol):
     def activity(self) -> Iterable[Activity]:
         """Every session."""
 
-    def signal(self, pid: int, *, terminate: bool) -> bool:
-        """Cancel what a session runs, or end the session; False when there is none of that number."""
+    def server_settings(self, user: str) -> Iterable[SettingRow]:
+        """The server's configuration, as far as ``user`` may see it."""
+
+    def signal(self, pid: int, *, terminate: bool, user: str) -> bool:
+        """Have ``user`` cancel what a session runs, or end the session; False when there is no such session.
+
+        SqlError 42501 when the user may not.
+        """
 
 
 class SessionState:
@@ -52,6 +59,7 @@ class SessionState:
         self._session = session
         self.user = self.session_user = identity.user
         self.database, self.pid, self.started_us = identity.database, identity.pid, identity.started_us
+        self.in_recovery = session.settings.standby
 
     def roles(self) -> Iterable[Role]:
         """The directory's, and the session's own where it does not know it."""
@@ -70,6 +78,21 @@ class SessionState:
         if directory is not None:
             return directory.activity()
         return [Activity(self.pid, self.user, self._session.settings["application_name"], state="active")]
+
+    def databases(self) -> Iterable[str]:
+        """The cluster's tablespaces; this one alone where there is no cluster."""
+        cluster = self._session.tablespace.cluster
+        return [self.database] if cluster is None else sorted({*cluster.databases(), self.database})
+
+    def server_settings(self) -> Iterable[SettingRow]:
+        """The directory's business."""
+        directory = self._session.directory
+        return () if directory is None else directory.server_settings(self.user)
+
+    def facts(self, name: str) -> Iterable[Mapping[str, Any]]:
+        """What the cluster was heard to say when the query began; of a database alone, its log."""
+        facts = self._session.facts
+        return (facts if facts is not None else alone(self._session)).get(name, ())
 
     def prepared_statements(self) -> Iterable[tuple[str, str]]:
         """Those with a name."""
@@ -90,4 +113,7 @@ class SessionState:
     def signal(self, pid: int, *, terminate: bool) -> bool:
         """The directory's business."""
         directory = self._session.directory
-        return directory is not None and directory.signal(pid, terminate=terminate)
+        if directory is not None and directory.signal(pid, terminate=terminate, user=self.user):
+            return True
+        self._session.notice("WARNING", "01000", f"PID {pid} is not a PostgreSQL backend process")
+        return False

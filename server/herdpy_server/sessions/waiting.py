@@ -7,18 +7,21 @@ computes is interrupted.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import contextlib
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from herdpy.log.wait import Wait
+from herdpy_server.sessions.analyst import IN_PROCESS, Analyst, Question
 from herdpy_server.sessions.block import TransactionBlock
-from herdpy_server.sessions.patience import Patience
+from herdpy_server.sessions.patience import CANCELLED, Patience
 from herdpy_server.sessions.system_state import SessionState
-from herdpy_server.sessions.work import Work
 from herdpy_server.tablespace import Tablespace, Transaction, now_us
+from herdpy_server.tablespace.cluster import Facts
 from herdpy_sql.columnar import Interrupt, Limits
 from herdpy_sql.errors import SqlError
-from herdpy_sql.plan import Plan
+from herdpy_sql.plan import Plan, SourceChanged
 from herdpy_sql.storage import Clock, MustWait
 from herdpy_sql.system import SystemQuery
 
@@ -26,22 +29,31 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from herdpy.codec.kinds import Datum
+    from herdpy_server.store import StoreSnapshot
+
+T = TypeVar("T")
+
+_STOP_AGAIN_S = 0.05
 
 
 class Waiting(TransactionBlock):
     """A session as far as it waits.
 
     Attributes:
+        analyst: answers what DuckDB is asked; this process itself, unless a server sets another.
+        facts: what the cluster was heard to say for the query that begins; None: nothing.
         text: the newest statement; it began at ``text_began_us`` (wall clock), and ``is_running`` or is over.
     """
 
     def __init__(self, tablespace: Tablespace, limits: Limits) -> None:
         super().__init__(tablespace)
+        self.analyst: Analyst = IN_PROCESS
         self._limits = limits
         self._interrupt: Interrupt | None = None
         self._waiting: Wait[object] | None = None
         self._patience = Patience()
         self._closed = False
+        self.facts: Facts | None = None
         self.text = ""
         self.text_began_us = 0
         self.is_running = False
@@ -65,36 +77,86 @@ class Waiting(TransactionBlock):
         self._patience.loop = loop
 
     @property
+    def streams(self) -> bool:
+        """Whether large answers are given piece by piece: where others wait for the loop meanwhile."""
+        return self._patience.loop is not None
+
+    def check_patience(self) -> None:
+        """SqlError (57014, or why the session was closed) when the running statement shall end."""
+        self._patience.check()
+
+    @property
     def is_closed(self) -> bool:
         """Whether the session has ended, or is about to."""
         return self._closed
 
-    async def _columnar(
+    def _question(
         self, transaction: Transaction, plan: Plan, values: Sequence[Datum], clock: Clock
-    ) -> pa.Table:
-        """What DuckDB says of the plan's source, as of now; the engine is free meanwhile."""
+    ) -> Question:
+        """What the plan asks of the columnar engine."""
         query = plan.source
         assert query is not None
         if isinstance(query, SystemQuery):
             query = query.begun(SessionState(self), values)
-        snapshot = transaction.workspace.snapshot()
-        self._interrupt = interrupt = Interrupt()
+        workspace = transaction.workspace
+        catalog = workspace.catalog
+
+        def open_snapshot() -> StoreSnapshot:
+            now = workspace.catalog
+            if now is not catalog and any(now.tables.get(one.table.id) != one.table for one in query.scans):
+                raise SourceChanged("definitions were changed meanwhile")
+            return workspace.snapshot()
+
         limits = self._limits.within(self.settings.statement_timeout_s)
+        return Question(query, values, clock, open_snapshot, limits, Interrupt())
 
-        def answer() -> pa.Table:
-            sources = {}
-            for scan in query.scans:
-                low, high = scan.bounds(values)
-                sources[scan.name] = snapshot.arrow(scan.table, scan.positions, low, high)
-            found: pa.Table = query.run(sources, values, clock, limits, interrupt)
-            return found
+    def _analyst_of(self, question: Question) -> Analyst:
+        """Who is asked; what the system catalog knows, this process alone does."""
+        return IN_PROCESS if isinstance(question.query, SystemQuery) else self.analyst
 
+    @contextlib.contextmanager
+    def _asking(self, interrupt: Interrupt) -> Iterator[None]:
+        """Within the block ``interrupt`` is what a cancelled statement, or one out of time, is ended by."""
+        self._interrupt = interrupt
         try:
-            with self._patience.alarm(interrupt.cancel):
-                return await Work(answer)
+            with self._patience.alarm(partial(self._stop, interrupt)):
+                yield
         finally:
             self._interrupt = None
-            snapshot.close()
+
+    def _stop(self, interrupt: Interrupt, message: str = CANCELLED) -> None:
+        """Cancel, and again until the waiting is over: DuckDB forgets what comes just before it starts."""
+        interrupt.cancel(message)
+        loop = self._patience.loop
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.call_later, _STOP_AGAIN_S, self._stop_again, interrupt)
+
+    def _stop_again(self, interrupt: Interrupt) -> None:
+        if self._interrupt is interrupt:
+            self._stop(interrupt)
+
+    async def _columnar(
+        self, transaction: Transaction, plan: Plan, values: Sequence[Datum], clock: Clock
+    ) -> pa.Table:
+        """All that DuckDB says of the plan's source, as of now; the engine is free meanwhile."""
+        await self._hear(plan)
+        question = self._question(transaction, plan, values, clock)
+        self.facts = None
+        with self._asking(question.interrupt):
+            answer = await self._analyst_of(question).ask(question)
+            try:
+                return await answer.all()
+            finally:
+                answer.close()
+
+    async def _hear(self, plan: Plan) -> None:
+        """Before a query over what the cluster knows: have it say that."""
+        query, cluster = plan.source, self.tablespace.cluster
+        if cluster is not None and isinstance(query, SystemQuery) and query.told:
+            facts, remark = await self.waiting_for(cluster.facts())
+            self.facts = facts
+            if remark is not None:
+                self.notice(*remark)
 
     async def _wait_for_lock(self, transaction: Transaction, conflict: MustWait) -> None:
         wait: Wait[object] = conflict.wait  # type: ignore[assignment]
@@ -105,6 +167,15 @@ class Waiting(TransactionBlock):
         except BaseException:
             self.tablespace.locks.forget(transaction)
             raise
+        finally:
+            self._waiting = None
+
+    async def waiting_for(self, wait: Wait[T]) -> T:
+        """Await what is done elsewhere; the statement's end (cancel, time-out) ends the waiting."""
+        self._waiting = wait  # type: ignore[assignment]
+        try:
+            with self._patience.alarm(lambda message: wait.fail(SqlError("57014", message))):
+                return await wait
         finally:
             self._waiting = None
 
@@ -121,6 +192,6 @@ class Waiting(TransactionBlock):
         self._patience.end(error)
         waiting, interrupt = self._waiting, self._interrupt
         if interrupt is not None:
-            interrupt.cancel()
+            self._stop(interrupt)
         if waiting is not None:
             waiting.fail(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
+from concurrent.futures import Executor
 from typing import Any, TypeVar
 
 from herdpy.log import Append
@@ -19,11 +20,13 @@ class Work(Wait[T]):
     snapshot.
     """
 
-    __slots__ = ("_call",)
+    __slots__ = ("_call", "_threads")
 
-    def __init__(self, call: Callable[[], T]) -> None:
+    def __init__(self, call: Callable[[], T], threads: Executor | None = None) -> None:
+        """``threads`` are those of a loop that waits; None: its own, which are few."""
         super().__init__()
         self._call = call
+        self._threads = threads
 
     def _perform(self) -> None:
         try:
@@ -37,7 +40,7 @@ class Work(Wait[T]):
 
     def add_done_callback(self, callback: Callable[[Any], object], *, context: Any = None) -> None:
         super().add_done_callback(callback, context=context)
-        asyncio.get_running_loop().run_in_executor(None, self._perform)
+        asyncio.get_running_loop().run_in_executor(self._threads, self._perform)
 
 
 class LastWait(Wait[object]):

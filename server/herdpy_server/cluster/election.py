@@ -1,0 +1,312 @@
+"""One tablespace's election: who leads it, and this node's part in that.
+
+Above ``ballot`` and ``term``; below the tablespace's replica, which is a candidate. Everything is started by
+watches: the leader's znode is gone, the session is back, the candidate can lead again. Nothing polls.
+
+Election is for liveness. Two that believe to lead cannot both write, because the log is fenced, nor both
+answer reads, because of the lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError
+from herdpy.bookkeeper.metadata.znodes import NoNodeError, SessionState, Watch, Znode
+from herdpy.log.lsn import LSN
+from herdpy_server.cluster.ballot import UNDECIDED, Ballot, Ground, Vacancy
+from herdpy_server.cluster.errors import TermLostError
+from herdpy_server.cluster.layout import LeaderRecord, TablespacePaths
+from herdpy_server.cluster.term import Loss, Term
+
+_log = logging.getLogger("herdpy.cluster")
+
+GRACE_S = 0.15
+"""How long others leave a vacant tablespace to its preferred leader."""
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.02, 0.5
+_CLOSE_PATIENCE_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """This node as its replica sees it. All are called on the loop.
+
+    Attributes:
+        position: up to where the replica has applied the log.
+        lacks: why the replica cannot lead now (quarantined, older than the log's base, being seeded), or
+            None. Asked before each attempt and once more after winning. ``Election.reconsider`` after it
+            changes.
+        won: a term has begun: recover the log, then await ``term.alone()``.
+        lost: the term is over and was not resigned: answer and acknowledge nothing more. Called in the turn
+            of the loop in which it is heard of; ``term.loss`` says why.
+        leader: who leads now, or None: told after each change, own terms included.
+    """
+
+    position: Callable[[], LSN]
+    lacks: Callable[[], Awaitable[str | None]]
+    won: Callable[[Term], None]
+    lost: Callable[[Term], None]
+    leader: Callable[[LeaderRecord | None], None] = lambda _leader: None
+
+
+class _Next(enum.Enum):
+    """What follows a step."""
+
+    NEWS = "wait for news"
+    SOON = "try again soon, news or not"
+    NOW = "look again now"
+
+
+class Election:
+    """To be made and used on the loop.
+
+    Attributes:
+        term: this node's, from winning it to losing or resigning it.
+        leader: who leads, as last heard.
+        refusal: why this node did not try when it last could have.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        paths: TablespacePaths,
+        candidate: Candidate,
+        *,
+        preferred: str | None = None,
+        grace_s: float = GRACE_S,
+    ) -> None:
+        self.term: Term | None = None
+        self.leader: LeaderRecord | None = None
+        self.refusal: str | None = None
+        self._ground = ground
+        self._paths = paths
+        self._ballot = Ballot(ground, paths)
+        self._candidate = candidate
+        self._preferred = preferred
+        self._grace_s = grace_s
+        self._told = False  # whether the watch has told anything yet
+        self._vacancy = Vacancy(0.0)
+        self._yield_until_s = 0.0
+        self._changed = asyncio.Event()
+        self._watches: list[Watch] = []
+        self._running: asyncio.Task[None] | None = None
+        self._checks: set[asyncio.Task[None]] = set()
+        self._suspended: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    # -- the owner's side
+
+    def start(self) -> None:
+        """Take part from now on."""
+        if self._running is None:
+            self._watches = [
+                self._ground.znodes.watch_data(self._paths.leader, self._leader_told),
+                self._ground.session.on_change(self._session_changed),
+            ]
+            self._running = asyncio.get_running_loop().create_task(self._run(), name="election")
+
+    def reconsider(self) -> None:
+        """What ``lacks`` answers may have changed."""
+        self._changed.set()
+
+    def prefer(self, node: str | None) -> None:
+        """Who is to lead when it can (``TablespaceInfo.leader``)."""
+        if node == self._ground.node and node != self._preferred:
+            self._yield_until_s = 0.0  # it was to leave it to others, and is asked back
+        self._preferred = node
+        self._changed.set()
+
+    async def resign(self) -> None:
+        """Give the term back, if there is one: the lease at once, then the znodes.
+
+        When it returns a successor need not wait for anything, unless ZooKeeper could not be reached: then
+        the lease has to run out. The owner has stopped acknowledging before it calls this. Others go first
+        afterwards.
+        """
+        term = self.term
+        if term is None:
+            return
+        self._yield_until_s = self._now() + 3 * self._grace_s
+        self._end(term, Loss.RESIGNED)
+        await self._give_back(term.tag)
+
+    async def close(self) -> None:
+        """Resign, and take part no more. May be repeated."""
+        self._closed = True
+        for watch in self._watches:
+            watch.cancel()
+        self._watches.clear()
+        tasks = [task for task in (self._running, *self._checks) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_PATIENCE_S):
+                await self.resign()
+                for tag in tuple(self._ballot.tags):  # of an attempt that was cut off
+                    await self._give_back(tag)
+
+    async def _give_back(self, tag: str) -> None:
+        try:
+            await self._ballot.give_back(tag)
+        except UNDECIDED as error:
+            # The session's end removes it, or this election does when it sees it.
+            _log.warning("leader znode not removed", extra={"reason": str(error)})
+
+    # -- what is heard
+
+    def _leader_told(self, znode: Znode | None) -> None:
+        record = self._ballot.read(znode)
+        if record is None:
+            self._vacancy = Vacancy(self._now(), self.leader or self._vacancy.gone)
+        self._told = True
+        self.leader = record
+        self._changed.set()
+        if self.term is not None and (record is None or record.tag != self.term.tag):
+            self._check(self._verify(self.term))  # what is told may be older than the term
+        self._candidate.leader(record)
+
+    def _session_changed(self, state: SessionState) -> None:
+        self._forget_suspension()
+        term = self.term
+        if term is not None and term.lease.session != self._ground.session.number:
+            self._lose(term, Loss.SESSION)
+        elif term is not None and state is SessionState.SUSPENDED:
+            self._await_lease_end(term)
+        self._changed.set()
+
+    def _await_lease_end(self, term: Term) -> None:
+        """The connection is lost: the term is over when its lease is, or would be were it open."""
+        self._suspended = None
+        if self.term is not term or self._ground.session.state is SessionState.CONNECTED:
+            return
+        until_s = max(term.lease.until_s, term.lease.since_s + self._ground.renewal.lease_s)
+        left_s = until_s - self._now()
+        if left_s <= 0:
+            self._lose(term, Loss.SUSPENDED)
+        else:
+            loop = asyncio.get_running_loop()
+            self._suspended = loop.call_later(left_s, self._await_lease_end, term)
+
+    async def _verify(self, term: Term) -> None:
+        """Whether the leader znode is still the term's: a read asked for now is newer than its making."""
+        try:
+            record = await self._ballot.leader()
+        except BookKeeperError:
+            return  # the session's end will tell
+        if self.term is term and (record is None or record.tag != term.tag):
+            self._lose(term, Loss.REMOVED)
+
+    def _lose(self, term: Term, loss: Loss) -> None:
+        _log.warning(
+            "leads no more", extra={"path": self._paths.info, "epoch": term.epoch, "reason": loss.value}
+        )
+        self._end(term, loss)
+        self._candidate.lost(term)
+
+    def _end(self, term: Term, loss: Loss) -> None:
+        self.term = None
+        self._forget_suspension()
+        self._ballot.tags[term.tag] = term.is_alone
+        term.end(loss)
+        self._changed.set()
+
+    def _forget_suspension(self) -> None:
+        if self._suspended is not None:
+            self._suspended.cancel()
+            self._suspended = None
+
+    def _check(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name="election's check")
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
+
+    def _now(self) -> float:
+        return self._ground.renewal.clock()
+
+    # -- taking part
+
+    async def _run(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            self._changed.clear()
+            try:
+                following = await self._step()
+            except ClosedClientError:
+                return
+            except NoNodeError:
+                self.refusal = "the tablespace is gone"
+                following = _Next.NEWS
+            except UNDECIDED as error:
+                _log.info("election not decided", extra={"path": self._paths.info, "reason": str(error)})
+                following = _Next.SOON
+            except Exception:  # noqa: BLE001 -- told, and the tablespace still needs a leader
+                _log.exception("election failed", extra={"path": self._paths.info})
+                following = _Next.SOON
+            if following is _Next.SOON:
+                await self._pause(pause_s)
+                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+            elif following is _Next.NEWS:
+                pause_s = _FIRST_PAUSE_S
+                await self._changed.wait()
+
+    async def _pause(self, most_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(most_s):
+                await self._changed.wait()
+
+    async def _step(self) -> _Next:
+        """Do what is to be done now."""
+        if not self._told or self.term is not None:
+            return _Next.NEWS
+        if self._ground.session.state is not SessionState.CONNECTED:
+            return _Next.NEWS
+        if self.leader is not None:
+            if self.leader.tag in self._ballot.tags:  # left by an attempt or a term that is over
+                await self._ballot.give_back(self.leader.tag)
+            return _Next.NEWS
+        if (left_s := self._turn_s() - self._now()) > 0:
+            await self._pause(left_s)
+            return _Next.NOW
+        self.refusal = await self._candidate.lacks()
+        if self.refusal is not None:
+            return _Next.NEWS
+        async with self._ground.attempts:
+            return await self._attempt()
+
+    def _turn_s(self) -> float:
+        """When it is this node's turn: the preferred leader goes first, unless it is the one that is gone."""
+        gone = self._vacancy.gone
+        first = self._preferred
+        if first in (None, self._ground.node) or (gone is not None and gone.node == first):
+            return self._yield_until_s
+        return max(self._yield_until_s, self._vacancy.told_s + self._grace_s)
+
+    async def _attempt(self) -> _Next:
+        won = await self._ballot.attempt(self._vacancy, self._candidate.position, self._candidate.lacks)
+        if isinstance(won, str):
+            self.refusal = won
+            return _Next.NEWS
+        if won is None:  # another was quicker; had it gone again already, nobody would tell
+            return _Next.SOON if self.leader is None else _Next.NEWS
+        self._begin(won)
+        return _Next.NEWS
+
+    def _begin(self, term: Term) -> None:
+        _log.info("elected", extra={"path": self._paths.info, "epoch": term.epoch})
+        self.term = term
+        self._ground.renewal.add(term.lease)
+        if self._ground.session.state is not SessionState.CONNECTED:
+            self._await_lease_end(term)
+        self._check(self._shorten(term))
+        self._candidate.won(term)
+
+    async def _shorten(self, term: Term) -> None:
+        with contextlib.suppress(TermLostError, *UNDECIDED):
+            await self._ballot.shorten(term)

@@ -1,0 +1,172 @@
+"""Where a cluster's metadata is in ZooKeeper, and what each znode holds.
+
+The lowest layer of the package but for its errors: paths, structs, JSON. Everything above reads and writes
+these structs. Unknown fields are passed over, so that a newer version may add some; a ``format`` other than 1
+is refused. Times named ``_us`` are microseconds since 1970 by the writer's clock.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from herdpy.log.lsn import LSN, START
+from herdpy_server.cluster.errors import MalformedMetadataError
+
+FORMAT = 1
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    """What every znode's JSON has."""
+
+    format: int = FORMAT
+
+
+class Address(Struct, frozen=True):
+    """Where something listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class NodeRecord(Record, frozen=True, kw_only=True):
+    """A node that is there; ``instance`` is new with each start."""
+
+    node: str
+    instance: str
+    sql: Address | None = None
+    grpc: Address | None = None
+    http: Address | None = None
+    version: str = ""
+    started_us: int = 0
+    session_timeout_s: float = 0.0
+
+
+class LeaderRecord(Record, frozen=True, kw_only=True):
+    """Who won the election; ``tag`` is unlike that of every other znode of this path, before and after."""
+
+    node: str
+    epoch: int
+    tag: str
+    sql: Address | None = None
+    grpc: Address | None = None
+    position: LSN = START
+
+
+class TermRecord(Record, frozen=True, kw_only=True):
+    """The newest term. ``tag`` is that of its ``leader`` znode.
+
+    Attributes:
+        lease_s: the longest lease that this leader, or one before it that has not been waited out, can hold.
+        released: nobody holds a lease any more: it was given back.
+    """
+
+    epoch: int
+    node: str
+    tag: str
+    lease_s: float
+    released: bool = False
+
+
+class ReplicaRecord(Record, frozen=True, kw_only=True):
+    """What a replica says of itself while it is there."""
+
+    node: str
+    instance: str
+    state: str
+    applied: LSN = START
+    durable: LSN = START
+    lag_entries: int = 0
+    updated_us: int = 0
+
+
+class PositionRecord(Record, frozen=True, kw_only=True):
+    """What trimming must keep for a replica that may be away; ``seen_us``: when it was there last."""
+
+    durable: LSN
+    seen_us: int
+
+
+class ReaderRecord(Record, frozen=True, kw_only=True):
+    """A leased reader: entries after ``lsn`` are kept for it until ``expires_us``."""
+
+    lsn: LSN
+    expires_us: int
+    purpose: str
+
+
+class DroppedRecord(Record, frozen=True, kw_only=True):
+    """A tablespace that was dropped, by its uuid: nodes that were away learn of it when they are back."""
+
+    name: str
+    dropped_us: int
+
+
+class TrimRecord(Record, frozen=True, kw_only=True):
+    """Up to where the log has been, or is about to be, trimmed."""
+
+    before: LSN
+
+
+class Layout:
+    """The paths under a cluster's root."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root.rstrip("/")
+        self.nodes = f"{self.root}/nodes"
+        self.beats = f"{self.root}/beats"
+        self.tablespaces = f"{self.root}/tablespaces"
+        self.dropped = f"{self.root}/dropped"
+        self.secret = f"{self.root}/secret"
+
+    def node(self, node: str) -> str:
+        """Of a node's registration."""
+        return f"{self.nodes}/{node}"
+
+    def tablespace(self, name: str) -> TablespacePaths:
+        """Those of a tablespace."""
+        return TablespacePaths(f"{self.tablespaces}/{name}")
+
+
+class TablespacePaths:
+    """The paths under a tablespace's znode; ``ledgers`` belongs to the log."""
+
+    def __init__(self, info: str) -> None:
+        self.info = info
+        self.ledgers = f"{info}/ledgers"
+        self.leader = f"{info}/leader"
+        self.term = f"{info}/term"
+        self.trim = f"{info}/trim"
+        self.replicas = f"{info}/replicas"
+        self.positions = f"{info}/positions"
+        self.readers = f"{info}/readers"
+
+
+R = TypeVar("R", bound=Record)
+
+
+@functools.cache
+def _decoder(kind: type[R]) -> msgspec.json.Decoder[R]:
+    return msgspec.json.Decoder(kind)
+
+
+def encode(record: Record) -> bytes:
+    """A znode's data."""
+    return msgspec.json.encode(record)
+
+
+def decode(kind: type[R], path: str, data: bytes) -> R:
+    """The record in a znode. Raises MalformedMetadataError."""
+    try:
+        typed: R = _decoder(kind).decode(data)
+    except msgspec.DecodeError as error:
+        raise MalformedMetadataError(path, str(error)) from None
+    if typed.format != FORMAT:
+        raise MalformedMetadataError(path, f"it has format {typed.format}, this version knows {FORMAT}")
+    return typed

@@ -1,0 +1,284 @@
+"""What each replica has, told to others through ZooKeeper, and how far the log may be trimmed.
+
+Above ``certain`` and ``trimming``. A replica tells its state and position (``Reports``); the leader reads all
+of them when it wants to trim (``read_needs``, ``claim_trim``); nobody watches them, so they cost a write a
+second for each replica whose position moves, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import msgspec
+
+from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError
+from herdpy.bookkeeper.metadata.patience import Patience
+from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, NoNodeError, SessionState, Znodes
+from herdpy.log.lsn import LSN, START
+from herdpy_server.cluster.certain import GivenUpError, change, create_own, delete_own, put
+from herdpy_server.cluster.layout import (
+    PositionRecord,
+    R,
+    ReaderRecord,
+    ReplicaRecord,
+    TablespacePaths,
+    TrimRecord,
+    decode,
+    encode,
+)
+from herdpy_server.cluster.session import Session
+from herdpy_server.cluster.trimming import trim_floor
+
+_log = logging.getLogger("herdpy.cluster")
+
+REPORT_S = 1.0
+"""How often a position that moves is told; a state that changes is told at once."""
+KEEP_S = 5.0
+"""How often the position that trimming keeps is written; also when it has not moved, for the time in it."""
+_PATIENCE_S = 5.0
+_RETRY_S = 0.5
+
+
+def now_us() -> int:
+    """Microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+class Reports:
+    """One replica's reports: an ephemeral one for operators, a persistent one for trimming."""
+
+    def __init__(
+        self,
+        znodes: Znodes,
+        session: Session,
+        paths: TablespacePaths,
+        node: str,
+        instance: str,
+        *,
+        report_s: float = REPORT_S,
+        keep_s: float = KEEP_S,
+    ) -> None:
+        self._znodes = znodes
+        self._session = session
+        self._node = node
+        self._info_path = paths.info
+        self._replica_path = f"{paths.replicas}/{node}"
+        self._position_path = f"{paths.positions}/{node}"
+        self._report_s = report_s
+        self._keep_s = keep_s
+        self._instance = instance
+        self._now = ReplicaRecord(node=node, instance=instance, state="starting")
+        self._told: ReplicaRecord | None = None
+        self._told_in = 0  # session
+        self._kept_at_s = -1e9
+        self._changed = asyncio.Event()
+        self._urgent = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+        self._watch = session.on_change(self._session_changed)
+
+    def start(self) -> None:
+        """Tell from now on."""
+        if self._running is None:
+            self._running = asyncio.get_running_loop().create_task(self._run(), name="replica's reports")
+
+    def report(self, state: str, applied: LSN, durable: LSN, lag_entries: int = 0) -> None:
+        """What the replica is, and has: applied, and durable in its own store. Cheap: call it often."""
+        before = self._now
+        self._now = ReplicaRecord(
+            node=self._node,
+            instance=self._instance,
+            state=state,
+            applied=applied,
+            durable=durable,
+            lag_entries=lag_entries,
+        )
+        if self._now != before:
+            self._changed.set()
+            if state != before.state:
+                self._urgent.set()
+
+    async def keep_now(self) -> None:
+        """Write the durable position now (before closing, or before a reader's lease is given up).
+
+        Raises:
+            ZooKeeperUnavailableError, SessionExpiredError: it may not be written.
+        """
+        record = PositionRecord(durable=self._now.durable, seen_us=now_us())
+        data, patience = encode(record), Patience(_PATIENCE_S)
+        await put(self._znodes, self._position_path, data, within=self._info_path, patience=patience)
+        self._kept_at_s = asyncio.get_running_loop().time()
+
+    async def close(self, *, forget: bool = False) -> None:
+        """Tell no more; the replica's znode goes. ``forget``: it will not come back, keep nothing for it."""
+        self._watch.cancel()
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+        try:
+            async with asyncio.timeout(_RETRY_S):
+                if forget:
+                    await self._delete(self._position_path)
+                elif self._told is not None and self._told.durable != START:
+                    await self.keep_now()
+                await self._delete(self._replica_path)
+        except (BookKeeperError, NoNodeError, TimeoutError) as error:
+            _log.info("reports not removed", extra={"path": self._replica_path, "reason": str(error)})
+
+    async def _delete(self, path: str) -> None:
+        try:
+            await self._znodes.delete(path, ANY_VERSION)
+        except NoNodeError:
+            pass
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED:
+            self._changed.set()
+            self._urgent.set()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                self._urgent.clear()
+                self._changed.clear()
+                await self._tell()
+                if loop.time() - self._kept_at_s >= self._keep_s and self._now.durable != START:
+                    await self.keep_now()
+                wait_s = self._report_s
+            except ClosedClientError:
+                return
+            except (BookKeeperError, GivenUpError, NoNodeError) as error:
+                _log.info("position not told", extra={"path": self._replica_path, "reason": str(error)})
+                self._told_in = 0
+                wait_s = _RETRY_S
+            await self._pause(self._urgent, wait_s)
+            await self._pause(self._changed, max(self._kept_at_s + self._keep_s - loop.time(), 0.0))
+
+    async def _pause(self, event: asyncio.Event, most_s: float) -> None:
+        try:
+            async with asyncio.timeout(most_s):
+                await event.wait()
+        except TimeoutError:
+            pass
+
+    async def _tell(self) -> None:
+        record, number = self._now, self._session.number
+        if record == self._told and self._told_in == number:
+            return
+        data = encode(msgspec.structs.replace(record, updated_us=now_us()))
+        if self._told_in != number:
+            await self._make(data, number)
+        else:
+            try:
+                await self._znodes.set(self._replica_path, data, ANY_VERSION)
+            except NoNodeError:
+                await self._make(data, number)
+        self._told, self._told_in = record, number
+
+    async def _make(self, data: bytes, number: int) -> None:
+        """Make the znode in this session; another's under this node's id is a former session's."""
+        while True:
+            other = await create_own(
+                self._znodes,
+                self._replica_path,
+                data,
+                lambda found: found == data,
+                ephemeral=True,
+                within=self._info_path,
+                wanted=lambda: self._session.number == number,
+            )
+            if other is None:
+                return
+            await delete_own(self._znodes, self._replica_path, other.data.__eq__)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Who has what, and needs what, of one tablespace's log."""
+
+    replicas: dict[str, ReplicaRecord] = field(default_factory=dict)
+    positions: dict[str, PositionRecord] = field(default_factory=dict)
+    readers: dict[str, ReaderRecord] = field(default_factory=dict)
+
+
+async def read_needs(znodes: Znodes, paths: TablespacePaths) -> Needs:
+    """Read it now; for operators too.
+
+    Raises:
+        MalformedMetadataError: something cannot be understood, so nothing may be trimmed.
+        ZooKeeperUnavailableError: it cannot be read.
+    """
+    return Needs(
+        await _records(znodes, paths.replicas, ReplicaRecord),
+        await _records(znodes, paths.positions, PositionRecord),
+        await _records(znodes, paths.readers, ReaderRecord),
+    )
+
+
+async def _records(znodes: Znodes, path: str, kind: type[R]) -> dict[str, R]:
+    try:
+        names = await znodes.children(path)
+    except NoNodeError:
+        return {}
+    found = await asyncio.gather(*(znodes.exists(f"{path}/{name}") for name in names))
+    return {
+        name: decode(kind, f"{path}/{name}", znode.data)
+        for name, znode in zip(names, found, strict=True)
+        if znode is not None
+    }
+
+
+async def claim_trim(
+    znodes: Znodes,
+    paths: TablespacePaths,
+    checkpoint: LSN,
+    replicas: Collection[str],
+    *,
+    retention_s: float,
+    now: int | None = None,
+) -> LSN:
+    """The last entry that nobody needs, after telling every later reader that it is gone.
+
+    The leader calls this before it trims. It writes the floor into ``trim`` first and reads the needs again
+    after that; a reader writes its lease first and reads ``trim`` after that. Whichever comes second sees the
+    other, so no reader believes to hold what is deleted. Raises as ``read_needs`` and ``certain.change``.
+    """
+
+    async def floor() -> LSN:
+        needs = await read_needs(znodes, paths)
+        return trim_floor(
+            checkpoint,
+            replicas,
+            needs.replicas,
+            needs.positions,
+            needs.readers.values(),
+            retention_s=retention_s,
+            now_us=now_us() if now is None else now,
+        )
+
+    await _raise_trim(znodes, paths, await floor())
+    return await floor()
+
+
+async def _raise_trim(znodes: Znodes, paths: TablespacePaths, before: LSN) -> None:
+    def apply(data: bytes) -> bytes:
+        now = decode(TrimRecord, paths.trim, data)
+        return data if now.before >= before else encode(TrimRecord(before=before))
+
+    patience = Patience(_PATIENCE_S)
+    first = encode(TrimRecord(before=before))
+    made = await create_own(
+        znodes, paths.trim, first, lambda data: data == first, within=paths.info, patience=patience
+    )
+    if made is not None:
+        await change(znodes, paths.trim, apply, patience)
+
+
+async def trimmed_before(znodes: Znodes, paths: TablespacePaths) -> LSN:
+    """The floor as last claimed; START when nothing was."""
+    znode = await znodes.exists(paths.trim)
+    return START if znode is None else decode(TrimRecord, paths.trim, znode.data).before

@@ -1,0 +1,130 @@
+"""Leased readers: backups, Spark jobs and the seeding of a replica keep the log from being trimmed.
+
+Above ``positions``. A lease is a persistent znode with an expiry: it outlives the reader's session, so a
+reader that lost its connection for a while loses nothing, and one that died is forgotten in time.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from herdpy.bookkeeper.metadata.patience import Patience
+from herdpy.bookkeeper.metadata.znodes import BadVersionError, NoNodeError, Znodes
+from herdpy.log.lsn import LSN
+from herdpy_server.cluster.certain import create_own, delete_own, set_from, token
+from herdpy_server.cluster.errors import PositionTrimmedError
+from herdpy_server.cluster.layout import ReaderRecord, TablespacePaths, encode
+from herdpy_server.cluster.positions import now_us, read_needs, trimmed_before
+
+_log = logging.getLogger("herdpy.cluster")
+
+_PATIENCE_S = 5.0
+
+
+class ReaderLease:
+    """Entries after ``lsn`` are kept until it expires; made by ``lease_reader``."""
+
+    def __init__(
+        self, znodes: Znodes, paths: TablespacePaths, reader: str, record: ReaderRecord, lease_s: float
+    ) -> None:
+        self.reader = reader
+        self.record = record
+        self._znodes = znodes
+        self._paths = paths
+        self._path = f"{paths.readers}/{reader}"
+        self._lease_s = lease_s
+
+    async def renew(self, lsn: LSN | None = None) -> None:
+        """Keep it for ``lease_s`` from now; with ``lsn`` what is before that is no longer needed.
+
+        Raises:
+            PositionTrimmedError: it had expired, and was trimmed or removed.
+            ZooKeeperUnavailableError: it may not be renewed.
+        """
+        lsn = self.record.lsn if lsn is None else max(lsn, self.record.lsn)
+        record = ReaderRecord(lsn=lsn, expires_us=_expiry(self._lease_s), purpose=self.record.purpose)
+        znode = await self._znodes.exists(self._path)
+        if znode is None:
+            raise PositionTrimmedError(f"the lease of reader {self.reader} had expired")
+        data = encode(record)
+        try:
+            version = await set_from(
+                self._znodes, self._path, data, znode.version, patience=Patience(_PATIENCE_S)
+            )
+        except NoNodeError:
+            version = None
+        if version is None:
+            raise PositionTrimmedError(f"the lease of reader {self.reader} had expired")
+        self.record = record
+        await _check_kept(self._znodes, self._paths, record)
+
+    async def release(self) -> None:
+        """Nothing is needed any more."""
+        await delete_own(self._znodes, self._path, lambda _: True, patience=Patience(_PATIENCE_S))
+
+
+async def lease_reader(
+    znodes: Znodes, paths: TablespacePaths, lsn: LSN, purpose: str, *, lease_s: float, reader: str = ""
+) -> ReaderLease:
+    """Keep the entries after ``lsn`` for ``lease_s`` seconds, until renewed.
+
+    Raises:
+        PositionTrimmedError: they are gone, or about to go, or the tablespace is. (Whether the ledger
+            list reaches back so far is the caller's to look at, after this.)
+        ZooKeeperUnavailableError: ZooKeeper does not answer; a lease that was made expires.
+    """
+    reader = reader or token()
+    record = ReaderRecord(lsn=lsn, expires_us=_expiry(lease_s), purpose=purpose)
+    data = encode(record)
+    path = f"{paths.readers}/{reader}"
+    try:
+        other = await create_own(
+            znodes,
+            path,
+            data,
+            lambda found: found == data,
+            within=paths.info,
+            patience=Patience(_PATIENCE_S),
+        )
+    except NoNodeError:
+        raise PositionTrimmedError(f"there is no tablespace {paths.info}") from None
+    if other is not None:
+        raise ValueError(f"there is a reader {reader} already")
+    lease = ReaderLease(znodes, paths, reader, record, lease_s)
+    try:
+        await _check_kept(znodes, paths, record)
+    except PositionTrimmedError:
+        await lease.release()
+        raise
+    return lease
+
+
+async def _check_kept(znodes: Znodes, paths: TablespacePaths, record: ReaderRecord) -> None:
+    """After the lease is written: see ``positions.claim_trim``."""
+    before = await trimmed_before(znodes, paths)
+    if before > record.lsn:
+        raise PositionTrimmedError(
+            f"entries after {record.lsn} were asked for, those up to {before} may be gone"
+        )
+
+
+async def sweep_readers(znodes: Znodes, paths: TablespacePaths) -> int:
+    """Remove the leases that have expired; how many. For the leader, now and then."""
+    swept = 0
+    for reader, record in (await read_needs(znodes, paths)).readers.items():
+        if record.expires_us >= now_us():
+            continue
+        path = f"{paths.readers}/{reader}"
+        try:
+            znode = await znodes.get(path)
+            if znode.data == encode(record):
+                await znodes.delete(path, znode.version)
+                swept += 1
+                _log.info("reader's lease expired", extra={"reader": reader, "purpose": record.purpose})
+        except (NoNodeError, BadVersionError):
+            pass
+    return swept
+
+
+def _expiry(lease_s: float) -> int:
+    return now_us() + int(lease_s * 1e6)

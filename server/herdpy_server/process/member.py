@@ -1,0 +1,137 @@
+"""A server process as a node of a cluster, made from its configuration.
+
+Between ``server`` and ``replica``: the data directory, the node's id, the addresses that others are told.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+from pathlib import Path
+
+import msgspec
+
+from herdpy._version import __version__
+from herdpy_server.cluster.layout import Address, NodeRecord
+from herdpy_server.cluster.names import NODE_ID
+from herdpy_server.cluster.secret import NodeSecret
+from herdpy_server.config import ServerConfig
+from herdpy_server.database_settings import DatabaseSettings
+from herdpy_server.replica.credentials import Credentials
+from herdpy_server.replica.node import ClusterNode, ClusterSettings
+from herdpy_server.tablespace import Directory
+from herdpy_server.tablespace.directory import DirectoryLock
+from herdpy_server.tablespace.transaction import now_us
+from herdpy_server.workers.settings import WorkerSettings
+from herdpy_sql.errors import SqlError
+
+_ID = "NODE"
+_NODES_OWN = ("node", "advertise", "user", "password_file", "secret_file", "ca")
+
+
+class Member:
+    """Attributes:
+    node: what the doors serve; :meth:`join` lets it begin.
+    id: the node's.
+    """
+
+    def __init__(self, config: ServerConfig) -> None:
+        """Take the data directory. SqlError when that is another's, or no node's. To be made on the loop."""
+        self.config = config
+        self.path = Path(config.data.directory).absolute()
+        self._lock: DirectoryLock = Directory(self.path).lock(create=config.data.create)
+        try:
+            self.id = _node_id(self.path, config.cluster.node)
+        except BaseException:
+            self._lock.release()
+            raise
+        cluster = msgspec.structs.asdict(config.cluster)
+        for name in _NODES_OWN:
+            del cluster[name]
+        self.node = ClusterNode(
+            self.path,
+            ClusterSettings(**cluster),
+            DatabaseSettings(**msgspec.structs.asdict(config.storage)),
+            WorkerSettings(**msgspec.structs.asdict(config.workers)),
+        )
+        self.node.credentials = _credentials(config)
+        self.node.secret = NodeSecret(
+            Path(config.cluster.secret_file) if config.cluster.secret_file else None
+        )
+
+    async def join(self, sql_port: int, grpc_port: int | None, http_port: int | None) -> None:
+        """Join the cluster, once the doors listen on these ports. Errors as ``ClusterNode.start``."""
+        config = self.config
+        host = config.cluster.advertise or _first(config.postgres.addresses)
+        record = NodeRecord(
+            node=self.id,
+            instance=secrets.token_hex(8),
+            sql=Address(host, sql_port),
+            grpc=None if grpc_port is None else Address(host, grpc_port),
+            http=None if http_port is None else Address(host, http_port),
+            version=__version__,
+            started_us=now_us(),
+            session_timeout_s=config.cluster.session_timeout_s,
+        )
+        await self.node.start(record)
+
+    async def close(self) -> None:
+        """Leave, and give the directory back."""
+        try:
+            await self.node.close()
+        finally:
+            self._lock.release()
+
+
+def _credentials(config: ServerConfig) -> Credentials:
+    cluster = config.cluster
+    return Credentials(
+        cluster.user or None,
+        Path(cluster.password_file) if cluster.password_file else None,
+        tls=bool(config.tls.certificate),
+        ca=Path(cluster.ca) if cluster.ca and config.tls.certificate else None,
+    )
+
+
+def _first(addresses: tuple[str, ...]) -> str:
+    """The first address that others can use."""
+    for address in addresses:
+        if address not in ("*", "0.0.0.0", "::"):
+            return address
+    return socket.getfqdn()
+
+
+def _node_id(path: Path, wanted: str) -> str:
+    """The node's id: as configured, or one that the data directory keeps.
+
+    Raises:
+        SqlError: 55000, the directory holds a database that is no node's, or is another node's.
+    """
+    if Directory(path).exists():
+        raise SqlError(
+            "55000",
+            f"{path} holds a database of its own, and no replicas",
+            hint="Name another data directory for a node of a cluster, and load the data through it.",
+        )
+    file = path / _ID
+    if file.is_file():
+        kept = str(json.loads(file.read_text())["node"])
+        if wanted not in ("", kept):
+            raise SqlError(
+                "55000",
+                f"{path} is node {kept}'s, and the configuration says {wanted}",
+                hint="A node keeps its id. Name another directory, or set cluster.node to the old id.",
+            )
+        return kept
+    node = wanted or f"{socket.gethostname().split('.')[0]}-{secrets.token_hex(3)}"
+    if not NODE_ID.fullmatch(node):
+        raise SqlError("42602", f'"{node}" is no id of a node')
+    new = file.with_name(f"{_ID}.new")
+    with new.open("w") as out:
+        json.dump({"format": 1, "node": node}, out)
+        out.flush()
+        os.fsync(out.fileno())
+    new.replace(file)
+    return node

@@ -1,0 +1,195 @@
+"""What a leader does besides answering: trims the log, replaces replicas, makes way for the preferred one.
+
+Part of ``replica``, for as long as a term lasts. On a cadence, and when something it looks at has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from herdpy.bookkeeper import BookKeeperError
+from herdpy.bookkeeper.metadata.znodes import Watch
+from herdpy.log import LedgerInfo, LogError
+from herdpy.log.bookkeeper import LeaderLog
+from herdpy.log.lsn import LSN
+from herdpy_server.cluster.errors import MalformedMetadataError
+from herdpy_server.cluster.placement import choose_replicas, hands_over_to, loads_of
+from herdpy_server.cluster.positions import claim_trim, read_needs
+from herdpy_server.cluster.tablespaces import TablespaceInfo
+from herdpy_server.replica.state import ReplicaState
+from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from herdpy_server.replica.replica import Replica
+
+logger = logging.getLogger("herdpy.replica")
+
+_CADENCE_S = 2.0
+_SWEEP_S = 600.0
+_CLOSE_ENTRIES = 1000
+"""A replica that is no further behind may lead without anybody waiting long for it."""
+
+
+class Duties:
+    """Of one replica, when it leads."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._host = replica.host
+        self._paths = replica.host.coordination.layout.tablespace(replica.info.name)
+        self._wanted = asyncio.Event()
+        self._swept_s = 0.0
+        self._preferred: tuple[str, Watch] | None = None  # who is to lead, and what its replica reports
+
+    def look(self) -> None:
+        """Something changed that they depend on."""
+        self._wanted.set()
+
+    async def perform(self, log: LeaderLog) -> None:
+        """Until cancelled, or until another is to lead."""
+        stop = self._host.coordination.membership.on_change(lambda _node, _record: self.look())
+        try:
+            while True:
+                self._wanted.clear()
+                try:
+                    await self._round(log)
+                except (BookKeeperError, LogError, SqlError, MalformedMetadataError) as error:
+                    logger.warning(
+                        "a leader's duties are tried again",
+                        extra={"tablespace": self._replica.info.name, "reason": str(error)},
+                    )
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_CADENCE_S):
+                        await self._wanted.wait()
+        finally:
+            stop()
+            self._watch(None)
+
+    def _watch(self, preferred: str | None) -> None:
+        """Look again whenever the replica of the node that is to lead reports; None: nobody else is to."""
+        if self._preferred is not None:
+            if self._preferred[0] == preferred:
+                return
+            self._preferred[1].cancel()
+            self._preferred = None
+        if preferred is not None:
+            path = f"{self._paths.replicas}/{preferred}"
+            watch = self._host.bk.znodes.watch_data(path, lambda _znode: self.look())
+            self._preferred = (preferred, watch)
+
+    async def _round(self, log: LeaderLog) -> None:
+        self._replica.report()
+        if await self._makes_way(log):
+            return
+        await self._place()
+        await self._trim(log)
+
+    async def _makes_way(self, log: LeaderLog) -> bool:
+        """Whether the preferred leader is there and close: then it leads.
+
+        How close it is follows from the position that it tells. It knows itself of as much of the log only
+        as it has heard of, so right after it began to follow it is behind nothing that it knows.
+        """
+        info, own = self._replica.info, self._host.node
+        preferred = None if info.leader == own else info.leader
+        self._watch(preferred)
+        if preferred is None:
+            return False
+        needs = await read_needs(self._host.bk.znodes, self._paths)
+        able = [
+            record.node
+            for record in needs.replicas.values()
+            if record.state == ReplicaState.FOLLOWING.value
+            and entries_after(log.ledgers(), record.applied, log.lac) <= _CLOSE_ENTRIES
+        ]
+        if hands_over_to(info, own, able) is None:
+            return False
+        logger.info("makes way", extra={"tablespace": info.name, "for": info.leader})
+        self._replica.make_way()
+        return True
+
+    async def _place(self) -> None:
+        """Replace replicas whose nodes have been away for too long; add and remove to the number wanted."""
+        coordination, own = self._host.coordination, self._host.node
+        info = self._replica.info
+        nodes = set(coordination.membership.nodes) | set(info.replicas)
+        away_s = {node: coordination.membership.away_s(node) for node in nodes}
+        loads = dict.fromkeys(nodes, 0) | loads_of(coordination.tablespaces.known.values())
+
+        def chosen(now: TablespaceInfo) -> tuple[str, ...]:
+            return choose_replicas(
+                now.replicas,
+                now.expected_replicas,
+                away_s,
+                loads,
+                replace_after_s=self._host.replace_after_s,
+                keep={own},
+            )
+
+        def changed(now: TablespaceInfo) -> TablespaceInfo:
+            replicas = chosen(now)
+            leader = now.leader if now.leader in replicas else None
+            return msgspec.structs.replace(now, replicas=replicas, leader=leader)
+
+        if chosen(info) != info.replicas:
+            altered = await coordination.tablespaces.alter(info.name, changed, uuid=info.uuid)
+            logger.info("replicas placed", extra={"tablespace": info.name, "nodes": altered.replicas})
+
+    async def _trim(self, log: LeaderLog) -> None:
+        """Let ledgers go that nobody needs, but for as many as are to be kept in any case."""
+        info, body = self._replica.info, self._replica.body
+        if body is None:
+            return
+        beyond = _beyond(log, info.retention_bytes)
+        if beyond is None:
+            return
+        floor = await claim_trim(
+            self._host.bk.znodes,
+            self._paths,
+            checkpoint=min(body.store.durable, beyond),
+            replicas=info.replicas,
+            retention_s=info.retention_s,
+        )
+        trimmed = await log.atrim(floor)
+        if trimmed:
+            logger.info("ledgers trimmed", extra={"tablespace": info.name, "ledgers": trimmed})
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._swept_s > _SWEEP_S:
+            self._swept_s = now_s
+            await log.asweep()
+
+
+def entries_after(ledgers: Sequence[LedgerInfo], position: LSN, end: LSN) -> float:
+    """How many entries a log has after ``position``, to ``end``; infinity while that is not known.
+
+    Those that were trimmed are not counted: who lacks them is seeded first.
+    """
+    count = 0
+    for ledger in ledgers:
+        if not position.ledger_id <= ledger.ledger_id <= end.ledger_id:
+            continue
+        if ledger.ledger_id == end.ledger_id:
+            last = end.entry_id
+        elif ledger.closed:
+            last = ledger.last_entry_id
+        else:
+            return math.inf
+        count += max(last - (position.entry_id if ledger.ledger_id == position.ledger_id else -1), 0)
+    return count
+
+
+def _beyond(log: LeaderLog, keep_bytes: int) -> LSN | None:
+    """The end of the newest ledger with ``keep_bytes`` of closed ledgers behind it; None: there is none."""
+    kept = 0
+    for ledger in reversed([one for one in log.ledgers() if one.closed]):
+        if kept >= keep_bytes:
+            return ledger.last
+        kept += ledger.length
+    return None

@@ -1,0 +1,235 @@
+"""What the system tables say of the cluster: nodes, tablespaces, replicas, ledgers, and the log here.
+
+Beside ``administration``, from ZooKeeper and this node's own replicas. It is read when somebody asks, several
+who ask at the same time share one reading, and ``as_of`` says from when it is. Replicas report once a second
+what they have applied (at once when their state changes); ``reported`` says when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from herdpy.bookkeeper import BookKeeperError
+from herdpy.bookkeeper.metadata.znodes import NoNodeError
+from herdpy.log.bookkeeper import ZnodeLedgerList
+from herdpy.log.errors import LogError
+from herdpy.log.ledger_list import LedgerListState
+from herdpy_server.cluster.errors import MalformedMetadataError
+from herdpy_server.cluster.layout import LeaderRecord, decode
+from herdpy_server.cluster.positions import Needs, read_needs
+from herdpy_server.cluster.tablespaces import TablespaceInfo
+from herdpy_server.replica.host import Host
+from herdpy_server.tablespace.cluster import Facts, Remark, ledger_rows
+from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from herdpy_server.replica.replica import Replica
+
+_PATIENCE_S = 2.0
+_AT_A_TIME = 16
+
+Row = dict[str, Any]
+
+
+class ClusterFacts:
+    """The cluster, as one node sees it.
+
+    Args:
+        replicas: this node's, by tablespace.
+    """
+
+    def __init__(self, host: Host, replicas: Mapping[str, Replica]) -> None:
+        self._host = host
+        self._replicas = replicas
+        self._reading: asyncio.Task[Facts] | None = None
+        self._last: Facts | None = None
+        self._as_of_us = 0
+
+    async def read(self) -> tuple[Facts, Remark | None]:
+        """All of it. SqlError 08001 when ZooKeeper does not answer, and never did."""
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.get_running_loop().create_task(self._read(), name="facts")
+            self._reading.add_done_callback(lambda task: task.cancelled() or task.exception())
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return await asyncio.shield(self._reading), None
+        except (TimeoutError, BookKeeperError, LogError, MalformedMetadataError) as error:
+            reason = str(error) or "it does not answer"
+            if self._last is None:
+                raise SqlError("08001", "ZooKeeper cannot be asked", detail=reason) from error
+            age_s = (time.time_ns() // 1000 - self._as_of_us) / 1e6
+            text = f"ZooKeeper cannot be asked ({reason}): this is as of {age_s:.1f} s ago"
+            return {**self._last, "log_status": self._log_status()}, Remark("WARNING", "01000", text)
+
+    async def close(self) -> None:
+        """Read no more."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def leaders(self) -> dict[str, str]:
+        """The node that leads each tablespace that has a leader; BookKeeperError."""
+        infos = self._infos()
+        found = await asyncio.gather(*(self._leader(info.name) for info in infos))
+        return {
+            info.name: record.node for info, record in zip(infos, found, strict=True) if record is not None
+        }
+
+    def _infos(self) -> list[TablespaceInfo]:
+        return sorted(self._host.coordination.tablespaces.known.values(), key=lambda info: info.name)
+
+    async def _infos_now(self) -> list[TablespaceInfo]:
+        """As ZooKeeper has them: what was altered a moment ago has not been heard of yet, perhaps."""
+        layout, znodes = self._host.coordination.layout, self._host.bk.znodes
+        try:
+            names = sorted(await znodes.children(layout.tablespaces))
+        except NoNodeError:
+            return []
+        paths = [layout.tablespace(name).info for name in names]
+        found = await asyncio.gather(*(znodes.exists(path) for path in paths))
+        return [
+            decode(TablespaceInfo, path, znode.data)
+            for path, znode in zip(paths, found, strict=True)
+            if znode is not None
+        ]
+
+    async def _read(self) -> Facts:
+        as_of_us = time.time_ns() // 1000
+        limit = asyncio.Semaphore(_AT_A_TIME)
+
+        async def one(info: TablespaceInfo) -> tuple[Needs, LeaderRecord | None, LedgerListState | None]:
+            paths, znodes = self._host.coordination.layout.tablespace(info.name), self._host.bk.znodes
+            async with limit:
+                needs, leader, ledgers = await asyncio.gather(
+                    read_needs(znodes, paths),
+                    self._leader(info.name),
+                    ZnodeLedgerList(znodes, paths.ledgers).read(),
+                )
+                return needs, leader, ledgers
+
+        infos = await self._infos_now()
+        seen = dict(zip(infos, await asyncio.gather(*map(one, infos)), strict=True))
+        leads = [leader.node for _needs, leader, _ledgers in seen.values() if leader is not None]
+        made: dict[str, list[Row]] = {
+            "nodes": self._nodes(infos, leads),
+            "tablespaces": [
+                _tablespace(info, leader, ledgers) for info, (_, leader, ledgers) in seen.items()
+            ],
+            "replicas": [
+                row for info, (needs, leader, _) in seen.items() for row in self._placed(info, needs, leader)
+            ],
+            "ledgers": [
+                row
+                for info, (_, _, ledgers) in seen.items()
+                for row in (() if ledgers is None else ledger_rows(info.name, ledgers.ledgers))
+            ],
+        }
+        for rows in made.values():
+            for row in rows:
+                row["as_of"] = as_of_us
+        made["log_status"] = self._log_status()
+        self._last, self._as_of_us = made, as_of_us
+        return made
+
+    async def _leader(self, name: str) -> LeaderRecord | None:
+        path = self._host.coordination.layout.tablespace(name).leader
+        znode = await self._host.bk.znodes.exists(path)
+        return None if znode is None else decode(LeaderRecord, path, znode.data)
+
+    def _nodes(self, infos: list[TablespaceInfo], leads: list[str]) -> list[Row]:
+        placed = [node for info in infos if not info.dropped for node in info.replicas]
+        return [
+            {
+                "node": node,
+                "is_here": node == self._host.node,
+                "sql_address": _text(record.sql),
+                "grpc_address": _text(record.grpc),
+                "http_address": _text(record.http),
+                "version": record.version,
+                "started": record.started_us,
+                "replicas": placed.count(node),
+                "leads": leads.count(node),
+            }
+            for node, record in sorted(self._host.coordination.membership.nodes.items())
+        ]
+
+    def _placed(self, info: TablespaceInfo, needs: Needs, leader: LeaderRecord | None) -> list[Row]:
+        """The replicas that are to be, and those that are still there."""
+        nodes = self._host.coordination.membership.nodes
+        rows = []
+        for node in dict.fromkeys((*info.replicas, *sorted(needs.replicas))):
+            record, kept = needs.replicas.get(node), needs.positions.get(node)
+            row: Row = {
+                "tablespace": info.name,
+                "node": node,
+                "is_wanted": node in info.replicas and not info.dropped,
+                "is_leader": leader is not None and leader.node == node,
+                "state": "starting" if node in nodes else "away",
+            }
+            if record is not None:
+                row |= {
+                    "state": record.state,
+                    "applied": str(record.applied),
+                    "durable": str(record.durable),
+                    "lag_entries": record.lag_entries,
+                    "reported": record.updated_us,
+                }
+            elif kept is not None:
+                row |= {"durable": str(kept.durable), "reported": kept.seen_us}
+            rows.append(row)
+        return rows
+
+    def _log_status(self) -> list[Row]:
+        """The log of each tablespace that this node has a replica of, as it is now."""
+        rows = []
+        for name, replica in sorted(self._replicas.items()):
+            body, lease, log = replica.body, replica.guard.lease, replica.log
+            leader = replica.guard.leader
+            failures = () if body is None else (log and log.failure, body.checkpointer.failure)
+            rows.append(
+                {
+                    "tablespace": name,
+                    "node": self._host.node,
+                    "state": replica.state.value,
+                    "leader": None if leader is None else leader.node,
+                    "epoch": None if leader is None else leader.epoch,
+                    "applied": str(replica.applied),
+                    "durable": None if body is None else str(body.store.durable),
+                    "log_end": str(max(replica.log_end, replica.applied)),
+                    "lag_entries": replica.lag_entries,
+                    "pending": 0 if body is None else body.tablespace.pending,
+                    "lease_is_valid": lease.valid() if lease is not None else None,
+                    "problem": next((str(one) for one in failures if one), replica.problem),
+                }
+            )
+        return rows
+
+
+def _tablespace(info: TablespaceInfo, leader: LeaderRecord | None, ledgers: LedgerListState | None) -> Row:
+    listed = () if ledgers is None else ledgers.ledgers
+    return {
+        "name": info.name,
+        "uuid": info.uuid,
+        "state": "dropping" if info.dropped else "led" if leader is not None else "without leader",
+        "leader": None if leader is None else leader.node,
+        "preferred_leader": info.leader,
+        "epoch": 0 if leader is None else leader.epoch,
+        "replicas": ",".join(info.replicas),
+        "expected_replicas": info.expected_replicas,
+        "ensemble": info.ensemble,
+        "write_quorum": info.write_quorum,
+        "ack_quorum": info.ack_quorum,
+        "strict": info.strict,
+        "retention_bytes": info.retention_bytes,
+        "retention_s": info.retention_s,
+        "ledgers": len(listed),
+        "log_bytes": sum(one.length for one in listed if one.closed),
+        "created": info.created_us,
+    }
+
+
+def _text(address: object) -> str | None:
+    return None if address is None else str(address)

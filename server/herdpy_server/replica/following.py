@@ -1,0 +1,113 @@
+"""Applying the log: a follower for ever, a new leader up to the log's end. One way for both.
+
+Entry after entry goes through the assembler, which checks that each names its predecessor, and into the
+store. A gap, a damaged entry or one that does not fit the state ends it: the replica is to be seeded then,
+and skips nothing. What is large is decoded and applied in steps, so that pings, polls and readers of this
+node have their turn meanwhile; it shows at once, when all of it is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import aclosing
+from typing import TypeVar
+
+from herdpy.log import LSN, Entry, Transaction, TransactionAssembler
+from herdpy_server.replica.body import Body
+from herdpy_server.store import Store
+from herdpy_server.store.apart import is_slow
+
+_SHARE_S = 0.004
+"""So long at a time, until others have their turn: pings among them."""
+_LARGE_BYTES = 64 << 10
+"""Transactions of an entry that are smaller take less than that, but for those of few slow records."""
+
+_T = TypeVar("_T")
+
+
+async def follow(
+    body: Body, entries: AsyncIterator[tuple[LSN, Entry]], advanced: Callable[[], object]
+) -> None:
+    """Apply ``entries``, which begin after what the store has, as they come, until they end.
+
+    Cancelled, it has applied whole entries only, and may be called again with those that follow.
+
+    Args:
+        advanced: called soon after something was applied, once for all of one turn of the loop.
+
+    Raises:
+        ChainError, RecordError, CorruptLedgerError, ApplyError: this replica, or the log, is damaged.
+        LogError: as the entries do.
+    """
+    store, turns, telling = body.store, _Turns(), _Soon(advanced)
+    assembler = TransactionAssembler(store.applied)
+    async with aclosing(entries) as coming:  # type: ignore[type-var]
+        async for lsn, entry in coming:
+            whole = assembler.take(entry)
+            if whole or assembler.safe == lsn:
+                await _apply(store, assembler.safe, lsn, whole, turns)
+                body.tablespace.memtable_grew()
+            telling.call()
+            if body.tablespace.is_full:
+                await body.room()
+            await turns.share()
+
+
+async def _apply(store: Store, safe: LSN, lsn: LSN, encoded: list[bytes], turns: _Turns) -> None:
+    large = sum(map(len, encoded)) > _LARGE_BYTES
+    decoded: list[tuple[LSN, Transaction]] = []
+    for data in encoded:
+        one = await turns.through(Transaction.decode_in_steps(data)) if large else Transaction.decode(data)
+        decoded.append((lsn, one))
+    if large or any(is_slow(one.records) for _lsn, one in decoded):
+        await turns.through(_only_steps(store.apply_in_steps(safe, decoded)))
+    else:
+        store.apply_logged(safe, decoded)
+
+
+def _only_steps(steps: Iterator[None]) -> Generator[None, None, None]:
+    yield from steps
+
+
+class _Turns:
+    """Shares the loop's time with others."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._since_s = self._loop.time()
+
+    async def share(self) -> None:
+        """Let others have their turn, if this one has taken long enough."""
+        if self._loop.time() - self._since_s > _SHARE_S:
+            await asyncio.sleep(0)
+            self._since_s = self._loop.time()
+
+    async def through(self, steps: Generator[None, None, _T]) -> _T:
+        """Go through all the steps, sharing; what they return."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: _T = end.value
+                return result
+            await self.share()
+
+
+class _Soon:
+    """Calls something at the end of the loop's turn, once however often it is wanted."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._call = call
+        self._wanted = False
+
+    def call(self) -> None:
+        """Want it called."""
+        if not self._wanted:
+            self._wanted = True
+            self._loop.call_soon(self._now)
+
+    def _now(self) -> None:
+        self._wanted = False
+        self._call()

@@ -1,0 +1,247 @@
+"""One replica's guard: the lease while it leads, its position while it follows. See ``tablespace.guard``.
+
+- A leader answers after the read, and only while its lease is valid: nobody else can have led until then.
+- A follower that is to be no older than N ms asks where the log's end is, waits until it has applied that,
+  and may answer for N ms from the moment at which it asked.
+- At a position: it waits until it has applied it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable
+
+from herdpy.bookkeeper import BookKeeperError
+from herdpy.log import LogError
+from herdpy.log.lsn import LSN
+from herdpy.log.wait import Wait
+from herdpy_server.cluster.layout import LeaderRecord
+from herdpy_server.cluster.lease import Clock, Lease, boottime
+from herdpy_server.replica.state import ReplicaState
+from herdpy_server.tablespace.guard import ReadLevel
+from herdpy_sql.errors import SqlError
+
+logger = logging.getLogger("herdpy.replica")
+
+_LOOK_AGAIN_S = 0.02
+_CONFIRM_PATIENCE_S = 5.0
+_ADMIT_PATIENCE_S = 10.0
+
+_UNREADABLE = frozenset(
+    {ReplicaState.OPENING, ReplicaState.SEEDING, ReplicaState.QUARANTINED, ReplicaState.CLOSED}
+)
+
+
+class ReplicaGuard:
+    """To be told what the replica is doing, by its attributes; asked by sessions.
+
+    Attributes:
+        state: what the replica is doing.
+        lease: the leader's, while it leads.
+        leader: who leads, as last heard.
+        hurry: called when somebody waits for what the log has.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        applied: Callable[[], LSN],
+        log_end: Callable[[], Awaitable[LSN]],
+        clock: Clock = boottime,
+    ) -> None:
+        """Args:
+        applied: the position that the replica has applied.
+        log_end: asks where the log's confirmed end is.
+        """
+        self.state = ReplicaState.OPENING
+        self.lease: Lease | None = None
+        self.leader: LeaderRecord | None = None
+        self.hurry: Callable[[], object] = lambda: None
+        self._name = name
+        self._applied = applied
+        self._log_end = log_end
+        self._clock = clock
+        self._fresh_s = -math.inf  # nothing that was committed by then is missing
+        self._body = 0
+        self._asking: asyncio.Task[None] | None = None
+        self._waiting: list[tuple[LSN, Wait[None]]] = []
+
+    # Asked by sessions.
+
+    @property
+    def basis(self) -> Lease | None:
+        """See ``Guard``: the lease of the term that this replica leads in, None while it does not lead."""
+        return self.lease
+
+    def is_open(self, wanted: ReadLevel) -> bool:
+        """See ``Guard``."""
+        if self.state is ReplicaState.LEADING:
+            return wanted.level != "at_lsn" or self._applied() >= wanted.min_lsn
+        if self.state in _UNREADABLE:
+            return False
+        match wanted.level:
+            case "any":
+                return True
+            case "at_lsn":
+                return self._applied() >= wanted.min_lsn
+            case "bounded":
+                return self._clock() - self._fresh_s <= wanted.max_staleness_s
+        return False
+
+    def holds(self, wanted: ReadLevel, basis: object) -> bool:
+        """See ``Guard``. A lease that was dropped is never valid again."""
+        if wanted.level in ("any", "at_lsn"):
+            return True
+        if isinstance(basis, Lease):
+            return basis.valid()
+        # A follower has admitted it: the age of an answer counts from when it was read.
+        return wanted.level == "bounded"
+
+    async def admit(self, wanted: ReadLevel) -> None:
+        """See ``Guard``."""
+        began_s = self._clock()
+        until_s = began_s + _ADMIT_PATIENCE_S
+        while not self.is_open(wanted):
+            if self.state in _UNREADABLE:
+                raise SqlError(
+                    "57P03",
+                    f"this replica of tablespace {self._name} cannot be read now: it is {self.state.value}",
+                    hint=self._where(),
+                )
+            if self._clock() > until_s:
+                raise SqlError(
+                    "57P03", f"this replica of tablespace {self._name} is too far behind", hint=self._where()
+                )
+            if wanted.level == "at_lsn":
+                await self._reached(wanted.min_lsn, until_s)
+            elif wanted.level == "bounded" and self.state is ReplicaState.FOLLOWING:
+                await self._freshen()
+                if self._fresh_s >= began_s and self.state is ReplicaState.FOLLOWING:
+                    return  # nothing is missing that was committed before the statement came
+            elif wanted.level == "linearizable" and self.state is ReplicaState.FOLLOWING:
+                raise self.not_leader()
+            else:
+                await self._pause()
+
+    async def confirm(self, wanted: ReadLevel, basis: object) -> None:
+        """See ``Guard``."""
+        until_s = self._clock() + _CONFIRM_PATIENCE_S
+        while not self.holds(wanted, basis):
+            if basis is None or basis is not self.lease:
+                raise self._changed_hands(wanted)
+            if self._clock() > until_s:
+                raise SqlError(
+                    "57P03",
+                    f"the leader of tablespace {self._name} cannot make sure that it still leads",
+                    detail="ZooKeeper does not answer.",
+                )
+            await self._pause()
+
+    def refusal(self, what: str) -> SqlError:
+        """See ``Guard``."""
+        return SqlError(
+            "25006",
+            f"cannot execute {what} here: this replica of tablespace {self._name} does not lead",
+            detail=self._who(),
+            hint=self._where(),
+        )
+
+    def not_leader(self) -> SqlError:
+        """HP003: only the leader answers at this level."""
+        return SqlError(
+            "HP003",
+            f"this replica of tablespace {self._name} does not lead, and the read level is linearizable",
+            detail=self._who(),
+            hint=self._where() + " Or read here: SET herdpy.read_level = 'bounded' (or 'at_lsn', 'any').",
+        )
+
+    def _changed_hands(self, wanted: ReadLevel) -> SqlError:
+        if wanted.level == "linearizable" and self.state is not ReplicaState.LEADING:
+            return self.not_leader()
+        return SqlError(
+            "40001",
+            f"the leader of tablespace {self._name} changed while the statement ran",
+            hint="Run the transaction again from its start.",
+        )
+
+    def _who(self) -> str:
+        if self.leader is None:
+            return "There is no leader at the moment."
+        return f"The leader is node {self.leader.node}" + (
+            f" at {self.leader.sql}." if self.leader.sql is not None else "."
+        )
+
+    def _where(self) -> str:
+        if self.leader is None or self.leader.sql is None:
+            return "Try again soon, or name several hosts with target_session_attrs=read-write."
+        return f"Connect to {self.leader.sql}."
+
+    # Told by the replica.
+
+    def advanced(self) -> None:
+        """The replica has applied more."""
+        if not self._waiting:
+            return
+        applied = self._applied()
+        ready = [wait for lsn, wait in self._waiting if lsn <= applied]
+        self._waiting = [one for one in self._waiting if one[0] > applied]
+        for wait in ready:
+            wait.resolve(None)
+
+    def replaced(self) -> None:
+        """The replica has another state, which may be an older one: what was known of its age is not."""
+        self._fresh_s = -math.inf
+        self._body += 1
+
+    def close(self) -> None:
+        """Ask nothing more."""
+        if self._asking is not None:
+            self._asking.cancel()
+
+    def changed(self) -> None:
+        """The replica is doing something else: whoever waits looks again."""
+        waiting, self._waiting = self._waiting, []
+        for _lsn, wait in waiting:
+            wait.resolve(None)
+
+    # Waiting.
+
+    async def _reached(self, lsn: LSN, until_s: float) -> None:
+        if self._applied() >= lsn:
+            return
+        wait: Wait[None] = Wait()
+        self._waiting.append((lsn, wait))
+        self.hurry()
+        timer = asyncio.get_running_loop().call_later(max(until_s - self._clock(), 0), wait.resolve, None)
+        try:
+            await wait
+        finally:
+            timer.cancel()
+
+    async def _freshen(self) -> None:
+        """Learn where the log ends, and get there; those who want it at the same time share the question."""
+        if self._asking is None:
+            self._asking = asyncio.get_running_loop().create_task(self._ask(), name="freshness")
+        wait: Wait[None] = Wait()
+        self._asking.add_done_callback(lambda _task: wait.resolve(None))
+        await wait
+
+    async def _ask(self) -> None:
+        try:
+            asked_s, body = self._clock(), self._body
+            end = await self._log_end()
+            await self._reached(end, asked_s + _ADMIT_PATIENCE_S)
+            if self._applied() >= end and self._body == body:
+                self._fresh_s = max(self._fresh_s, asked_s)
+        except (LogError, BookKeeperError) as error:
+            logger.debug("the log's end is not known", extra={"reason": str(error)})
+            await asyncio.sleep(_LOOK_AGAIN_S)  # nobody answers: who waits looks at its own time
+        finally:
+            self._asking = None
+
+    async def _pause(self) -> None:
+        wait: Wait[None] = Wait()
+        asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, wait.resolve, None)
+        await wait

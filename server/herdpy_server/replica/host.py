@@ -1,0 +1,63 @@
+"""What all replicas of a node share, and where a replica's files lie."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from herdpy.bookkeeper import BookKeeper
+from herdpy_server.cluster.coordination import Coordination
+from herdpy_server.cluster.tablespaces import TablespaceInfo
+from herdpy_server.database_settings import DatabaseSettings
+from herdpy_server.replica.seeding import Seeded, Tell
+from herdpy_server.replica.threads import NodeThreads
+from herdpy_server.serving.driver import Driver
+from herdpy_server.sessions import Session
+from herdpy_server.sessions.limits import SessionLimits
+from herdpy_server.sessions.observer import Observer
+from herdpy_server.tablespace.cluster import Cluster
+from herdpy_server.workers.settings import WorkerSettings
+from herdpy_sql.errors import SqlError
+
+Seed = Callable[[TablespaceInfo, Path, Tell], Awaitable[Seeded]]
+"""``Seeding.seed``."""
+
+
+@dataclass(kw_only=True)
+class Host:
+    """One node, as its replicas see it.
+
+    Attributes:
+        node: its id.
+        directory: of the replicas; each has one named like its tablespace in it.
+        bk: the client of BookKeeper; ``coordination`` is over its ZooKeeper session.
+        driver, turn: of the one loop.
+        seed: how a replica that is new or too far behind gets another's state.
+        threads: for what takes long.
+        replace_after_s: a replica on a node that has been away for so long is replaced.
+        cluster: what sessions may ask of the cluster.
+        observer, limits: of sessions that begin from now on.
+        end_session: ends a session's connection, and tells its client why.
+    """
+
+    node: str
+    directory: Path
+    bk: BookKeeper
+    coordination: Coordination
+    driver: Driver
+    turn: AbstractContextManager[object]
+    settings: DatabaseSettings
+    seed: Seed
+    workers: WorkerSettings | None = None
+    threads: NodeThreads = field(default_factory=NodeThreads)
+    replace_after_s: float = 600.0
+    cluster: Cluster | None = None
+    observer: Observer | None = None
+    limits: SessionLimits = field(default_factory=SessionLimits)
+    end_session: Callable[[Session, SqlError], object] = lambda _session, _error: None
+
+    def path(self, name: str) -> Path:
+        """Where the replica of a tablespace lies."""
+        return self.directory / name

@@ -1,0 +1,92 @@
+"""One term of a replica: the log is taken over and recovered, then led until the term is over.
+
+Above ``following``; below ``replica``, which says when. In this order, and never another:
+
+1. The log is taken over: every ledger that a predecessor may write to is fenced and closed.
+2. What the replica does not have of it yet is applied, to its end.
+3. A ledger of one's own is in the list, by compare-and-set, before its first entry.
+4. The predecessor's lease is over, and one's own is valid.
+5. Only now is anybody answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from herdpy.log import LedgerFencedError, LogError
+from herdpy.log.bookkeeper import LeaderLog, LedgerLogSettings, ZnodeLedgerList, take_over
+from herdpy.log.errors import LogUnavailableError
+from herdpy_server.cluster.term import Term
+from herdpy_server.replica.body import Body
+from herdpy_server.replica.following import follow
+from herdpy_server.replica.host import Host
+
+logger = logging.getLogger("herdpy.replica")
+
+_RETRY_S = 0.1
+_PATIENCE_S = 3.0
+"""How long a replica holds a term without having the log: another may reach the bookies that it does not."""
+_HAND_OVER_PATIENCE_S = 5.0
+
+
+async def lead(
+    host: Host,
+    body: Body,
+    ledgers: ZnodeLedgerList,
+    settings: LedgerLogSettings,
+    term: Term,
+    *,
+    advanced: Callable[[], object],
+    lost: Callable[[LogError], None],
+) -> LeaderLog:
+    """Take the log over and make this replica the one that writes it.
+
+    Cancelled or failed, it leaves nothing that could be written to.
+
+    Args:
+        advanced: called after each entry that is applied.
+        lost: called once when the log that is returned can be written no more.
+
+    Raises:
+        LedgerListConflictError: another node has the log: the term is over.
+        TermLostError: the term is over.
+        LogUnavailableError: the log could not be taken over for some time: the term is better given back.
+        ChainError, CorruptLedgerError, RecordError, ApplyError: replica or log are damaged.
+    """
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + _PATIENCE_S
+    while True:
+        try:
+            takeover = await take_over(host.bk, ledgers, settings, host.node, term.epoch)
+            try:
+                await follow(body, takeover.log.read(body.store.applied, takeover.end), advanced)
+            finally:
+                await takeover.log.close()
+            clock = host.coordination.renewal.clock
+            log = await takeover.lead(body.tablespace.acknowledge, on_lost=lost, clock=clock)
+            break
+        except LogUnavailableError as error:
+            if loop.time() >= until_s:
+                raise
+            logger.warning("the log cannot be taken over yet", extra={"reason": str(error)})
+            await asyncio.sleep(_RETRY_S)
+    try:
+        await term.alone()
+    except BaseException:
+        log.abandon()  # nobody could append to it yet
+        raise
+    return log
+
+
+async def hand_over(log: LeaderLog) -> None:
+    """Finish what is under way, and close the ledgers, so that a successor has nothing to recover."""
+    try:
+        async with asyncio.timeout(_HAND_OVER_PATIENCE_S):
+            await log.aclose()
+    except (LogError, TimeoutError) as error:
+        # A takeover closes what is open; those whose commits failed have been told.
+        logger.warning("the ledgers could not be closed in order", extra={"reason": str(error)})
+    finally:
+        log.abandon(LedgerFencedError("this replica does not lead any more"))

@@ -1,0 +1,384 @@
+"""A node: one server process as a member of a cluster, with a replica of each tablespace that is placed here.
+
+Top of the package. It is what the doors serve (:class:`~herdpy_server.serving.databases.Databases`): a
+client's database is the tablespace of that name. Tablespaces come and go as ZooKeeper says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shutil
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from herdpy.bookkeeper import BookKeeper, BookKeeperError, ClientSettings
+from herdpy_server.cluster.coordination import Coordination
+from herdpy_server.cluster.errors import NodeIdInUseError
+from herdpy_server.cluster.layout import NodeRecord
+from herdpy_server.cluster.placement import place
+from herdpy_server.cluster.secret import NodeSecret
+from herdpy_server.cluster.tablespaces import TablespaceInfo
+from herdpy_server.database_settings import DatabaseSettings
+from herdpy_server.replica.administration import Administration
+from herdpy_server.replica.credentials import Credentials
+from herdpy_server.replica.facts import ClusterFacts
+from herdpy_server.replica.host import Host
+from herdpy_server.replica.removal import MARKER, Removal
+from herdpy_server.replica.replica import Replica
+from herdpy_server.replica.seeding import Seeding
+from herdpy_server.replica.served import ServedReplica
+from herdpy_server.serving.databases import no_database, no_tablespace
+from herdpy_server.serving.driver import Driver, Run
+from herdpy_server.serving.tablespaces import Standing
+from herdpy_server.serving.turn import LoopTurn
+from herdpy_server.sessions import Session
+from herdpy_server.sessions.limits import SessionLimits
+from herdpy_server.sessions.observer import Observer
+from herdpy_server.workers.settings import WorkerSettings
+from herdpy_sql.errors import SqlError
+
+logger = logging.getLogger("herdpy.node")
+
+T = TypeVar("T")
+
+_EXISTS = "42710"
+_FOLLOW_INTERVAL_S = 0.015
+"""While writes come all the time a follower is so much behind, and has a fraction of the work; unless
+somebody waits for what is new."""
+_TELL_S = 0.04
+"""After so long without another entry the leader tells that the last one is confirmed."""
+_OTHER_REPLICA_S = 0.1
+"""After so long without an answer another bookie is asked for an entry: a follower is not held up by one."""
+_UNREADABLE = frozenset({"opening", "seeding", "quarantined", "closed"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """How a node finds its cluster, and what its tablespaces are made like.
+
+    Attributes:
+        zookeeper: its servers, "host:port,host:port".
+        root, ledgers_root: under which znodes this cluster, and BookKeeper's metadata, are.
+        session_timeout_s, lease_s, replace_after_s: see docs/operations.md.
+        tablespace: the one that is made when there is none yet, with the counts that follow.
+    """
+
+    zookeeper: str
+    root: str = "/herdpy"
+    ledgers_root: str = "/ledgers"
+    session_timeout_s: float = 1.0
+    lease_s: float = 0.4
+    replace_after_s: float = 600.0
+    tablespace: str = "herdpy"
+    expected_replicas: int = 3
+    ensemble: int = 3
+    write_quorum: int = 3
+    ack_quorum: int = 2
+
+    def tablespace_defaults(self) -> TablespaceInfo:
+        """A tablespace as it is where nothing else is said; with the name of the default one."""
+        return TablespaceInfo(
+            name=self.tablespace,
+            uuid="",
+            expected_replicas=self.expected_replicas,
+            ensemble=self.ensemble,
+            write_quorum=self.write_quorum,
+            ack_quorum=self.ack_quorum,
+        )
+
+
+class ClusterNode:
+    """To be made on the loop. The doors may stand on it before :meth:`start`: then there is nothing yet.
+
+    Attributes:
+        replicas: by the name of their tablespace.
+        host: what they share; None before ``start``.
+        observer, limits, end_session: of sessions; to be set before ``start``.
+        credentials: what other nodes are shown; to be set before ``start``.
+        secret: by which nodes know each other; to be set before anybody is told of it.
+        refused: why this process may not be a node, once that is so.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        cluster: ClusterSettings,
+        settings: DatabaseSettings,
+        workers: WorkerSettings | None = None,
+    ) -> None:
+        """Args:
+        directory: the server's data directory.
+        """
+        loop = asyncio.get_running_loop()
+        self.path = directory
+        self.cluster = cluster
+        self.settings = settings
+        self.workers = workers
+        self.driver = Driver(loop)
+        self.turn = LoopTurn(loop)
+        self.observer: Observer | None = None
+        self.limits = SessionLimits()
+        self.credentials = Credentials()
+        self.secret = NodeSecret()
+        self.end_session: Callable[[Session, SqlError], object] = lambda _session, _error: None
+        self.replicas: dict[str, Replica] = {}
+        self.host: Host | None = None
+        self.refused: asyncio.Future[NodeIdInUseError] = loop.create_future()
+        self._loop = loop
+        self._bk: BookKeeper | None = None
+        self._coordination: Coordination | None = None
+        self._changes: dict[str, asyncio.Task[None]] = {}  # the newest of each tablespace
+        self._facts: ClusterFacts | None = None
+        self._administration: Administration | None = None
+        self._removal: Removal | None = None
+        self._stop_watching: Callable[[], None] | None = None
+        self._knows_all = False  # which tablespaces there are: before, nothing is known not to be there
+        self._is_closed = False
+
+    async def start(self, own: NodeRecord) -> None:
+        """Join the cluster as ``own``, and begin the replicas that are placed here.
+
+        Raises:
+            NodeIdInUseError: another process that lives has the node's id.
+            BookKeeperError: ZooKeeper or BookKeeper cannot be reached.
+            SqlError: the first tablespace cannot be made.
+        """
+        cluster = self.cluster
+        self._bk = bk = BookKeeper(
+            f"zk://{cluster.zookeeper}{cluster.ledgers_root}",
+            settings=ClientSettings(
+                zookeeper_timeout_s=cluster.session_timeout_s,
+                tail_interval_s=_FOLLOW_INTERVAL_S,
+                explicit_lac_interval_s=_TELL_S,
+                speculative_read_s=_OTHER_REPLICA_S,
+            ),
+        )
+        await bk.open()
+        self._coordination = coordination = Coordination(
+            bk.znodes, cluster.root, own, lease_s=cluster.lease_s, refused=self._refuse
+        )
+        await coordination.start()
+        await self.secret.learn(bk.znodes, coordination.layout.secret)
+        self.host = Host(
+            node=own.node,
+            directory=self.path / "tablespaces",
+            bk=bk,
+            coordination=coordination,
+            driver=self.driver,
+            turn=self.turn,
+            settings=self.settings,
+            seed=Seeding(own.node, bk.znodes, coordination, self.credentials, self.secret).seed,
+            workers=self.workers,
+            replace_after_s=cluster.replace_after_s,
+            observer=self.observer,
+            limits=self.limits,
+            end_session=self.end_session,
+        )
+        self._facts = ClusterFacts(self.host, self.replicas)
+        self.host.cluster = self._administration = Administration(
+            self.host, cluster.tablespace_defaults(), self.create, self._facts, self._replica
+        )
+        self._removal = Removal(self.host)
+        self._stop_watching = await coordination.tablespaces.watch(self._told)
+        await self._removal.sweep(self._later)
+        if not coordination.tablespaces.known:
+            await self._make_first()
+        self._knows_all = True
+
+    async def _make_first(self) -> None:
+        try:
+            await self.create(self.cluster.tablespace_defaults(), prefers=False)
+        except SqlError as error:
+            if error.sqlstate != _EXISTS:  # else another node's first start was quicker
+                raise
+
+    async def create(self, info: TablespaceInfo, *, prefers: bool = True) -> TablespaceInfo:
+        """Make a tablespace, placed on the nodes that are there where ``info`` does not say.
+
+        Args:
+            prefers: the node that leads least becomes its preferred leader, if none is named. Not of the
+                first tablespace, which is made when there may be one node only.
+
+        Raises:
+            SqlError: as ``Tablespaces.create``.
+            BookKeeperError: ZooKeeper cannot be asked who leads what.
+        """
+        coordination, facts = self._coordination, self._facts
+        assert coordination is not None
+        assert facts is not None
+        membership = coordination.membership
+        away_s = {node: membership.away_s(node) for node in {*membership.nodes, *info.replicas}}
+        leaders = await facts.leaders()
+        others = [
+            msgspec.structs.replace(one, leader=one.leader or leaders.get(one.name))
+            for one in coordination.tablespaces.known.values()
+        ]
+        replicas, leader = place(info, away_s, others)
+        chosen = leader if prefers else info.leader
+        return await coordination.tablespaces.create(
+            msgspec.structs.replace(info, replicas=replicas, leader=chosen)
+        )
+
+    def _refuse(self, error: NodeIdInUseError) -> None:
+        if not self.refused.done():
+            self.refused.set_result(error)
+
+    # Tablespaces come and go.
+
+    def _told(self, name: str, info: TablespaceInfo | None) -> None:
+        host = self.host
+        assert host is not None
+        replica = self.replicas.get(name)
+        wanted = info is not None and not info.dropped and host.node in info.replicas
+        if info is not None and info.dropped and self._removal is not None and not self._is_closed:
+            self._removal.begin(info)
+        if replica is not None and (not wanted or info is None or info.uuid != replica.info.uuid):
+            del self.replicas[name]
+            self._later(name, self._remove(replica))
+            replica = None
+        if not wanted or self._is_closed:
+            return
+        assert info is not None
+        if replica is not None:
+            replica.altered(info)
+        else:
+            self._later(name, self._begin(info))
+
+    async def _begin(self, info: TablespaceInfo) -> None:
+        assert self.host is not None
+        path = self.host.path(info.name)
+        await self._loop.run_in_executor(self.host.threads.opening, _make_room, path, info.uuid)
+        if info.name in self.replicas or self._is_closed:
+            return
+        replica = self.replicas[info.name] = Replica(self.host, info)
+        replica.start()
+
+    async def _remove(self, replica: Replica) -> None:
+        """A tablespace was dropped, or its replica is somewhere else now."""
+        assert self.host is not None
+        await replica.close(forget=True)
+        path = self.host.path(replica.info.name)
+        await self._loop.run_in_executor(self.host.threads.checkpoints, shutil.rmtree, path, True)
+
+    def _later(self, name: str, change: Coroutine[Any, Any, None]) -> None:
+        """Make a change, after those of the same tablespace that were asked for before."""
+        before = self._changes.get(name)
+        self._changes[name] = task = self._loop.create_task(self._in_order(change, before))
+
+        def done(_task: asyncio.Task[None]) -> None:
+            if self._changes.get(name) is task:
+                del self._changes[name]
+
+        task.add_done_callback(done)
+
+    async def _in_order(self, change: Coroutine[Any, Any, None], before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        try:
+            await change
+        except Exception:
+            logger.exception("a change of tablespaces failed")
+
+    # For the doors.
+
+    def session(self, database: str) -> Session:
+        """See ``Databases``."""
+        replica = self.replicas.get(database)
+        if replica is not None:
+            return replica.session()
+        known = None if self._coordination is None else self._coordination.tablespaces.known.get(database)
+        if not self._knows_all or (known is not None and not known.dropped):
+            raise self._elsewhere(database, known)
+        raise no_database(database)
+
+    def _elsewhere(self, name: str, info: TablespaceInfo | None) -> SqlError:
+        """57P03: libpq goes on to the next host that it knows."""
+        if info is None or self._coordination is None:
+            return SqlError("57P03", "the server has not joined its cluster yet", hint="Try again soon.")
+        nodes = self._coordination.membership.nodes
+        places = [f"{node} at {nodes[node].sql}" for node in info.replicas if node in nodes]
+        return SqlError(
+            "57P03",
+            f"there is no replica of tablespace {name} on this node",
+            detail=f"Its replicas are on {', '.join(places) or 'nodes that are away'}.",
+        )
+
+    @property
+    def node_id(self) -> str:
+        """See ``Tablespaces``; empty before :meth:`start`."""
+        return "" if self.host is None else self.host.node
+
+    def find(self, name: str) -> ServedReplica:
+        """See ``Tablespaces``."""
+        return self._replica(name or self.cluster.tablespace).served
+
+    def _replica(self, name: str) -> Replica:
+        """The replica that is here; SqlError as :meth:`find`."""
+        replica = self.replicas.get(name)
+        if replica is not None:
+            return replica
+        known = None if self._coordination is None else self._coordination.tablespaces.known.get(name)
+        if not self._knows_all or (known is not None and not known.dropped):
+            raise self._elsewhere(name, known)
+        raise no_tablespace(name)
+
+    def standings(self) -> list[Standing]:
+        """See ``Tablespaces``."""
+        return [replica.served.standing() for _name, replica in sorted(self.replicas.items())]
+
+    def problem(self) -> str | None:
+        """Why clients of some tablespace should not be sent here now; None when there is no reason."""
+        unreadable = [one for one in self.standings() if one.store is None or one.role in _UNREADABLE]
+        return "; ".join(f"the replica of {one.name} is {one.state}" for one in unreadable) or None
+
+    def run(self, coroutine: Coroutine[Any, Any, T], done: Callable[[Run[T]], object]) -> Run[T]:
+        """See ``Databases``."""
+        return Run(self.driver, coroutine, done)
+
+    async def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a session's coroutine from an asyncio task; see :meth:`Driver.call`."""
+        return await self.driver.call(coroutine)
+
+    @property
+    def is_closed(self) -> bool:
+        """See ``Databases``."""
+        return self._is_closed
+
+    async def close(self) -> None:
+        """Leave: hand leaderships over, close the replicas, end the session with ZooKeeper."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._stop_watching is not None:
+            self._stop_watching()
+        for part in (self._administration, self._removal, self._facts):
+            if part is not None:
+                await part.close()
+        await asyncio.gather(*self._changes.values(), return_exceptions=True)
+        await asyncio.gather(*[one.close() for one in self.replicas.values()], return_exceptions=True)
+        self.replicas.clear()
+        if self._coordination is not None:
+            with contextlib.suppress(BookKeeperError):
+                await self._coordination.close()
+        if self._bk is not None:
+            await self._bk.close()
+        if self.host is not None:
+            self.host.threads.close()
+
+
+def _make_room(path: Path, uuid: str) -> None:
+    """What lies at ``path`` is this tablespace's, or nothing: one of the same name that was dropped goes."""
+    marker = path / MARKER
+    if path.exists() and (not marker.is_file() or marker.read_text().strip() != uuid):
+        shutil.rmtree(path)
+    path.mkdir(parents=True, exist_ok=True)
+    if not marker.is_file():
+        new = path / f"{MARKER}.new"
+        new.write_text(uuid + "\n")
+        new.replace(marker)

@@ -1,0 +1,138 @@
+"""The roles of a cluster: part of the replicated state of its default tablespace.
+
+Beside ``node``. A change is a transaction of its own, logged on the node that leads that tablespace;
+followers apply it, snapshots carry it. Of passwords there are verifiers only. Until the first change in the
+cluster, and on a node that has no replica of the tablespace, the roles are those of the file of this node
+(see ``sessions.roles``); the first change takes those of the leader's file over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from herdpy_server.sessions.passwords import Verifier
+from herdpy_server.sessions.rebind import Rebind
+from herdpy_server.sessions.roles import Change, Role, RoleStore
+from herdpy_server.store import Workspace
+from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.base import Outcome, Plan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from herdpy_server.replica.node import ClusterNode
+    from herdpy_sql.execute.base import Row
+    from herdpy_sql.storage import Clock, View
+
+_Definitions = Mapping[str, bytes]
+
+
+class ReplicatedRoles:
+    """See ``sessions.roles.Roles``. For the loop."""
+
+    def __init__(self, node: ClusterNode) -> None:
+        """Read the file of this node, if there is one. SqlError XX001 when it is damaged."""
+        self._node = node
+        self._file = RoleStore(node.path)
+        self._last: _Definitions | None = None
+
+    def _here(self) -> _Definitions | None:
+        """What the log says, as far as it is applied here; None where that is nothing, or not known."""
+        replica = self._node.replicas.get(self._node.cluster.tablespace)
+        if replica is not None and replica.body is not None:
+            self._last = replica.body.store.catalog.roles
+        return self._last
+
+    def __iter__(self) -> Iterator[Role]:
+        """See ``Roles``."""
+        known = self._here()
+        return iter(self._file) if known is None else (_decode(one) for _name, one in sorted(known.items()))
+
+    def get(self, name: str) -> Role | None:
+        """See ``Roles``."""
+        known = self._here()
+        if known is None:
+            return self._file.get(name)
+        found = known.get(name)
+        return None if found is None else _decode(found)
+
+    def verifier(self, name: str) -> Verifier | None:
+        """See ``Roles``."""
+        replica = self._node.replicas.get(self._node.cluster.tablespace)
+        if self._here() is None and (
+            self._node.host is None or (replica is not None and replica.body is None)
+        ):
+            raise SqlError(
+                "57P03",
+                "the roles are not known yet: their tablespace is being opened",
+                hint="Try again soon, or name several hosts.",
+            )
+        role = self.get(name)
+        return None if role is None else role.proof()
+
+    async def change(self, command: str, change: Change) -> None:
+        """See ``Roles``.
+
+        Raises:
+            SqlError: besides, 25006 this node does not lead the tablespace, 57P03 it has nothing of it now,
+                08007 the log was lost meanwhile.
+        """
+        name = self._node.cluster.tablespace
+        replica = self._node.replicas.get(name)
+        if replica is None:
+            raise SqlError(
+                "25006",
+                f"cannot execute {command} on a node without a replica of tablespace {name}",
+                hint="The roles are part of it: connect to the node that leads it.",
+            )
+        session = replica.session()
+        try:
+            plan = _ChangedRoles(command, change, self._file)
+            await session.run_plan(plan, (), _NothingToBind(plan))
+        finally:
+            await session.close()
+
+
+class _ChangedRoles(Plan):
+    """A change, as it fits the roles that there are when it runs."""
+
+    def __init__(self, command: str, change: Change, file: RoleStore) -> None:
+        self.tag = command
+        self._change = change
+        self._file = file
+
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+        workspace = cast(Workspace, view)
+        if workspace.catalog.roles is None:
+            for role in self._file:
+                workspace.put_role(role.name, msgspec.json.encode(role))
+        before = {name: _decode(one) for name, one in (workspace.catalog.roles or {}).items()}
+        after = self._change(before)
+        for name in before.keys() - after.keys():
+            workspace.drop_role(name)
+        for name, role in after.items():
+            if before.get(name) != role:
+                workspace.put_role(name, msgspec.json.encode(role))
+        return Outcome(None, 0)
+
+
+class _NothingToBind(Rebind):
+    """Of a plan that no definition has a say in."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def __call__(self) -> tuple[Plan, Sequence[object]]:
+        return self._plan, ()
+
+    def of_inner(self) -> Rebind:
+        return self
+
+
+@lru_cache(1024)
+def _decode(definition: bytes) -> Role:
+    return msgspec.json.decode(definition, type=Role)

@@ -1,0 +1,23 @@
+"""What a replica is doing. The lowest module of the package."""
+
+from __future__ import annotations
+
+import enum
+
+
+class ReplicaState(enum.Enum):
+    """What a replica is doing; the value is what operators see."""
+
+    OPENING = "opening"
+    """The store is being opened."""
+    SEEDING = "seeding"
+    """It gets a snapshot of another replica: new, too far behind, or found to differ."""
+    FOLLOWING = "following"
+    TAKING_OVER = "taking over"
+    """Elected; the log is being recovered."""
+    LEADING = "leading"
+    HANDING_OVER = "handing over"
+    """What is under way is finished before another leads."""
+    QUARANTINED = "quarantined"
+    """It differs from the others, or its log is damaged: nobody is answered from it."""
+    CLOSED = "closed"

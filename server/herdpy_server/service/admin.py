@@ -1,0 +1,187 @@
+"""The service Admin (``herdpy/rpc/admin.proto``)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+from herdpy.log.lsn import LSN
+from herdpy.rpc import admin_pb2, admin_pb2_grpc, common_pb2
+from herdpy_server.service.errors import not_there
+from herdpy_server.sessions.registry import SessionEntry, SessionRegistry
+from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from herdpy_server.service.node import Node
+    from herdpy_server.serving.tablespaces import Standing, Tablespaces
+
+_LEVELS = frozenset({"debug", "info", "warning", "error"})
+_MAX_LEVELS = 100
+
+
+class Admin(admin_pb2_grpc.AdminServicer):
+    """Answers calls out of the process, its tablespaces and its sessions."""
+
+    def __init__(self, node: Node, tablespaces: Tablespaces, registry: SessionRegistry) -> None:
+        self._node = node
+        self._tablespaces = tablespaces
+        self._registry = registry
+
+    async def GetNode(self, request: Any, context: Any) -> Any:
+        """See the protocol."""
+        del request, context
+        node = self._node
+        return admin_pb2.Node(
+            version=node.version,
+            pid=os.getpid(),
+            phase=node.phase,
+            uptime_s=node.uptime_s,
+            directory=str(self._tablespaces.path),
+            problems=node.problems(),
+            sessions=len(self._registry),
+            node=self._tablespaces.node_id,
+        )
+
+    async def ListTablespaces(self, request: Any, context: Any) -> Any:
+        """See the protocol."""
+        del request, context
+        return admin_pb2.ListTablespacesResponse(tablespaces=map(_tablespace, self._tablespaces.standings()))
+
+    async def ListLedgers(self, request: Any, context: Any) -> Any:
+        """See the protocol."""
+        del context
+        return admin_pb2.ListLedgersResponse(
+            ledgers=[
+                admin_pb2.Ledger(
+                    ledger_id=one.ledger_id,
+                    created_us=one.created_us,
+                    closed=one.closed,
+                    last_entry_id=one.last_entry_id,
+                    size_bytes=one.length,
+                )
+                for one in self._tablespaces.find(request.tablespace).ledgers()
+            ]
+        )
+
+    async def ListSessions(self, request: Any, context: Any) -> Any:
+        """See the protocol."""
+        del request, context
+        return admin_pb2.ListSessionsResponse(sessions=map(_session, self._registry))
+
+    async def CancelSession(self, request: Any, context: Any) -> Any:
+        """See the protocol."""
+        del context
+        return self._signal(request.pid, terminate=False)
+
+    async def TerminateSession(self, request: Any, context: Any) -> Any:
+        """See the protocol."""
+        del context
+        return self._signal(request.pid, terminate=True)
+
+    def _signal(self, pid: int, *, terminate: bool) -> Any:
+        if not self._registry.signal(pid, terminate=terminate):
+            raise not_there(f"session as {pid}")
+        return admin_pb2.SignalResponse()
+
+    async def Checkpoint(self, request: Any, context: Any) -> Any:
+        """See the protocol. One that has begun is not broken off."""
+        del context
+        served = self._tablespaces.find(request.tablespace)
+        deleted = await asyncio.shield(served.checkpoint())
+        durable = _lsn(served.standing().durable)
+        return admin_pb2.CheckpointResponse(durable=durable, deleted_ledger_ids=deleted)
+
+    async def ListSettings(self, request: Any, context: Any) -> Any:
+        """See the protocol."""
+        del request, context
+        return admin_pb2.ListSettingsResponse(
+            settings=[
+                admin_pb2.Setting(
+                    name=one.name,
+                    value=one.value,
+                    default_value=one.default,
+                    description=one.description,
+                    reloadable=one.reloadable,
+                )
+                for one in self._node.settings()
+            ]
+        )
+
+    async def GetLogLevels(self, request: Any, context: Any) -> Any:
+        """See the protocol."""
+        del request, context
+        level, levels = self._node.log_levels()
+        return admin_pb2.LogLevels(level=level, levels=levels)
+
+    async def SetLogLevels(self, request: Any, context: Any) -> Any:
+        """See the protocol."""
+        levels = dict(request.levels)
+        level = request.level or self._node.log_levels()[0]
+        wrong = sorted({level, *levels.values()} - _LEVELS)
+        if wrong:
+            raise SqlError("22023", f'"{wrong[0]}" is no level', hint="Levels: debug, info, warning, error.")
+        strange = sorted(name for name in levels if name != "herdpy" and not name.startswith("herdpy."))
+        if strange:
+            raise SqlError(
+                "22023", f'"{strange[0]}" is no part of the server', hint="Parts begin with herdpy."
+            )
+        if len(levels) > _MAX_LEVELS:
+            raise SqlError("54000", f"levels of more than {_MAX_LEVELS} parts")
+        self._node.set_log_levels(level, levels)
+        return await self.GetLogLevels(request, context)
+
+    async def ReloadConfiguration(self, request: Any, context: Any) -> Any:
+        """See the protocol."""
+        del request, context
+        found = self._node.reload()
+        return admin_pb2.ReloadConfigurationResponse(
+            taken_over=found.taken_over, need_restart=found.need_restart, problems=found.problems
+        )
+
+
+def _tablespace(one: Standing) -> Any:
+    told = admin_pb2.Tablespace(
+        name=one.name,
+        applied=_lsn(one.applied),
+        durable=_lsn(one.durable),
+        log_end=_lsn(one.log_end),
+        pending_commits=one.pending,
+        role=one.role,
+        state=one.state,
+        lag_entries=one.lag_entries,
+        leader=one.leader or "",
+        epoch=one.epoch,
+        takeovers=one.takeovers,
+        seedings=one.seedings,
+        problem=one.problem or "",
+    )
+    store = one.store
+    if store is not None:
+        told.memtable_rows, told.memtable_bytes = store.memtable_rows, store.memtable_bytes
+        told.store_uuid, told.tables = store.uuid, len(store.catalog.tables)
+    if one.seeding is not None:
+        told.seeding.donor = one.seeding.donor
+        told.seeding.received_bytes = one.seeding.received_bytes
+        told.seeding.total_bytes = one.seeding.total_bytes
+    return told
+
+
+def _lsn(lsn: LSN) -> Any:
+    return common_pb2.Lsn(ledger_id=lsn.ledger_id, entry_id=lsn.entry_id)
+
+
+def _session(entry: SessionEntry) -> Any:
+    return admin_pb2.Session(
+        pid=entry.pid,
+        user=entry.user,
+        database=entry.database,
+        application_name=entry.session.settings["application_name"],
+        client_address=entry.address or "",
+        client_port=entry.port or 0,
+        state=entry.state,
+        query=entry.query,
+        began_us=entry.began_us,
+        transaction_began_us=entry.transaction_began_us or 0,
+        query_began_us=entry.query_began_us or 0,
+    )

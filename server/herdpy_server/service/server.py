@@ -1,0 +1,181 @@
+"""The door of gRPC: listens, puts the services together, and ends them.
+
+Top of ``service``. Everything runs on the loop of its tablespaces; gRPC's own threads do no
+Python. Disks and passwords are for a few threads, the rows of partitions for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from grpc_health.v1 import health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from herdpy.rpc import admin_pb2_grpc, partitions_pb2_grpc, snapshots_pb2_grpc
+from herdpy_server.cluster.secret import NodeSecret
+from herdpy_server.pgwire.authority import Authority
+from herdpy_server.service.admin import Admin
+from herdpy_server.service.caller import Callers
+from herdpy_server.service.gate import HEALTH, REFLECTION, Gate
+from herdpy_server.service.health import Health
+from herdpy_server.service.partitions import Partitions
+from herdpy_server.service.plans import Plans
+from herdpy_server.service.settings import ServiceSettings
+from herdpy_server.service.shelf import Shelf
+from herdpy_server.service.snapshots import Snapshots
+
+if TYPE_CHECKING:
+    from herdpy_server.service.node import Node
+    from herdpy_server.serving.tablespaces import Tablespaces
+    from herdpy_server.sessions.registry import SessionRegistry
+
+logger = logging.getLogger("herdpy.rpc")
+
+ADMIN, SNAPSHOTS, PARTITIONS = "herdpy.v1.Admin", "herdpy.v1.Snapshots", "herdpy.v1.Partitions"
+SERVICES = (ADMIN, PARTITIONS, SNAPSHOTS)
+_THREADS = 4
+_LAST_PATIENCE_S = 0.5  # for callers to take the error that ends their call
+_KEEPALIVE_MS = 30_000
+_LEAST_PING_MS = 10_000  # clients may ping as often
+
+
+class GrpcServer:
+    """gRPC in front of tablespaces.
+
+    Attributes:
+        port: the port that is listened to, once started.
+    """
+
+    def __init__(
+        self,
+        tablespaces: Tablespaces,
+        settings: ServiceSettings,
+        authority: Authority,
+        registry: SessionRegistry,
+        node: Node,
+        secret: NodeSecret | None = None,
+    ) -> None:
+        """``secret`` is that of the nodes of a cluster: who proves to be one may take snapshots."""
+        self.settings = settings
+        self.port = 0
+        self._files = ThreadPoolExecutor(_THREADS, "herdpy-rpc")
+        self._reader = ThreadPoolExecutor(1, "herdpy-partitions")
+        self._callers = Callers(
+            authority, registry.role_store, self._files, secret, tls_required=settings.tls_required
+        )
+        self._gate = Gate(
+            self._callers,
+            {
+                ADMIN: lambda caller: caller.is_superuser,
+                SNAPSHOTS: lambda caller: caller.replicates,
+                PARTITIONS: lambda _caller: True,
+                REFLECTION: lambda _caller: True,
+            },
+        )
+        self._health = Health(lambda: node.is_ready, (*SERVICES, HEALTH))
+        self._shelf = Shelf(tablespaces.path, settings.max_snapshots, self._files)
+        self._plans = Plans(settings.max_plans, self._reader)
+        self._tablespaces = tablespaces
+        self._admin = Admin(node, tablespaces, registry)
+        self._certificates: grpc.ServerCertificateConfiguration | None = None
+        self._server: Any = None
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            OSError: the address cannot be had, or a file of TLS cannot be read.
+        """
+        await self._shelf.open()
+        settings = self.settings
+        server = grpc.aio.server(
+            interceptors=[self._gate],
+            maximum_concurrent_rpcs=settings.max_calls,
+            options=[
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_receive_message_length", settings.max_message_bytes),
+                ("grpc.max_concurrent_streams", settings.max_streams),
+                ("grpc.max_metadata_size", 16 << 10),
+                ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+                ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS // 2),
+                ("grpc.http2.min_ping_interval_without_data_ms", _LEAST_PING_MS),
+            ],
+        )
+        admin_pb2_grpc.add_AdminServicer_to_server(self._admin, server)
+        snapshots = Snapshots(self._tablespaces, self._shelf, self._files)
+        snapshots_pb2_grpc.add_SnapshotsServicer_to_server(snapshots, server)
+        partitions = Partitions(self._tablespaces, self._plans, self._reader)
+        partitions_pb2_grpc.add_PartitionsServicer_to_server(partitions, server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        reflection.enable_server_reflection((*SERVICES, HEALTH, REFLECTION), server)
+        self.load_tls()
+        certificates = self._certificates
+        place = f"{_host(settings.address)}:{settings.port}"
+        _check_place(settings.address, settings.port)
+        try:
+            if certificates is None:
+                self.port = server.add_insecure_port(place)
+            else:
+                credentials = grpc.dynamic_ssl_server_credentials(
+                    certificates,
+                    lambda: self._certificates or certificates,
+                    settings.tls_client_ca is not None,
+                )
+                self.port = server.add_secure_port(place, credentials)
+        except RuntimeError as error:
+            raise OSError(str(error)) from error
+        await server.start()
+        self._server = server
+        logger.info("gRPC is served on port %d", self.port)
+
+    def load_tls(self) -> None:
+        """Read the files of TLS, again when they have changed. OSError when one cannot be read."""
+        self._certificates = self.settings.certificates()
+
+    async def stop(self, graceful_timeout_s: float = 0.0) -> None:
+        """Let no call in, end those there are, and let go of the stores.
+
+        Args:
+            graceful_timeout_s: how long streams of data may go on before they are ended with 57P01.
+                Watchers and reflection end at once. A second call may end them sooner.
+        """
+        self._health.stop()
+        self._gate.stopping.set()
+        self._plans.is_closing = self._shelf.is_closing = True
+        server = self._server
+        if server is not None:
+            ending = asyncio.get_running_loop().call_later(graceful_timeout_s, self._gate.ended.set)
+            try:
+                await server.stop(graceful_timeout_s + _LAST_PATIENCE_S)
+            finally:
+                ending.cancel()
+        self._gate.ended.set()
+        await self._shelf.close()
+        await asyncio.get_running_loop().run_in_executor(None, self._reader.shutdown)
+        self._plans.close()
+        await asyncio.get_running_loop().run_in_executor(None, self._files.shutdown)
+
+
+def _check_place(address: str, port: int) -> None:
+    """OSError, with its reason, when nobody can listen there: gRPC would not say why."""
+    host = None if address == "*" else address
+    for family, kind, protocol, _name, place in socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    ):
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            probe.bind(place)
+
+
+def _host(address: str) -> str:
+    """An address as gRPC takes it."""
+    if address == "*":
+        return "[::]"
+    return f"[{address}]" if ":" in address and not address.startswith("[") else address

@@ -1,0 +1,171 @@
+"""The tablespaces of a process as its doors see them: where each stands, and its store to be read.
+
+Beside ``databases``, which gives sessions. A database that is alone has one tablespace; a node of a cluster
+has a replica of each that is placed on it. Who reads a store outside of sessions (a snapshot, a plan of
+partitions, a comparison) *uses* it: a replica's store is closed and replaced while the process goes on,
+which waits for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from herdpy.log import LedgerInfo
+from herdpy.log.lsn import LSN, START
+from herdpy_server.store import Store
+from herdpy_server.tablespace import Checkpointer
+from herdpy_sql.errors import SqlError
+
+LEADER = "leader"
+FOLLOWER = "follower"
+
+
+@dataclass(frozen=True, slots=True)
+class SeedingProgress:
+    """A snapshot on its way from another replica.
+
+    Attributes:
+        donor: the node that gives it.
+        received_bytes, total_bytes: of its file; 0 in all while the donor makes it.
+    """
+
+    donor: str
+    received_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a tablespace stands here, at one moment.
+
+    Attributes:
+        role: "leader", "follower", or the state when it is neither.
+        state: what it is doing, as operators are told.
+        applied, durable, log_end: what queries see; what the store has; the newest entry known of.
+        lag_entries: about how many entries it has not applied; those of one ledger.
+        leader: the node that leads, as last heard; None: nobody, or there are no nodes.
+        epoch: of the newest term that this process has led; 0: none.
+        takeovers, seedings: how often it came to lead, and got another replica's state.
+        seeding: the snapshot that is on its way.
+        problem: why it was quarantined or seeded last.
+        store: None when it is not open.
+        pending: commits that have their place in the log and are not durable yet.
+    """
+
+    name: str
+    role: str = LEADER
+    state: str
+    applied: LSN = START
+    durable: LSN = START
+    log_end: LSN = START
+    lag_entries: int = 0
+    leader: str | None = None
+    epoch: int = 0
+    takeovers: int = 0
+    seedings: int = 0
+    seeding: SeedingProgress | None = None
+    problem: str | None = None
+    store: Store | None = None
+    pending: int = 0
+
+
+class Uses:
+    """Who reads a store outside of sessions, and how they are made to let go. For the loop's thread."""
+
+    def __init__(self) -> None:
+        self._users: dict[object, Callable[[], object]] = {}
+        self._left = asyncio.Event()
+        self._is_over = False
+
+    def enter(self, give_up: Callable[[], object]) -> Callable[[], None]:
+        """Use the store until what is returned is called.
+
+        Args:
+            give_up: called when the store is to be closed: let go of it soon.
+
+        Raises:
+            SqlError: 57P03, it is being closed.
+        """
+        if self._is_over:
+            raise SqlError("57P03", "the tablespace is being closed here", hint="Try again soon.")
+        user = object()
+        self._users[user] = give_up
+
+        def leave() -> None:
+            self._users.pop(user, None)
+            self._left.set()
+
+        return leave
+
+    async def end(self) -> None:
+        """Let nobody in any more; return when all have left."""
+        self._is_over = True
+        for give_up in list(self._users.values()):
+            give_up()
+        while self._users:
+            self._left.clear()
+            await self._left.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A store that stays open until :attr:`leave` is called."""
+
+    store: Store
+    checkpointer: Checkpointer
+    leave: Callable[[], None]
+
+
+class Served(Protocol):
+    """One tablespace, or the replica of it that is here."""
+
+    def standing(self) -> Standing:
+        """Where it stands now."""
+
+    def ledgers(self) -> Sequence[LedgerInfo]:
+        """Of its log, oldest first, as far as they are known here."""
+
+    async def checkpoint(self) -> list[int]:
+        """Bring everything into the store; where it has its log for itself, delete what is not needed of it.
+
+        Returns:
+            Ids of the ledgers deleted.
+
+        Raises:
+            SqlError: it cannot be written, or is closed.
+        """
+
+    def use(self, give_up: Callable[[], object]) -> Use:
+        """Its store, to be read; see :meth:`Uses.enter`. SqlError 57P03 when there is nothing to be read."""
+
+    async def reached(self, lsn: LSN) -> None:
+        """Return when everything up to ``lsn`` is applied. SqlError 57P03 when that takes too long."""
+
+
+class Tablespaces(Protocol):
+    """The tablespaces of a process.
+
+    Attributes:
+        path: the data directory.
+    """
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def node_id(self) -> str:
+        """The node's id in its cluster; empty for a server that is alone."""
+
+    def find(self, name: str) -> Served:
+        """One by its name; the empty name is the only one, or the default one of the cluster.
+
+        Raises:
+            SqlError: 3D000, there is none; 57P03, it is not here, or not yet.
+        """
+
+    def standings(self) -> list[Standing]:
+        """Where each stands, by name."""

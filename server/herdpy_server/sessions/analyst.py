@@ -1,0 +1,210 @@
+"""Who answers what DuckDB is asked: the seam between sessions and where CPU-bound reading is done.
+
+Below ``waiting``, above ``work``. A session has an :class:`Analyst` and does not know which: the embedded
+database's is :class:`InProcess`, a thread of the same process; a server's is the pool of ``workers``. Both
+answer a :class:`Question` as of the snapshot that is opened while it is asked, in batches
+(:class:`Answer`) or as bytes for the client (:class:`Export`). All of it is for the thread that runs
+the session, and awaits :class:`~herdpy.log.wait.Wait` alone, since sessions are stepped by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from herdpy_server.sessions.work import Pause, Work
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from herdpy.codec.kinds import Datum
+    from herdpy_server.store import StoreSnapshot
+    from herdpy_sql.columnar import Interrupt, Limits
+    from herdpy_sql.storage import Clock
+
+BATCH_ROWS = 8192
+"""The most rows of a batch that an answer gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked.
+
+    Attributes:
+        query: a ColumnarQuery, or a SystemQuery that has begun.
+        values: its parameters as datums.
+        open_snapshot: what the statement sees, as of the call; called once the answer can begin, perhaps
+            more than once. Raises SourceChanged when the plan does not fit the definitions any more.
+        interrupt: its ``cancel`` ends the asking and whatever is left of the answer.
+    """
+
+    query: Any
+    values: Sequence[Datum]
+    clock: Clock
+    open_snapshot: Callable[[], StoreSnapshot]
+    limits: Limits
+    interrupt: Interrupt
+
+
+class Answer(Protocol):
+    """Rows that are read once, in order. Close it, or what makes it stays occupied.
+
+    It is dropped with its session's statement; one coroutine at a time reads it. ``schema`` has the types of
+    the query's columns (``herdpy.codec.arrow.arrow_type``).
+    """
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the batches."""
+
+    async def next(self) -> pa.RecordBatch | None:
+        """The next batch, of at most BATCH_ROWS rows and one at least; None after the last.
+
+        Raises:
+            SqlError: what the query did wrong, 57014 when it was cancelled, 58000 when its worker died
+                and others as the analyst says. After an error there is nothing more to be had.
+        """
+
+    async def all(self) -> pa.Table:
+        """All that is left, as one table. Raises as :meth:`next`."""
+
+    def close(self) -> None:
+        """End it; what was not read is not made. A second call does nothing."""
+
+
+class Form(Protocol):
+    """Makes bytes of an answer, wherever it is made. It must be picklable, and is used once.
+
+    ``herdpy_server.copy.CopyDataForm`` is one.
+    """
+
+    def start(self, schema: pa.Schema) -> bytes:
+        """What comes before all rows."""
+
+    def batch(self, batch: pa.RecordBatch) -> bytes:
+        """The rows of a batch."""
+
+    def end(self) -> bytes:
+        """What comes after all rows."""
+
+
+class Export(Protocol):
+    """An answer as bytes. As :class:`Answer`, but for what it gives."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows are in what was given so far."""
+
+    async def next(self) -> bytes | None:
+        """The next piece, some tens of kilobytes or more; None after the last. Raises as Answer's."""
+
+    def close(self) -> None:
+        """End it; a second call does nothing."""
+
+
+class Analyst(Protocol):
+    """Answers questions.
+
+    When ``ask`` or ``export`` has returned, the question's snapshot was taken: the workspace's
+    ``read_position`` tells what the answer rests on. Nothing may be told to the client before that is
+    durable. What is raised while asking is as of ``Answer.next``, and SourceChanged of ``open_snapshot``.
+    """
+
+    async def ask(self, question: Question) -> Answer:
+        """Begin to answer."""
+
+    async def export(self, question: Question, form: Form) -> Export:
+        """Begin to answer in the client's format."""
+
+
+class InProcess:
+    """Answers in the thread that waits, or in an executor's thread of its loop: whole, before it returns."""
+
+    async def ask(self, question: Question) -> Answer:
+        """See :class:`Analyst`."""
+        return WholeAnswer(await self._table(question))
+
+    async def export(self, question: Question, form: Form) -> Export:
+        """See :class:`Analyst`. The bytes are made piece by piece, where the session runs."""
+        return WholeExport(await self._table(question), form)
+
+    async def _table(self, question: Question) -> pa.Table:
+        query, values = question.query, question.values
+        snapshot = question.open_snapshot()
+
+        def answer() -> pa.Table:
+            sources = {}
+            for scan in query.scans:
+                low, high = scan.bounds(values)
+                sources[scan.name] = snapshot.arrow(scan.table, scan.positions, low, high)
+            found: pa.Table = query.run(sources, values, question.clock, question.limits, question.interrupt)
+            return found
+
+        try:
+            return await Work(answer)
+        finally:
+            snapshot.close()
+
+
+class WholeAnswer:
+    """An answer that is all there."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.schema = table.schema
+        self._table: pa.Table | None = table
+        self._at = 0
+
+    async def next(self) -> pa.RecordBatch | None:
+        """See :class:`Answer`."""
+        if self._table is None or self._at >= self._table.num_rows:
+            return None
+        # Within one chunk, so that nothing is copied.
+        batch = next(iter(self._table.slice(self._at).to_batches(max_chunksize=BATCH_ROWS)))
+        self._at += batch.num_rows
+        return batch
+
+    async def all(self) -> pa.Table:
+        """See :class:`Answer`."""
+        table = self.schema.empty_table() if self._table is None else self._table
+        rest = table.slice(self._at)
+        self._at = table.num_rows
+        return rest
+
+    def close(self) -> None:
+        """See :class:`Answer`."""
+        self._table = None
+
+
+class WholeExport:
+    """An export of an answer that is all there."""
+
+    def __init__(self, table: pa.Table, form: Form) -> None:
+        self.rows = 0
+        self._form = form
+        self._answer = WholeAnswer(table)
+        self._started = self._ended = False
+
+    async def next(self) -> bytes | None:
+        """See :class:`Export`."""
+        if self._ended:
+            return None
+        if not self._started:
+            self._started = True
+            return self._form.start(self._answer.schema)
+        await Pause()
+        batch = await self._answer.next()
+        if batch is None:
+            self._ended = True
+            return self._form.end()
+        self.rows += batch.num_rows
+        return self._form.batch(batch)
+
+    def close(self) -> None:
+        """See :class:`Export`."""
+        self._ended = True
+        self._answer.close()
+
+
+IN_PROCESS = InProcess()
+"""It keeps nothing, so that one does for all."""

@@ -1,0 +1,224 @@
+"""Statements by key, and BEGIN and COMMIT, without a coroutine. Above ``extended``, below ``session``.
+
+Most of what a busy server is asked is one row by its key. For that the usual way (a portal, a run, a
+result) costs more than the work. Here a brief plan is run in one call, which answers what is to be sent
+and what must be waited for first. Whatever is not plain (an error, a lock that another holds, a setting
+that matters, a plan to be made again) is left alone: nothing has happened then, and the usual way finds
+the same and knows what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from time import time_ns
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from herdpy.log import LogError
+from herdpy_server.sessions.extended import ExtendedQueries
+from herdpy_server.sessions.large import is_large
+from herdpy_server.sessions.result import Result
+from herdpy_server.store import NoLocks
+from herdpy_sql.errors import SqlError
+from herdpy_sql.plan import Begin, Commit
+from herdpy_sql.storage import Clock, MustWait
+
+if TYPE_CHECKING:
+    from herdpy.codec.kinds import Datum
+    from herdpy_server.sessions.plans import Prepared
+    from herdpy_server.sessions.prepared import PreparedStatement
+    from herdpy_server.tablespace import Transaction
+    from herdpy_sql.plan import Plan
+
+_NO_LOCKS = NoLocks()
+
+
+class Quick(NamedTuple):
+    """What a brief plan gave.
+
+    Attributes:
+        plan: it.
+        rows, changed: as of ``Outcome``; ``changed`` is its count.
+        later: to be awaited before anything may be sent; None: send it now. It gives the result where
+            that is not the one at hand, and raises as a statement does.
+    """
+
+    plan: Plan
+    rows: Sequence[Sequence[Datum]] | None
+    changed: int
+    later: Coroutine[Any, Any, Result | None] | None
+
+
+class QuickStatements(ExtendedQueries):
+    """Runs brief plans at once."""
+
+    def quick(self, statement: Prepared | PreparedStatement, datums: Sequence[Datum]) -> Quick | None:
+        """Run a statement with nothing after it in its message, if it is brief and nothing is in its way.
+
+        None when it must go the usual way, from its start; nothing has happened then. It raises nothing.
+        """
+        if not self._may_go_on():
+            return None
+        settings, transaction, tablespace = self.settings, self.transaction, self.tablespace
+        catalog = tablespace.catalog if transaction is None else transaction.workspace.catalog
+        try:
+            plan, values = statement.plan(catalog, settings.engine, datums)
+        except SqlError:
+            return None
+        if not plan.brief:
+            return None
+        if not plan.read_only and (settings.read_only or tablespace.is_full):
+            return None
+        self._patience.begin(settings.statement_timeout_s)
+        if transaction is not None:
+            if type(plan) is Commit:
+                return self._quick_commit(plan)
+            return self._quick_within(plan, values, statement)
+        if type(plan) is Begin:
+            self.begin()
+            return Quick(plan, None, -1, None)
+        if type(plan) is Commit:
+            return None  # of nothing: there is a warning to be given
+        return self._quick_alone(plan, values)
+
+    def _may_go_on(self) -> bool:
+        if self.failed or self._closed or self.implicit or self.settings.request_id:
+            return False
+        guard = self.tablespace.guard
+        return guard is None or guard.is_open(self.settings.read_level)
+
+    def _may_answer(self) -> bool:
+        """Asked after a read: whether it is as new as the session wants it."""
+        guard = self.tablespace.guard
+        return guard is None or guard.holds(self.settings.read_level, guard.basis)
+
+    def _quick_alone(self, plan: Plan, values: Sequence[Datum]) -> Quick | None:
+        """A statement that is a transaction of its own."""
+        tablespace = self.tablespace
+        now = self.text_began_us = time_ns() // 1000
+        if plan.read_only:
+            workspace = tablespace.store.workspace(_NO_LOCKS, None)
+            try:
+                outcome = plan.run(workspace, values, Clock(now, now, self.settings.zone))  # type: ignore[arg-type]
+            except SqlError:
+                return None
+            if not self._may_answer():
+                return None
+            if workspace.read_position:
+                return Quick(plan, outcome.rows, outcome.count, self._durable(None, workspace, last=True))
+            return Quick(plan, outcome.rows, outcome.count, None)
+        transaction = tablespace.begin(instant=True)
+        workspace = transaction.workspace
+        now = transaction.started_us
+        try:
+            outcome = plan.run(workspace, values, Clock(now, now, self.settings.zone))  # type: ignore[arg-type]
+        except (MustWait, SqlError):
+            tablespace.rollback(transaction)
+            return None
+        try:
+            append = tablespace.commit(transaction)
+        except (LogError, SqlError):
+            tablespace.rollback(transaction)
+            return None
+        if append is None and not self._may_answer():
+            return None
+        if append is None and not workspace.read_position:
+            return Quick(plan, outcome.rows, outcome.count, None)
+        return Quick(plan, outcome.rows, outcome.count, self._durable(append, workspace, last=True))
+
+    def _quick_within(
+        self, plan: Plan, values: Sequence[Datum], statement: Prepared | PreparedStatement
+    ) -> Quick | None:
+        """A statement of the open transaction. It is BEGIN again when there is a warning to be given."""
+        if type(plan) is Begin:
+            return None
+        transaction = self.transaction
+        assert transaction is not None
+        workspace = transaction.workspace
+        self.text_began_us = now = time_ns() // 1000
+        if plan.read_only:
+            try:
+                outcome = plan.run(workspace, values, Clock(transaction.started_us, now, self.settings.zone))  # type: ignore[arg-type]
+            except SqlError:
+                return None
+        else:
+            mark = workspace.mark()
+            try:
+                outcome = plan.run(workspace, values, Clock(transaction.started_us, now, self.settings.zone))  # type: ignore[arg-type]
+            except MustWait as conflict:
+                workspace.undo(mark)
+                return Quick(plan, None, -1, self._when_free(transaction, conflict, statement, values))
+            except SqlError:
+                workspace.undo(mark)
+                return None
+        # Rows tell of others' commits, so those must be durable first. Of a count alone this transaction's
+        # own end vouches for that: it comes after them in the log.
+        if not self._may_answer():
+            if not plan.read_only:
+                workspace.undo(mark)
+            return None
+        if plan.columns is not None and workspace.read_position:
+            return Quick(plan, outcome.rows, outcome.count, self._durable(None, workspace))
+        return Quick(plan, outcome.rows, outcome.count, None)
+
+    async def _when_free(
+        self,
+        transaction: Transaction,
+        conflict: MustWait,
+        statement: Prepared | PreparedStatement,
+        values: Sequence[Datum],
+    ) -> Result:
+        while True:
+            try:
+                await self._wait_for_lock(transaction, conflict)
+            except BaseException:
+                self.failed = True
+                raise
+            again = self._once_more(transaction, statement, values)
+            if again is None:
+                return await self._statement(statement, values)
+            if isinstance(again, Result):
+                return again
+            conflict = again
+
+    def _once_more(
+        self, transaction: Transaction, statement: Prepared | PreparedStatement, values: Sequence[Datum]
+    ) -> Result | MustWait | None:
+        """Run a statement that has waited; what it waits for now, or None when it must go the usual way."""
+        settings, tablespace, workspace = self.settings, self.tablespace, transaction.workspace
+        if self.transaction is not transaction or not self._may_go_on():
+            return None
+        try:
+            plan, values = statement.plan(workspace.catalog, settings.engine, values)
+        except SqlError:
+            return None
+        if not plan.brief or plan.columns is not None or settings.read_only or tablespace.is_full:
+            return None
+        mark = workspace.mark()
+        try:
+            clock = Clock(transaction.started_us, self.text_began_us, settings.zone)
+            outcome = plan.run(workspace, values, clock)
+        except MustWait as conflict:
+            workspace.undo(mark)
+            return conflict
+        except SqlError:
+            workspace.undo(mark)
+            return None
+        if not self._may_answer():
+            workspace.undo(mark)
+            return None
+        return Result(plan, outcome.count)
+
+    def _quick_commit(self, plan: Plan) -> Quick | None:
+        transaction = self.transaction
+        assert transaction is not None
+        if is_large(transaction):
+            return None
+        try:
+            append = self.tablespace.commit(transaction)
+        except (LogError, SqlError):
+            return None
+        self._end(committed=True)
+        workspace = transaction.workspace
+        if append is None and not workspace.read_position:
+            return Quick(plan, None, -1, None)
+        return Quick(plan, None, -1, self._durable(append, workspace))

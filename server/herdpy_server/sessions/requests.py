@@ -1,0 +1,75 @@
+"""What a session answers about named commits. Beside ``control``, which calls it.
+
+``done LEDGER:ENTRY``, ``not done``, or ``unknown``: so long ago that it is not kept, or asked of a server
+that only follows another and may not know it yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from herdpy.log import Append, LogError
+from herdpy.log.transaction import MAX_REQUEST_ID_BYTES
+from herdpy_server.sessions.result import Result
+from herdpy_server.store.outcomes import Outcome
+from herdpy_server.tablespace import sql_error
+from herdpy_server.tablespace.guard import ReadLevel
+from herdpy_sql.errors import SqlError
+from herdpy_sql.plan.requests import RequestFunction
+
+if TYPE_CHECKING:
+    from herdpy.codec.kinds import Datum
+    from herdpy_server.sessions.statements import Statements
+
+UNKNOWN, NOT_DONE = "unknown", "not done"
+
+
+async def request_function(session: Statements, plan: RequestFunction, values: Sequence[Datum]) -> Result:
+    """Answer one of them.
+
+    Raises:
+        SqlError: 22023 for what is no request id, 25006 to give one up where nothing may be written,
+            and what became of the log when it failed meanwhile.
+    """
+    answer = await _answer(session, plan, values)
+    return Result("SELECT", 1, plan.columns, [(answer,)])
+
+
+async def _answer(session: Statements, plan: RequestFunction, values: Sequence[Datum]) -> str:
+    tablespace = session.tablespace
+    if plan.function == "commit_position":
+        return str(tablespace.store.applied)
+    text = plan.argument(values)
+    if plan.function == "use_request_id":
+        session.settings.set("herdpy.request_id", text)
+        return text
+    request_id = text.encode()
+    if len(request_id) > MAX_REQUEST_ID_BYTES:
+        raise SqlError("22023", f"a request id has at most {MAX_REQUEST_ID_BYTES} bytes")
+    found: Outcome | Append | None
+    guard = tablespace.guard
+    if plan.function == "forbid_commit":
+        if session.settings.read_only:
+            raise SqlError("25006", "cannot execute herdpy.forbid_commit in a read-only transaction")
+        try:
+            found = tablespace.forbid(request_id)
+        except LogError as error:
+            raise sql_error(error) from error
+        absent = UNKNOWN
+    else:
+        found = tablespace.requests.find(request_id)
+        follows = session.settings["in_hot_standby"] == "on"
+        absent = NOT_DONE if tablespace.requests.would_know(request_id) and not follows else UNKNOWN
+        if found is None and guard is not None and not follows:
+            # Another may lead meanwhile, and have done it: only who leads certainly can say "not done".
+            await guard.confirm(ReadLevel(), guard.basis)
+    if isinstance(found, Append):
+        try:
+            await found
+        except LogError as error:
+            raise sql_error(error) from error
+        return f"done {found.lsn}" if found.transaction.records else NOT_DONE
+    if found is None:
+        return absent
+    return f"done {found.lsn}" if found.done else NOT_DONE

@@ -1,0 +1,148 @@
+"""How a plan is run against a transaction's workspace: again after a wait, and in slices where it is long.
+
+Above ``waiting``, below ``statements``, which knows what becomes of the transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from herdpy_server.sessions.large import undo
+from herdpy_server.sessions.rebind import Replan
+from herdpy_server.sessions.share import (
+    LIMITED,
+    STEPPED,
+    Share,
+    in_slices,
+    is_limited,
+    is_sliced,
+)
+from herdpy_server.sessions.waiting import Waiting
+from herdpy_server.tablespace import Tablespace, Transaction
+from herdpy_sql.columnar import Limits
+from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.change import DeletePlan, UpdatePlan
+from herdpy_sql.plan import Outcome, Plan, SourceChanged
+from herdpy_sql.storage import Clock, MustWait
+
+_OPTIMISTIC_TRIES = 3
+
+
+class Running(Waiting):
+    """A session as far as it runs plans."""
+
+    def __init__(self, tablespace: Tablespace, limits: Limits) -> None:
+        super().__init__(tablespace, limits)
+        self._share = Share(self._patience.check)
+
+    def _is_limited(self, plan: Plan) -> bool:
+        return self.streams and self.settings.engine == "auto" and is_limited(plan)
+
+    async def _run(
+        self,
+        transaction: Transaction,
+        plan: Plan,
+        values: Sequence[object],
+        *,
+        many: bool,
+        rebind: Replan,
+        limited: bool,
+    ) -> Outcome:
+        """Run the plan, again and again until it need not wait; on an error nothing of it is left."""
+        if many and plan.source is not None:
+            return await self._each(transaction, plan, values, rebind)
+        workspace = transaction.workspace
+        is_limited = limited and not many and type(plan) in LIMITED and self._is_limited(plan)
+        in_parts = not limited and self.streams and is_sliced(plan)
+        workspace.watch = self._share.begin() if is_limited else self._patience.check
+        mark = workspace.mark()
+        clock = transaction.clock(self.settings.zone)
+        catalog = workspace.catalog
+        stale = 0
+        try:
+            while True:
+                try:
+                    if not plan.read_only:
+                        self._may_write(plan.tag)
+                    if many:
+                        return plan.run_many(workspace, values, clock)  # type: ignore[arg-type]
+                    if in_parts:
+                        return await self._in_slices(transaction, plan, values, clock, stale)
+                    source = None
+                    if plan.source is not None:
+                        if stale >= _OPTIMISTIC_TRIES:
+                            self._lock_targets(transaction, plan)
+                        source = await self._columnar(transaction, plan, values, clock)  # type: ignore[arg-type]
+                    if self.streams and isinstance(plan, STEPPED):
+                        transaction.instant = False
+                        steps = plan.slices(workspace, values, clock, source)  # type: ignore[arg-type]
+                        return await in_slices(steps, self._patience.check)
+                    return plan.run(workspace, values, clock, source)  # type: ignore[arg-type]
+                except MustWait as conflict:
+                    workspace.undo(mark)
+                    await self._wait_for_lock(transaction, conflict)
+                except SourceChanged:
+                    workspace.undo(mark)
+                    stale += 1
+                if workspace.catalog is not catalog:
+                    catalog = workspace.catalog
+                    plan, values = rebind()
+        except Exception:
+            if transaction is self.transaction:  # else all of it goes
+                await undo(workspace, mark)
+            raise
+        except BaseException:
+            workspace.undo(mark)
+            raise
+
+    async def _each(
+        self, transaction: Transaction, plan: Plan, rows: Sequence[Any], rebind: Replan
+    ) -> Outcome:
+        """Run a plan that asks the columnar engine first, for each row of parameters."""
+        transaction.instant = False  # it waits between writes
+        mark = transaction.workspace.mark()
+        count = 0
+
+        def again(at: int) -> tuple[Plan, Any]:
+            plan, rows = rebind()
+            return plan, rows[at]
+
+        try:
+            for at, row in enumerate(rows):
+                outcome = await self._run(
+                    transaction, plan, row, many=False, rebind=partial(again, at), limited=False
+                )
+                count += outcome.count
+        except Exception:
+            await undo(transaction.workspace, mark)
+            raise
+        return Outcome(None, count)
+
+    async def _in_slices(
+        self, transaction: Transaction, plan: Plan, values: Sequence[object], clock: Clock, stale: int
+    ) -> Outcome:
+        """Run an UPDATE or DELETE in slices: from now on the transaction has to take locks."""
+        assert isinstance(plan, UpdatePlan | DeletePlan)
+        transaction.instant = False
+        if stale >= _OPTIMISTIC_TRIES:
+            self._lock_targets(transaction, plan)
+        snapshot = transaction.workspace.snapshot()
+        try:
+            steps = plan.slices(transaction.workspace, snapshot, values, clock)  # type: ignore[arg-type]
+            return await in_slices(steps, self._patience.check)
+        finally:
+            snapshot.close()
+
+    def _may_write(self, tag: str) -> None:
+        if self.settings.read_only:
+            if self.settings.standby and self.tablespace.guard is not None:
+                raise self.tablespace.guard.refusal(tag)
+            raise SqlError("25006", f"cannot execute {tag} in a read-only transaction")
+
+    def _lock_targets(self, transaction: Transaction, plan: Plan) -> None:
+        """Others keep changing the rows that this statement chose: keep them out while it chooses."""
+        transaction.instant = False
+        for table in plan.tables_written:
+            self.tablespace.locks.acquire_table(transaction, table.id)

@@ -1,0 +1,86 @@
+"""How long one statement may have the loop to itself, and what becomes of one that would have it longer.
+
+Beside ``statements``. Own plans run in one go, since most are over in microseconds. One that reads much is
+stopped when it has had its share: a SELECT is then asked of the columnar engine, which is outside the loop
+and faster for many rows; an UPDATE or DELETE begins again in slices, between which others have their turn.
+Sessions of threads need neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from herdpy_server.sessions.work import Pause
+from herdpy_sql.execute.change import DeletePlan, OwnMatches, UpdatePlan
+from herdpy_sql.execute.define import CreateIndexPlan
+from herdpy_sql.execute.insert import InsertSelectPlan
+from herdpy_sql.execute.query import SelectPlan
+
+if TYPE_CHECKING:
+    from herdpy_sql.plan import Outcome, Plan
+
+SHARE_S = 0.002
+SLICE_S = 0.001
+_LOOKS = 3
+"""Times that a loop over rows looks in before the clock is asked: once for every 1,024 rows, and at each
+beginning."""
+
+STEPPED = (InsertSelectPlan, CreateIndexPlan)
+"""Plans that always run in slices where others wait for the loop."""
+
+LIMITED: frozenset[type[Plan]] = frozenset({SelectPlan, UpdatePlan, DeletePlan})
+
+
+class TooLong(Exception):  # noqa: N818 - a signal within the sessions
+    """A plan has had its share. It may have written: undo that."""
+
+
+class Share:
+    """What the running statement has had of the loop."""
+
+    __slots__ = ("_began", "_check", "_looks")
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        """``check`` raises when the statement shall end."""
+        self._check = check
+        self._looks = 0
+        self._began = 0.0
+
+    def begin(self) -> Callable[[], None]:
+        """A plan begins: what its loops over rows call. It raises TooLong."""
+        self._looks = 0
+        self._began = perf_counter()
+        return self._look
+
+    def _look(self) -> None:
+        self._check()
+        self._looks += 1
+        if self._looks > _LOOKS and perf_counter() - self._began > SHARE_S:
+            raise TooLong
+
+
+def is_limited(plan: Plan) -> bool:
+    """Whether a plan of one of the classes ``LIMITED`` can go on in another way."""
+    return plan.read_only if isinstance(plan, SelectPlan) else is_sliced(plan)
+
+
+def is_sliced(plan: Plan) -> bool:
+    """Whether a plan can run in slices."""
+    return isinstance(plan, UpdatePlan | DeletePlan) and isinstance(plan.matches, OwnMatches)
+
+
+async def in_slices(steps: Generator[None, None, Outcome], check: Callable[[], None]) -> Outcome:
+    """Go through the steps of a plan; between them ``check``, and others have their turn."""
+    until = perf_counter() + SLICE_S
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            outcome: Outcome = stop.value
+            return outcome
+        if perf_counter() > until:
+            check()
+            await Pause()
+            until = perf_counter() + SLICE_S

@@ -1,0 +1,102 @@
+"""What a worker knows of tables: deltas that its server sent, and columns kept from earlier questions.
+
+Above ``base``. Deltas have the serial numbers of the server's own, which are never changed once they were
+sent; so chains are put together here as they are there, and the store's snapshot and column cache work
+on them as if they were in the server.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from herdpy_server.store.columns import ColumnCache
+from herdpy_server.store.disk import DiskView
+from herdpy_server.store.layers import ENTRY_BYTES, Chain, Delta
+from herdpy_server.store.snapshot import StoreSnapshot
+from herdpy_server.workers.messages import Ask, Gone, Part
+from herdpy_sql.catalog import Catalog
+
+_HELD_BYTES = 64 << 20
+_NOTHING = Catalog()
+
+
+class State:
+    """Deltas and columns between questions."""
+
+    def __init__(self, column_cache_bytes: int) -> None:
+        self.columns = ColumnCache(column_cache_bytes)
+        self._told: dict[int, int] = {}
+        self._held: OrderedDict[int, Delta] = OrderedDict()  # whole ones of earlier questions
+        self._coming: dict[int, Delta] = {}
+        self._whole: set[int] = set()
+        self._gone: dict[int, list[Delta]] = {}
+
+    def begin(self) -> None:
+        """A question begins; what came for one that was never asked is forgotten."""
+        self._coming.clear()
+        self._whole.clear()
+        self._gone.clear()
+
+    @property
+    def kept(self) -> dict[int, int]:
+        """Tables of which columns are kept, and the number of the flush up to which that was told."""
+        return {table: self._told[table] for table in self.columns.tables}
+
+    @property
+    def held(self) -> list[int]:
+        """Serial numbers of deltas that need not be sent."""
+        return list(self._held)
+
+    def part(self, part: Part) -> None:
+        """Some rows of a delta."""
+        delta = self._coming.get(part.serial)
+        if delta is None:
+            delta = self._coming[part.serial] = _delta(part.serial, part.cleared)
+        delta.rows.update(zip(part.keys, part.values, strict=True))
+        delta.nbytes += ENTRY_BYTES * len(part.keys) + sum(map(len, part.keys))
+        delta.nbytes += sum(len(value) for value in part.values if value is not None)
+        if part.is_whole:
+            self._whole.add(part.serial)
+
+    def gone(self, gone: Gone) -> None:
+        """A flush moved a delta to LMDB since the table's columns were made."""
+        delta = _delta(gone.serial, gone.cleared)
+        delta.rows = self._held[gone.serial].rows if gone.keys is None else dict.fromkeys(gone.keys)
+        self._gone.setdefault(gone.table, []).append(delta)
+
+    def snapshot(self, ask: Ask, view: DiskView) -> StoreSnapshot:
+        """What the question sees."""
+        if self._gone:
+            self.columns.flushed({table: tuple(deltas) for table, deltas in self._gone.items()})
+        for chains in ask.chains:
+            self._told[chains.table] = ask.flushes
+        applied = {chains.table: self._chain(chains.applied) for chains in ask.chains}
+        unapplied = {chains.table: self._chain(chains.unapplied) for chains in ask.chains}
+        self._hold()
+        return StoreSnapshot(view, applied, unapplied, {}, _NOTHING, ask.sequence, self.columns)
+
+    def _chain(self, serials: Sequence[int]) -> Chain:
+        return tuple([self._delta(serial) for serial in serials])
+
+    def _delta(self, serial: int) -> Delta:
+        coming = self._coming.get(serial)
+        if coming is not None:
+            return coming
+        self._held.move_to_end(serial)
+        return self._held[serial]
+
+    def _hold(self) -> None:
+        """Keep whole deltas: the next question of these tables will mostly be about the same ones."""
+        for serial in self._whole:
+            self._held[serial] = self._coming[serial]
+        self.begin()
+        size = sum(delta.nbytes for delta in self._held.values())
+        while size > _HELD_BYTES:
+            size -= self._held.popitem(last=False)[1].nbytes
+
+
+def _delta(serial: int, cleared: bool) -> Delta:
+    delta = Delta(cleared=cleared)
+    delta.serial = serial
+    return delta

@@ -1,0 +1,168 @@
+"""What a server and its worker say to each other. Above ``frames``; no side's own.
+
+server                              worker
+                                    Hello          it may be asked
+Begin n                             Ready n        a new state of LMDB is open, and this is it
+Part* Gone* Ask n                   Head n, Batch* (with bodies), End n | Failed n
+Cancel n                            (ends n soon, with End or Failed)
+                                    Log            at any time
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+Values = list[bytes | None]
+
+
+class _Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    pass
+
+
+# To the worker.
+
+
+class Begin(_Message, frozen=True, tag="begin"):
+    """Open the newest state of LMDB for question ``number``; forget what was begun before."""
+
+    number: int
+
+
+class Part(_Message, frozen=True, tag="part"):
+    """Some rows of the delta ``serial``; ``is_whole`` when all of it will come, and may be kept."""
+
+    serial: int
+    cleared: bool
+    is_whole: bool
+    keys: list[bytes]
+    values: Values
+
+
+class Gone(_Message, frozen=True, tag="gone"):
+    """A delta of a table went into LMDB: by these ``keys``, or (None) as the worker has it.
+
+    ``cleared``: what is known of the table's columns is of no use any more.
+    """
+
+    table: int
+    serial: int
+    cleared: bool
+    keys: list[bytes] | None
+
+
+class Chains(_Message, frozen=True):
+    """The deltas over a table, newest first, by their serial numbers."""
+
+    table: int
+    unapplied: list[int]
+    applied: list[int]
+
+
+class Ask(_Message, frozen=True, tag="ask"):
+    """Question ``number``, with what was begun for it and the parts that came before.
+
+    Attributes:
+        query_id, query: a number for the query, and its pickle.
+        inputs: a pickle of (values, clock, form or None, memory_bytes).
+        sequence, flushes: as of the snapshot.
+    """
+
+    number: int
+    query_id: int
+    query: bytes
+    inputs: bytes
+    chains: list[Chains]
+    sequence: int
+    flushes: int
+
+
+class Cancel(_Message, frozen=True, tag="cancel"):
+    """End question ``number``, whatever it is at."""
+
+    number: int
+
+
+# To the server.
+
+
+class Hello(_Message, frozen=True, tag="hello"):
+    """The worker may be asked."""
+
+    pid: int
+
+
+class Ready(_Message, frozen=True, tag="ready"):
+    """What question ``number`` may be asked of.
+
+    Attributes:
+        ledger, entry: the position in LMDB.
+        kept: tables of which it keeps columns, and the number of the flush up to which it was told.
+        held: serial numbers of deltas that it has whole.
+    """
+
+    number: int
+    ledger: int
+    entry: int
+    kept: dict[int, int]
+    held: list[int]
+
+
+class Head(_Message, frozen=True, tag="head"):
+    """The answer begins; the body is its schema."""
+
+    number: int
+
+
+class Batch(_Message, frozen=True, tag="batch"):
+    """So many rows; the body is a record batch, or what the form made."""
+
+    number: int
+    rows: int
+
+
+class End(_Message, frozen=True, tag="end"):
+    """The answer is complete. ``kept``: tables of which columns are kept."""
+
+    number: int
+    kept: list[int]
+
+
+class Failed(_Message, frozen=True, tag="failed"):
+    """The question has this SqlError for an answer. ``last``: the worker ends, to begin anew."""
+
+    number: int
+    sqlstate: str
+    message: str
+    detail: str | None
+    hint: str | None
+    fields: dict[str, str]
+    last: bool
+
+
+class Log(_Message, frozen=True, tag="log"):
+    """A record of the worker's log."""
+
+    level: int
+    logger: str
+    text: str
+
+
+ToWorker = Begin | Part | Gone | Ask | Cancel
+ToServer = Hello | Ready | Head | Batch | End | Failed | Log
+
+_to_worker: Any = msgspec.msgpack.Decoder(ToWorker)
+_to_server: Any = msgspec.msgpack.Decoder(ToServer)
+
+
+def read_by_worker(head: bytes) -> ToWorker:
+    """A message of a frame's head."""
+    found: ToWorker = _to_worker.decode(head)
+    return found
+
+
+def read_by_server(head: bytes) -> ToServer:
+    """A message of a frame's head; msgspec.DecodeError when the worker went mad."""
+    found: ToServer = _to_server.decode(head)
+    return found

@@ -1,0 +1,254 @@
+"""Who a server's sessions ask: an Analyst whose answers are made in worker processes. The top of ``workers``.
+
+    get a worker -> it opens LMDB's newest state and says which -> the statement's snapshot, taken here when
+    its changes fit over that state -> the changes that the worker does not have -> the question -> batches
+
+A worker that dies before its answer has begun is no concern of the statement: the question is asked again
+of another one, with a snapshot of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import pyarrow as pa
+
+from herdpy.log.lsn import LSN
+from herdpy_server.sessions.analyst import Form, Question
+from herdpy_server.sessions.work import Pause
+from herdpy_server.store import Store, StoreSnapshot
+from herdpy_server.workers.counts import WorkerCounts
+from herdpy_server.workers.exchange import Exchange
+from herdpy_server.workers.journal import FlushJournal
+from herdpy_server.workers.messages import Ready
+from herdpy_server.workers.process import Start, WorkerDiedError, WorkerProcess
+from herdpy_server.workers.settings import WorkerSettings
+from herdpy_server.workers.shipping import Queries, Shipment
+from herdpy_server.workers.staff import Staff
+from herdpy_sql.errors import SqlError
+
+_HOLD_S = 0.0005
+"""The loop is held for about so long at a time by what is sent."""
+_TRIES = 2
+
+
+class WorkerPool:
+    """The workers of one open database. Everything is for the loop's thread.
+
+    Attributes:
+        settings: as given.
+        counts: what happened.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        store: Store,
+        spill: Path,
+        settings: WorkerSettings,
+        query_memory_bytes: int,
+        column_cache_bytes: int,
+    ) -> None:
+        """``spill`` is a directory for what queries put on disk."""
+        self.settings = settings
+        self.counts = WorkerCounts()
+        self._loop = loop
+        self._store = store
+        self._journal = FlushJournal()
+        self._queries = Queries()
+        self._numbers = count(1)
+        start = Start(
+            store.disk.path,
+            spill,
+            settings.niceness,
+            settings.threads,
+            settings.memory_bytes,
+            query_memory_bytes,
+            column_cache_bytes,
+        )
+        self._staff = Staff(loop, start, settings, self.counts, self._worker_gone)
+        store.columns.on_flush = self._journal.flushed
+
+    # What there is, for who watches.
+
+    @property
+    def workers(self) -> set[WorkerProcess]:
+        """The workers there are."""
+        return self._staff.workers
+
+    @property
+    def busy(self) -> int:
+        """How many of them are asked something."""
+        return sum(worker.exchange is not None for worker in self._staff.workers)
+
+    @property
+    def waiting(self) -> int:
+        """How many questions wait for one."""
+        return len(self._staff.queue)
+
+    # Asking.
+
+    async def ask(self, question: Question) -> WorkerAnswer:
+        """See sessions.analyst.Analyst."""
+        return WorkerAnswer(*await self._begun(question, None))
+
+    async def export(self, question: Question, form: Form) -> WorkerExport:
+        """See sessions.analyst.Analyst."""
+        exchange, _ = await self._begun(question, form)
+        return WorkerExport(exchange)
+
+    async def _begun(self, question: Question, form: Form | None) -> tuple[Exchange, pa.Schema]:
+        """An exchange whose answer has begun, and its schema."""
+        tables = {scan.table.id for scan in question.query.scans}
+        for left in reversed(range(_TRIES)):
+            worker = await self._staff.get(tables, question.interrupt)
+            try:
+                return await self._asked(worker, question, form)
+            except WorkerDiedError as died:
+                if not left:
+                    raise _died(died) from died
+                self.counts.repeated += 1
+        raise AssertionError
+
+    async def _asked(
+        self, worker: WorkerProcess, question: Question, form: Form | None
+    ) -> tuple[Exchange, pa.Schema]:
+        limit_s = self.settings.query_timeout_s or None
+        exchange = Exchange(next(self._numbers), self._loop, worker, question.interrupt, limit_s)
+        worker.begin(exchange)
+        try:
+            question.interrupt.attach(exchange)
+            ready, snapshot = await self._opened(worker, exchange, question.open_snapshot)
+            try:
+                await self._ship(worker, exchange, question, form, ready, snapshot)
+            finally:
+                snapshot.close()
+            return exchange, await exchange.schema()
+        except BaseException:
+            exchange.close()
+            raise
+
+    async def _opened(
+        self, worker: WorkerProcess, exchange: Exchange, open_snapshot: Callable[[], StoreSnapshot]
+    ) -> tuple[Ready, StoreSnapshot]:
+        """What the worker has open of LMDB, and the snapshot whose changes fit over it."""
+        while True:
+            ready = await exchange.ready()
+            snapshot = open_snapshot()
+            if LSN(ready.ledger, ready.entry) >= snapshot.durable:
+                return ready, snapshot
+            # A flush came in between: what it moved is neither in this state of LMDB nor in the snapshot.
+            snapshot.close()
+            self.counts.stale += 1
+            worker.begin_again(exchange)
+
+    async def _ship(
+        self,
+        worker: WorkerProcess,
+        exchange: Exchange,
+        question: Question,
+        form: Form | None,
+        ready: Ready,
+        snapshot: StoreSnapshot,
+    ) -> None:
+        """Send what makes the question, piece by piece."""
+        query, values = question.query, question.values
+        shipment = Shipment(exchange.number, query, values, snapshot, ready, self._journal)
+        self._journal.watch(shipment.tables)
+        began = perf_counter()
+        for piece in shipment.pieces():
+            if piece is not None:
+                worker.send(piece)
+                await worker.room()
+            if perf_counter() - began > _HOLD_S:
+                await Pause()
+                began = perf_counter()
+            exchange.check()  # if it was called off meanwhile, the worker may be someone else's
+        inputs = pickle.dumps(
+            (tuple(values), question.clock, form, question.limits.memory_bytes), pickle.HIGHEST_PROTOCOL
+        )
+        exchange.asked()
+        worker.send(shipment.question(self._queries.pickled(query), inputs))
+
+    def _worker_gone(self) -> None:
+        """A worker has died: what it had open of LMDB must not keep pages from being used again."""
+        self._store.disk.env.reader_check()
+        if not self._staff.workers:
+            self._journal.forget()
+
+    async def close(self, error: SqlError) -> None:
+        """End all workers; who still waits for one is told ``error``. For an asyncio task."""
+        await self._staff.close(error)
+        self._store.columns.on_flush = None
+
+
+class WorkerAnswer:
+    """An answer that a worker makes; see sessions.analyst.Answer."""
+
+    def __init__(self, exchange: Exchange, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._exchange = exchange
+
+    async def next(self) -> pa.RecordBatch | None:
+        """The next batch, or None."""
+        found = await _next(self._exchange)
+        return None if found is None else _batch(found[1], self.schema)
+
+    async def all(self) -> pa.Table:
+        """All that is left."""
+        batches = []
+        while (found := await _next(self._exchange)) is not None:
+            batches.append(_batch(found[1], self.schema))
+        return pa.Table.from_batches(batches, self.schema)
+
+    def close(self) -> None:
+        """End it."""
+        self._exchange.close()
+
+
+class WorkerExport:
+    """An answer as bytes that a worker makes; see sessions.analyst.Export."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.rows = 0
+        self._exchange = exchange
+
+    async def next(self) -> bytes | None:
+        """The next piece, or None."""
+        found = await _next(self._exchange)
+        if found is None:
+            return None
+        self.rows += found[0]
+        return found[1]
+
+    def close(self) -> None:
+        """End it."""
+        self._exchange.close()
+
+
+async def _next(exchange: Exchange) -> tuple[int, bytes] | None:
+    try:
+        return await exchange.next()
+    except WorkerDiedError as died:
+        raise _died(died) from died
+
+
+def _batch(body: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    read: Any = pa.ipc.read_record_batch
+    batch: pa.RecordBatch = read(pa.py_buffer(body), schema)
+    return batch
+
+
+def _died(died: WorkerDiedError) -> SqlError:
+    return SqlError(
+        "58000",
+        "the worker process that answered the query died",
+        detail=f"It was {died}." if "killed" in str(died) else f"It ended with {died}.",
+        hint="Run the statement again; if it dies again, the query may need more than workers.memory_bytes.",
+    )

@@ -1,0 +1,293 @@
+"""One worker as its server sees it: a process, the link to it, and the exchange that it is busy with.
+
+Above ``link`` and ``exchange``, below ``pool``. Everything is on the loop's thread. The end of the process is
+told by its pidfd, whatever it died of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from herdpy_server.workers.exchange import At, Exchange
+from herdpy_server.workers.frames import Frame
+from herdpy_server.workers.link import Link, socket_pair
+from herdpy_server.workers.messages import Begin, Cancel, Hello, Log, read_by_server
+
+logger = logging.getLogger("herdpy.workers")
+
+KILL_AFTER_S = 3.0
+"""A worker that does not end a cancelled question in this time is killed."""
+
+STALLED_AFTER_S = 1.0
+"""A worker that has waited so long for who takes its answer leaves its place to another."""
+
+_STDERR_BYTES = 1 << 16
+_MODULE = "herdpy_server.workers.child"
+_numbers = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a worker is started with.
+
+    Attributes:
+        store: the directory of LMDB's environment.
+        spill: a directory; each worker has one of its own in it.
+    """
+
+    store: Path
+    spill: Path
+    niceness: int
+    threads: int
+    memory_bytes: int
+    query_memory_bytes: int
+    column_cache_bytes: int
+
+
+class Owner(Protocol):
+    """Who has the worker; told by callbacks of the loop."""
+
+    def started(self, worker: WorkerProcess) -> None:
+        """It may be asked."""
+
+    def free(self, worker: WorkerProcess, exchange: Exchange) -> None:
+        """It may be asked again: it is done with this."""
+
+    def stalled(self, worker: WorkerProcess) -> None:
+        """Whoever asked it does not take what it has made."""
+
+    def died(self, worker: WorkerProcess) -> None:
+        """Its process has ended."""
+
+
+class WorkerDiedError(Exception):
+    """The worker's process ended while it was asked."""
+
+
+class WorkerProcess:
+    """A worker.
+
+    Attributes:
+        pid: its process.
+        is_started: it said that it may be asked.
+        is_stalled: it has waited for a while until somebody takes what it has made.
+        is_leaving: it was told to end, or said that it will.
+        tables: those of which it keeps columns.
+        exchange: the question that it is busy with.
+        free_since: when it became free; answered: how many questions it has answered.
+        reason: what it died of.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, start: Start, owner: Owner) -> None:
+        """Start it. OSError when the machine has no room for a process."""
+        self._loop = loop
+        self._owner = owner
+        self.number = next(_numbers)
+        self.is_started = self.is_leaving = self.is_stalled = False
+        self._stalling: asyncio.TimerHandle | None = None
+        self.tables: frozenset[int] = frozenset()
+        self.exchange: Exchange | None = None
+        self.free_since = time.monotonic()
+        self.answered = 0
+        self.reason = ""
+        self.spill = start.spill / f"worker-{os.getpid()}-{self.number}"
+        ours, theirs = socket_pair()
+        try:
+            self._process = _spawn(start, self.spill, theirs)
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        self.pid = self._process.pid
+        try:
+            self._pidfd = os.pidfd_open(self.pid)
+        except OSError:
+            ours.close()
+            _given_up(self._process)
+            raise
+        self._link = Link(loop, ours, self._received, self._lost)
+        loop.add_reader(self._pidfd, self._ended)
+        assert self._process.stderr is not None
+        self._stderr = self._process.stderr.fileno()
+        os.set_blocking(self._stderr, False)
+        loop.add_reader(self._stderr, self._told)
+
+    # Questions.
+
+    def begin(self, exchange: Exchange) -> None:
+        """Begin a question. WorkerDiedError when it has gone meanwhile."""
+        assert self.exchange is None
+        if self._process.returncode is not None:
+            raise WorkerDiedError(self.reason)
+        self.exchange = exchange
+        self._link.send(Begin(exchange.number))
+
+    def begin_again(self, exchange: Exchange) -> None:
+        """Open a newer state of LMDB for the same question."""
+        exchange.begun()
+        self._link.send(Begin(exchange.number))
+
+    def send(self, message: msgspec.Struct) -> None:
+        """Send a message."""
+        self._link.send(message)
+
+    async def room(self) -> None:
+        """Return when it has taken enough of what was sent."""
+        await self._link.room()
+
+    def pause(self) -> None:
+        """Read no more of it; it waits."""
+        self._link.pause()
+        if self._stalling is None:
+            self._stalling = self._loop.call_later(STALLED_AFTER_S, self._stalled)
+
+    def read(self) -> None:
+        """Read again."""
+        self._link.read()
+        self.is_stalled = False
+        if self._stalling is not None:
+            self._stalling.cancel()
+            self._stalling = None
+
+    def _stalled(self) -> None:
+        self.is_stalled = True
+        self._owner.stalled(self)
+
+    def abandoned(self, exchange: Exchange) -> None:
+        """Nobody waits for the answer any more."""
+        self._link.send(Cancel(exchange.number))
+        if exchange.at is At.READY:
+            exchange.finished()
+        else:
+            self._loop.call_later(KILL_AFTER_S, self._insist, exchange)
+
+    def _insist(self, exchange: Exchange) -> None:
+        if exchange.at is not At.OVER and self._process.returncode is None:
+            logger.warning("worker %d does not end a cancelled query: killed", self.pid)
+            self.kill()
+
+    def over(self, exchange: Exchange) -> None:
+        """It has said its last word about it."""
+        self.exchange = None
+        self.tables = frozenset(exchange.tables) or self.tables
+        self.answered += 1
+        self.free_since = time.monotonic()
+        self._owner.free(self, exchange)
+
+    # What it says.
+
+    def _received(self, frame: Frame) -> None:
+        head, body = frame
+        try:
+            message: Any = read_by_server(head)
+        except msgspec.MsgspecError as error:
+            logger.error("worker %d is killed: it said what cannot be read: %s", self.pid, error)
+            self.kill()
+            return
+        if isinstance(message, Hello):
+            self.is_started = True
+            self._owner.started(self)
+        elif isinstance(message, Log):
+            told = logging.getLogger(message.logger)
+            told.log(message.level, "%s", message.text, extra={"worker": self.pid})
+        elif self.exchange is not None and message.number == self.exchange.number:
+            if getattr(message, "last", False):
+                self.is_leaving = True
+            self.exchange.received(message, body)
+
+    def _told(self) -> None:
+        """Something came on its standard error, where only what goes badly wrong is told."""
+        try:
+            data = os.read(self._stderr, _STDERR_BYTES)
+        except BlockingIOError:
+            return
+        if not data:
+            self._loop.remove_reader(self._stderr)
+            return
+        for line in data.decode(errors="replace").splitlines():
+            if line.strip():
+                logger.warning("%s", line, extra={"worker": self.pid})
+
+    # Its end.
+
+    def leave(self) -> None:
+        """Let it end: its socket is closed, which it cannot overlook."""
+        self.is_leaving = True
+        self._link.close()
+
+    def kill(self) -> None:
+        """End it now."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGKILL)
+
+    def _lost(self) -> None:
+        """It closed its end, so it is ending; or it never will."""
+        if not self.is_leaving:
+            self.kill()
+
+    def _ended(self) -> None:
+        self.read()
+        self._told()
+        self._link.drain()
+        code = self._process.wait()
+        self.reason = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._loop.remove_reader(self._stderr)
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+        self._link.close()
+        shutil.rmtree(self.spill, ignore_errors=True)
+        exchange, self.exchange = self.exchange, None
+        self._owner.died(self)
+        if exchange is not None:
+            exchange.died(WorkerDiedError(self.reason))
+
+
+def _given_up(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    assert process.stderr is not None
+    process.stderr.close()
+
+
+def _spawn(start: Start, spill: Path, theirs: Any) -> subprocess.Popen[bytes]:
+    told = {
+        "parent": os.getpid(),
+        "descriptor": theirs.fileno(),
+        "store": str(start.store),
+        "spill": str(spill),
+        "niceness": start.niceness,
+        "threads": start.threads,
+        "memory_bytes": start.memory_bytes,
+        "query_memory_bytes": start.query_memory_bytes,
+        "column_cache_bytes": start.column_cache_bytes,
+    }
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", _MODULE, json.dumps(told)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        pass_fds=[theirs.fileno()],
+        start_new_session=True,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "OPENBLAS_NUM_THREADS": "1",  # nothing here multiplies matrices
+        },
+    )

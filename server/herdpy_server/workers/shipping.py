@@ -1,0 +1,180 @@
+"""A snapshot's changes on their way to a worker: the messages that make a question of what is open there.
+
+Beside ``journal``, above ``messages``. The worker has LMDB; here is what lies over it, as the snapshot holds
+it fast: the deltas that the worker does not have yet, in slices, so that the loop is free in between. Where
+all scans of a table are of key ranges, only the rows in them are sent.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Sequence
+from io import BytesIO
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from herdpy_server.store.layers import Chain, Delta, showing
+from herdpy_server.workers.journal import FlushJournal
+from herdpy_server.workers.messages import Ask, Chains, Gone, Part, Ready
+from herdpy_sql.catalog import Table, decode_table, encode_table
+
+if TYPE_CHECKING:
+    from herdpy.codec.kinds import Datum
+    from herdpy_server.store import StoreSnapshot
+    from herdpy_sql.columnar import ColumnarQuery, Scan
+
+_SLICE_ROWS = 2048
+_SLICE_KEYS = 8192
+_QUERIES = 256
+
+Range = tuple[bytes | None, bytes | None]
+_private = count(-1, -1)  # serial numbers that no delta has
+
+
+class Queries:
+    """Queries as pickles, each with a number; made once for as long as it is used."""
+
+    def __init__(self) -> None:
+        self._made: OrderedDict[int, tuple[ColumnarQuery, int, bytes]] = OrderedDict()
+        self._numbers = count(1)
+
+    def pickled(self, query: ColumnarQuery) -> tuple[int, bytes]:
+        """The number and the pickle of a query."""
+        found = self._made.get(id(query))
+        if found is None:
+            found = self._made[id(query)] = query, next(self._numbers), _pickled(query)
+        self._made.move_to_end(id(query))
+        if len(self._made) > _QUERIES:
+            self._made.popitem(last=False)
+        return found[1], found[2]
+
+
+class _Pickler(pickle.Pickler):
+    """Tables go as the log has them: what they have made for themselves cannot be pickled."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value) is Table:
+            return decode_table, (encode_table(value),)
+        return NotImplemented
+
+
+def _pickled(query: ColumnarQuery) -> bytes:
+    made = BytesIO()
+    _Pickler(made, pickle.HIGHEST_PROTOCOL).dump(query)
+    return made.getvalue()
+
+
+class Shipment:
+    """The messages of one question, after what the worker said it has."""
+
+    def __init__(
+        self,
+        number: int,
+        query: ColumnarQuery,
+        values: Sequence[Datum],
+        snapshot: StoreSnapshot,
+        ready: Ready,
+        journal: FlushJournal,
+    ) -> None:
+        self._number = number
+        self._snapshot = snapshot
+        self._kept = ready.kept
+        self._held = set(ready.held)
+        self._journal = journal
+        self._scans = _by_table(query.scans, values)
+        self._chains: list[Chains] = []
+
+    @property
+    def tables(self) -> Collection[int]:
+        """The ids of tables that are read."""
+        return self._scans.keys()
+
+    def pieces(self) -> Iterator[msgspec.Struct | None]:
+        """What goes before the question; None where there is nothing to send but time has passed."""
+        for table, ranges in self._scans.items():
+            yield from self._flushed(table)
+            yield from self._deltas(table, ranges)
+
+    def question(self, query: tuple[int, bytes], inputs: bytes) -> Ask:
+        """The question itself, once all pieces were sent."""
+        snapshot = self._snapshot
+        return Ask(self._number, *query, inputs, self._chains, snapshot.sequence, snapshot.flushes)
+
+    def _flushed(self, table: int) -> Iterator[msgspec.Struct | None]:
+        after = self._kept.get(table)
+        if after is None:
+            return
+        moved = self._journal.between(table, after, self._snapshot.flushes)
+        if moved is None:
+            yield Gone(table, next(_private), True, [])
+            return
+        for delta in moved:
+            if delta.serial in self._held:
+                yield Gone(table, delta.serial, delta.cleared, None)
+                continue
+            keys = iter(delta.rows)
+            first = True
+            while (some := list(islice(keys, _SLICE_KEYS))) or first:
+                yield Gone(table, delta.serial, delta.cleared, some)
+                first = False
+
+    def _deltas(self, table: int, ranges: Sequence[Range]) -> Iterator[msgspec.Struct | None]:
+        snapshot = self._snapshot
+        unapplied, applied = snapshot.unapplied_chain(table), snapshot.applied_chain(table)
+        seen, _ = showing(unapplied + applied)
+        serials: dict[int, int] = {}
+        for delta in seen:
+            if delta.serial in self._held or delta.serial in serials:
+                serials[delta.serial] = delta.serial
+            elif not ranges:
+                serials[delta.serial] = delta.serial
+                yield from _whole(delta)
+            else:
+                serials[delta.serial] = serial = next(_private)
+                yield from _within(delta, serial, ranges)
+
+        def numbers(chain: Chain) -> list[int]:
+            return [serials[delta.serial] for delta in chain if delta.serial in serials]
+
+        self._chains.append(Chains(table, numbers(unapplied), numbers(applied)))
+
+
+def _whole(delta: Delta) -> Iterator[Part]:
+    items = iter(delta.rows.items())
+    first = True
+    while (some := list(islice(items, _SLICE_ROWS))) or first:
+        yield Part(delta.serial, delta.cleared, True, [key for key, _ in some], [value for _, value in some])
+        first = False
+
+
+def _within(delta: Delta, serial: int, ranges: Sequence[Range]) -> Iterator[Part | None]:
+    """The rows in the ranges, as a delta of its own."""
+    yield Part(serial, delta.cleared, False, [], [])
+    items = iter(delta.rows.items())
+    while some := list(islice(items, _SLICE_ROWS)):
+        chosen = [(key, value) for key, value in some if any(_is_in(key, one) for one in ranges)]
+        if chosen:
+            keys = [key for key, _ in chosen]
+            yield Part(serial, delta.cleared, False, keys, [value for _, value in chosen])
+        else:
+            yield None
+
+
+def _is_in(key: bytes, bounds: Range) -> bool:
+    low, high = bounds
+    return (low is None or key >= low) and (high is None or key < high)
+
+
+def _by_table(scans: Sequence[Scan], values: Sequence[Datum]) -> dict[int, list[Range]]:
+    """The ranges in which each table is read; none for one that is read from end to end."""
+    found: dict[int, list[Range]] = {}
+    whole: set[int] = set()
+    for scan in scans:
+        bounds = scan.bounds(values)
+        found.setdefault(scan.table.id, []).append(bounds)
+        if bounds == (None, None):
+            whole.add(scan.table.id)
+    return {table: [] if table in whole else ranges for table, ranges in found.items()}

@@ -1,0 +1,281 @@
+"""The workers there are: started when they are wanted, given out one by one, replaced when they die.
+
+Above ``process``, below ``pool``. Who wants one waits in a queue, which is bounded; a crash loop is slowed
+down by a growing pause, and told to those who wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Collection
+
+from herdpy.log.wait import OwnWait
+from herdpy_server.workers.counts import WorkerCounts
+from herdpy_server.workers.exchange import Exchange
+from herdpy_server.workers.process import Start, WorkerProcess
+from herdpy_server.workers.settings import WorkerSettings
+from herdpy_sql.columnar import Interrupt
+from herdpy_sql.errors import SqlError
+
+logger = logging.getLogger("herdpy.workers")
+
+_FAILURES = 3
+"""So many workers that ended before they did anything: those who wait are told."""
+_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
+_LEAVE_PATIENCE_S = 2.0
+
+
+class _Ticket:
+    """Someone who waits for a worker."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, interrupt: Interrupt) -> None:
+        self._loop = loop
+        self._interrupt = interrupt
+        self.wait: OwnWait[None] = OwnWait()
+        self.worker: WorkerProcess | None = None
+
+    def interrupt(self) -> None:
+        """Called off; any thread may."""
+        self._loop.call_soon_threadsafe(self._interrupted)
+
+    def _interrupted(self) -> None:
+        try:
+            self._interrupt.check()
+        except SqlError as error:
+            self.fail(error)
+
+    def fail(self, error: SqlError) -> None:
+        """It gets none."""
+        self.wait.fail(error)
+
+
+class Staff:
+    """All workers of a pool. ``gone`` is called when one has died, by whatever cause.
+
+    Attributes:
+        workers: those that are, started or starting.
+        queue: those who wait.
+        failures: workers in a row that ended before they answered anything.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        start: Start,
+        settings: WorkerSettings,
+        counts: WorkerCounts,
+        gone: Callable[[], object],
+    ) -> None:
+        self._loop = loop
+        self._start = start
+        self._settings = settings
+        self._counts = counts
+        self._gone = gone
+        self.workers: set[WorkerProcess] = set()
+        self.queue: deque[_Ticket] = deque()
+        self.failures = 0
+        self._idle: list[WorkerProcess] = []  # the one that was used last at the end
+        self._pause: asyncio.TimerHandle | None = None
+        self._leaver: asyncio.TimerHandle | None = None
+        self._closing: SqlError | None = None
+        self._all_gone: asyncio.Event | None = None
+
+    # Getting one.
+
+    async def get(self, tables: Collection[int], interrupt: Interrupt) -> WorkerProcess:
+        """A worker, best one that keeps columns of these tables; it comes back when its exchange is over.
+
+        Raises:
+            SqlError: 53000 too many wait already, or it took too long; 58000 none can be started;
+                57014 interrupted; 57P01 the server is closing.
+        """
+        if self._closing is not None:
+            raise self._closing
+        began = time.monotonic()
+        worker = self._take(tables)
+        if worker is None:
+            worker = await self._waited(interrupt)
+        self._counts.waited(time.monotonic() - began)
+        return worker
+
+    def _take(self, tables: Collection[int]) -> WorkerProcess | None:
+        if not self._idle or self.queue:
+            return None
+        wanted = set(tables)
+        best = max(self._idle, key=lambda one: (len(wanted & one.tables), one.free_since))
+        self._idle.remove(best)
+        return best
+
+    async def _waited(self, interrupt: Interrupt) -> WorkerProcess:
+        settings = self._settings
+        if len(self.queue) >= settings.queue:
+            self._counts.refused += 1
+            raise SqlError(
+                "53000",
+                "too many queries wait for a worker process",
+                hint="Try again later; workers.maximum and workers.queue are the limits.",
+            )
+        ticket = _Ticket(self._loop, interrupt)
+        self.queue.append(ticket)
+        alarm = None
+        if settings.queue_timeout_s:
+            alarm = self._loop.call_later(settings.queue_timeout_s, self._waited_too_long, ticket)
+        interrupt.attach(ticket)
+        self._hire()
+        try:
+            await ticket.wait
+        except BaseException:
+            if ticket.worker is not None:
+                self.put(ticket.worker)
+            raise
+        finally:
+            interrupt.attach(None)
+            if alarm is not None:
+                alarm.cancel()
+            if ticket in self.queue:
+                self.queue.remove(ticket)
+        assert ticket.worker is not None
+        return ticket.worker
+
+    def _waited_too_long(self, ticket: _Ticket) -> None:
+        self._counts.refused += 1
+        ticket.fail(
+            SqlError(
+                "53000",
+                "no worker process was free in time",
+                detail=f"It waited for {self._settings.queue_timeout_s:g} s, workers.queue_timeout_s.",
+            )
+        )
+
+    def put(self, worker: WorkerProcess) -> None:
+        """A worker that may be asked: for who waits, or for later."""
+        if worker not in self.workers or worker.is_leaving:
+            return
+        while self.queue:
+            ticket = self.queue.popleft()
+            if not ticket.wait.done():
+                ticket.worker = worker
+                ticket.wait.resolve(None)
+                return
+        if self._places < 0:  # it stood in for one that waited for its client
+            worker.leave()
+            return
+        self._idle.append(worker)
+        if self._leaver is None:
+            self._leaver = self._loop.call_later(self._settings.idle_timeout_s, self._look_for_idle)
+
+    # Starting and ending.
+
+    def _hire(self) -> None:
+        """Start workers for those who wait, as far as there may be more."""
+        starting = sum(not worker.is_started for worker in self.workers)
+        waiting = sum(not ticket.wait.done() for ticket in self.queue)
+        while waiting > starting and self._places > 0 and self._pause is None and self._closing is None:
+            try:
+                self.workers.add(WorkerProcess(self._loop, self._start, self))
+            except OSError as error:
+                self._failed(f"a worker process cannot be started: {error}")
+                return
+            self._counts.started += 1
+            starting += 1
+
+    @property
+    def _places(self) -> int:
+        """How many more there may be: of those that only wait for their client as many again."""
+        maximum = self._settings.maximum
+        stalled = min(sum(worker.is_stalled for worker in self.workers), maximum)
+        return maximum + stalled - len(self.workers)
+
+    def _failed(self, reason: str) -> None:
+        """One ended before it was of use: wait before another is started, the longer the oftener."""
+        self.failures += 1
+        pause_s = min(_PAUSE_S * 2 ** (self.failures - 1), _LONGEST_PAUSE_S)
+        logger.error("%s; the next one starts in %g s", reason, pause_s)
+        if self.failures >= _FAILURES and not any(worker.is_started for worker in self.workers):
+            error = SqlError(
+                "58000",
+                "no worker process can be started",
+                detail=reason,
+                hint="See the server's log; statements by key do not need one.",
+            )
+            for ticket in list(self.queue):
+                ticket.fail(error)
+            self.queue.clear()
+        if self._pause is None and self._closing is None:
+            self._pause = self._loop.call_later(pause_s, self._go_on)
+
+    def _go_on(self) -> None:
+        self._pause = None
+        self._hire()
+
+    def _look_for_idle(self) -> None:
+        """End those that nobody wanted for long; look again when the next one may be due."""
+        self._leaver = None
+        longest_s = self._settings.idle_timeout_s
+        due = time.monotonic() - longest_s
+        for worker in [one for one in self._idle if one.free_since <= due]:
+            self._idle.remove(worker)
+            worker.leave()
+        if self._idle:
+            first = min(worker.free_since for worker in self._idle)
+            self._leaver = self._loop.call_later(max(first - due, 0.01), self._look_for_idle)
+
+    # What workers tell.
+
+    def started(self, worker: WorkerProcess) -> None:
+        """It may be asked."""
+        worker.free_since = time.monotonic()
+        self.put(worker)
+
+    def free(self, worker: WorkerProcess, exchange: Exchange) -> None:
+        """It has answered."""
+        del exchange
+        self.failures = 0
+        self.put(worker)
+
+    def stalled(self, worker: WorkerProcess) -> None:
+        """It waits for its client: another may work in its place."""
+        del worker
+        self._hire()
+
+    def died(self, worker: WorkerProcess) -> None:
+        """Its process has ended."""
+        self.workers.discard(worker)
+        if worker in self._idle:
+            self._idle.remove(worker)
+        self._gone()
+        if not worker.is_leaving:
+            self._counts.died += 1
+            told = f"worker {worker.pid} died ({worker.reason})"
+            if worker.answered:
+                logger.error("%s", told)
+            else:
+                self._failed(told)
+        if self._all_gone is not None and not self.workers:
+            self._all_gone.set()
+        self._hire()
+
+    # The end.
+
+    async def close(self, error: SqlError) -> None:
+        """End all; who waits is told ``error``. For an asyncio task."""
+        self._closing = error
+        for timer in (self._pause, self._leaver):
+            if timer is not None:
+                timer.cancel()
+        for ticket in list(self.queue):
+            ticket.fail(error)
+        if not self.workers:
+            return
+        self._all_gone = asyncio.Event()
+        for worker in list(self.workers):
+            worker.leave()
+        try:
+            await asyncio.wait_for(self._all_gone.wait(), _LEAVE_PATIENCE_S)
+        except TimeoutError:
+            for worker in list(self.workers):
+                worker.kill()
+            await self._all_gone.wait()

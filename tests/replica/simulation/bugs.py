@@ -1,0 +1,192 @@
+"""Bugs to put into replication: the simulation has to notice each of them.
+
+Each is a context manager that patches replicas while it is entered: mistakes that work well until something
+fails at the wrong moment. Those of the log alone are in ``tests/log_bookkeeper/simulation/bugs.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from herdpy.log import LSN, Append, Entry, LogError, TransactionAssembler
+from herdpy.log.bookkeeper import FollowedLog
+from herdpy.log.bookkeeper.leader_log import LeaderLog
+from herdpy.log.entry import decode_entry
+from herdpy_server.cluster import positions
+from herdpy_server.cluster.term import Term
+from herdpy_server.replica import following
+from herdpy_server.replica.guard import ReplicaGuard
+from herdpy_server.replica.state import ReplicaState
+from herdpy_server.sessions import requests
+from herdpy_server.tablespace import Tablespace
+from herdpy_server.tablespace.guard import ReadLevel
+from tests.bookkeeper.simulation.bugs import BUGS as CLIENT_BUGS
+from tests.log_bookkeeper.simulation.bugs import BUGS as LOG_BUGS
+
+Bug = Callable[[], AbstractContextManager[None]]
+BUGS: dict[str, Bug] = {
+    "drops_the_fence": CLIENT_BUGS["drops_the_fence"],
+    "says_not_done_of_what_is_unknown": LOG_BUGS["says_not_done_of_what_is_unknown"],
+}
+
+
+def _bug(make: Callable[[], Iterator[None]]) -> Bug:
+    bug = contextmanager(make)
+    BUGS[make.__name__] = bug
+    return bug
+
+
+@_bug
+def does_not_check_the_lease_after_the_read() -> Iterator[None]:
+    """Who leads, as far as it knows, answers."""
+    with patch.object(ReplicaGuard, "holds", lambda _self, _wanted, _basis: True):
+        yield
+
+
+@_bug
+def does_not_wait_out_the_predecessors_lease() -> Iterator[None]:
+    """A new leader begins to answer when it has the log."""
+    alone = Term.alone
+
+    async def at_once(self: Term) -> None:
+        self.predecessor_until_s = 0.0
+        await alone(self)
+
+    with patch.object(Term, "alone", at_once):
+        yield
+
+
+@_bug
+def answers_before_it_is_durable() -> Iterator[None]:
+    """A commit is acknowledged when it has its place in the queue."""
+    commit = Tablespace.commit
+
+    def at_once(self: Tablespace, transaction: Any, request_id: bytes = b"") -> Append | None:
+        append = commit(self, transaction, request_id)
+        if append is not None:
+            append.resolve(LSN(0, 0))
+        return append
+
+    with patch.object(Tablespace, "commit", at_once):
+        yield
+
+
+@_bug
+def lets_a_transaction_live_through_another_leader() -> Iterator[None]:
+    """What was open when the leader changed may commit when this replica leads again."""
+
+    def stand_on(self: Tablespace, log: Any) -> None:
+        self.log = log
+
+    with patch.object(Tablespace, "stand_on", stand_on):
+        yield
+
+
+@_bug
+def takes_the_last_add_confirmed_for_the_end() -> Iterator[None]:
+    """A bounded read takes for the log's end what bookies know to be confirmed."""
+    with patch.object(FollowedLog, "bound", FollowedLog.position):
+        yield
+
+
+@_bug
+def believes_to_be_fresh_for_ever() -> Iterator[None]:
+    """A follower that was fresh once answers bounded reads from then on."""
+    is_open = ReplicaGuard.is_open
+
+    def fresh(self: ReplicaGuard, wanted: ReadLevel) -> bool:
+        if wanted.level == "bounded" and self.state is ReplicaState.FOLLOWING:
+            return self._fresh_s >= 0
+        return is_open(self, wanted)
+
+    with patch.object(ReplicaGuard, "is_open", fresh):
+        yield
+
+
+@_bug
+def applies_what_is_not_confirmed() -> Iterator[None]:
+    """A follower applies entries as soon as a bookie has them."""
+
+    async def tail(self: FollowedLog, after: LSN) -> AsyncIterator[tuple[LSN, Entry]]:
+        position = after
+        while not self._closed:
+            for info in (await self.refresh()).ledgers:
+                first = position.entry_id + 1 if position.ledger_id == info.ledger_id else 0
+                if info.ledger_id < position.ledger_id:
+                    continue
+                last = info.last_entry_id if info.closed else max(await self._asked(info))
+                reader = await self._bk.open_ledger(info.ledger_id, self._settings.password)
+                try:
+                    if first <= last:
+                        async for raw in reader.read_unconfirmed(first, last):
+                            position = LSN(info.ledger_id, raw.entry_id)
+                            yield position, decode_entry(raw.data)
+                finally:
+                    await reader.close()
+            await asyncio.sleep(0.02)
+
+    with patch.object(FollowedLog, "tail", tail):
+        yield
+
+
+@_bug
+def skips_an_entry_of_each_ledger() -> Iterator[None]:
+    """The chain is not checked, and a follower misses an entry when a ledger follows another."""
+
+    class Unchecked(TransactionAssembler):
+        def take(self, entry: Entry) -> list[bytes]:
+            self.position, self.crc = entry.header.predecessor, None
+            whole = super().take(entry)
+            return [] if entry.header.lsn.entry_id == 1 else whole
+
+    with patch.object(following, "TransactionAssembler", Unchecked):
+        yield
+
+
+@_bug
+def tells_nobody_that_the_log_was_lost() -> Iterator[None]:
+    """Commits that were in flight when the leader stepped down are told as done."""
+    fail = LeaderLog._fail
+
+    def done(self: LeaderLog, appends: Sequence[Append], error: LogError, cause: LogError) -> None:
+        for append in appends:
+            append.resolve(LSN(0, 0))
+        fail(self, appends, error, cause)
+
+    with patch.object(LeaderLog, "_fail", done):
+        yield
+
+
+@_bug
+def trims_past_a_follower() -> Iterator[None]:
+    """What is in the leader's checkpoint is deleted, whoever has still to read it."""
+    with patch.object(positions, "trim_floor", lambda checkpoint, *_others, **_options: checkpoint):
+        yield
+
+
+@_bug
+def guesses_where_it_only_follows() -> Iterator[None]:
+    """A server that does not lead says "not done" of a commit that it has not read of yet."""
+    answer = requests._answer
+
+    async def guessed(session: Any, plan: Any, values: Any) -> str:
+        told = await answer(session, plan, values)
+        return requests.NOT_DONE if told == requests.UNKNOWN else told
+
+    with patch.object(requests, "_answer", guessed):
+        yield
+
+
+@_bug
+def guesses_what_the_next_leader_knows() -> Iterator[None]:
+    """Who led a moment ago says "not done" without making sure that nobody else leads."""
+
+    async def confirm(_self: ReplicaGuard, _wanted: Any, _basis: Any) -> None:
+        pass
+
+    with patch.object(ReplicaGuard, "confirm", confirm):
+        yield

@@ -1,0 +1,289 @@
+"""What may happen to replicas at the worst moment, one thing a scenario: short scripts for the world.
+
+Each goes well with replicas that are right; with the bug that it is about, what it notes breaks a promise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from herdpy_server.cluster.positions import read_needs
+from herdpy_server.cluster.tablespaces import TablespaceInfo
+from herdpy_sql.errors import SqlError
+from tests.replica.simulation.history import Read
+from tests.replica.simulation.steps import (
+    another,
+    cut_from_zookeeper,
+    followers_have,
+    leader_of,
+    leads,
+    outcome,
+    read,
+    write,
+)
+from tests.replica.simulation.world import NAME, Node, World
+
+Scenario = Callable[[World], Awaitable[None]]
+SCENARIOS: dict[str, Scenario] = {}
+
+
+def _scenario(script: Scenario) -> Scenario:
+    SCENARIOS[script.__name__] = script
+    return script
+
+
+@_scenario
+async def the_leader_sleeps(world: World) -> None:
+    """It is asked while it sleeps, and wakes when another has led for a while."""
+    old = leader_of(world)
+    await write(world, old)
+    old.pause()
+    asked = asyncio.create_task(_late(world, old))
+    new = await another(world, old)
+    assert (await write(world, new)).outcome == "done"
+    asleep_from_s = world.now()
+    old.resume()
+    found = await asked
+    if found is not None:
+        found.asked_s = asleep_from_s  # it was answered after that, and could not have been before
+    old.resume()
+
+
+async def _late(world: World, node: Node) -> Read | None:
+    await asyncio.sleep(0.1)
+    return await read(world, node)
+
+
+@_scenario
+async def the_leader_writes_when_it_wakes(world: World) -> None:
+    """The write was asked for while it slept."""
+    old = leader_of(world)
+    await write(world, old)
+    old.pause()
+    asked = asyncio.create_task(write(world, old))
+    await asyncio.sleep(0.1)
+    new = await another(world, old)
+    await write(world, new)
+    old.resume()
+    await asked
+
+
+@_scenario
+async def the_session_ends_within_the_lease(world: World) -> None:
+    """Another is elected at once, while the old leader may still answer."""
+    await _goes_on(world, read)
+
+
+@_scenario
+async def the_old_leader_writes_on(world: World) -> None:
+    """It does not know yet that its session is over, and another has been elected."""
+    await _goes_on(world, write)
+
+
+async def _goes_on(world: World, what: Callable[[World, Node], Awaitable[object]]) -> None:
+    old = leader_of(world)
+    await write(world, old)
+    await followers_have(world, old)
+    cut_from_zookeeper(world, old)
+
+    async def go_on() -> None:
+        while True:
+            await what(world, old)
+            await asyncio.sleep(0.002)
+
+    task = asyncio.create_task(go_on())
+    new = await another(world, old)
+    await write(world, new)
+    await asyncio.sleep(0.2)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@_scenario
+async def a_transaction_is_open_while_another_leads(world: World) -> None:
+    """It began under the old leader, which leads again when it commits."""
+    old = leader_of(world)
+    await write(world, old)
+    await followers_have(world, old)  # or it might lead again before another does
+    assert old.replica is not None
+    session = old.replica.session()
+    late = world.history.asked(old.host)
+
+    async def begin() -> None:
+        await session.execute(f"SET herdpy.request_id = 'w{late.number}'")
+        await session.execute("BEGIN")
+        await session.execute(f"UPDATE r SET v = {late.number}, c = c + 1 WHERE k = 1")
+        await session.execute(f"INSERT INTO w VALUES ({late.number})")
+
+    await old.begin(begin(), "transaction")
+    old.model.expire()
+    new = await another(world, old)
+    await write(world, new)
+    await followers_have(world, new)
+    others = [one for one in world.nodes.values() if one is not old]
+    for node in others:
+        node.pause()
+    while not leads(old):
+        await asyncio.sleep(0.01)
+    try:
+        await old.begin(session.execute("COMMIT"), "commit")
+        world.history.ended(late, "done")
+    except SqlError as error:
+        world.history.ended(late, "not done", str(error))
+    for node in others:
+        node.resume()
+
+
+@_scenario
+async def the_leader_dies_before_it_tells_what_is_confirmed(world: World) -> None:
+    """The client has its answer, the bookies do not know it."""
+    old = leader_of(world)
+    await write(world, old)
+    await asyncio.sleep(1.0)
+    await write(world, old)
+    old.pause()
+    follower = next(one for one in world.nodes.values() if one is not old)
+    await read(world, follower, "bounded")
+    old.resume()
+
+
+@_scenario
+async def a_follower_is_cut_from_the_log(world: World) -> None:
+    """It was fresh once."""
+    leader = leader_of(world)
+    await write(world, leader)
+    follower = next(one for one in world.nodes.values() if one is not leader)
+    await read(world, follower, "bounded", 0.5)
+    for host in world.bookie_hosts:
+        world.cluster.network.partition(follower.host, host)
+    await write(world, leader)
+    await asyncio.sleep(1.0)
+    await read(world, follower, "bounded", 0.5)
+
+
+@_scenario
+async def the_answer_of_the_bookies_is_lost(world: World) -> None:
+    """They have the entry, the leader does not know it and loses its session."""
+    old = leader_of(world)
+    await write(world, old)
+    for host in world.bookie_hosts:
+        world.cluster.network.cut(host, old.host)
+    asked = asyncio.create_task(write(world, old))
+    await asyncio.sleep(0.1)
+    old.model.expire()
+    await asked
+    world.cluster.heal()
+    await write(world, await another(world, old))
+
+
+@_scenario
+async def the_leader_is_cut_from_the_bookies(world: World) -> None:
+    """Nothing of its last write is anywhere when it loses its session."""
+    old = leader_of(world)
+    await write(world, old)
+    for host in world.bookie_hosts:
+        world.cluster.network.partition(old.host, host)
+        world.cluster.network.reset_connections(old.host, host)  # and what is under way is lost
+    asked = asyncio.create_task(write(world, old))
+    await asyncio.sleep(0.1)
+    old.model.expire()
+    await asked
+    await write(world, await another(world, old))
+
+
+@_scenario
+async def one_bookie_alone_has_the_last_entry(world: World) -> None:
+    """It is not confirmed, the leader dies, and the next one does not see that bookie.
+
+    Where two must have each entry, and no other bookie is there, that is more than can be lost at once.
+    """
+    if world.info.write_quorum == 2:
+        return
+    old = leader_of(world)
+    await write(world, old)
+    await followers_have(world, old)
+    network, (first, *rest) = world.cluster.network, world.bookie_hosts
+    for host in rest:
+        network.cut(old.host, host)
+    asked = asyncio.create_task(write(world, old))
+    await asyncio.sleep(0.3)
+    await old.kill()
+    bookie = next(one for one in world.cluster.bookies.values() if one.host == first)
+    bookie.crash()
+    await asked
+    await write(world, await another(world, old))
+    await bookie.start()
+
+
+@_scenario
+async def ledgers_roll(world: World) -> None:
+    """Under a steady leader."""
+    for _ in range(8):
+        await write(world, leader_of(world))
+        await asyncio.sleep(0.4)
+
+
+@_scenario
+async def the_log_is_trimmed_while_a_follower_sleeps(world: World) -> None:
+    """Nobody else needs what it has not read yet."""
+    leader = leader_of(world)
+    assert leader.replica is not None
+    follower = next(one for one in world.nodes.values() if one is not leader)
+    paths = leader.coordination.layout.tablespace(NAME)
+    while follower.name not in (await read_needs(leader.znodes, paths)).positions:
+        await write(world, leader)
+        await asyncio.sleep(0.1)
+    follower.pause()
+    info = msgspec.structs.replace(leader.replica.info, retention_bytes=0)
+    await leader.begin(_written_and_trimmed(world, leader, info), "trimming")
+    follower.resume()
+    while follower.replica is not None and follower.replica.applied < leader.replica.applied:
+        if follower.replica.problem is not None:
+            world.history.broken(f"{follower.host} was there before: {follower.replica.problem}")
+            return
+        await asyncio.sleep(0.05)
+
+
+async def _written_and_trimmed(world: World, leader: Node, info: TablespaceInfo) -> None:
+    """Ledgers are closed and in the leader's checkpoint, and its duties have looked at them."""
+    replica = leader.replica
+    assert replica is not None
+    assert replica.log is not None
+    assert replica.body is not None
+    replica.altered(info)
+    for _ in range(3):
+        await write(world, leader)
+        await replica.log.aroll()
+        await write(world, leader)
+    replica.body.checkpointer.checkpoint(trim=False)
+    await asyncio.sleep(5.0)  # more than one round of its duties
+
+
+@_scenario
+async def a_follower_is_asked_for_an_outcome(world: World) -> None:
+    """It has not read so far."""
+    leader = leader_of(world)
+    await write(world, leader)
+    await followers_have(world, leader)
+    follower = next(one for one in world.nodes.values() if one is not leader)
+    for host in world.bookie_hosts:
+        world.cluster.network.partition(follower.host, host)
+    await outcome(world, follower, await write(world, leader))
+
+
+@_scenario
+async def a_sleeping_leader_is_asked_for_an_outcome(world: World) -> None:
+    """Another has taken the write when it wakes, and nobody has told it."""
+    old = leader_of(world)
+    await write(world, old)
+    await followers_have(world, old)
+    old.pause()
+    new = await another(world, old)
+    written = await write(world, new)
+    asked = asyncio.create_task(outcome(world, old, written))
+    await asyncio.sleep(0.1)
+    old.resume()
+    await asked

@@ -1,0 +1,167 @@
+"""Following: a large transaction is applied while others of the node have their turn, and shows at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+import herdpy
+from herdpy.log import LSN, Entry, Insert, Record, Transaction
+from herdpy.log.entry import FIRST, LAST, WHOLE, decode_entry, encode_entry, encode_part
+from herdpy.log.records import CreateIndex
+from herdpy_server.replica import following
+from herdpy_server.replica.body import Body
+from herdpy_server.replica.following import follow
+from herdpy_server.store import Store
+from herdpy_sql.catalog import Index, KeyPart, encode_index
+
+ROWS = 20_000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A store with a table, and an index so that rows take a while."""
+    with herdpy.connect(f"herdpy://{tmp_path}/origin", autocommit=True) as connection:
+        connection.execute("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)").close()
+        connection.execute("CREATE INDEX t_v ON t (v)").close()
+    opened = Store.open(tmp_path / "origin" / "store")
+    yield opened
+    opened.close()
+
+
+class Log:
+    """Makes entries that follow one another."""
+
+    def __init__(self, after: LSN) -> None:
+        self._before, self._crc = after, 0
+        self._next = LSN(after.ledger_id + 1, 0)
+
+    def entry(self, *parts: bytes) -> tuple[LSN, Entry]:
+        lsn = self._next
+        data, self._crc = encode_entry(lsn, self._before, self._crc, -1, parts)
+        self._before, self._next = lsn, LSN(lsn.ledger_id, lsn.entry_id + 1)
+        return lsn, decode_entry(data)
+
+    def in_parts(self, records: list[Record], size: int) -> list[tuple[LSN, Entry]]:
+        data = Transaction(1, records).encode()
+        cuts = [data[at : at + size] for at in range(0, len(data), size)]
+        if len(cuts) == 1:
+            return [self.entry(encode_part(data, WHOLE))]
+        flags = [FIRST, *[0] * (len(cuts) - 2), LAST]
+        return [self.entry(encode_part(cut, flag)) for cut, flag in zip(cuts, flags, strict=True)]
+
+
+def rows(store: Store) -> list[Record]:
+    table = store.catalog.by_name["t"]
+    encode_key, encode = table.key_codec.encode, table.row_codec.encode
+    return [Insert(table.id, encode_key([at]), encode((at, f"v{at}"))) for at in range(ROWS)]
+
+
+async def _given(entries: list[tuple[LSN, Entry]]) -> AsyncIterator[tuple[LSN, Entry]]:
+    for one in entries:
+        yield one
+
+
+async def followed(store: Store, entries: list[tuple[LSN, Entry]]) -> list[int]:
+    """Follow these; how many rows another task of the loop saw each time that it had its turn."""
+    seen: list[int] = []
+
+    async def look() -> None:
+        table = store.catalog.by_name["t"]
+        first = table.key_codec.encode([0]), table.key_codec.encode([ROWS - 1])
+        while True:
+            snapshot, _lsn = store.applied_snapshot()
+            seen.append(sum(snapshot.get(table, key) is not None for key in first))
+            snapshot.close()
+            await asyncio.sleep(0)
+
+    tablespace = SimpleNamespace(memtable_grew=lambda: None, is_full=False)
+    body = cast(Body, SimpleNamespace(store=store, tablespace=tablespace))
+    looking = asyncio.ensure_future(look())
+    told: list[LSN] = []
+    await follow(body, _given(entries), lambda: told.append(store.applied))
+    await asyncio.sleep(0)
+    looking.cancel()
+    await asyncio.gather(looking, return_exceptions=True)
+    assert told[-1] == store.applied == entries[-1][0]
+    return seen
+
+
+@pytest.fixture
+def shares_after_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "_SHARE_S", -1.0)
+
+
+def large(store: Store) -> list[tuple[LSN, Entry]]:
+    return Log(store.applied).in_parts(rows(store), 100_000)
+
+
+@pytest.mark.usefixtures("shares_after_each_step")
+def test_others_have_their_turn_during_a_large_transaction_and_see_all_of_it_or_nothing(
+    store: Store,
+) -> None:
+    entries = large(store)
+    seen = asyncio.run(followed(store, entries))
+    assert set(seen) == {0, 2}
+    assert len(seen) > len(entries) + ROWS / 512 + ROWS / 256  # decoding and applying
+
+
+@pytest.mark.usefixtures("shares_after_each_step")
+def test_a_follower_that_applies_all_of_it_in_one_turn_is_found(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "_LARGE_BYTES", 1 << 30)
+    entries = large(store)
+    seen = asyncio.run(followed(store, entries))
+    assert len(seen) <= len(entries) + 10
+
+
+@pytest.mark.usefixtures("shares_after_each_step")
+def test_others_have_their_turn_while_an_index_is_filled(store: Store) -> None:
+    log = Log(store.applied)
+    entries = log.in_parts(rows(store), 100_000)
+    table = store.catalog.by_name["t"]
+    index = Index(store.catalog.next_id, "t_again", table.id, (KeyPart(1),))
+    before = len(entries)
+    entries += log.in_parts([CreateIndex(table.id, encode_index(index))], 100_000)
+    assert len(entries) == before + 1
+    asyncio.run(followed(store, entries[:before]))
+    seen = asyncio.run(followed_again(store, entries))
+    assert len(seen) > ROWS / 64
+    assert len(list(store.applied_snapshot()[0].index_scan(store.catalog.by_name["t"], index))) == ROWS
+
+
+async def followed_again(store: Store, entries: list[tuple[LSN, Entry]]) -> list[int]:
+    """Follow what comes after the store's position."""
+    return await followed(store, [one for one in entries if one[0] > store.applied])
+
+
+def test_cancelled_it_has_applied_whole_entries_only(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "_SHARE_S", -1.0)
+    log = Log(store.applied)
+    small = log.in_parts(rows(store)[:5], 100_000)
+    entries = small + log.in_parts(rows(store)[5:], 100_000)
+
+    async def run() -> None:
+        task: asyncio.Task[Any] = asyncio.ensure_future(followed(store, entries))
+        for _ in range(len(entries) + 60):
+            await asyncio.sleep(0)
+        assert not task.done()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert store.applied == small[-1][0]
+        others = [one for one in asyncio.all_tasks() if one is not asyncio.current_task()]
+        for one in others:
+            one.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        assert store.flush() == small[-1][0]
+        await followed_again(store, entries)
+
+    asyncio.run(run())
+    assert store.applied == entries[-1][0]
+    assert len(list(store.applied_snapshot()[0].scan(store.catalog.by_name["t"]))) == ROWS

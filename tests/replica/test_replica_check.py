@@ -1,0 +1,133 @@
+"""CHECK TABLESPACE: replicas are compared at one position; one that differs is found and made anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import psycopg
+import pytest
+
+from herdpy.dev import LocalCluster
+from tests.replica.replicas import (
+    assert_equal,
+    await_follower,
+    await_leader,
+    await_standing,
+    connect,
+    followers,
+    load,
+    run,
+    standing,
+)
+
+CHECK = "CHECK TABLESPACE herdpy"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def table(cluster: LocalCluster) -> None:
+    run(
+        cluster,
+        await_leader(cluster),
+        "CREATE TABLE c (id INT PRIMARY KEY, v TEXT)",
+        "CREATE INDEX c_v ON c (v)",
+        "INSERT INTO c SELECT n, 'v' || n FROM generate_series(1, 2000) AS s (n)",
+        "CREATE TABLE empty (id INT PRIMARY KEY)",
+    )
+
+
+def check(cluster: LocalCluster) -> tuple[list[tuple[Any, ...]], list[str]]:
+    """The rows of CHECK TABLESPACE, and what else is told."""
+    told: list[str] = []
+    with connect(cluster, await_leader(cluster)) as connection:
+        connection.add_notice_handler(lambda notice: told.append(str(notice.message_primary)))
+        return connection.execute(CHECK).fetchall(), told
+
+
+def corrupt(directory: Path) -> None:
+    """Change a row of table c in a store that is closed, behind its back."""
+    with lmdb.open(str(directory), max_dbs=1000, map_size=1 << 30) as env:
+        with env.begin() as reading:
+            (name,) = [
+                key
+                for key, _value in reading.cursor()
+                if key.startswith(b"t")
+                and 2000 <= reading.stat(env.open_db(key, txn=reading))["entries"] < 20_000
+            ]
+        database = env.open_db(name)
+        with env.begin(write=True) as writing:
+            cursor = writing.cursor(database)
+            assert cursor.first()
+            key, value = cursor.item()
+            assert writing.put(key, value[:-1] + bytes([value[-1] ^ 1]), db=database)
+
+
+def test_equal_replicas_are_the_same_under_load(cluster: LocalCluster):
+    with load(cluster, "c"):
+        rows, told = check(cluster)
+    assert not told
+    assert {(row[0], row[1]) for row in rows} == {
+        (relation, node)
+        for relation in ("(definitions)", "t", "c", "c_v", "empty")
+        for node in ("server-1", "server-2", "server-3")
+    }
+    assert all(row[4] for row in rows)
+    assert len({row[3] for row in rows if row[0] == "c"}) == 1
+    assert {row[2] for row in rows if row[0] == "empty"} == {0}
+
+
+def test_a_follower_that_differs_is_made_anew(cluster: LocalCluster):
+    leader = await_leader(cluster)
+    wrong = followers(cluster, leader)[0]
+    seedings = 0
+    cluster.stop(wrong)
+    corrupt(cluster.directory / wrong / "tablespaces" / "herdpy" / "store")
+    cluster.start(wrong)
+    await_follower(cluster, wrong)
+    open_there = connect(cluster, wrong)
+    open_there.execute("SET herdpy.read_level = 'any'")
+    assert open_there.execute("SELECT count(*) FROM empty").fetchone() == (0,)
+    rows, told = check(cluster)
+    assert told == [f"the replica on {wrong} differs: it is quarantined, and made anew"]
+    assert {(row[0], row[1]) for row in rows if not row[4]} == {("c", wrong)}
+    found = await_follower(cluster, wrong, seedings=seedings + 1)
+    assert "differs" in found["problem"]
+    with pytest.raises(psycopg.errors.AdminShutdown, match="gets another one's state"):
+        open_there.execute("SELECT count(*) FROM empty")
+    assert open_there.broken
+    rows, told = check(cluster)
+    assert all(row[4] for row in rows)
+    assert not told
+    assert_equal(cluster, "c", [wrong])
+
+
+def test_a_leader_that_differs_steps_down(cluster: LocalCluster):
+    wrong = followers(cluster, await_leader(cluster))[0]
+    cluster.stop(wrong)
+    corrupt(cluster.directory / wrong / "tablespaces" / "herdpy" / "store")
+    cluster.start(wrong)
+    await_follower(cluster, wrong)
+    run(cluster, wrong, f"ALTER TABLESPACE herdpy LEADER '{wrong}'")
+    await_standing(cluster, wrong, lambda one: one["role"] == "leader", "leads")
+    run(cluster, wrong, "ALTER TABLESPACE herdpy LEADER NONE")
+    rows, _told = check(cluster)
+    assert {(row[0], row[1]) for row in rows if not row[4]} == {("c", wrong)}
+    await_leader(cluster, other_than=wrong)
+    await_follower(cluster, wrong, seedings=1)
+    rows, told = check(cluster)
+    assert all(row[4] for row in rows)
+    assert not told
+
+
+def test_refusals(cluster: LocalCluster):
+    leader = await_leader(cluster)
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction, match="does not lead"):
+        run(cluster, followers(cluster, leader)[0], CHECK)
+    with pytest.raises(psycopg.errors.InvalidCatalogName, match='"nosuch" does not exist'):
+        run(cluster, leader, "CHECK TABLESPACE nosuch")
+    with pytest.raises(psycopg.errors.ActiveSqlTransaction, match="transaction block"):
+        run(cluster, leader, "BEGIN", CHECK)
+    with pytest.raises(psycopg.errors.SyntaxError):
+        run(cluster, leader, "CHECK TABLESPACE")
+    assert standing(cluster, leader)["role"] == "leader"

@@ -1,0 +1,85 @@
+"""A leader's duties: it makes way for who is close to it, by positions and not by what others believe."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from herdpy.log import LSN, START, LedgerInfo
+from herdpy.log.bookkeeper import LeaderLog
+from herdpy_server.cluster.layout import Layout, ReplicaRecord
+from herdpy_server.cluster.positions import Needs
+from herdpy_server.replica import duties
+from herdpy_server.replica.duties import Duties, entries_after
+from herdpy_server.replica.replica import Replica
+
+LEDGERS = (
+    LedgerInfo(3, 0, closed=True, last_entry_id=99),
+    LedgerInfo(5, 0, closed=True, last_entry_id=-1),
+    LedgerInfo(8, 0, closed=True, last_entry_id=9),
+    LedgerInfo(9, 0),
+    LedgerInfo(12, 0),
+)
+END = LSN(9, 3)
+
+
+@pytest.mark.parametrize(
+    ("position", "count"),
+    [
+        (END, 0),
+        (LSN(9, 7), 0),
+        (LSN(12, 0), 0),
+        (LSN(9, 0), 3),
+        (LSN(8, 9), 4),
+        (LSN(8, 2), 11),
+        (LSN(3, 99), 14),
+        (LSN(3, 0), 113),
+        (LSN(1, 5), 114),
+        (START, 114),
+    ],
+)
+def test_entries_are_counted_over_ledgers(position: LSN, count: int) -> None:
+    assert entries_after(LEDGERS, position, END) == count
+
+
+def test_the_length_of_a_ledger_that_is_being_closed_is_not_known() -> None:
+    assert entries_after(LEDGERS, LSN(8, 0), LSN(12, 0)) == math.inf
+    assert entries_after(LEDGERS, LSN(12, 0), LSN(12, 3)) == 3
+
+
+@pytest.mark.parametrize(
+    ("state", "applied", "makes_way"),
+    [
+        ("following", START, False),  # it has just begun, and knows of nothing that it lacks
+        ("following", LSN(3, 100), False),
+        ("following", LSN(9, 1999), False),
+        ("following", LSN(9, 2000), True),
+        ("following", LSN(9, 3000), True),
+        ("seeding", LSN(9, 3000), False),
+    ],
+)
+def test_way_is_made_for_a_preferred_leader_that_is_close(
+    state: str, applied: LSN, makes_way: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = ReplicaRecord(node="b", instance="1", state=state, applied=applied, lag_entries=0)
+
+    async def needs(*_: object) -> Needs:
+        return Needs(replicas={"b": record})
+
+    monkeypatch.setattr(duties, "read_needs", needs)
+    made: list[bool] = []
+    watch = SimpleNamespace(cancel=lambda: None)
+    host = SimpleNamespace(
+        node="a",
+        bk=SimpleNamespace(znodes=SimpleNamespace(watch_data=lambda *_: watch)),
+        coordination=SimpleNamespace(layout=Layout("/herdpy")),
+    )
+    info = SimpleNamespace(name="t", leader="b", replicas=("a", "b"))
+    replica = SimpleNamespace(host=host, info=info, make_way=lambda: made.append(True))
+    log: Any = SimpleNamespace(ledgers=lambda: LEDGERS, lac=LSN(9, 3000))
+    found = asyncio.run(Duties(cast(Replica, replica))._makes_way(cast(LeaderLog, log)))
+    assert found == makes_way == bool(made)

@@ -1,0 +1,53 @@
+"""The worst moments, one scenario each; and each with the bug that it is there to notice."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from tests.replica.simulation.bugs import BUGS
+from tests.replica.simulation.history import BrokenPromiseError
+from tests.replica.simulation.run import simulate
+from tests.replica.simulation.scenarios import SCENARIOS
+
+SEEDS = range(1, 4)
+NOTICED = {
+    "answers_before_it_is_durable": "the_leader_is_cut_from_the_bookies",
+    "applies_what_is_not_confirmed": "one_bookie_alone_has_the_last_entry",
+    "believes_to_be_fresh_for_ever": "a_follower_is_cut_from_the_log",
+    "does_not_check_the_lease_after_the_read": "the_leader_sleeps",
+    "does_not_wait_out_the_predecessors_lease": "the_session_ends_within_the_lease",
+    "drops_the_fence": "the_old_leader_writes_on",
+    "guesses_what_the_next_leader_knows": "a_sleeping_leader_is_asked_for_an_outcome",
+    "guesses_where_it_only_follows": "a_follower_is_asked_for_an_outcome",
+    "lets_a_transaction_live_through_another_leader": "a_transaction_is_open_while_another_leads",
+    "says_not_done_of_what_is_unknown": "the_answer_of_the_bookies_is_lost",
+    "skips_an_entry_of_each_ledger": "ledgers_roll",
+    "takes_the_last_add_confirmed_for_the_end": "the_leader_dies_before_it_tells_what_is_confirmed",
+    "tells_nobody_that_the_log_was_lost": "the_leader_is_cut_from_the_bookies",
+    "trims_past_a_follower": "the_log_is_trimmed_while_a_follower_sleeps",
+}
+
+
+def test_every_bug_has_its_scenario() -> None:
+    assert set(NOTICED) == set(BUGS)
+    assert set(NOTICED.values()) <= set(SCENARIOS)
+
+
+@pytest.mark.parametrize("name", sorted(SCENARIOS))
+def test_scenario(name: str) -> None:
+    _play(name)
+
+
+def _play(name: str) -> None:
+    for seed in SEEDS:
+        simulate(seed, SCENARIOS[name])
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("bug", sorted(NOTICED))
+def test_the_scenario_notices(bug: str) -> None:
+    with BUGS[bug](), pytest.raises(BrokenPromiseError):
+        _play(NOTICED[bug])
+    gc.collect()  # a run that a bug has brought to a halt leaves its coroutines: not for the next test

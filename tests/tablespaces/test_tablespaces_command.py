@@ -1,0 +1,140 @@
+"""`herdpy status` and `herdpy tablespace` on a cluster: tables, JSON, exit codes, words about what to do."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from herdpy.cli.status import duration, problems_of, size
+
+
+@pytest.fixture
+def name(world):
+    yield "of_command"
+    world.run("DROP TABLESPACE IF EXISTS of_command")
+
+
+def test_a_tablespace_from_its_making_to_its_end(world, run_command, name):
+    url = world.url()
+    told = run_command(
+        "tablespace", "create", url, name, "--leader", "server-1", "--replicas", "server-1,server-2",
+        "--retention", "12h", "--strict", "--ensemble", "1",
+    )  # fmt: skip
+    assert f"Tablespace {name} is made" in told.stderr
+    world.await_states(name, {"server-1": "leading", "server-2": "following"})
+    led = json.loads(run_command("tablespace", "leader", url, name, "server-2", "--json").stdout)
+    assert led["tablespace"]["leader"] == "server-2"
+    assert led["statement"] == f"ALTER TABLESPACE \"{name}\" LEADER 'server-2'"
+    told = run_command("tablespace", "alter", url, name, "--leader", "none", "--not-strict")
+    assert "NOTICE: ensemble, quorums and strict" in told.stderr
+    listed = json.loads(run_command("tablespace", "ls", url, "--json").stdout)
+    (found,) = [row for row in listed if row["name"] == name]
+    assert (found["preferred_leader"], found["strict"], found["retention_s"]) == (None, False, 43_200.0)
+    assert name in run_command("tablespace", "ls", url).stdout
+    world.await_states(name, {"server-1": "following", "server-2": "leading"})
+    checked = json.loads(run_command("tablespace", "check", url, name, "--json").stdout)
+    assert {(row["node"], row["same"]) for row in checked} == {("server-1", True), ("server-2", True)}
+    dropped = json.loads(run_command("tablespace", "drop", url, name, "--yes", "--json").stdout)
+    assert (dropped["tablespace"], dropped["remarks"]) == (None, [])
+    again = json.loads(run_command("tablespace", "drop", url, name, "--yes", "--if-exists", "--json").stdout)
+    assert [remark["severity"] for remark in again["remarks"]] == ["NOTICE"]
+
+
+def test_status_shows_the_cluster(world, run_command):
+    query = "SELECT state FROM herdpy.replicas WHERE tablespace = 'herdpy'"
+    wanted = ["following", "following", "leading"]
+    world.await_rows(query, lambda rows: sorted(row["state"] for row in rows) == wanted)
+    shown = run_command("status", world.url()).stdout
+    for node in world.ports:
+        assert node in shown
+    found = json.loads(run_command("status", world.url(), "--json").stdout)
+    assert [node["node"] for node in found["nodes"]] == sorted(world.ports)
+    (herdpy,) = [one for one in found["tablespaces"] if one["name"] == "herdpy"]
+    assert sorted(row["state"] for row in herdpy["replicas"]) == ["following", "following", "leading"]
+    assert found["problems"] == []
+    assert found["as_of"]
+
+
+def test_status_asks_any_server_that_is_there(world, run_command):
+    follower = next(node for node, state in world.replicas("herdpy").items() if state == "following")
+    url = f"herdpy://127.0.0.1:1,127.0.0.1:{world.ports[follower]}/herdpy"
+    assert json.loads(run_command("status", url, "--json").stdout)["nodes"]
+
+
+def test_status_fails_where_something_is_wrong(world, run_command, name):
+    run_command("tablespace", "create", world.url(), name, "--expected-replicas", "9")
+    told = run_command("status", world.url(), code=1)
+    assert f"problem: {name} has 4 of 9 replicas" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("status", "herdpy://127.0.0.1:1/herdpy"), 1, "no server lets us in"),
+        (("status", "/tmp"), 2, "names a directory"),
+        (("status", "mysql://x/y"), 2, "not a HerdPy URL"),
+        (("tablespace", "alter", "URL", "herdpy"), 2, "nothing is to be changed"),
+        (("tablespace", "drop", "URL", "herdpy"), 2, "--yes"),
+        (("tablespace", "drop", "URL", "herdpy", "--yes"), 1, "55006"),
+        (("tablespace", "create", "URL", "a b"), 1, "42602"),
+        (("tablespace", "create", "URL", "herdpy"), 1, "42710"),
+        (("tablespace", "create", "URL", "n", "--retention", "soon"), 1, "22023"),
+        (("tablespace", "leader", "URL", "herdpy", "server-9"), 1, "The nodes of this cluster are server-1"),
+        (("tablespace", "leader", "URL", "nothing", "server-1"), 1, "42704"),
+        (("tablespace", "create", "URL", "x\"; DROP TABLESPACE herdpy WITH (FORCE); --"), 1, "42602"),
+    ],
+)  # fmt: skip
+def test_failures_say_what_to_do(world, run_command, arguments, code, said):
+    told = run_command(*(world.url() if one == "URL" else one for one in arguments), code=code)
+    assert said in told.stderr
+    assert "Traceback" not in told.stderr
+
+
+ALL_WELL = {
+    "name": "t", "state": "led", "leader": "a", "preferred_leader": None, "expected_replicas": 2,
+    "replicas": [
+        {"node": "a", "state": "leading", "is_wanted": True, "lag_entries": 0},
+        {"node": "b", "state": "following", "is_wanted": True, "lag_entries": 7},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, []),
+        ({"state": "dropping"}, ["being dropped"]),
+        ({"leader": None}, ["has no leader"]),
+        ({"preferred_leader": "b"}, ["is led by a, not by b"]),
+        ({"expected_replicas": 3}, ["has 2 of 3 replicas"]),
+        ({"state": "alone", "leader": None}, []),
+    ],
+)
+def test_problems_of_a_tablespace(change, said):
+    found = list(problems_of({**ALL_WELL, **change}))
+    assert len(found) == len(said)
+    assert all(part in text for part, text in zip(said, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"state": "away"}, "node b is away"),
+        ({"state": "seeding"}, "the replica on b is seeding"),
+        ({"lag_entries": 1001}, "1001 entries behind"),
+    ],
+)
+def test_problems_of_a_replica(change, said):
+    first, second = ALL_WELL["replicas"]
+    (found,) = problems_of({**ALL_WELL, "replicas": [first, {**second, **change}]})
+    assert said in found
+
+
+def test_amounts_are_short():
+    assert [size(count) for count in (None, 0, 1023, 1024, 256 << 20, 3 << 40)] == [
+        "-", "0 B", "1023 B", "1 kB", "256 MB", "3 TB",
+    ]  # fmt: skip
+    assert [duration(s) for s in (0.0, 59.0, 60.0, 119.0, 120.0, 7200.0, 86_400.0)] == [
+        "0 s", "59 s", "1 min", "119 s", "2 min", "2 h", "1 d",
+    ]  # fmt: skip

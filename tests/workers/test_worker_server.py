@@ -1,0 +1,100 @@
+"""A whole server: its workers end with it, however it ends, and statements by key do not wait for them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.support.server_process import RunningServer
+from tests.workers.conftest import LONG
+
+TABLE = "CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER)"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    running = RunningServer(
+        tmp_path / "db", "--set", "workers.maximum=1", "--set", "workers.threads=1"
+    ).ready()
+    yield running
+    running.close()
+
+
+def children(pid: int) -> list[int]:
+    """Its child processes."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def busy(server: RunningServer) -> tuple[int, threading.Thread, list[BaseException]]:
+    """(a worker's process, the thread of a client that waits for a long query, what the client was told)."""
+    connection = server.connect()
+    told: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            connection.execute(LONG)
+        except psycopg.Error as error:
+            told.append(error)
+
+    client = threading.Thread(target=run)
+    client.start()
+    server.wait_for_metric("herdpy_workers_busy 1.0")
+    (worker,) = children(server.pid)
+    return worker, client, told
+
+
+def gone(pid: int) -> None:
+    """Return when there is no such process."""
+    until = time.monotonic() + 30
+    while Path(f"/proc/{pid}").exists() and "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_a_client_that_goes_away_leaves_its_worker_to_others(server: RunningServer) -> None:
+    worker, client, told = busy(server)
+    (connection,) = server._connections
+    with socket.socket(fileno=os.dup(connection.fileno())) as same:
+        same.shutdown(socket.SHUT_RDWR)
+    client.join(30)
+    assert told
+    server.wait_for_metric("herdpy_workers_busy 0.0")
+    assert server.connect().execute("SELECT count(*) FROM generate_series(1, 9) a").fetchone() == (9,)
+    assert children(server.pid) == [worker]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_no_worker_outlives_its_server(server: RunningServer, how: signal.Signals) -> None:
+    worker, client, told = busy(server)
+    server.signal(how)
+    server.wait()
+    gone(worker)
+    client.join(30)
+    assert told
+
+
+def test_statements_by_key_are_answered_while_a_query_runs(server: RunningServer) -> None:
+    connection = server.connect()
+    connection.execute(TABLE)
+    connection.execute("INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i")
+    _, client, told = busy(server)
+    for row in range(1, 300):
+        assert connection.execute("SELECT b FROM t WHERE a = %s", (row,)).fetchone() == (row,)
+    assert client.is_alive()
+    assert "herdpy_workers_busy 1.0" in server.get("/metrics")[1]
+    connection.execute("INSERT INTO t VALUES (5000, 1)")
+    pids = connection.execute("SELECT pid FROM pg_stat_activity WHERE state = 'active'").fetchall()
+    assert len(pids) == 2
+    for (pid,) in pids:
+        connection.execute("SELECT pg_cancel_backend(%s) WHERE %s <> pg_backend_pid()", (pid, pid))
+    client.join(30)
+    assert isinstance(told[0], psycopg.errors.QueryCanceled)
+    assert connection.execute("SELECT count(*), sum(b) FROM t").fetchone() == (1001, 500_501)

@@ -97,16 +97,16 @@ class NotSupportedError(DatabaseError):
     """Valid, but not offered (0A000)."""
 
 
-# SQLSTATE class (PostgreSQL's manual, appendix A) -> PEP 249 class. Grouped as psycopg groups them.
+# SQLSTATE class (PostgreSQL's manual, appendix A), or a single one -> PEP 249 class. Grouped as by psycopg.
 _CLASSES: dict[str, type[DatabaseError]] = {
     state: error
     for states, error in (
         ("0A", NotSupportedError),
         ("22", DataError),
-        ("23", IntegrityError),
+        ("23 HP", IntegrityError),
         ("24 25 2B 2D XX", InternalError),
         ("20 21 26 34 3D 3F 42 44", ProgrammingError),
-        ("08 27 28 2F 38 39 3B 40 53 54 55 57 58 F0 HV", OperationalError),
+        ("08 27 28 2F 38 39 3B 40 53 54 55 57 58 F0 HV HP003", OperationalError),
     )
     for state in states.split()
 }
@@ -114,13 +114,15 @@ _CLASSES: dict[str, type[DatabaseError]] = {
 
 def class_of(sqlstate: str) -> type[DatabaseError]:
     """The PEP 249 class of a SQLSTATE; DatabaseError for classes PostgreSQL does not have."""
-    return _CLASSES.get(sqlstate[:2], DatabaseError)
+    return _CLASSES.get(sqlstate) or _CLASSES.get(sqlstate[:2], DatabaseError)
 
 
 def translated(error: Exception) -> DatabaseError:
     """The driver's exception for whatever the engine raised."""
     from herdpy_sql.errors import SqlError
 
+    if isinstance(error, DatabaseError):
+        return error
     if isinstance(error, SqlError):
         return class_of(error.sqlstate)(
             error.message,

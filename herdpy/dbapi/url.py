@@ -8,8 +8,10 @@
 ``/path``, ``./path``         plain text that can only be a path; any ``os.PathLike``
 ============================  =====================================================
 
+``herdpy://user:password@host:port,host2:port2/tablespace`` names servers, of which one leads.
+
 Percent escapes are decoded (``%20``, ``%3F``). What follows ``?`` are options, as keywords of
-``connect`` are. URLs with a host, and ``herdpy+zk://``, name servers.
+``connect`` are. ``herdpy+zk://`` is kept for later.
 """
 
 from __future__ import annotations
@@ -34,8 +36,19 @@ class Target:
     options: dict[str, str]
 
 
-def parse(url: str | os.PathLike[str]) -> Target:
-    """What ``url`` names. InterfaceError for what is no HerdPy URL, NotSupportedError for servers."""
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Servers, as (host, port or None), and the options that stood in the URL (values as text)."""
+
+    hosts: tuple[tuple[str, int | None], ...]
+    user: str | None
+    password: str | None
+    database: str | None
+    options: dict[str, str]
+
+
+def parse(url: str | os.PathLike[str]) -> Target | Server:
+    """What ``url`` names. InterfaceError for what is no HerdPy URL."""
     if not isinstance(url, str):
         try:
             path = os.fspath(url)
@@ -56,9 +69,9 @@ def parse(url: str | os.PathLike[str]) -> Target:
     if scheme.lower() == "herdpy+zk":
         raise _remote(url)
     if rest.startswith("//"):
-        host, slash, rest = rest[2:].partition("/")
-        if host:
-            raise _remote(url)
+        authority, slash, rest = rest[2:].partition("/")
+        if authority or "hosts=" in query:
+            return _server(authority, rest, query)
         rest = slash + rest
     try:
         path = unquote(rest, errors="strict")
@@ -69,6 +82,33 @@ def parse(url: str | os.PathLike[str]) -> Target:
     elif path.startswith("//"):
         path = "/" + path.lstrip("/")
     return _target(path, dict(parse_qsl(query, keep_blank_values=True)), repr(url))
+
+
+def _server(authority: str, path: str, query: str) -> Server:
+    """The servers of a URL."""
+    login, at, hosts = authority.rpartition("@")
+    user, colon, password = login.partition(":")
+    return Server(
+        tuple(parse_hosts(hosts)),
+        unquote(user) if at and user else None,
+        unquote(password) if colon else None,
+        unquote(path) or None,
+        dict(parse_qsl(query, keep_blank_values=True)),
+    )
+
+
+def parse_hosts(text: str) -> list[tuple[str, int | None]]:
+    """``host:port,[::1]:port,host`` as pairs; a host without a port has None."""
+    found: list[tuple[str, int | None]] = []
+    for part in filter(None, text.split(",")):
+        host, colon, port = part.rpartition(":")
+        if not colon or port.endswith("]"):
+            host, port = part, ""
+        host = unquote(host.removeprefix("[").removesuffix("]"))
+        if not host or (port and not (port.isdecimal() and 0 < int(port) < 65536)):
+            raise InterfaceError(f"not a host and port: {part!r}")
+        found.append((host, int(port) if port else None))
+    return found
 
 
 def boolean(name: str, value: object) -> bool:
@@ -103,7 +143,7 @@ def _target(path: str, options: dict[str, str], shown: str) -> Target:
 
 def _remote(url: str) -> NotSupportedError:
     return NotSupportedError(
-        f"{url!r} names a server: that needs the remote driver, which this version does not have",
+        f"{url!r}: servers are not looked up in ZooKeeper yet",
         sqlstate="0A000",
-        hint="herdpy:///path/to/directory opens a database in this process.",
+        hint="Name them: herdpy://host:port,host2:port2/tablespace.",
     )

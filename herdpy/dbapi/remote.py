@@ -1,0 +1,144 @@
+"""The link to servers: what a connection calls, said in requests to the one that leads.
+
+From the bottom: ``remote_wire`` has one connection, ``remote_connection`` makes a new one when it is lost,
+``remote_commits`` knows what became of commits, ``remote_requests`` sends again what may be sent again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from herdpy.dbapi.errors import Error, NotSupportedError, OperationalError
+from herdpy.dbapi.link import Result, TransactionStatus
+from herdpy.dbapi.remote_connection import checked
+from herdpy.dbapi.remote_errors import ConnectionLostError, is_undone_by_failover, lost_transaction
+from herdpy.dbapi.remote_many import many_as_copy
+from herdpy.dbapi.remote_options import RemoteOptions, remote_options
+from herdpy.dbapi.remote_requests import Requests
+from herdpy.dbapi.remote_statements import Kind, has_copy, kind_of
+from herdpy.dbapi.remote_values import RemoteResult, Told, dump
+from herdpy.dbapi.remote_wire import Steps, Wire, step
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from herdpy.dbapi.parameters import Translation
+
+
+def open_link(options: RemoteOptions, *, autocommit: bool) -> RemoteLink:
+    """Connect to the server that leads.
+
+    Raises:
+        OperationalError: 08001 none was found, 28xxx it does not let the user in, and its like.
+    """
+    link = RemoteLink(options, autocommit)
+    link.connect()
+    return link
+
+
+class RemoteLink(Requests):
+    """A session on the server that leads."""
+
+    def execute(self, sql: str, params: Sequence[object] = (), source: Translation | None = None) -> Result:
+        """Run one statement. ``source`` knows where in the caller's text an error's position is."""
+        kind = kind_of(sql)
+        if self._lost is not None:
+            return self._in_lost(kind)
+        if kind is Kind.COPY:
+            raise _no_copy()
+        if kind is Kind.COMMIT and self.status() == TransactionStatus.INTRANS:
+            return self._commit(sql)
+        results = self._request(sql, kind, Steps([(sql, dump(params))]), source)
+        if isinstance(results, Told):
+            return results
+        if kind in (Kind.SETTING, Kind.ROLLBACK, Kind.COMMIT):
+            self._settings.ran(sql, in_transaction=self.status() != TransactionStatus.IDLE)
+        return RemoteResult(results[-1])
+
+    def execute_many(self, statement: Translation, rows: Iterable[Sequence[object]]) -> Result:
+        """Run one statement for each row of parameters: one request, and all or none of it happens."""
+        if self._lost is not None:
+            return self._in_lost(Kind.WRITE)
+        rows = rows if isinstance(rows, list) else list(rows)
+        if not rows:
+            return Told("", 0)
+        sql = statement.sql
+        load = many_as_copy(sql, rows)
+        request = load or Steps([(sql, dump(row)) for row in rows])
+        results = self._request(sql, kind_of(sql), request, statement)
+        if isinstance(results, Told):
+            return results
+        last = RemoteResult(results[-1])
+        if load is None:
+            last.rowcount = sum(result.command_tuples or 0 for result in results[-len(rows) :])
+            last.columns = None
+        return last
+
+    def execute_script(self, text: str) -> list[Result]:
+        """Run the statements of ``text``, one implicit transaction where none is open."""
+        bare = text.rstrip().removesuffix(";")
+        if ";" not in bare:
+            return [self.execute(bare)] if bare.strip() else []
+        if self._lost is not None:
+            return [self._in_lost(Kind.OTHER)]
+        if has_copy(text):
+            raise _no_copy()
+        return self._script(text)
+
+    def ingest(self, table: str, data: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str) -> int:
+        """Load Arrow batches by COPY; all or none of it happens."""
+        from herdpy.dbapi.remote_arrow import ingest_steps
+
+        if self._lost is not None:
+            self._in_lost(Kind.WRITE)
+        own = self.status() == TransactionStatus.IDLE
+        deadline = time.monotonic() + self._options.failover_timeout_s
+        batches = list(data)
+        while True:
+            wire = self._connected(deadline)
+            cause: ConnectionLostError | Error
+            try:
+                if own:
+                    checked(wire.run([step("BEGIN")]))
+                count = self._ingest(wire, table, batches, schema, mode, ingest_steps)
+                if own and self.autocommit:
+                    self.commit()
+            except ConnectionLostError as lost:
+                self._drop(lost, in_transaction=not own)
+                if not own:
+                    raise lost_transaction(lost) from None
+                cause = lost
+            except Error as error:
+                if own:
+                    self.rollback()
+                if not (own and is_undone_by_failover(error)):
+                    raise
+                self._drop(error, in_transaction=False)
+                cause = error
+            else:
+                return count
+            self._again_or_raise(cause, deadline)
+
+    def _ingest(
+        self, wire: Wire, table: str, batches: list[pa.RecordBatch], schema: pa.Schema, mode: str, steps: Any
+    ) -> int:
+        there = wire.run([step("SELECT 1 FROM information_schema.tables WHERE table_name = $1", table)])
+        before, copy, pieces = steps(table, batches, schema, mode, bool(checked(there)[-1].ntuples))
+        if before:
+            checked(wire.run([step(sql) for sql in before]))
+        done = wire.copy_in(copy, pieces)
+        checked([done])
+        return int(done.command_tuples or 0)
+
+
+def _no_copy() -> NotSupportedError:
+    return NotSupportedError(
+        "COPY to or from the client needs the server's protocol",
+        sqlstate="0A000",
+        hint="Arrow data can be loaded with ingest, and fetched as Arrow.",
+    )
+
+
+__all__ = ["OperationalError", "RemoteLink", "open_link", "remote_options"]

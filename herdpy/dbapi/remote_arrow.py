@@ -1,0 +1,133 @@
+"""Arrow to and from servers: tables made of rows, COPY ... (FORMAT arrow). It loads pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from herdpy.dbapi.errors import DataError, NotSupportedError, ProgrammingError
+
+if TYPE_CHECKING:
+    from herdpy.dbapi.link import Row
+    from herdpy.dbapi.remote_values import RemoteColumn, RemoteType
+
+_NUMERIC, _UUID = 1700, 2950
+_TYPES: dict[int, Any] = {
+    16: pa.bool_(),
+    17: pa.binary(),
+    20: pa.int64(),
+    21: pa.int16(),
+    23: pa.int32(),
+    25: pa.string(),
+    700: pa.float32(),
+    701: pa.float64(),
+    1042: pa.string(),
+    1043: pa.string(),
+    1082: pa.date32(),
+    1083: pa.time64("us"),
+    1114: pa.timestamp("us"),
+    1184: pa.timestamp("us", "UTC"),
+    _UUID: pa.uuid(),
+}
+_NAMES: list[tuple[Any, str]] = [
+    (pa.types.is_boolean, "BOOLEAN"),
+    (pa.types.is_int8, "SMALLINT"),
+    (pa.types.is_uint8, "SMALLINT"),
+    (pa.types.is_int16, "SMALLINT"),
+    (pa.types.is_uint16, "INTEGER"),
+    (pa.types.is_int32, "INTEGER"),
+    (pa.types.is_uint32, "BIGINT"),
+    (pa.types.is_int64, "BIGINT"),
+    (pa.types.is_uint64, "NUMERIC(20, 0)"),
+    (pa.types.is_float16, "REAL"),
+    (pa.types.is_float32, "REAL"),
+    (pa.types.is_float64, "DOUBLE PRECISION"),
+    (pa.types.is_string, "TEXT"),
+    (pa.types.is_large_string, "TEXT"),
+    (pa.types.is_string_view, "TEXT"),
+    (pa.types.is_null, "TEXT"),
+    (pa.types.is_binary, "BYTEA"),
+    (pa.types.is_binary_view, "BYTEA"),
+    (pa.types.is_large_binary, "BYTEA"),
+    (pa.types.is_fixed_size_binary, "BYTEA"),
+    (pa.types.is_date, "DATE"),
+    (pa.types.is_time, "TIME"),
+]
+
+
+def table_of(columns: Sequence[RemoteColumn], rows: Sequence[Row], result: Any) -> pa.Table:
+    """Rows as an Arrow table: of Arrow's own types, and else as PostgreSQL's text, which ``result`` has.
+
+    Raises:
+        DataError: a value that Arrow's type cannot hold.
+    """
+    values: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
+    arrays = []
+    try:
+        for at, column in enumerate(columns):
+            found, kind = values[at], _arrow_type(column.type)
+            if kind is None:
+                texts = [result.get_value(row, at) for row in range(len(rows))]
+                found, kind = [None if text is None else text.decode() for text in texts], pa.string()
+            elif column.type.oid == _UUID:
+                found = [None if value is None else value.bytes for value in found]
+            arrays.append(pa.array(found, kind))
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise DataError(f"a value does not fit Arrow: {error}", sqlstate="22003") from error
+    return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
+
+
+def _arrow_type(kind: RemoteType) -> Any:
+    if kind.oid == _NUMERIC and kind.precision is not None and kind.precision <= 38:
+        return pa.decimal128(18 if kind.precision <= 18 else 38, kind.scale or 0)
+    return _TYPES.get(kind.oid)
+
+
+def sql_type(arrow: pa.DataType) -> str:
+    """The SQL type of a column that is made for Arrow data. NotSupportedError where there is none."""
+    if pa.types.is_dictionary(arrow):
+        return sql_type(arrow.value_type)
+    if pa.types.is_decimal(arrow) and arrow.precision <= 38 and arrow.scale >= 0:
+        return f"NUMERIC({arrow.precision}, {arrow.scale})"
+    if pa.types.is_timestamp(arrow):
+        return "TIMESTAMPTZ" if arrow.tz else "TIMESTAMP"
+    extension = getattr(arrow, "extension_name", "")
+    if extension in ("arrow.uuid", "arrow.json"):
+        return extension.removeprefix("arrow.").upper()
+    for test, name in _NAMES:
+        if test(arrow):
+            return name
+    raise NotSupportedError(f"there is no column type for Arrow's {arrow}", sqlstate="0A000")
+
+
+def ingest_steps(
+    table: str, batches: Sequence[pa.RecordBatch], schema: pa.Schema, mode: str, is_there: bool
+) -> tuple[list[str], str, list[Any]]:
+    """What loads Arrow data: the statements before COPY, COPY itself, and its data.
+
+    Raises:
+        ProgrammingError: 42P07 the table is there and must not be, 42P01 the reverse.
+    """
+    name = _quoted(table)
+    before: list[str] = []
+    if is_there and mode == "create":
+        raise ProgrammingError(f'relation "{table}" already exists', sqlstate="42P07")
+    if not is_there and mode == "append":
+        raise ProgrammingError(f'relation "{table}" does not exist', sqlstate="42P01")
+    if is_there and mode == "replace":
+        before.append(f"DROP TABLE {name}")
+    if mode == "replace" or not is_there:
+        columns = ", ".join(f"{_quoted(field.name)} {sql_type(field.type)}" for field in schema)
+        before.append(f"CREATE TABLE {name} ({columns})")
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    listed = ", ".join(_quoted(column) for column in schema.names)
+    return before, f"COPY {name} ({listed}) FROM STDIN (FORMAT arrow)", [sink.getvalue()]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,117 @@
+"""The connection to the server that leads, made, given up and made again. Below ``remote_commits``."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from psycopg import pq
+
+from herdpy.dbapi.errors import Error
+from herdpy.dbapi.link import TransactionStatus
+from herdpy.dbapi.remote_errors import ConnectionLostError, error_of, is_not_leading, no_answer
+from herdpy.dbapi.remote_leader import Leader
+from herdpy.dbapi.remote_options import RemoteOptions
+from herdpy.dbapi.remote_session import SessionSettings
+from herdpy.dbapi.remote_wire import Wire, step
+
+PAUSE_S = 0.02
+"""Before something is sent again."""
+_STATUS = {
+    0: TransactionStatus.IDLE,
+    1: TransactionStatus.ACTIVE,
+    2: TransactionStatus.INTRANS,
+    3: TransactionStatus.INERROR,
+}
+
+
+class HeldConnection:
+    """A session on the server that leads, and the next one, with the same settings, when it is lost."""
+
+    def __init__(self, options: RemoteOptions, autocommit: bool) -> None:
+        self.autocommit = autocommit
+        self._options = options
+        self._leader = Leader(options)
+        self._settings = SessionSettings(options.settings)
+        self._wire: Wire | None = None
+        self._lost: ConnectionLostError | None = None  # that took the transaction with it
+
+    def connect(self) -> None:
+        """Find the leader for the first time."""
+        deadline = time.monotonic() + self._options.connect_timeout_s
+        self._wire = self._leader.connect(deadline, self._begin, patient=False)
+
+    def cancel(self) -> None:
+        """End the running statement, from another thread."""
+        wire = self._wire
+        if wire is not None:
+            wire.cancel()
+
+    def status(self) -> TransactionStatus:
+        """Where the session stands."""
+        if self._wire is not None and self._wire.is_broken:  # such as by Ctrl-C: who knows what was open
+            self._drop(ConnectionLostError("the statement was interrupted"), in_transaction=True)
+        if self._lost is not None:
+            return TransactionStatus.INERROR
+        if self._wire is None:
+            return TransactionStatus.IDLE
+        return _STATUS.get(self._wire.status, TransactionStatus.UNKNOWN)
+
+    def close(self) -> None:
+        """Give the session up; the server rolls back what is open."""
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.close()
+
+    def _connected(self, deadline: float) -> Wire:
+        """The connection, or a new one to whoever leads by now."""
+        wire = self._wire
+        if wire is None:
+            deadline = min(deadline, time.monotonic() + self._options.failover_timeout_s)
+            wire = self._wire = self._leader.connect(deadline, self._begin, patient=True)
+        return wire
+
+    def _begin(self, wire: Wire) -> None:
+        """Give a new session the settings that it should have."""
+        wanted = self._settings.statements()
+        if wanted:
+            checked(wire.run([step(sql) for sql in wanted]))
+
+    def _drop(self, cause: Exception, *, in_transaction: bool) -> None:
+        """The connection is of no use any more."""
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.close()
+        if isinstance(cause, Error):
+            self._leader.leave_followers()
+        if in_transaction:
+            self._settings.ended(committed=False)
+            self._lost = cause if isinstance(cause, ConnectionLostError) else ConnectionLostError(str(cause))
+
+    def _is_elsewhere(self, error: Error) -> bool:
+        """Whether another server may do what this one refused. Who wants one that follows stays there."""
+        stays = self._options.target == "follower" and error.sqlstate in ("25006", "HP003")
+        return is_not_leading(error) and not stays
+
+    def _again_or_raise(self, cause: Exception, deadline: float) -> None:
+        """Before something is sent again: a short pause, and an end to it."""
+        if time.monotonic() + PAUSE_S >= deadline:
+            if isinstance(cause, Error) and cause.outcome == "not done":
+                raise cause
+            raise no_answer(cause, "not done")
+        time.sleep(PAUSE_S)
+
+
+def checked(results: list[Any]) -> list[Any]:
+    """The results, or the error among them raised."""
+    refused = refusal(results)
+    if refused is not None:
+        raise error_of(refused)
+    return results
+
+
+def refusal(results: list[Any]) -> Any:
+    """The result that is an error, if there is one."""
+    if results and results[-1].status == pq.ExecStatus.FATAL_ERROR:
+        return results[-1]
+    return None

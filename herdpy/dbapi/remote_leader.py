@@ -1,0 +1,152 @@
+"""Finding the server that leads, among those that were named. Below ``remote``, above ``remote_wire``."""
+
+from __future__ import annotations
+
+import functools
+import random
+import re
+import time
+from collections.abc import Callable, Collection
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from herdpy.dbapi.errors import OperationalError, class_of
+from herdpy.dbapi.remote_errors import ConnectionLostError
+from herdpy.dbapi.remote_options import RemoteOptions
+from herdpy.dbapi.remote_search import Host, Refused, Search, WillDo
+from herdpy.dbapi.remote_wire import Wire
+
+_PASSING = re.compile(r"timeout|too many", re.IGNORECASE)
+_FINAL = re.compile(
+    r"password|authentication|no rule|pg_hba|not permitted|not allowed|does not exist|invalid|not supported"
+    r"|unsupported|malformed|requires|SSL|encrypt",
+    re.IGNORECASE,
+)
+"""What a server says that refuses a connection for good (libpq has the words alone); the rest may pass."""
+_STATES = (
+    (re.compile("password|authentication", re.IGNORECASE), "28P01"),
+    (re.compile("no rule|pg_hba|not permitted|not allowed", re.IGNORECASE), "28000"),
+    (re.compile("database .* does not exist|tablespace .* does not exist", re.IGNORECASE), "3D000"),
+)
+_PROBE_TIMEOUT_S = 5.0
+_PAUSE_S = 0.02
+_KEEPALIVE = {
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+
+
+class Leader:
+    """The way to the server that leads. The one that led last is asked first.
+
+    Attributes:
+        follower_will_do: a read level was asked for that one that follows may serve; until one has
+            refused something.
+    """
+
+    def __init__(self, options: RemoteOptions) -> None:
+        self._options = options
+        self._hosts = list(options.hosts)
+        self._prefers_followers = options.target == "follower"
+        if self._prefers_followers:
+            random.shuffle(self._hosts)
+        level = options.settings.get("herdpy.read_level", "linearizable")
+        self.follower_will_do = level not in ("linearizable", "leader")
+
+    def connect(self, deadline: float, begin: Callable[[Wire], None], *, patient: bool) -> Wire:
+        """A connection to the leader, once ``begin`` has prepared it.
+
+        Args:
+            deadline: on time.monotonic.
+            patient: ask again until then, even when no server answers; otherwise only while one says
+                that it is not ready, or that it only follows.
+
+        Raises:
+            OperationalError: 08001 none was found, 28P01 and the like: a server refuses for good.
+        """
+        while True:
+            search = self._search(self._will_do, patient=patient)
+            try:
+                found = search.run(deadline)
+            except Refused as refusal:
+                raise _error(str(refusal)) from None
+            if found is None:
+                said = "; ".join(f"{host}:{port}: {said}" for (host, port), said in search.said.items())
+                raise OperationalError("no server was found that leads", sqlstate="08001", detail=said)
+            host, conn = found
+            wire = Wire(conn, functools.partial(self._is_alive, host))
+            try:
+                begin(wire)
+            except ConnectionLostError:  # it has failed this very moment
+                wire.close()
+                patient = True
+                time.sleep(_PAUSE_S)
+                continue
+            except BaseException:
+                wire.close()
+                raise
+            self._hosts.remove(host)
+            self._hosts.insert(0, host)
+            return wire
+
+    def _search(self, will_do: WillDo, *, patient: bool) -> Search:
+        return Search(self._hosts, self._conninfo, _refusal, will_do, patient=patient)
+
+    def leave_followers(self) -> None:
+        """One has refused what was asked of it: the leader is wanted, unless followers were asked for."""
+        self.follower_will_do = self.follower_will_do and self._prefers_followers
+
+    def _will_do(self, host: Host, conn: Any, others: Collection[Host]) -> bool:
+        if _follows(conn):
+            return self.follower_will_do
+        # Who prefers followers takes the leader when no other host has anything to offer.
+        return not self._prefers_followers or {*self._hosts} <= {*others, host}
+
+    def _conninfo(self, host: Host) -> str:
+        options = self._options
+        return make_conninfo(
+            host=host[0],
+            port=host[1],
+            user=options.user,
+            password=options.password,
+            dbname=options.database,
+            application_name=options.application_name,
+            client_encoding="UTF8",
+            **{**_KEEPALIVE, **options.libpq},
+        )
+
+    def _is_alive(self, host: Host) -> bool:
+        """Whether a server that is silent answers somebody else; not if another one leads meanwhile."""
+
+        def tells(who: Host, conn: Any, _others: object) -> bool:
+            return who == host or not (self.follower_will_do or _follows(conn))
+
+        search = self._search(tells, patient=True)
+        try:
+            found = search.run(time.monotonic() + _PROBE_TIMEOUT_S)
+        except Refused:  # it answered
+            return True
+        if found is None:
+            return False
+        found[1].finish()
+        return found[0] == host
+
+
+def _follows(conn: Any) -> bool:
+    return bool(conn.parameter_status(b"in_hot_standby") == b"on")
+
+
+def _refusal(error: psycopg.Error) -> Refused:
+    said = " ".join(str(error).split())
+    by_server = "FATAL:" in said
+    passing = by_server and (_PASSING.search(said) is not None or _FINAL.search(said) is None)
+    return Refused(said, final=by_server and not passing, passing=passing)
+
+
+def _error(said: str) -> Exception:
+    state = next((state for pattern, state in _STATES if pattern.search(said)), "08001")
+    return class_of(state)(said, sqlstate=state)

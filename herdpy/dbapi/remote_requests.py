@@ -1,0 +1,140 @@
+"""Requests that are sent again where that is safe. Below ``remote``, above ``remote_commits``.
+
+A request goes through ``_request``: it is sent on the connection at hand; when that breaks, a leader is
+found again, and
+
+* where nothing of a transaction was done before it, and it commits nothing, it is sent again;
+* where it commits, it was given a name, by which its outcome is learnt (``remote_commits``), and it is sent
+  again if it was not done;
+* in the middle of a transaction that is lost, and said to be lost until it is rolled back.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from herdpy.dbapi.errors import Error
+from herdpy.dbapi.link import Result, TransactionStatus
+from herdpy.dbapi.remote_commits import NamedCommits
+from herdpy.dbapi.remote_connection import checked, refusal
+from herdpy.dbapi.remote_errors import (
+    ConnectionLostError,
+    error_of,
+    is_fatal,
+    is_old_name,
+    is_stale_plan,
+    lost_transaction,
+    no_answer,
+)
+from herdpy.dbapi.remote_statements import Kind, begins_transaction, first_word, is_plain, returns_rows
+from herdpy.dbapi.remote_values import RemoteResult, Told
+from herdpy.dbapi.remote_wire import Request, Step, step
+
+if TYPE_CHECKING:
+    from herdpy.dbapi.parameters import Translation
+
+
+class Requests(NamedCommits):
+    """Sends statements, one request at a time."""
+
+    def _request(self, sql: str, kind: Kind, wanted: Request, source: Translation | None) -> list[Any] | Told:
+        """Send statements, again where that is safe; their results, or what is told of lost ones."""
+        if self.status() != TransactionStatus.IDLE:
+            return self._within(kind, wanted, source)
+        deadline = 0.0
+        renamed = False
+        while True:
+            wire = self._connected(deadline or time.monotonic() + self._options.failover_timeout_s)
+            request_id = ""
+            try:
+                before: list[Step] = []
+                if not self.autocommit and begins_transaction(sql):
+                    before = [step("BEGIN")]
+                elif kind is Kind.WRITE:
+                    request_id = self._name(wire)
+                    before = [step("SELECT herdpy.use_request_id($1)", request_id)]
+                results = wanted.send(wire, before)
+                refused = refusal(results)
+                if refused is None:
+                    if first_word(sql) in ("CREATE", "ALTER", "DROP"):
+                        wire.forget_prepared()
+                    return results
+                error = error_of(refused, source)
+            except ConnectionLostError as lost:
+                cause: ConnectionLostError | Error = lost
+            else:
+                if not self._is_elsewhere(error):
+                    if is_stale_plan(error) and wire.forget_prepared():
+                        continue
+                    if is_old_name(error) and not renamed:
+                        # New as it is: the leader's clock has jumped ahead, and it has forgotten what was.
+                        renamed, self._position_until = True, 0.0
+                        continue
+                    raise error from None
+                cause = error
+            self._drop(cause, in_transaction=False)
+            deadline = deadline or time.monotonic() + self._options.failover_timeout_s
+            if request_id:
+                outcome = self._settle(request_id, cause, deadline)
+                if outcome == "done":
+                    if returns_rows(sql):
+                        raise no_answer(cause, "done")
+                    return Told(first_word(sql))
+            elif kind is Kind.OTHER and not before and isinstance(cause, ConnectionLostError):
+                raise no_answer(cause, "unknown")
+            self._again_or_raise(cause, deadline)
+
+    def _within(self, kind: Kind, wanted: Request, source: Translation | None) -> list[Any]:
+        """Send statements of a transaction that is open: if the connection breaks, it is lost."""
+        assert self._wire is not None
+        try:
+            results = wanted.send(self._wire, [])
+            refused = refusal(results)
+            if refused is None:
+                return results
+            error = error_of(refused, source)
+            if not (is_fatal(refused) or self._is_elsewhere(error)):
+                raise error from None
+            lost = ConnectionLostError(str(error))
+        except ConnectionLostError as broken:
+            lost = broken
+        self._drop(lost, in_transaction=kind is not Kind.ROLLBACK)
+        if kind is Kind.ROLLBACK:
+            return self._connected(time.monotonic() + self._options.failover_timeout_s).run(
+                [step("ROLLBACK")]
+            )
+        raise lost_transaction(lost)
+
+    def _script(self, text: str) -> list[Result]:
+        """Several statements by the simple query."""
+        idle = self.status() == TransactionStatus.IDLE
+        plain = is_plain(text)
+        deadline = time.monotonic() + self._options.failover_timeout_s
+        while True:
+            wire = self._connected(deadline)
+            request_id = ""
+            try:
+                if idle and not self.autocommit:
+                    checked(wire.run([step("BEGIN")]))
+                elif idle and plain:
+                    request_id = self._name(wire)
+                    checked(wire.run([step("SELECT herdpy.use_request_id($1)", request_id)]))
+                results = wire.script(text)
+                refused = refusal(results)
+                if refused is None:
+                    return [RemoteResult(result) for result in results]
+                error = error_of(refused)
+                if not (idle and plain and self._is_elsewhere(error)):
+                    raise error from None
+                cause: ConnectionLostError | Error = error
+            except ConnectionLostError as lost:
+                cause = lost
+            self._drop(cause, in_transaction=not idle)
+            if not idle:
+                raise lost_transaction(cause) from None
+            if not plain:
+                raise no_answer(cause, "unknown") from None
+            if request_id and self._settle(request_id, cause, deadline) == "done":
+                raise no_answer(cause, "done") from None
+            self._again_or_raise(cause, deadline)

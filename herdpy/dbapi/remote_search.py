@@ -1,0 +1,223 @@
+"""Asking several servers at once which of them takes a session. Below ``remote_leader``.
+
+Each host has a generator, which connects and asks again now and then; one loop drives them all, so that a
+host that is silent holds up nobody. The first host has a head start: where it takes the session, no other is
+asked.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import generators
+
+Host = tuple[str, int]
+WillDo = Callable[[Host, Any, Collection[Host]], bool]
+"""Whether a connection to a host is one that is looked for, while these hosts have nothing better."""
+
+HEAD_START_S = 0.25
+"""The hosts after the first one are asked after so long, or as soon as it has refused."""
+_ATTEMPT_TIMEOUT_S = 3.0
+"""An attempt to connect is given up after so long, the next one to the same host after twice as long."""
+_SILENT = "it does not answer"
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.1
+_POLL = {0: 0, 1: select.POLLIN, 2: select.POLLOUT, 3: select.POLLIN | select.POLLOUT}
+
+
+class Refused(Exception):  # noqa: N818 - what a server said, not yet an error
+    """A server does not take the connection; ``final``: nor will it later, and nor will others."""
+
+    def __init__(self, said: str, *, final: bool, passing: bool = False) -> None:
+        super().__init__(said)
+        self.final = final
+        self.passing = passing
+
+
+class _SilentError(Exception):
+    """A host did not answer in time."""
+
+
+class _Wants(NamedTuple):
+    """What a generator waits for: its socket (-1: none) for some events, and no longer than until."""
+
+    socket: int
+    events: int
+    until: float
+
+
+_Tries = Generator[_Wants, int, Any]
+
+
+class _Candidate:
+    """A host, and how far it has come."""
+
+    def __init__(self, host: Host, tries: _Tries, begins: float) -> None:
+        self.host = host
+        self.tries = tries
+        self.wants = _Wants(-1, 0, begins)
+        self.has_begun = False
+
+    def go_on(self, ready: int) -> None:
+        """After what it waited for, or with 0 because the time is up. StopIteration has what was found."""
+        self.wants = self.tries.send(ready) if self.has_begun else next(self.tries)
+        self.has_begun = True
+
+
+class Search:
+    """One search among hosts.
+
+    Attributes:
+        said: what each host that did not take the session said last.
+
+    Args:
+        conninfo: libpq's connection string for a host.
+        refusal: what an error of libpq means.
+        patient: ask again those that do not answer; otherwise only those that refuse for the moment.
+    """
+
+    def __init__(
+        self,
+        hosts: Sequence[Host],
+        conninfo: Callable[[Host], str],
+        refusal: Callable[[psycopg.Error], Refused],
+        will_do: WillDo,
+        *,
+        patient: bool,
+    ) -> None:
+        self.said: dict[Host, str] = {}
+        self._hosts = list(hosts)
+        self._conninfo = conninfo
+        self._refusal = refusal
+        self._will_do = will_do
+        self._patient = patient
+        self._some_will_be_ready = patient
+
+    def run(self, deadline: float) -> tuple[Host, Any] | None:
+        """The first connection that will do; None when there is none by the deadline (on time.monotonic).
+
+        Raises:
+            Refused: a host refuses for good.
+        """
+        now = time.monotonic()
+        left = [
+            _Candidate(host, self._tries(host), now + (HEAD_START_S if at else 0.0))
+            for at, host in enumerate(self._hosts)
+        ]
+        try:
+            while time.monotonic() < deadline:
+                for candidate, ready in _ready(left, deadline):
+                    try:
+                        candidate.go_on(ready)
+                    except StopIteration as over:
+                        return candidate.host, over.value
+                if self.said:
+                    _let_all_begin(left)
+                if len(self.said) == len(left) and not self._some_will_be_ready:
+                    break
+            for host in self._hosts:
+                self.said.setdefault(host, _SILENT)
+            return None
+        finally:
+            for candidate in left:
+                candidate.tries.close()
+
+    def _tries(self, host: Host) -> _Tries:
+        """Connect and ask until the host will do."""
+        pause_s, timeout_s = _FIRST_PAUSE_S, _ATTEMPT_TIMEOUT_S
+        while True:
+            try:
+                conn = yield from self._try(host, timeout_s)
+            except _SilentError:
+                self.said[host] = _SILENT
+                timeout_s *= 2
+            except psycopg.Error as error:
+                refused = self._refusal(error)
+                self.said[host] = str(refused)
+                if refused.final:
+                    raise refused from None
+                self._some_will_be_ready = self._some_will_be_ready or refused.passing
+            else:
+                return conn
+            yield from _pause(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _try(self, host: Host, timeout_s: float) -> _Tries:
+        """One connection: returned as soon as it will do."""
+        conn = yield from _connected(self._conninfo(host), time.monotonic() + timeout_s)
+        taken = False
+        try:
+            pause_s = _FIRST_PAUSE_S
+            while not self._will_do(host, conn, self.said):
+                self.said[host] = "it is not the one that is looked for: it follows, or leads"
+                self._some_will_be_ready = True
+                yield from _pause(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                yield from _asked(conn, time.monotonic() + timeout_s)
+            taken = True
+            return conn
+        finally:
+            if not taken:
+                conn.finish()
+
+
+def _connected(conninfo: str, until: float) -> _Tries:
+    steps = generators.connect(conninfo)
+    try:
+        socket, events = next(steps)
+        while True:
+            ready = yield _Wants(socket, int(events), until)
+            if not ready:
+                raise _SilentError
+            socket, events = steps.send(ready)
+    except StopIteration as over:
+        return over.value
+
+
+def _asked(conn: Any, until: float) -> _Tries:
+    """Have the server say again whether it leads: libpq keeps the settings that it reports."""
+    conn.send_query(b"SHOW in_hot_standby")
+    steps = generators.execute(conn)
+    try:
+        events = next(steps)
+        while True:
+            ready = yield _Wants(conn.socket, int(events), until)
+            if not ready:
+                raise _SilentError
+            events = steps.send(ready)
+    except StopIteration as over:
+        return over.value
+
+
+def _pause(seconds: float) -> Generator[_Wants, int, None]:
+    yield _Wants(-1, 0, time.monotonic() + seconds)
+
+
+def _ready(left: Iterable[_Candidate], deadline: float) -> list[tuple[_Candidate, int]]:
+    """Wait for something to happen; who can go on, and with which events."""
+    poll = select.poll()
+    by_socket: dict[int, _Candidate] = {}
+    until = deadline
+    for candidate in left:
+        until = min(until, candidate.wants.until)
+        if candidate.wants.socket >= 0:
+            by_socket[candidate.wants.socket] = candidate
+            poll.register(candidate.wants.socket, _POLL[candidate.wants.events])
+    found = []
+    for socket, mask in poll.poll(max(0.0, until - time.monotonic()) * 1000):
+        events = (1 if mask & ~select.POLLOUT else 0) | (2 if mask & select.POLLOUT else 0)
+        candidate = by_socket.pop(socket)
+        found.append((candidate, events & candidate.wants.events or candidate.wants.events))
+    now = time.monotonic()
+    awake = {id(candidate) for candidate, _events in found}
+    found += [(one, 0) for one in left if one.wants.until <= now and id(one) not in awake]
+    return found
+
+
+def _let_all_begin(left: Iterable[_Candidate]) -> None:
+    for candidate in left:
+        if not candidate.has_begun:
+            candidate.wants = _Wants(-1, 0, 0.0)

@@ -1,0 +1,306 @@
+"""One connection to one server, over libpq: requests that end, one way or the other. Below ``remote``.
+
+A request is a list of steps that go to the server in one piece (libpq's pipeline) with one Sync at their end,
+so they are one transaction where none is open. Whatever breaks is ConnectionLostError. While an answer does
+not come, the server is asked now and then whether it is alive; one that does not answer is lost, too.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+
+import psycopg
+from psycopg import generators, pq
+
+from herdpy.dbapi.remote_errors import ConnectionLostError
+from herdpy.dbapi.remote_values import Parameters, dump
+
+T = TypeVar("T")
+
+PREPARE_AFTER = 2
+"""A statement is prepared when it is sent for this many times."""
+MOST_PREPARED = 200
+PROBE_AFTER_S = 1.0
+"""A server that has not answered for so long is looked at, then after twice as long, and so on."""
+CANCEL_TIMEOUT_S = 5.0
+_COPY_CHUNK = 256 << 10
+_COPIES = (pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_OUT, pq.ExecStatus.COPY_BOTH)
+_POLL = {1: select.POLLIN, 2: select.POLLOUT, 3: select.POLLIN | select.POLLOUT}
+
+Step = tuple[str, Parameters]
+
+
+class Request(Protocol):
+    """What a request is for, to be sent once, or again on another connection."""
+
+    def send(self, wire: Wire, before: list[Step]) -> list[Any]:
+        """Send it with these steps before it; the results, of which the last may be an error."""
+
+
+class Steps:
+    """Statements, in one piece with those before them."""
+
+    def __init__(self, steps: list[Step]) -> None:
+        self._steps = steps
+
+    def send(self, wire: Wire, before: list[Step]) -> list[Any]:
+        """See Request."""
+        return wire.run([*before, *self._steps])
+
+
+class CopyIn:
+    """A COPY ... FROM STDIN and its data, after those before it."""
+
+    def __init__(self, sql: str, pieces: Sequence[Any]) -> None:
+        self._sql = sql
+        self._pieces = pieces
+
+    def send(self, wire: Wire, before: list[Step]) -> list[Any]:
+        """See Request."""
+        results = wire.run(before) if before else []
+        if results and results[-1].status == pq.ExecStatus.FATAL_ERROR:
+            return results
+        return [*results, wire.copy_in(self._sql, self._pieces)]
+
+
+class Wire:
+    """An open connection.
+
+    Attributes:
+        is_broken: it is of no use any more.
+
+    Args:
+        is_alive: looks, from outside, whether the server still answers; blocks for a bounded time.
+    """
+
+    def __init__(self, pgconn: Any, is_alive: Callable[[], bool]) -> None:
+        self.pgconn = pgconn
+        self.is_broken = False
+        self._is_alive = is_alive
+        self._seen: OrderedDict[tuple[str, tuple[int, ...]], int] = OrderedDict()
+        self._names: OrderedDict[tuple[str, tuple[int, ...]], bytes] = OrderedDict()
+        self._made = 0
+
+    @property
+    def status(self) -> int:
+        """libpq's transaction status."""
+        return int(self.pgconn.transaction_status)
+
+    def parameter(self, name: str) -> str | None:
+        """A setting that the server reports."""
+        value: bytes | None = self.pgconn.parameter_status(name.encode())
+        return None if value is None else value.decode()
+
+    # Requests.
+
+    def run(self, steps: Sequence[Step], deadline: float | None = None) -> list[Any]:
+        """Send the steps with one Sync; returns the result of each that was carried out.
+
+        After an error, which is the last result then, the steps that follow were skipped.
+
+        Raises:
+            ConnectionLostError: nobody knows how far it came.
+        """
+        pgconn = self.pgconn
+        commands: deque[Callable[[], None]] = deque()
+        wanted: list[bool] = []  # whether a command's result is a step's
+        fresh: list[tuple[str, tuple[int, ...]]] = []
+        for sql, params in steps:
+            self._enqueue(commands, wanted, fresh, sql, params)
+        commands.append(pgconn.pipeline_sync)
+        with self._breaks():
+            pgconn.enter_pipeline_mode()
+            found = self._wait(_pipeline(pgconn, commands), deadline)
+            pgconn.exit_pipeline_mode()
+        results = []
+        failed = False
+        for place, (result, *_) in enumerate(found):
+            if result.status == pq.ExecStatus.PIPELINE_SYNC:
+                break
+            if result.status == pq.ExecStatus.PIPELINE_ABORTED:
+                continue
+            # Behind the results of all commands there may be an error of Sync, which commits.
+            is_error = result.status == pq.ExecStatus.FATAL_ERROR
+            failed = failed or is_error
+            if is_error or (place < len(wanted) and wanted[place]):
+                results.append(result)
+        if failed:
+            for key in fresh:  # which of them were prepared is not worth knowing
+                self._names.pop(key, None)
+        return results
+
+    def _enqueue(
+        self,
+        commands: deque[Callable[[], None]],
+        wanted: list[bool],
+        fresh: list[tuple[str, tuple[int, ...]]],
+        sql: str,
+        params: Parameters,
+    ) -> None:
+        pgconn = self.pgconn
+        key = (sql, params.types)
+        name = self._names.get(key)
+        if name is None:
+            count = self._seen[key] = self._seen.pop(key, 0) + 1
+            if len(self._seen) > 10 * MOST_PREPARED:
+                self._seen.popitem(last=False)
+            if count < PREPARE_AFTER:
+                text = sql.encode()
+                commands.append(
+                    lambda: pgconn.send_query_params(text, params.values, params.types, params.formats)
+                )
+                wanted.append(True)
+                return
+            self._made += 1
+            name = self._names[key] = b"herdpy_%d" % self._made
+            fresh.append(key)
+            named = name
+            commands.append(lambda: pgconn.send_prepare(named, sql.encode(), params.types))
+            wanted.append(False)
+            if len(self._names) > MOST_PREPARED:
+                old = self._names.popitem(last=False)[1]
+                commands.append(lambda: pgconn.send_query_params(b"DEALLOCATE " + old, None))
+                wanted.append(False)
+        else:
+            self._names.move_to_end(key)
+        ready = name
+        commands.append(lambda: pgconn.send_query_prepared(ready, params.values, params.formats))
+        wanted.append(True)
+
+    def forget_prepared(self) -> bool:
+        """Prepare statements anew when they come again; whether any was prepared."""
+        had = bool(self._names)
+        self._names.clear()
+        return had
+
+    def script(self, text: str) -> list[Any]:
+        """Run a text of several statements by the simple query; the results, the last may be an error."""
+        pgconn = self.pgconn
+        with self._breaks():
+            pgconn.send_query(text.encode())
+            found: list[Any] = list(self._wait(generators.execute(pgconn), None))
+            if found and found[-1].status in _COPIES:
+                raise ConnectionLostError("COPY in a text of several statements: nobody moves its data")
+        return found
+
+    def copy_in(self, sql: str, pieces: Sequence[Any]) -> Any:
+        """Run COPY ... FROM STDIN with this data; its result, which may be an error."""
+        pgconn = self.pgconn
+        with self._breaks():
+            pgconn.send_query_params(sql.encode(), None)
+            (result, *_) = self._wait(generators.execute(pgconn), None)
+            if result.status != pq.ExecStatus.COPY_IN:
+                return result
+            for piece in pieces:
+                view = memoryview(piece)
+                for at in range(0, len(view), _COPY_CHUNK):
+                    self._wait(generators.copy_to(pgconn, view[at : at + _COPY_CHUNK]), None)
+            pgconn.put_copy_end(None)
+            return self._wait(_after_copy(pgconn), None)[-1]
+
+    # Waiting.
+
+    def _wait(self, steps: Generator[Any, Any, T], deadline: float | None) -> T:
+        """Drive one of psycopg's generators; ConnectionLostError when the server falls silent."""
+        poll = select.poll()
+        descriptor = self.pgconn.socket
+        patience_s = PROBE_AFTER_S
+        try:
+            wants = int(next(steps))
+            poll.register(descriptor, _POLL[wants])
+            while True:
+                limit_s = patience_s
+                if deadline is not None:
+                    limit_s = min(limit_s, deadline - time.monotonic())
+                    if limit_s <= 0:
+                        raise ConnectionLostError("the server did not answer in time")
+                events = poll.poll(limit_s * 1000)
+                if not events:
+                    if limit_s == patience_s and not self._is_alive():
+                        raise ConnectionLostError("the server does not answer any more")
+                    patience_s = min(2 * patience_s, 60.0)
+                    continue
+                mask = events[0][1]
+                ready = (1 if mask & ~select.POLLOUT else 0) | (2 if mask & select.POLLOUT else 0)
+                new = int(steps.send(ready & wants or wants))
+                if new != wants:
+                    wants = new
+                    poll.modify(descriptor, _POLL[wants])
+        except StopIteration as over:
+            return over.value  # type: ignore[no-any-return]
+
+    def _breaks(self) -> _Breaks:
+        return _Breaks(self)
+
+    # The end.
+
+    def cancel(self) -> None:
+        """Have the server end what it runs; from any thread, and within a bounded time."""
+        with suppress(psycopg.Error, ConnectionLostError):
+            asked = self.pgconn.cancel_conn()
+            asked.start()
+            steps = generators.cancel(asked)
+            wait_for_socket(steps, time.monotonic() + CANCEL_TIMEOUT_S)
+
+    def close(self) -> None:
+        """Give the connection up."""
+        self.pgconn.finish()
+
+
+class _Breaks:
+    """Whatever goes wrong inside is a lost connection, and the connection is closed."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            return
+        self._wire.is_broken = True
+        self._wire.close()
+        if isinstance(error, psycopg.Error):
+            raise ConnectionLostError(str(error).strip()) from error
+
+
+def wait_for_socket(steps: Generator[Any, Any, T], deadline: float) -> T:
+    """Drive a generator that says its socket each time. ConnectionLostError when time is up."""
+    try:
+        descriptor, wants = next(steps)
+        while True:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise ConnectionLostError("time is up")
+            poll = select.poll()
+            poll.register(descriptor, _POLL[int(wants)])
+            if poll.poll(left_s * 1000):
+                descriptor, wants = steps.send(wants)
+    except StopIteration as over:
+        return over.value  # type: ignore[no-any-return]
+
+
+def _pipeline(pgconn: Any, commands: deque[Callable[[], None]]) -> Generator[Any, Any, list[list[Any]]]:
+    found: list[list[Any]] = yield from generators.pipeline_communicate(pgconn, commands)
+    while not (found and found[-1][0].status == pq.ExecStatus.PIPELINE_SYNC):
+        found.append((yield from generators.fetch_many(pgconn)))
+        if not found[-1]:
+            raise psycopg.OperationalError("the connection broke within an answer")
+    return found
+
+
+def _after_copy(pgconn: Any) -> Generator[Any, Any, list[Any]]:
+    yield from generators.send(pgconn)
+    found: list[Any] = yield from generators.fetch_many(pgconn)
+    return found
+
+
+def step(sql: str, *params: object) -> Step:
+    """A statement with its parameters."""
+    return sql, dump(params)

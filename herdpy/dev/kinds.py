@@ -1,0 +1,252 @@
+"""What the processes of a local cluster are: the configuration, the command and the readiness of each kind.
+
+ZooKeeper and bookies are configured as herdpy.testing does it. A HerdPy server is `herdpy server` with flags
+alone: variables named HERDPY_... of whoever starts the cluster do not reach it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from herdpy.dev.directory import ClusterDirectory
+from herdpy.dev.process import MemberProcess
+from herdpy.dev.state import ClusterState, Kind, Member
+from herdpy.testing.bookie import bookie_command, bookie_configuration
+from herdpy.testing.errors import StartError
+from herdpy.testing.java import write_configuration
+from herdpy.testing.network import SUBNETS
+from herdpy.testing.ports import listener_inodes
+from herdpy.testing.process import await_listening
+from herdpy.testing.recovery import recovery_command, recovery_configuration
+from herdpy.testing.registry import LEDGERS_ROOT, ClusterZnodes
+from herdpy.testing.waiting import await_until
+from herdpy.testing.zookeeper import zookeeper_command, zookeeper_configuration
+
+START_TIMEOUT_S = 60.0
+TABLESPACE = "herdpy"
+"""The default tablespace, which is also the name of the database."""
+
+_PAGE_TIMEOUT_S = 2.0
+_GRACEFUL_TIMEOUT_S = 2.0
+_QUORUM, _ACK_QUORUM = 3, 2
+_TRUST_THE_NETWORK = f'{{ method = "trust", network = "{SUBNETS}", user = "all" }}'
+
+
+class KindOfProcess(Protocol):
+    """What is to be known of one kind of process."""
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """What its ports are for."""
+
+    def prepare(self, member: Member, state: ClusterState, directory: ClusterDirectory) -> list[str]:
+        """Write the configuration, and return the words of the command."""
+
+    def await_ready(self, member: Member, state: ClusterState, process: MemberProcess) -> None:
+        """Return when the process itself listens on its ports, and serves. Raises StartError."""
+
+
+class ZooKeeperKind:
+    """ZooKeeper, alone in its ensemble."""
+
+    ports = ("client",)
+
+    def prepare(self, member: Member, state: ClusterState, directory: ClusterDirectory) -> list[str]:
+        """See `KindOfProcess.prepare`."""
+        home = directory.data(member.name)
+        (home / "data").mkdir(parents=True, exist_ok=True)
+        lines = zookeeper_configuration(home / "data", address=member.address, port=member.ports["client"])
+        write_configuration(home / "zoo.cfg", lines)
+        options = state.options.java_options
+        return zookeeper_command(home / "zoo.cfg", options, writes_archive=False).argv()
+
+    def await_ready(self, member: Member, state: ClusterState, process: MemberProcess) -> None:
+        """See `KindOfProcess.await_ready`; what bookies need to find in ZooKeeper is written as well."""
+        await_listening(process, member.address, member.ports["client"], START_TIMEOUT_S)
+        with ClusterZnodes(zookeeper_hostport(state)) as znodes:
+            znodes.initialise()
+
+
+class BookieKind:
+    """A bookie; BookKeeper knows it by its address and port."""
+
+    ports = ("bookie",)
+
+    def prepare(self, member: Member, state: ClusterState, directory: ClusterDirectory) -> list[str]:
+        """See `KindOfProcess.prepare`. The registration that a killed process left is deleted: a new one
+        would wait to see it expire.
+        """
+        home = directory.data(member.name)
+        home.mkdir(parents=True, exist_ok=True)
+        port = member.ports["bookie"]
+        lines = bookie_configuration(
+            home,
+            zookeeper_hostport(state),
+            address=member.address,
+            port=port,
+            interface=interface_of(member),
+        )
+        write_configuration(home / "bookie.conf", {**lines, **state.options.bookie_configuration})
+        with ClusterZnodes(zookeeper_hostport(state)) as znodes:
+            znodes.forget_registration(bookie_id(member))
+        options = state.options.java_options
+        return bookie_command(home / "bookie.conf", options, writes_archive=False).argv()
+
+    def await_ready(self, member: Member, state: ClusterState, process: MemberProcess) -> None:
+        """See `KindOfProcess.await_ready`: it is registered as well."""
+        await_listening(process, member.address, member.ports["bookie"], START_TIMEOUT_S)
+        with ClusterZnodes(zookeeper_hostport(state)) as znodes:
+            _await(process, lambda: znodes.is_registered(bookie_id(member)), "register with ZooKeeper")
+
+
+class RecoveryKind:
+    """BookKeeper's auto recovery daemon, whose port is only its name."""
+
+    ports = ("bookie",)
+
+    def prepare(self, member: Member, state: ClusterState, directory: ClusterDirectory) -> list[str]:
+        """See `KindOfProcess.prepare`."""
+        home = directory.data(member.name)
+        home.mkdir(parents=True, exist_ok=True)
+        lines = recovery_configuration(
+            zookeeper_hostport(state),
+            address=member.address,
+            port=member.ports["bookie"],
+            interface=interface_of(member),
+        )
+        write_configuration(home / "recovery.conf", lines)
+        options = state.options.java_options
+        return recovery_command(home / "recovery.conf", options, writes_archive=False).argv()
+
+    def await_ready(self, member: Member, state: ClusterState, process: MemberProcess) -> None:
+        """See `KindOfProcess.await_ready`: it looks after the ledgers of lost bookies."""
+        with ClusterZnodes(zookeeper_hostport(state)) as znodes:
+            _await(process, znodes.has_auditor, "become the auditor")
+
+
+class ServerKind:
+    """A HerdPy server: a node of the cluster."""
+
+    ports = ("sql", "grpc", "http")
+
+    def prepare(self, member: Member, state: ClusterState, directory: ClusterDirectory) -> list[str]:
+        """See `KindOfProcess.prepare`."""
+        home = directory.data(member.name)
+        home.mkdir(parents=True, exist_ok=True)
+        settings = {**_server_settings(member, state, known_settings()), **state.options.server_settings}
+        words = [sys.executable, "-P", "-m", "herdpy.cli", "server", "--data", str(home)]
+        for name, value in settings.items():
+            words += ["--set", f"{name}={value}"]
+        return words
+
+    def await_ready(self, member: Member, state: ClusterState, process: MemberProcess) -> None:
+        """See `KindOfProcess.await_ready`."""
+        await_listening(process, member.address, member.ports["http"], START_TIMEOUT_S)
+        _await(process, lambda: _phase(member) == "serving", "begin to serve")
+        await_listening(process, member.address, member.ports["sql"], START_TIMEOUT_S)
+        if listener_inodes(
+            member.address, member.ports["grpc"], process.pid or "self"
+        ):  # a server may be configured without
+            await_listening(process, member.address, member.ports["grpc"], START_TIMEOUT_S)
+
+
+PORTS_IN_NAMESPACE: Mapping[str, int] = {
+    "client": 2181,
+    "bookie": 3181,
+    "sql": 5432,
+    "http": 8480,
+    "grpc": 8481,
+}
+_SECTIONS = {"sql": "postgres", "grpc": "grpc", "http": "http"}
+KINDS: Mapping[Kind, KindOfProcess] = {
+    "zookeeper": ZooKeeperKind(),
+    "bookie": BookieKind(),
+    "recovery": RecoveryKind(),
+    "server": ServerKind(),
+}
+
+
+def zookeeper_hostport(state: ClusterState) -> str:
+    """Where the cluster's ZooKeeper is."""
+    member = state.member("zookeeper")
+    return f"{member.address}:{member.ports['client']}"
+
+
+def bookkeeper_uri(state: ClusterState) -> str:
+    """What ``BookKeeper(...)`` is given."""
+    return f"zk://{zookeeper_hostport(state)}{LEDGERS_ROOT}"
+
+
+def interface_of(member: Member) -> str:
+    """The network interface that has the member's address."""
+    return "lo" if member.namespace is None else "eth0"
+
+
+def bookie_id(member: Member) -> str:
+    """A bookie's id in ledgers' metadata."""
+    return f"{member.address}:{member.ports['bookie']}"
+
+
+def server_environment() -> dict[str, str]:
+    """This process's environment without what would configure a server."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("HERDPY_")}
+
+
+def known_settings() -> frozenset[str]:
+    """The settings that the installed server has. ImportError where only the driver is installed."""
+    from herdpy_server.config.fields import all_settings
+
+    return frozenset(all_settings())
+
+
+def _server_settings(member: Member, state: ClusterState, known: frozenset[str]) -> dict[str, str]:
+    settings = {
+        "postgres.addresses": member.address,
+        "shutdown.graceful_timeout_s": str(_GRACEFUL_TIMEOUT_S),
+    }
+    if member.namespace is not None:
+        settings["authentication.rules"] = f"[{_TRUST_THE_NETWORK}]"
+    for name, section in _SECTIONS.items():
+        settings |= {f"{section}.address": member.address, f"{section}.port": str(member.ports[name])}
+    bookies, servers = len(state.of_kind("bookie")), len(state.of_kind("server"))
+    if bookies:
+        settings |= {
+            "cluster.zookeeper": zookeeper_hostport(state),
+            "cluster.ledgers_root": LEDGERS_ROOT,
+            "cluster.node": member.name,
+            "cluster.tablespace": TABLESPACE,
+            "cluster.expected_replicas": str(min(servers, _QUORUM)),
+            "cluster.ensemble": str(min(bookies, _QUORUM)),
+            "cluster.write_quorum": str(min(bookies, _QUORUM)),
+            "cluster.ack_quorum": str(min(bookies, _ACK_QUORUM)),
+        }
+    return {name: value for name, value in settings.items() if name in known}
+
+
+def _await(process: MemberProcess, condition: Callable[[], bool], what: str) -> None:
+    in_time = await_until(lambda: condition() or not process.is_running, START_TIMEOUT_S)
+    if process.is_running and in_time:
+        return
+    why = process.ending() if in_time else f"did not {what} within {START_TIMEOUT_S:g} s"
+    raise StartError(f"{process.name} {why}\n{process.log_tail()}")
+
+
+def _phase(member: Member) -> str:
+    found = get_json(member, "/health")
+    return str(found.get("phase")) if isinstance(found, dict) else ""
+
+
+def get_json(member: Member, path: str) -> Any:
+    """A page of a server's HTTP port; None when it does not answer, or not with JSON."""
+    place = f"{member.address}:{member.ports['http']}"
+    try:
+        with urllib.request.urlopen(f"http://{place}{path}", timeout=_PAGE_TIMEOUT_S) as answer:
+            return json.load(answer)
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,93 @@
+"""Reads on servers that follow: never of the leader's, as new as was asked for, and on when one fails."""
+
+from __future__ import annotations
+
+import pytest
+
+import herdpy
+from herdpy.testing.waiting import await_until
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def server_of(cluster, conn):
+    """The name of the server that a connection is on."""
+    hosts = cluster.url.partition("//")[2].partition("/")[0].split(",")
+    port = conn._link._wire.pgconn.port.decode()
+    return f"server-{[host.rpartition(':')[2] for host in hosts].index(port) + 1}"
+
+
+def knows(host):
+    """Whether the server at a host has heard of the table; who plans does not wait for definitions."""
+    with herdpy.connect(f"herdpy://{host}/herdpy", autocommit=True, read_level="any") as conn:
+        found = conn.execute("SELECT count(*) FROM pg_tables WHERE tablename = 'seen'").fetchone()
+    return found == (1,)
+
+
+@pytest.fixture(scope="module")
+def seen(cluster):
+    with herdpy.connect(cluster.url, autocommit=True) as conn:
+        conn.execute("CREATE TABLE seen (n INTEGER)")
+    for host in cluster.url.partition("//")[2].partition("/")[0].split(","):
+        assert await_until(lambda host=host: knows(host), 30.0)
+
+
+@pytest.fixture
+def writer(cluster, seen):
+    with herdpy.connect(cluster.url, autocommit=True) as conn:
+        conn.execute("DELETE FROM seen")
+        yield conn
+
+
+def test_a_follower_is_found_and_takes_no_writes(cluster, writer):
+    with herdpy.connect(cluster.url, autocommit=True, target="follower", max_staleness=0) as reader:
+        assert reader.execute("SHOW in_hot_standby").fetchone() == ("on",)
+        assert reader.execute("SHOW herdpy.read_level").fetchone() == ("bounded",)
+        assert reader.execute("SELECT count(*) FROM seen").fetchone() == (0,)
+        with pytest.raises(herdpy.InternalError) as caught:
+            reader.execute("INSERT INTO seen VALUES (1)")
+        assert caught.value.sqlstate == "25006"
+        assert reader.execute("SHOW in_hot_standby").fetchone() == ("on",)
+
+
+def test_reading_ones_own_writes_elsewhere(cluster, writer):
+    with herdpy.connect(cluster.url, autocommit=True, target="follower", read_level="at_lsn") as reader:
+        for n in range(1, 30):
+            writer.execute("INSERT INTO seen VALUES (%s)", (n,))
+            (position,) = writer.execute("SELECT herdpy.commit_position()").fetchone()
+            reader.execute(f"SET herdpy.min_lsn = '{position}'")
+            assert reader.execute("SELECT count(*) FROM seen").fetchone() == (n,)
+
+
+def test_definitions_are_as_new_as_what_is_read(cluster, writer):
+    with herdpy.connect(cluster.url, autocommit=True, target="follower", read_level="at_lsn") as reader:
+        for n in range(10):
+            writer.execute(f"CREATE TABLE defined{n} (a INTEGER)")
+            (position,) = writer.execute("SELECT herdpy.commit_position()").fetchone()
+            reader.execute(f"SET herdpy.min_lsn = '{position}'")
+            assert reader.execute(f"SELECT count(*) FROM defined{n}").fetchone() == (0,)
+            writer.execute(f"DROP TABLE defined{n}")
+
+
+def test_when_the_follower_fails_another_one_answers(cluster, writer):
+    writer.execute("INSERT INTO seen VALUES (1)")
+    with herdpy.connect(cluster.url, autocommit=True, target="follower", max_staleness=0) as reader:
+        name = server_of(cluster, reader)
+        cluster.kill(name)
+        try:
+            assert reader.execute("SELECT count(*) FROM seen").fetchone() == (1,)
+            assert server_of(cluster, reader) != name
+        finally:
+            cluster.start(name)
+
+
+def test_a_level_that_only_the_leader_serves_is_refused(cluster):
+    with pytest.raises(herdpy.InterfaceError):
+        herdpy.connect(cluster.url, target="follower", read_level="linearizable")
+
+
+def test_without_a_target_a_write_leads_to_the_leader(cluster, writer):
+    with herdpy.connect(cluster.url, autocommit=True, read_level="any") as conn:
+        conn.execute("INSERT INTO seen VALUES (7)")
+        assert conn.execute("SHOW in_hot_standby").fetchone() == ("off",)
+        assert conn.execute("SELECT n FROM seen").fetchone() == (7,)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import typer
 
-from herdpy.cli import ledgers
+from herdpy.cli import dev, drill, ledgers, tablespaces
 from herdpy.cli.command_bulk import export_command, import_command
 from herdpy.cli.command_check import check_command
 from herdpy.cli.command_log import log_command
@@ -15,6 +15,8 @@ from herdpy.cli.command_sql import sql_command
 from herdpy.cli.command_state import checkpoint_command, info_command, version_command
 from herdpy.cli.errors import guarded
 from herdpy.cli.server import server_command
+from herdpy.cli.snapshot import snapshot_command
+from herdpy.cli.status import status_command
 
 
 def _help(command: Callable[..., None]) -> str:
@@ -35,9 +37,11 @@ app = typer.Typer(
 )
 for _name, _command in (
     ("server", server_command),
+    ("status", status_command),
     ("sql", sql_command),
     ("import", import_command),
     ("export", export_command),
+    ("snapshot", snapshot_command),
     ("log", log_command),
     ("check", check_command),
     ("info", info_command),
@@ -46,7 +50,22 @@ for _name, _command in (
 ):
     app.command(_name, help=_help(_command))(guarded(_command))
 
+_tablespaces = typer.Typer(help=tablespaces.HELP, no_args_is_help=True)
+for _name, _command in tablespaces.COMMANDS:
+    _tablespaces.command(_name, help=_help(_command))(guarded(_command))
+app.add_typer(_tablespaces, name="tablespace")
+
 _ledgers = typer.Typer(help=ledgers.HELP, no_args_is_help=True)
 for _name, _command in ledgers.COMMANDS:
     _ledgers.command(_name, help=_help(_command))(guarded(_command))
 app.add_typer(_ledgers, name="ledgers")
+
+_dev = typer.Typer(help=dev.HELP, no_args_is_help=True)
+for _name, _command in dev.COMMANDS:
+    _dev.command(_name, help=_help(_command))(guarded(_command))
+app.add_typer(_dev, name="dev")
+
+_drill = typer.Typer(help=drill.HELP, cls=drill.DrillGroup, no_args_is_help=True)
+for _name, _command in drill.COMMANDS:
+    _drill.command(_name, help=_help(_command))(guarded(_command))
+app.add_typer(_drill, name="drill")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ from herdpy.cli.source import BLOCK_BYTES, FileFormat, OnError, ReadOptions, for
 _FormatOption = Annotated[
     FileFormat | None, typer.Option("--format", help="What the file is; by its name if not given.")
 ]
+_USER = re.compile(r"//[^/]*@")
 _JsonOption = Annotated[bool, typer.Option("--json", help="Tell the result as JSON on standard output.")]
 
 
@@ -84,7 +86,7 @@ def import_command(
     kind = format_of(file, format)
     if not file.is_file():
         raise CliError(f"cannot read {file}: there is no such file", code=USAGE)
-    found = target.parse(url)
+    found = target.parse(url, servers=True)
     target.needed("pyarrow")
     target.needed("msgspec")
     options = ReadOptions(delimiter, header, ("", *(null or [])), block_bytes)
@@ -176,7 +178,7 @@ def export_command(
         raise CliError(f"{path} exists already", hint="--overwrite replaces it.", code=USAGE)
     if query and resume:
         raise CliError("only exports of a table can be continued", code=USAGE)
-    found = target.existing(url)
+    found = target.existing(url, servers=True)
     target.needed("pyarrow")
     connection = target.connect(found, autocommit=True)
     try:
@@ -185,7 +187,12 @@ def export_command(
         plan = dump.Plan(
             path, kind, None if query else what[0], query, header, resume, save_rows=max(save_rows, 1)
         )
-        exporter = dump.Exporter(connection, plan, str(found.path))
+        exporter = dump.Exporter(
+            connection,
+            plan,
+            _place(found),
+            found if found.is_remote else None,
+        )
         with Bar(f"{what[0] if not query else 'query'} -> {path.name}") as bar:
             exporter.run(lambda rows, total: bar.update(rows, total, rows - exporter.resumed_at))
     except KeyboardInterrupt:
@@ -202,6 +209,11 @@ def export_command(
     }
     fresh = exporter.rows - exporter.resumed_at
     _tell_result(summary, json, f"{path}: {speed(fresh, bar.seconds)}", exporter.resumed_at, exporter.rows)
+
+
+def _place(found: target.Target) -> str:
+    """What a file that lies about may say of where a database is: no user, no password."""
+    return _USER.sub("//", found.url).partition("?")[0] if found.is_remote else str(found.path)
 
 
 def _types(given: list[str]) -> dict[str, str]:

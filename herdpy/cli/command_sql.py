@@ -51,13 +51,14 @@ def sql_command(
     \b
     Examples:
       herdpy sql ./flights
+      herdpy sql herdpy://ann@db1,db2/flights
       herdpy sql ./flights --format csv -c "SELECT count(*) FROM flights"
       herdpy sql ./flights -1 -f schema.sql -f data.sql
       echo "SELECT 1" | herdpy sql ./flights --json
     """
     if json:
         format = Format.JSON
-    found = target.parse(url)
+    found = target.parse(url, servers=True)
     interactive = not commands and not files and sys.stdin.isatty()
     if output is not None and interactive:
         raise CliError("-o is for -c, -f and standard input", hint="At the prompt, \\o FILE.", code=USAGE)

@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from herdpy.cli import schema
+from herdpy.cli import schema, target
 from herdpy.cli.errors import CliError
+from herdpy.cli.rows import Rows, of_directory, of_servers
+from herdpy.cli.servers import literal
 from herdpy.cli.sink import CsvSink, JsonlSink, ParquetSink, Sink, replace, sync
 from herdpy.cli.source import FileFormat
 
 if TYPE_CHECKING:
+    from herdpy.cli.target import Target
     from herdpy_sql.types import SqlType
 
 _BATCH_ROWS = 32_768
@@ -71,8 +74,10 @@ class Exporter:
         rows: rows written in all.
     """
 
-    def __init__(self, connection: Any, plan: Plan, database: str) -> None:
+    def __init__(self, connection: Any, plan: Plan, database: str, servers: Target | None = None) -> None:
+        """``servers`` is where the rows come from; None: from the engine behind ``connection``."""
         self._connection = connection
+        self._servers = servers
         self._plan = plan
         self._partial = plan.path.with_name(f"{plan.path.name}.partial")
         self._state_path = plan.path.with_name(f"{plan.path.name}.partial.json")
@@ -87,32 +92,35 @@ class Exporter:
         """Rows written in all."""
         return self._state.rows
 
-    def run(self, on_batch: Callable[[int, int], None]) -> None:
+    def run(self, on_batch: Callable[[int, int | None], None]) -> None:
         """Export what is left; ``on_batch(rows, of)`` is called after each batch.
+
+        Of how many rows is None where nobody knows.
 
         Raises:
             CliError: there is nothing to continue, or the file cannot be written.
         """
         self._continue()
         sql, parameters = self._statement()
-        with self._connection.cursor() as cursor:
-            cursor.execute(sql, parameters) if parameters else cursor.execute(sql)
-            if cursor.description is None:
-                raise CliError("this statement gives no rows", hint="export takes a SELECT.")
-            types = [column.type for column in cursor._result.columns]  # SqlTypes: exact texts need them
-            table = cursor.fetch_arrow_table()
+        if self._servers is None:
+            answer = of_directory(self._connection, sql, parameters, self._plan.batch_rows)
+        else:
+            answer = of_servers(self._servers.url, self._servers.name, sql)
+        with answer as rows:
+            self._write(rows, on_batch)
+
+    def _write(self, rows: Rows, on_batch: Callable[[int, int | None], None]) -> None:
+        types = rows.types if self._table is None else _types_of(self._table)
         hidden = len(self._key) if self._table and self._table.hidden_key else 0
-        shown = table.num_columns - hidden
-        names = table.column_names[:shown]
+        shown = len(rows.schema) - hidden
+        names = rows.schema.names[:shown]
         if len(set(names)) < len(names) and self._plan.format is not FileFormat.CSV:
             raise CliError("two columns have the same name", hint="Name them apart with AS.")
         sink = self._sink(names, types[:shown])
-        total = self._state.rows + table.num_rows
+        total = None if rows.count is None else self._state.rows + rows.count
         try:
             since_saved = 0
-            if not table.num_rows and not self._state.rows:
-                sink.write(_empty(table.select(range(shown)).schema))
-            for batch in table.to_batches(self._plan.batch_rows):
+            for batch in rows.batches:
                 sink.write(batch.select(range(shown)) if hidden else batch)
                 self._state.rows += batch.num_rows
                 since_saved += batch.num_rows
@@ -120,6 +128,8 @@ class Exporter:
                     self._save(sink, batch, types)
                     since_saved = 0
                 on_batch(self._state.rows, total)
+            if not self._state.rows:
+                sink.write(_empty(pa.schema([rows.schema.field(at) for at in range(shown)])))
             sink.finish(self._plan.path)
         except BaseException:
             sink.discard()
@@ -150,15 +160,18 @@ class Exporter:
     def _statement(self) -> tuple[str, tuple[str, ...]]:
         if self._table is None:
             assert self._plan.query is not None
-            return self._plan.query, ()
+            return self._plan.query.strip().rstrip(";"), ()
         columns = [column.name for column in self._table.columns]
         if self._table.hidden_key:
             columns += [part.name for part in self._key]
         sql = f"SELECT {', '.join(map(schema.quoted, columns))} FROM {schema.quoted(self._table.name)}"
-        if self._state.key:
-            sql += f" WHERE {_after(self._key)}"
+        values: Sequence[str] = self._state.key
+        if values and self._servers is not None:  # COPY takes no parameters
+            sql, values = f"{sql} WHERE {_after(self._key, [literal(text) for text in values])}", ()
+        elif values:
+            sql += f" WHERE {_after(self._key, [f'${n}' for n in range(1, len(values) + 1)])}"
         order = [f"{schema.quoted(part.name)}{' DESC' if part.descending else ''}" for part in self._key]
-        return f"{sql} ORDER BY {', '.join(order)}", tuple(self._state.key)
+        return f"{sql} ORDER BY {', '.join(order)}", tuple(values)
 
     def _sink(self, names: Sequence[str], types: Sequence[SqlType]) -> Sink:
         mark = self._state.mark
@@ -197,13 +210,21 @@ def _key_of(table: schema.Table) -> tuple[schema.KeyPart, ...]:
     return table.key
 
 
-def _after(key: Sequence[schema.KeyPart]) -> str:
-    """The condition for rows after the key in parameters $1...: a > $1 OR (a = $1 AND b > $2) ..."""
+def _types_of(table: schema.Table) -> list[SqlType]:
+    """Of its columns as they were declared; a server's answer tells less: NUMERIC of NUMERIC(8,2)."""
+    types = target.needed("herdpy_sql.types")
+    return [column.sql_type for column in table.columns] + ([types.BIGINT] if table.hidden_key else [])
+
+
+def _after(key: Sequence[schema.KeyPart], values: Sequence[str]) -> str:
+    """The condition for rows after the key in ``values``: a > 1 OR (a = 1 AND b > 2) ..."""
     branches = []
     for i, part in enumerate(key):
-        equal = [f"{schema.quoted(before.name)} = ${n}" for n, before in enumerate(key[:i], 1)]
+        equal = [
+            f"{schema.quoted(before.name)} = {value}" for before, value in zip(key[:i], values, strict=False)
+        ]
         sign = "<" if part.descending else ">"
-        branches.append("(" + " AND ".join([*equal, f"{schema.quoted(part.name)} {sign} ${i + 1}"]) + ")")
+        branches.append("(" + " AND ".join([*equal, f"{schema.quoted(part.name)} {sign} {values[i]}"]) + ")")
     return " OR ".join(branches)
 
 

@@ -76,11 +76,18 @@ class Table:
 
 def tables(connection: Any) -> list[Table]:
     """Every table, by name."""
+    if _is_remote(connection):
+        from herdpy.cli import remote_schema
+
+        return remote_schema.tables(connection)
     return sorted((_table(found) for found in _catalog(connection).tables.values()), key=lambda t: t.name)
 
 
 def find(connection: Any, name: str) -> Table | None:
     """The table of that name, unquoted names in lower case as SQL has them; None if there is none."""
+    if _is_remote(connection):
+        there = {one.name: one for one in tables(connection)}
+        return there.get(name) or there.get(folded(name))
     by_name = _catalog(connection).by_name
     found = by_name.get(name) or by_name.get(folded(name))
     return None if found is None else _table(found)
@@ -108,6 +115,11 @@ def folded(name: str) -> str:
 def quoted(name: str) -> str:
     """``name`` as SQL text that means just that name."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def _is_remote(connection: Any) -> bool:
+    """Whether it is one to servers, whose catalog is not at hand."""
+    return not hasattr(connection._link, "_session")
 
 
 def _catalog(connection: Any) -> catalog.Catalog:

@@ -1,8 +1,8 @@
 """Which database a command means, and getting a connection to it.
 
-A database is named by a URL (``herdpy:///srv/flights``) or simply by its directory
-(``./flights``). The engine is imported here and nowhere earlier, so that a driver-only install can
-say what it lacks.
+A database is named by a URL (``herdpy:///srv/flights``) or simply by its directory (``./flights``);
+where a command takes servers too, by theirs (``herdpy://host:5432/flights``). The engine is imported
+here and nowhere earlier, so that a driver-only install can say what it lacks.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A database in a directory.
+    """A database in a directory, or on servers.
 
     Attributes:
-        path: the directory, absolute.
+        path: the directory, absolute; of servers, the tablespace.
         url: what the driver is given.
+        is_remote: it is on servers.
     """
 
     path: Path
     url: str
+    is_remote: bool = False
 
     @property
     def name(self) -> str:
@@ -40,7 +42,7 @@ class Target:
     @property
     def exists(self) -> bool:
         """Whether the directory holds a database (its marker is the last file of making one)."""
-        return (self.path / "HERDPY").is_file()
+        return self.is_remote or (self.path / "HERDPY").is_file()
 
     @property
     def log(self) -> Path:
@@ -53,8 +55,12 @@ class Target:
         return self.path / "store"
 
 
-def parse(text: str) -> Target:
-    """Return the database that ``text``, a URL or a directory, names; CliError (usage) otherwise."""
+def parse(text: str, *, servers: bool = False) -> Target:
+    """Return the database that ``text``, a URL or a directory, names; CliError (usage) otherwise.
+
+    Args:
+        servers: the command works on servers, too.
+    """
     if not _SCHEME.match(text):
         if not text or "\0" in text:
             raise CliError(f"{text!r} is not a directory", code=USAGE)
@@ -67,12 +73,20 @@ def parse(text: str) -> Target:
         found = url.parse(text)
     except Error as error:
         raise CliError(error.message, hint=error.hint or "Write herdpy:///path/to/dir", code=USAGE) from error
+    if isinstance(found, url.Server):
+        if not servers:
+            raise CliError(
+                "this command is for a database in a directory",
+                hint="herdpy sql, import and export take servers, too.",
+                code=USAGE,
+            )
+        return Target(Path(found.database or "herdpy"), text, is_remote=True)
     return Target(Path(found.path), text)
 
 
-def existing(text: str) -> Target:
+def existing(text: str, *, servers: bool = False) -> Target:
     """As :func:`parse`; CliError when there is no database in the directory."""
-    target = parse(text)
+    target = parse(text, servers=servers)
     if not target.exists:
         raise CliError(
             f"there is no database in {target.path}",
@@ -82,8 +96,9 @@ def existing(text: str) -> Target:
 
 
 def connect(target: Target, *, autocommit: bool) -> Any:
-    """Open a PEP 249 connection; CliError when the engine is not installed."""
-    needed("herdpy_server.embedded")
+    """Open a PEP 249 connection; CliError when what it needs is not installed."""
+    if not target.is_remote:
+        needed("herdpy_server.embedded")
     return needed("herdpy.dbapi").connect(target.url, autocommit=autocommit)
 
 

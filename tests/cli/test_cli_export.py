@@ -11,38 +11,7 @@ from pyarrow import parquet
 import herdpy
 from herdpy.cli import dump, sink
 from herdpy.cli.source import FileFormat
-
-COLUMNS = {
-    "k": "INTEGER PRIMARY KEY",
-    "b": "BOOLEAN",
-    "s": "SMALLINT",
-    "l": "BIGINT",
-    "r": "REAL",
-    "d": "DOUBLE PRECISION",
-    "n": "NUMERIC(30,3)",
-    "any_n": "NUMERIC",
-    "t": "TEXT",
-    "v": "VARCHAR(9)",
-    "c": "CHAR(3)",
-    "y": "BYTEA",
-    "dt": "DATE",
-    "tm": "TIME",
-    "ts": "TIMESTAMP",
-    "tz": "TIMESTAMPTZ",
-    "u": "UUID",
-    "j": "JSON",
-}
-VALUES = [
-    "(1, true, -32768, 9223372036854775807, 0.1, 1e300, 123456789012345678901234567.125, 1.500,"
-    " 'a,\"b\"\n ', 'é日', 'x', '\\x00ff', '2024-02-29',"
-    " '23:59:59.999999', '1969-12-31 23:59:59.5', '2024-01-01 00:00:00+02',"
-    " '00000000-0000-0000-0000-00000000000a', '{\"a\":  [1, \"x\"]}')",
-    "(2, false, 0, -1, 'NaN', '-Infinity', -0.001, 0, '', '', '', '', '0001-01-01', '00:00', '1900-01-01',"
-    " '9999-12-31 23:59:59Z', 'ffffffff-ffff-ffff-ffff-ffffffffffff', '\"text\"')",
-    "(3" + ", NULL" * 17 + ")",
-    "(4, true, 1, 1, 1, 1, 1, 1, 'NULL', 'null', 'NA', '\\x', 'infinity', '12:00', '-infinity', 'infinity',"
-    " '00000000-0000-0000-0000-000000000000', '[]')",
-]
+from tests.cli.every_type import COLUMNS, DEFINITION, VALUES
 
 
 def rows(db, sql):
@@ -52,8 +21,7 @@ def rows(db, sql):
 
 @pytest.fixture
 def every_type(run, db):
-    ddl = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-    run("sql", db, "-c", f"CREATE TABLE t ({ddl}); CREATE TABLE again ({ddl})")
+    run("sql", db, "-c", f"CREATE TABLE t ({DEFINITION}); CREATE TABLE again ({DEFINITION})")
     for row in VALUES:
         run("sql", db, "-c", f"INSERT INTO t VALUES {row}")
     return db
@@ -95,7 +63,9 @@ def test_queries_and_refusals(run, db, tmp_path):
     assert 'there is no table "u"' in run("export", db, "u", tmp_path / "u.csv", code=1).stderr
     assert "no interrupted export" in run("export", db, "t", tmp_path / "u.csv", "--resume", code=1).stderr
     assert "there is no database" in run("export", tmp_path / "x", "t", tmp_path / "u.csv", code=1).stderr
-    run("export", db, "--query", "DELETE FROM t", tmp_path / "u.csv", code=1)
+    for change in ("DELETE FROM t", "DELETE FROM t RETURNING i"):
+        assert "25006" in run("export", db, "--query", change, tmp_path / "u.csv", code=1).stderr
+    assert rows(db, "SELECT count(*) FROM t") == [(3,)]
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])

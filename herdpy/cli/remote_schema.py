@@ -1,0 +1,51 @@
+"""What tables a server has, from its system tables. Beside ``schema``, which asks the engine itself."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from herdpy.cli import target
+from herdpy.cli.schema import Column, KeyPart, Table
+
+if TYPE_CHECKING:
+    from herdpy_sql.types import SqlType
+
+_COLUMNS = """
+SELECT table_name, name, type, not_null, default_value, key_position
+FROM herdpy.columns ORDER BY table_name, position
+"""
+
+
+def tables(connection: Any) -> list[Table]:
+    """Every table, by name; without indexes and checks. ``connection`` is the driver's."""
+    with connection.execute(_COLUMNS) as cursor:
+        rows = cursor.fetchall()
+    return [_table(name, list(columns)) for name, columns in groupby(rows, itemgetter(0))]
+
+
+def _table(name: str, rows: list[tuple[Any, ...]]) -> Table:
+    key = sorted((place, column) for _table, column, _type, _not_null, _default, place in rows if place)
+    catalog = target.needed("herdpy_sql.catalog")
+    return Table(
+        name=name,
+        columns=tuple(
+            Column(column, _type(text), not not_null, default)
+            for _table, column, text, not_null, default, _place in rows
+        ),
+        key=tuple(KeyPart(column, descending=False) for _place, column in key),
+        key_name="",
+        hidden_key=None if key else catalog.HIDDEN_KEY,
+        indexes=(),
+        checks=(),
+    )
+
+
+def _type(text: str) -> SqlType:
+    """A type as the server spells it."""
+    sqlglot = target.needed("sqlglot")
+    names = target.needed("herdpy_sql.expr.typenames")
+    cast = sqlglot.parse_one(f"CAST(NULL AS {text})", read="postgres")
+    found: SqlType = names.sql_type(cast.to)
+    return found

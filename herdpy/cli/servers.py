@@ -1,0 +1,143 @@
+"""A session with any server of a URL, for commands about the cluster: rows as dicts, errors in words.
+
+Not the driver's connection: that looks for the leader, and what these commands ask is answered by whichever
+server is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from herdpy.cli.errors import USAGE, CliError
+
+if TYPE_CHECKING:
+    import psycopg
+
+Row = dict[str, Any]
+
+_CONNECT_TIMEOUT_S = 5
+_HOST = re.compile(
+    r"host: '([^']*)', port: '([^']*)', hostaddr: '[^']*': (?:connection failed: )?"
+    r"(?:connection to server at .*? failed: )?"
+)
+
+
+class Session:
+    """One session.
+
+    Attributes:
+        connection: psycopg's.
+        remarks: the notices and warnings that statements gave, in order.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self.connection = connection
+        self.remarks: list[dict[str, str | None]] = []
+        connection.add_notice_handler(
+            lambda told: self.remarks.append(
+                {"severity": told.severity, "sqlstate": told.sqlstate, "text": told.message_primary}
+            )
+        )
+
+    def rows(self, statement: str) -> list[Row]:
+        """The rows of a query; none of a statement that has no answer."""
+        with self.errors():
+            cursor = self.connection.execute(statement.encode())
+            names = [column.name for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in (cursor.fetchall() if names else ())]
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """psycopg's errors within are raised as the driver's; CliError when the server has gone."""
+        import psycopg
+
+        try:
+            yield
+        except psycopg.Error as error:
+            raise _of_driver(error) from error
+
+    def error(self, result: Any) -> Exception:
+        """What a result of libpq tells that is one."""
+        import psycopg.errors
+
+        return _of_driver(psycopg.errors.error_from_result(result))
+
+
+def _of_driver(error: psycopg.Error) -> Exception:
+    from herdpy.dbapi.errors import class_of
+
+    if error.sqlstate is None:
+        return CliError(f"the server went away: {str(error).strip()}", hint="Look with herdpy status.")
+    told = error.diag
+    return class_of(error.sqlstate)(
+        told.message_primary or str(error),
+        sqlstate=error.sqlstate,
+        detail=told.message_detail,
+        hint=told.message_hint,
+    )
+
+
+@contextmanager
+def session(url: str, *, leader_of: str | None = None) -> Iterator[Session]:
+    """A session with the first server of ``url`` that takes one. CliError when none does.
+
+    Args:
+        leader_of: the one that leads this tablespace, and no other.
+    """
+    import psycopg
+
+    from herdpy.dbapi import url as urls
+    from herdpy.dbapi.errors import Error
+    from herdpy.dbapi.remote_options import remote_options
+
+    try:
+        found = urls.parse(url)
+        if not isinstance(found, urls.Server):
+            raise CliError(
+                "this command is for servers, and the URL names a directory",
+                hint="Write herdpy://host:port,host:port/tablespace.",
+                code=USAGE,
+            )
+        options = remote_options(found, found.options)
+    except Error as error:
+        raise CliError(error.message, hint=error.hint, code=USAGE) from error
+    given: dict[str, Any] = dict(options.libpq)
+    given |= {name: value for name in ("user", "password") if (value := getattr(options, name)) is not None}
+    try:
+        connection = psycopg.connect(
+            host=",".join(host for host, _port in options.hosts),
+            port=",".join(str(port) for _host, port in options.hosts),
+            dbname=leader_of or options.database,
+            application_name="herdpy",
+            target_session_attrs="any" if leader_of is None else "read-write",
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            autocommit=True,
+            **given,
+        )
+    except psycopg.OperationalError as error:
+        hint = "Are the servers up, and is the tablespace's name right? herdpy server starts one."
+        raise CliError(f"no server lets us in: {_told(error)}", hint=hint) from error
+    try:
+        yield Session(connection)
+    finally:
+        connection.close()
+
+
+def _told(error: Exception) -> str:
+    """What libpq said, each thing once: it tells of every host."""
+    lines = [line.strip().lstrip("- ") for line in str(error).splitlines()]
+    each = [line for line in lines if line.startswith("host:")] or lines
+    return "; ".join(dict.fromkeys(_HOST.sub(r"\1:\2: ", line) for line in each if line))
+
+
+def quoted(name: str) -> str:
+    """A name as an identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Text as a string literal."""
+    return "'" + text.replace("'", "''") + "'"

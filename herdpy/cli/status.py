@@ -1,0 +1,189 @@
+"""``herdpy status``: nodes, tablespaces and replicas as any server sees them, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from herdpy.cli.command_state import JsonOption
+from herdpy.cli.errors import FAILED, tell
+from herdpy.cli.output import write_table
+from herdpy.cli.servers import Row, Session, session
+
+Url = Annotated[str, typer.Argument(metavar="URL", help="herdpy://host:port[,host:port]/tablespace")]
+
+_LAG_ENTRIES = 1000
+_GOOD = ("leading", "following")
+
+
+def status_command(url: Url, json: JsonOption = False) -> None:
+    """Show a cluster: its nodes, its tablespaces with their leaders, its replicas with state and lag.
+
+    Any server of the URL is asked, also one that only follows. What it knows of others is as old as `as_of`,
+    and a replica's positions as old as its last report (a second, while it moves).
+
+    Exit codes: 0 all is well, 1 something is wrong with the cluster, which is told, or it cannot be asked.
+
+    \b
+    Examples:
+      herdpy status herdpy://db1,db2,db3/herdpy
+      herdpy status herdpy://db1:5432/herdpy --json
+    """
+    with session(url) as asked:
+        found = look(asked)
+    if json:
+        sys.stdout.write(jsonlib.dumps(found, indent=2, default=as_json) + "\n")
+    else:
+        _show(found)
+    if found["problems"]:
+        raise typer.Exit(FAILED)
+
+
+def look(asked: Session) -> Row:
+    """The cluster as one document: "nodes", "tablespaces" with their "replicas", "problems"."""
+    nodes = asked.rows("SELECT * FROM herdpy.nodes ORDER BY node")
+    tablespaces = asked.rows("SELECT * FROM herdpy.tablespaces ORDER BY name")
+    replicas = asked.rows("SELECT * FROM herdpy.replicas ORDER BY tablespace, node")
+    for one in tablespaces:
+        one["replicas"] = [
+            {name: value for name, value in row.items() if name not in ("tablespace", "as_of")}
+            for row in replicas
+            if row["tablespace"] == one["name"]
+        ]
+    problems = [str(remark["text"]) for remark in asked.remarks]
+    problems += [problem for one in tablespaces for problem in problems_of(one)]
+    moments = [row["as_of"] for row in (*nodes, *tablespaces, *replicas)]
+    as_of = min(moments, default=None)
+    for row in (*nodes, *tablespaces):
+        row.pop("as_of")
+    return {"as_of": as_of, "nodes": nodes, "tablespaces": tablespaces, "problems": problems}
+
+
+def problems_of(tablespace: Row) -> Iterable[str]:
+    """What is wrong with a tablespace, and what to do about it."""
+    name, replicas = tablespace["name"], tablespace["replicas"]
+    if tablespace["state"] == "alone":
+        return
+    if tablespace["state"] == "dropping":
+        yield f"{name} is being dropped"
+        return
+    if tablespace["leader"] is None:
+        yield f"{name} has no leader: a majority of bookies, ZooKeeper and one replica must be up"
+    elif tablespace["preferred_leader"] not in (None, tablespace["leader"]):
+        yield (
+            f"{name} is led by {tablespace['leader']}, not by {tablespace['preferred_leader']}, "
+            "which takes over when it follows closely"
+        )
+    wanted = [one for one in replicas if one["is_wanted"]]
+    if len(wanted) < tablespace["expected_replicas"]:
+        yield (
+            f"{name} has {len(wanted)} of {tablespace['expected_replicas']} replicas: start more nodes, "
+            "or expect fewer (herdpy tablespace alter)"
+        )
+    for one in wanted:
+        if one["state"] == "away":
+            yield f"{name}: node {one['node']} is away; its replica is replaced after cluster.replace_after_s"
+        elif one["state"] not in _GOOD:
+            yield f"{name}: the replica on {one['node']} is {one['state']}"
+        elif (one["lag_entries"] or 0) > _LAG_ENTRIES:
+            yield f"{name}: the replica on {one['node']} is {one['lag_entries']} entries behind"
+
+
+def as_json(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+# Tables.
+
+
+def _show(found: Row) -> None:
+    if found["nodes"]:
+        _table(
+            found["nodes"],
+            ("node", "sql_address", "grpc_address", "http_address", "version", "replicas", "leads"),
+            {"up": lambda row: age(row["started"])},
+        )
+    show_tablespaces(found["tablespaces"])
+    replicas = [{**one, "tablespace": row["name"]} for row in found["tablespaces"] for one in row["replicas"]]
+    if replicas:
+        _table(
+            replicas,
+            ("tablespace", "node", "state", "applied", "durable", "lag_entries"),
+            {"reported": lambda row: f"{age(row['reported'])} ago" if row["reported"] else "-"},
+        )
+    for problem in found["problems"]:
+        tell(f"problem: {problem}")
+
+
+def show_tablespaces(rows: Sequence[Row]) -> None:
+    """Tablespaces as a table."""
+
+    def quorums(row: Row) -> str:
+        if row["ensemble"] is None:
+            return "-"
+        strict = " strict" if row["strict"] else ""
+        return f"{row['ensemble']}-{row['write_quorum']}-{row['ack_quorum']}{strict}"
+
+    def kept(row: Row) -> str:
+        if row["retention_bytes"] is None:
+            return "-"
+        return f"{size(row['retention_bytes'])}, {duration(row['retention_s'])}"
+
+    def replicas(row: Row) -> str:
+        if row["expected_replicas"] is None:
+            return "-"
+        there = row["replicas"]
+        count = (
+            len([one for one in there if one["is_wanted"]])
+            if isinstance(there, list)
+            else len([one for one in (there or "").split(",") if one])
+        )
+        return f"{count} of {row['expected_replicas']}"
+
+    _table(
+        rows,
+        ("name", "state", "leader", "preferred_leader", "epoch"),
+        {
+            "replicas": replicas,
+            "ensemble": quorums,
+            "ledgers": lambda row: str(row["ledgers"]),
+            "log": lambda row: size(row["log_bytes"]),
+            "retention": kept,
+        },
+    )
+
+
+def _table(rows: Sequence[Row], names: Sequence[str], more: dict[str, Callable[[Row], str]]) -> None:
+    cells = [
+        (*("-" if row[name] is None else row[name] for name in names), *(make(row) for make in more.values()))
+        for row in rows
+    ]
+    write_table((*(name.replace("_", " ") for name in names), *more), cells, sys.stdout)
+
+
+def age(moment: Any) -> str:
+    """How long ago something was."""
+    return duration(max((datetime.now(UTC) - moment).total_seconds(), 0.0))
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the largest unit of which there are two at least."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length or (seconds and seconds % length == 0):
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def size(count: float | None) -> str:
+    """Bytes in the largest unit of which there is one at least."""
+    if count is None:
+        return "-"
+    for unit, length in (("TB", 1 << 40), ("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10)):
+        if count >= length:
+            return f"{count / length:.0f} {unit}"
+    return f"{count} B"

@@ -1,0 +1,100 @@
+"""A queue: each job is taken once, none is lost, and none is taken that was not put."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from herdpy.drill.history import History, HistoryError, Json, Operation, Outcome
+from herdpy.drill.judging import Anomaly, Verdict
+
+NAME = "queue"
+
+
+def check(history: History) -> Verdict:
+    """Judge "put", "take" and "waiting". Kinds: taken twice, lost job, undone job, unexpected job, job back.
+
+    Of an unknown take nobody knows which job it took: as many jobs as there are of those may be missing. Jobs
+    are missing if no take answered with them and a last "waiting", called when all had ended, does not hold
+    them.
+
+    Raises: HistoryError: an operation is not as herdpy.drill.history describes it, or a job is put twice.
+    """
+    puts: dict[str, Operation] = {}
+    for operation in history.of("put"):
+        job = _job(operation.arguments)
+        if job in puts:
+            raise HistoryError(f"job {job} is put twice")
+        puts[job] = operation
+    takes = history.of("take").operations
+    taken: dict[str, list[Operation]] = {}
+    for operation in takes:
+        if operation.outcome is Outcome.DONE and operation.result is not None:
+            taken.setdefault(json.dumps(operation.result, sort_keys=True), []).append(operation)
+    anomalies = list(_wrongly_taken(puts, taken))
+    unknown = [
+        each for each in takes if each.outcome is Outcome.UNKNOWN and each.final is not Outcome.NOT_DONE
+    ]
+    last = _last_look(history)
+    if last is not None:
+        anomalies.extend(_at_the_end(puts, taken, unknown, last))
+    looked = "" if last is not None else " (nobody looked at what was left)"
+    return Verdict.of(NAME, anomalies, f"{len(puts)} jobs put, {len(taken)} taken{looked}")
+
+
+def _wrongly_taken(puts: dict[str, Operation], taken: dict[str, list[Operation]]) -> Iterator[Anomaly]:
+    for job, takes in taken.items():
+        put, first = puts.get(job), takes[0]
+        if len(takes) > 1:
+            who = " and ".join(f"process {each.process}" for each in takes)
+            yield Anomaly("taken twice", f"job {job} was taken by {who}", [*([put] if put else []), *takes])
+        if put is None or put.called_s > first.returned_s:
+            text = f"process {first.process} took job {job}, which nobody had put by then"
+            yield Anomaly("unexpected job", text, [first] if put is None else [first, put])
+        elif put.final is Outcome.NOT_DONE:
+            text = f"process {first.process} took job {job}, of which was told that it was not put"
+            yield Anomaly("undone job", text, [put, first])
+
+
+def _at_the_end(
+    puts: dict[str, Operation], taken: dict[str, list[Operation]], unknown: list[Operation], last: Operation
+) -> Iterator[Anomaly]:
+    if not isinstance(last.result, list):
+        raise HistoryError(f"waiting jobs are a list, not {last.result!r}")
+    left = {json.dumps(each, sort_keys=True) for each in last.result}
+    for job in sorted(left):
+        put = puts.get(job)
+        if put is None:
+            yield Anomaly("unexpected job", f"job {job} waits, which nobody put", [last])
+        elif put.final is Outcome.NOT_DONE:
+            text = f"job {job} waits, of which was told that it was not put"
+            yield Anomaly("undone job", text, [put, last])
+        if job in taken:
+            text = f"job {job} waits, though process {taken[job][0].process} took it"
+            yield Anomaly("job back", text, [*([put] if put else []), *taken[job], last])
+    missing = [
+        (job, put)
+        for job, put in puts.items()
+        if put.final is Outcome.DONE and job not in taken and job not in left
+    ]
+    if len(missing) > len(unknown):
+        for job, put in missing:
+            text = f"job {job} was put, nobody took it, and it does not wait"
+            if unknown:
+                text += f" ({len(unknown)} of {len(missing)} such jobs may be gone by unknown takes)"
+            yield Anomaly("lost job", text, [put, *unknown, last])
+
+
+def _last_look(history: History) -> Operation | None:
+    """The last "waiting" that was called when everything else had ended, or been given up."""
+    end_s = max((each.returned_s for each in history.of("put", "take")), default=float("-inf"))
+    looks = [
+        each for each in history.of("waiting") if each.outcome is Outcome.DONE and each.sees_from_s > end_s
+    ]
+    return max(looks, key=lambda each: each.called_s, default=None)
+
+
+def _job(arguments: Json) -> str:
+    if not isinstance(arguments, list) or len(arguments) != 1:
+        raise HistoryError(f"put has one argument, not {arguments!r}")
+    return json.dumps(arguments[0], sort_keys=True)

@@ -1,0 +1,111 @@
+"""All drills, by name. Each is one fault under the workloads that it threatens most; `storm` has all."""
+
+from __future__ import annotations
+
+from herdpy.drill.drill import Drill
+from herdpy.drill.workloads import WORKLOADS
+
+_KEPT = "registers", "list-append", "bank", "inserts"
+_RACED = "registers", "list-append", "sets", "unique-keys"
+_PARTITION = "no old leader answers or writes behind the back of a new one"
+
+
+def _drill(name: str, explanation: str, *workloads: str, seconds: float = 30.0) -> Drill:
+    return Drill(name, explanation, (name,), workloads, seconds)
+
+
+DRILLS: dict[str, Drill] = {
+    drill.name: drill
+    for drill in (
+        _drill("kill-leader", "kill the leader: the next one has all that was acknowledged", *_KEPT),
+        _drill("pause-leader", "stop the leader for longer than its session: " + _PARTITION, *_RACED),
+        _drill("partition-leader", "cut the leader off in some way: " + _PARTITION, *_KEPT),
+        _drill(
+            "partition-leader-from-zookeeper", "cut the leader off from ZooKeeper: " + _PARTITION, *_RACED
+        ),
+        _drill("partition-leader-from-bookies", "cut the leader off from its log: " + _PARTITION, *_KEPT),
+        _drill(
+            "partition-leader-from-both", "cut the leader off from ZooKeeper and log: " + _PARTITION, *_RACED
+        ),
+        _drill(
+            "partition-leader-from-clients",
+            "cut the leader off from its clients: what they were not told is found out, and done once",
+            *("registers", "inserts", "queue", "unique-keys"),
+        ),
+        _drill("partition-leader-one-way", "lose packets in one direction only: " + _PARTITION, *_KEPT),
+        _drill(
+            "kill-follower",
+            "kill a follower: nobody waits for it, and it comes back with everything",
+            *("registers", "sets", "list-append"),
+        ),
+        _drill(
+            "roll-ledgers",
+            "roll tiny ledgers while followers stand still: they miss no entry of any",
+            *("list-append", "sets", "inserts"),
+        ),
+        _drill(
+            "kill-bookie",
+            "kill a bookie: writing goes on with those that are left",
+            *("list-append", "inserts", "queue"),
+        ),
+        _drill(
+            "pause-bookie",
+            "stop a bookie without its connections ending: writing goes on without it",
+            *("registers", "inserts", "bank"),
+        ),
+        _drill(
+            "lose-bookie-disk",
+            "lose a bookie's disk: its entries are copied from the others, and none is missing",
+            *("inserts", "sets", "bank"),
+            seconds=45.0,
+        ),
+        _drill(
+            "kill-zookeeper",
+            "kill ZooKeeper: nobody answers what might be old, and all goes on when it is back",
+            *("registers", "list-append", "inserts"),
+        ),
+        _drill("expire-session", "end the leader's session behind its back: " + _PARTITION, *_RACED),
+        _drill(
+            "trim-and-seed",
+            "wipe a follower and trim the log: it is made anew from another replica",
+            *("sets", "bank", "list-append"),
+        ),
+        _drill(
+            "full-disk",
+            "fill the disk of the leader or of a bookie: what cannot be kept is refused, not lost",
+            *("inserts", "bank", "queue"),
+        ),
+        _drill(
+            "slow-disk",
+            "slow a bookie's disk down: the others are enough",
+            *("registers", "inserts", "bank"),
+        ),
+        _drill(
+            "clock-jump",
+            "set the wall clocks wrong: leases, read levels and request ids do not depend on them",
+            *("registers", "inserts", "sets", "list-append"),
+        ),
+        _drill(
+            "rolling-restart",
+            "restart every server, one after the other: clients only wait, and nothing is done twice",
+            *("inserts", "queue", "unique-keys", "list-append"),
+            seconds=45.0,
+        ),
+        _drill(
+            "lose-leader-disk",
+            "lose the leader's disk while no follower is in sync: the log has all of it",
+            *("inserts", "bank", "sets"),
+        ),
+        _drill(
+            "bit-rot",
+            "change bytes on disks: they are noticed, and made good from other copies",
+            *("sets", "bank"),
+        ),
+        _drill(
+            "storm",
+            "one fault after the other, and some at once: every promise at the same time",
+            *WORKLOADS,
+            seconds=120.0,
+        ),
+    )
+}

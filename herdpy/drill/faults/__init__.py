@@ -1,0 +1,59 @@
+"""Faults that a drill makes happen, by name: `Fault` says what one is."""
+
+from collections.abc import Mapping
+
+from herdpy.drill.faults.bit_rot import BitRot
+from herdpy.drill.faults.clocks import ClockJump
+from herdpy.drill.faults.disks import FullDisk, LoseBookieDisk, LoseLeaderDisk, SlowDisk
+from herdpy.drill.faults.fault import Fault
+from herdpy.drill.faults.ledgers import RollLedgers, TrimAndSeed
+from herdpy.drill.faults.partitions import (
+    PartitionLeader,
+    PartitionLeaderFromBookies,
+    PartitionLeaderFromBoth,
+    PartitionLeaderFromClients,
+    PartitionLeaderFromZooKeeper,
+    PartitionLeaderOneWay,
+)
+from herdpy.drill.faults.processes import (
+    KillBookie,
+    KillFollower,
+    KillLeader,
+    KillZooKeeper,
+    PauseBookie,
+    PauseLeader,
+    RollingRestart,
+)
+from herdpy.drill.faults.sessions import ExpireSession
+from herdpy.drill.faults.storm import Storm
+
+FAULTS: Mapping[str, type[Fault]] = {
+    fault.name: fault
+    for fault in (
+        KillLeader,
+        PauseLeader,
+        PartitionLeader,
+        PartitionLeaderFromZooKeeper,
+        PartitionLeaderFromBookies,
+        PartitionLeaderFromBoth,
+        PartitionLeaderFromClients,
+        PartitionLeaderOneWay,
+        KillFollower,
+        RollLedgers,
+        KillBookie,
+        PauseBookie,
+        LoseBookieDisk,
+        KillZooKeeper,
+        ExpireSession,
+        TrimAndSeed,
+        FullDisk,
+        SlowDisk,
+        ClockJump,
+        RollingRestart,
+        LoseLeaderDisk,
+        BitRot,
+        Storm,
+    )
+}
+
+__all__ = ["FAULTS", "Fault"]

@@ -1,0 +1,38 @@
+"""Wall clocks that jump."""
+
+from __future__ import annotations
+
+from herdpy.drill.faults.fault import Fault, first_reason
+from herdpy.drill.hands import ClusterView, Hands, Needs
+
+_HOUR_S = 3600.0
+_JUMPS_S = (1.0, 90.0, _HOUR_S, 24 * _HOUR_S, 400 * 24 * _HOUR_S)
+
+
+class ClockJump(Fault):
+    """The wall clocks of all servers jump, each another way: leases, elections and time-outs must not care.
+
+    Only CLOCK_REALTIME jumps, as it does when somebody sets it or NTP steps it. The clocks that count up
+    (CLOCK_MONOTONIC, CLOCK_BOOTTIME, on which leases are measured) cannot be set on a real machine either.
+    """
+
+    name = "clock-jump"
+    summary = "the wall clocks of all servers jump, forward and back, by up to a year, and back again"
+    needs = Needs(bad_luck=True)
+    hold_s = 4.0
+
+    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+        """See `Fault.cannot`."""
+        return first_reason(hands, view.names("server"), "skew")
+
+    def begin(self, hands: Hands, view: ClusterView) -> str:
+        """See `Fault.begin`."""
+        told = []
+        forward = self.chance.choice((True, False))
+        for server in view.names("server"):
+            seconds = self.chance.choice(_JUMPS_S) * (1 if forward else -1)
+            self._undo.callback(hands.skew, server, 0.0)
+            hands.skew(server, seconds)
+            told.append(f"that of {server} by {seconds:+g} s")
+            forward = not forward
+        return f"wall clocks jump: {', '.join(told)}"

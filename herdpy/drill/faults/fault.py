@@ -1,0 +1,69 @@
+"""A fault: something that happens to a cluster for a while, and is over.
+
+Layer: above `hands`, below the runner. The runner asks `cannot`, lets `prepare` do what must be before the
+first client, and in the middle of the clients' work calls `begin`, waits `hold_s`, and calls `end`; when
+everything is quiet it asks `findings`. All four block and run in one thread, never two at a time; they are
+long for some (a rolling restart happens in `begin`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import ExitStack
+from random import Random
+from typing import ClassVar
+
+from herdpy.drill.hands import Action, ClusterView, Hands, Needs
+from herdpy.drill.judging import Verdict
+
+
+class Fault(ABC):
+    """One fault of one drill; what it chooses comes from `chance` alone.
+
+    hold_s: how long the runner waits between `begin` and `end`, unless it is told otherwise.
+    tell: is called with a line for each thing that happens; the runner makes events of kind "note" of them.
+    mark: is called by a fault that is made of others when one of them begins or ends: with the kind of event
+        ("fault-begin", "fault-end"), its name, and what happened.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    needs: ClassVar[Needs] = Needs()
+    hold_s: float = 3.0
+
+    def __init__(self, chance: Random) -> None:
+        self.chance = chance
+        self.tell: Callable[[str], None] = lambda _text: None
+        self.mark: Callable[[str, str, str], object] = lambda _kind, _fault, _text: None
+        self._undo = ExitStack()
+
+    @abstractmethod
+    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+        """None, or why this fault cannot be made on this cluster: the drill is then skipped, and says it."""
+
+    def prepare(self, hands: Hands, view: ClusterView) -> None:  # noqa: B027 most have nothing to prepare
+        """Do what must be before the clients begin. Its undoing happens in `end`."""
+
+    @abstractmethod
+    def begin(self, hands: Hands, view: ClusterView) -> str:
+        """Make it happen; what happened to whom, in words. What was done stays so until `end`."""
+
+    def end(self) -> None:
+        """Undo everything, in the reverse order; every step is tried. It may be called twice, and after a
+        `begin` that failed.
+        """
+        self._undo.close()
+
+    def findings(self, hands: Hands, view: ClusterView) -> list[Verdict]:
+        """What this fault itself expects of the cluster after it, beside what the workloads are judged by."""
+        return []
+
+
+def first_reason(hands: Hands, processes: list[str], *actions: Action) -> str | None:
+    """The first reason why one of the actions cannot be done to one of the processes."""
+    for process in processes:
+        for action in actions:
+            if (reason := hands.can(action, process)) is not None:
+                return f"{action} {process}: {reason}"
+    return None

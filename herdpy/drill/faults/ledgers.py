@@ -1,0 +1,114 @@
+"""The log goes on while replicas are away: ledgers roll, and old ones are deleted."""
+
+from __future__ import annotations
+
+from random import Random
+
+from herdpy.drill.faults.fault import Fault, first_reason
+from herdpy.drill.faults.processes import without_followers
+from herdpy.drill.hands import ClusterView, Hands, Needs
+from herdpy.drill.judging import Anomaly, Verdict
+
+TINY_LEDGERS = {"storage.max_ledger_age_s": 1.0, "storage.checkpoint_interval_s": 0.2}
+_LONGEST_AGE_S = 10.0
+_ROLLS = 3
+
+
+class RollLedgers(Fault):
+    """Followers stand still while the leader begins ledger after ledger, and then have to find the way."""
+
+    name = "roll-ledgers"
+    summary = "tiny ledgers roll while all followers stand still"
+    needs = Needs(settings=TINY_LEDGERS)
+    hold_s = 0.5
+
+    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+        """See `Fault.cannot`."""
+        reason = first_reason(hands, view.names("server"), "pause", "resume")
+        return reason or without_followers(view) or ledgers_are_long(view)
+
+    def begin(self, hands: Hands, view: ClusterView) -> str:
+        """See `Fault.begin`. It returns when the log has so many ledgers more."""
+        leader = view.await_leader()
+        followers = view.followers(leader)
+        for follower in followers:
+            self._undo.callback(hands.resume, follower)
+            hands.pause(follower)
+        first = ledger_of(view.standing(leader)["log_end"])
+        view.await_standing(
+            leader,
+            lambda one: ledger_of(one["log_end"]) >= first + _ROLLS,
+            f"begin {_ROLLS} ledgers (the clients have to write)",
+        )
+        return f"{', '.join(followers)} stand still while {leader} begins {_ROLLS} ledgers"
+
+
+class TrimAndSeed(Fault):
+    """A replica is lost, the log is trimmed, and a new replica must get another's state.
+
+    Where its disk cannot be wiped the replica is only away, and comes back too old.
+    """
+
+    name = "trim-and-seed"
+    summary = "a follower comes back with nothing, after the log was trimmed"
+    needs = Needs(settings=TINY_LEDGERS)
+    hold_s = 1.0
+
+    def __init__(self, chance: Random) -> None:
+        super().__init__(chance)
+        self._new = ""
+        self._is_prepared = False
+
+    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+        """See `Fault.cannot`."""
+        reason = first_reason(hands, view.names("server"), "stop", "start")
+        return reason or without_followers(view) or ledgers_are_long(view)
+
+    def prepare(self, hands: Hands, view: ClusterView) -> None:
+        """See `Fault.prepare`: the log is kept for nobody who is away."""
+        self._is_prepared = True
+        name, leader = view.tablespace, view.await_leader()
+        query = f"SELECT retention_s, retention_bytes FROM herdpy.tablespaces WHERE name = '{name}'"
+        ((seconds, size),) = view.run(leader, query)
+        back = f"ALTER TABLESPACE {name} SET (retention = '{seconds:.0f}s', retention_bytes = {size})"
+        self._undo.callback(lambda: view.run(view.await_leader(), back))
+        view.run(leader, f"ALTER TABLESPACE {name} SET (retention = '0s', retention_bytes = 0)")
+
+    def begin(self, hands: Hands, view: ClusterView) -> str:
+        """See `Fault.begin`. It returns when the log no longer has what the replica would need."""
+        if not self._is_prepared:
+            self.prepare(hands, view)
+        leader = view.await_leader()
+        self._new = new = self.chance.choice(view.followers(leader))
+        self._undo.callback(hands.start, new)
+        hands.stop(new)
+        can_wipe = hands.can("wipe", new) is None
+        if can_wipe:
+            hands.wipe(new)
+        last = ledger_of(view.standing(leader)["log_end"])
+        view.await_true(
+            lambda: view.first_ledger() > last,
+            f"the log was not trimmed past ledger {last} (clients must write)",
+        )
+        lost = "its disk is wiped" if can_wipe else "it is away"
+        return f"{new} is stopped, {lost}, and the log is trimmed past ledger {last}"
+
+    def findings(self, hands: Hands, view: ClusterView) -> list[Verdict]:
+        """See `Fault.findings`: the replica was seeded."""
+        found = view.await_standing(self._new, lambda one: one["role"] in ("follower", "leader"), "come back")
+        text = f"{self._new} came back without another's state, although the log was trimmed: {found}"
+        anomalies = [] if found["seedings"] else [Anomaly("not seeded", text)]
+        return [Verdict.of(self.name, anomalies, f"{self._new} was seeded {found['seedings']} times")]
+
+
+def ledgers_are_long(view: ClusterView) -> str | None:
+    """The reason where a ledger lasts for longer than a drill."""
+    age_s = view.setting("storage.max_ledger_age_s")
+    if age_s is not None and float(age_s) <= _LONGEST_AGE_S:
+        return None
+    return f"ledgers last too long here: storage.max_ledger_age_s is {age_s}, not at most {_LONGEST_AGE_S:g}"
+
+
+def ledger_of(position: str) -> int:
+    """The ledger of a position such as 17:4711."""
+    return int(position.partition(":")[0])

@@ -1,0 +1,157 @@
+"""Processes that end, stand still, or are restarted."""
+
+from __future__ import annotations
+
+from herdpy.drill.faults.fault import Fault, first_reason
+from herdpy.drill.hands import ClusterView, Hands
+
+
+class KillLeader(Fault):
+    """SIGKILL of the leader; it is started again at the end."""
+
+    name = "kill-leader"
+    summary = "SIGKILL of the leader, which is started again at the end"
+
+    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+        """See `Fault.cannot`."""
+        return first_reason(hands, view.names("server"), "kill", "start")
+
+    def begin(self, hands: Hands, view: ClusterView) -> str:
+        """See `Fault.begin`."""
+        leader = view.await_leader()
+        self._undo.callback(hands.start, leader)
+        hands.kill(leader)
+        return f"{leader}, the leader, is killed"
+
+
+class PauseLeader(Fault):
+    """SIGSTOP of the leader for longer than its session lasts, then SIGCONT: Ctrl-Z and fg of BookKeeper's
+    tutorial.
+    """
+
+    name = "pause-leader"
+    summary = "SIGSTOP of the leader for longer than its session lasts, then SIGCONT"
+    hold_s = 4.0
+
+    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+        """See `Fault.cannot`."""
+        return first_reason(hands, view.names("server"), "pause", "resume")
+
+    def begin(self, hands: Hands, view: ClusterView) -> str:
+        """See `Fault.begin`."""
+        leader = view.await_leader()
+        self._undo.callback(hands.resume, leader)
+        hands.pause(leader)
+        return f"{leader}, the leader, stands still"
+
+
+class KillFollower(Fault):
+    """SIGKILL of one follower."""
+
+    name = "kill-follower"
+    summary = "SIGKILL of a follower, which is started again at the end"
+
+    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+        """See `Fault.cannot`."""
+        return first_reason(hands, view.names("server"), "kill", "start") or without_followers(view)
+
+    def begin(self, hands: Hands, view: ClusterView) -> str:
+        """See `Fault.begin`."""
+        follower = self.chance.choice(view.followers(view.await_leader()))
+        self._undo.callback(hands.start, follower)
+        hands.kill(follower)
+        return f"{follower}, a follower, is killed"
+
+
+class KillBookie(Fault):
+    """SIGKILL of one bookie."""
+
+    name = "kill-bookie"
+    summary = "SIGKILL of a bookie, which is started again with its disk at the end"
+
+    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+        """See `Fault.cannot`."""
+        return first_reason(hands, view.names("bookie"), "kill", "start") or without_bookies(view)
+
+    def begin(self, hands: Hands, view: ClusterView) -> str:
+        """See `Fault.begin`."""
+        bookie = self.chance.choice(view.names("bookie"))
+        self._undo.callback(hands.start, bookie)
+        hands.kill(bookie)
+        return f"{bookie} is killed"
+
+
+class PauseBookie(Fault):
+    """SIGSTOP of one bookie: it stays registered for a while, and answers nobody."""
+
+    name = "pause-bookie"
+    summary = "SIGSTOP of a bookie, then SIGCONT"
+
+    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+        """See `Fault.cannot`."""
+        return first_reason(hands, view.names("bookie"), "pause", "resume") or without_bookies(view)
+
+    def begin(self, hands: Hands, view: ClusterView) -> str:
+        """See `Fault.begin`."""
+        bookie = self.chance.choice(view.names("bookie"))
+        self._undo.callback(hands.resume, bookie)
+        hands.pause(bookie)
+        return f"{bookie} stands still"
+
+
+class KillZooKeeper(Fault):
+    """SIGKILL of all of ZooKeeper: nobody can be elected, and no lease be renewed, until it is back."""
+
+    name = "kill-zookeeper"
+    summary = "SIGKILL of every ZooKeeper server, which are started again at the end"
+
+    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+        """See `Fault.cannot`."""
+        names = view.names("zookeeper")
+        return first_reason(hands, names, "kill", "start") if names else "ZooKeeper is not named"
+
+    def begin(self, hands: Hands, view: ClusterView) -> str:
+        """See `Fault.begin`."""
+        names = view.names("zookeeper")
+        for name in names:
+            self._undo.callback(hands.start, name)
+            hands.kill(name)
+        return f"{', '.join(names)} killed"
+
+
+class RollingRestart(Fault):
+    """Every server is stopped in order (SIGTERM) and started again, one after the other, as for an upgrade.
+
+    It happens in `begin`; each is waited for before the next.
+    """
+
+    name = "rolling-restart"
+    summary = "every server is stopped (SIGTERM) and started again, one after the other"
+    hold_s = 0.5
+
+    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+        """See `Fault.cannot`."""
+        return first_reason(hands, view.names("server"), "stop", "start") or without_followers(view)
+
+    def begin(self, hands: Hands, view: ClusterView) -> str:
+        """See `Fault.begin`."""
+        names = view.names("server")
+        self.chance.shuffle(names)
+        for name in names:
+            self._undo.callback(hands.start, name)
+            hands.stop(name)
+            self.tell(f"{name} is stopped")
+            hands.start(name)
+            view.await_following()
+            self.tell(f"{name} is back")
+        return f"{', '.join(names)} are restarted"
+
+
+def without_followers(view: ClusterView) -> str | None:
+    """The reason that a fault which needs a follower has, where there is none."""
+    return None if len(view.names("server")) > 1 else "there is one server only: nobody follows"
+
+
+def without_bookies(view: ClusterView) -> str | None:
+    """The reason that a fault which takes a bookie away has, where the rest cannot do."""
+    return None if len(view.names("bookie")) > 1 else "there are not two bookies"

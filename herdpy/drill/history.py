@@ -1,0 +1,184 @@
+"""What the clients of a drill did and were told, and what happened meanwhile: the ground of every judgement.
+
+Layer: the bottom of herdpy.drill. `recorder` appends to a History while clients run; `checkers` judge it, the
+report draws it, and it is kept as a file of JSON lines, so that it can be judged again.
+
+The names of operations, their arguments and their results, as the checkers read them:
+
+    registers    read [key] -> value or null;  write [key, value] -> null;
+                   cas [key, old, new] -> true or false
+    lists        txn [["append", key, element], ["read", key, null], ...]
+                   -> [["append", key, element], ["read", key, [element, ...] or null], ...]
+    bank         transfer [from, to, amount] -> true, or false when refused;
+                   balances [] -> {account: balance}
+    sets         add [element] -> null;  members [] -> [element, ...]
+    inserts      insert [id] -> null;  rows [] -> [id, ...], an id as often as it is there, in the order read
+    queue        put [job] -> null;  take [] -> job, or null when none was left;  waiting [] -> [job, ...]
+    unique keys  claim [key, claimant] -> true, or false when it was told that another has it;
+                   owners [] -> {key: claimant}
+    replicas     checksum [tablespace] -> {replica: checksum}, when all is quiet
+
+Every element, id, job and claimant is given once in a history, and every value written to one register once:
+that is how a checker knows who wrote what.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeAlias
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+FORMAT = 1
+"""The version of the file; its first line names it."""
+
+
+class HistoryError(ValueError):
+    """A file is not a history, or an operation was recorded wrongly."""
+
+
+class Outcome(StrEnum):
+    """What is known of an operation."""
+
+    DONE = "done"
+    NOT_DONE = "not done"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of one client. Times are seconds since the history's start, on one monotonic clock.
+
+    process: a client; it has one operation at a time. After UNKNOWN the client goes on under a new number
+        (`Recorder.next_process`), for the old operation may still take effect.
+    result: what was answered; None when it was not DONE.
+    returned_s: for UNKNOWN: when the client gave up. It may take effect any time later.
+    error: SQLSTATE and message, when it was not DONE.
+    resolved: what a later question by request id told of an UNKNOWN one, and when (None: never told).
+    details: isolation, read_level, server, request_id, retries, workload, and `sees_from_s` (see below).
+    """
+
+    process: int
+    name: str
+    arguments: Json
+    result: Json
+    outcome: Outcome
+    called_s: float
+    returned_s: float
+    error: str | None = None
+    resolved: Outcome | None = None
+    resolved_s: float | None = None
+    details: dict[str, Json] = field(default_factory=dict)
+
+    @property
+    def final(self) -> Outcome:
+        """The outcome, as far as it is known in the end: the resolved one where there is one."""
+        return self.resolved if self.resolved is not None else self.outcome
+
+    @property
+    def ended_s(self) -> float:
+        """When it certainly had taken effect, if it did: infinity for an outcome that stayed unknown."""
+        if self.outcome is not Outcome.UNKNOWN:
+            return self.returned_s
+        if self.resolved is Outcome.DONE and self.resolved_s is not None:
+            return self.resolved_s
+        return float("inf")
+
+    @property
+    def sees_from_s(self) -> float:
+        """The oldest moment whose state it may show: its call, or less for a read that may be stale.
+
+        A read bounded to five seconds has details {"sees_from_s": called_s - 5}; one `at_lsn` names the
+        moment at which the write of that LSN had returned; one of level `any` names 0.
+        """
+        value = self.details.get("sees_from_s")
+        return min(float(value), self.called_s) if isinstance(value, (int, float)) else self.called_s
+
+    def to_json(self) -> dict[str, Json]:
+        """Its fields by name."""
+        return {name: getattr(self, name) for name in type(self).__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to the cluster. kind: fault-begin, fault-end, leader, phase or note."""
+
+    at_s: float
+    kind: str
+    text: str
+    details: dict[str, Json] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Json]:
+        """Its fields by name."""
+        return {name: getattr(self, name) for name in type(self).__slots__}
+
+
+class History:
+    """Operations in the order in which they returned, and events; `Recorder` adds to both."""
+
+    def __init__(self, operations: Iterable[Operation] = (), events: Iterable[Event] = ()) -> None:
+        self.operations = list(operations)
+        self.events = list(events)
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+    def __iter__(self) -> Iterator[Operation]:
+        return iter(self.operations)
+
+    def where(self, keep: Callable[[Operation], bool]) -> History:
+        """The part of the history whose operations `keep` accepts, with all events."""
+        return History((each for each in self.operations if keep(each)), self.events)
+
+    def of(self, *names: str) -> History:
+        """The part of the history with operations of these names."""
+        return self.where(lambda each: each.name in names)
+
+    def save(self, path: Path | str) -> None:
+        """Write the history as JSON lines: a head, then one operation or event a line.
+
+        Raises: OSError.
+        """
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(json.dumps({"herdpy-drill-history": FORMAT}) + "\n")
+            for event in self.events:
+                file.write(json.dumps({"event": event.to_json()}) + "\n")
+            for operation in self.operations:
+                file.write(json.dumps({"operation": operation.to_json()}) + "\n")
+
+    @classmethod
+    def load(cls, path: Path | str) -> History:
+        """Read what `save` wrote.
+
+        Raises: HistoryError that names the line; OSError.
+        """
+        history = cls()
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    history._take(number, json.loads(line))
+                except (ValueError, TypeError, KeyError) as error:
+                    raise HistoryError(f"{path}, line {number}: {error}") from error
+        return history
+
+    def _take(self, number: int, line: Any) -> None:
+        if number == 1:
+            if line != {"herdpy-drill-history": FORMAT}:
+                raise HistoryError("this is no history of a drill, or one of another version")
+        elif "event" in line:
+            self.events.append(Event(**line["event"]))
+        else:
+            fields = line["operation"]
+            resolved = fields.get("resolved")
+            operation = Operation(**fields)
+            self.operations.append(
+                replace(
+                    operation,
+                    outcome=Outcome(operation.outcome),
+                    resolved=None if resolved is None else Outcome(resolved),
+                )
+            )

@@ -1,0 +1,262 @@
+"""The lanes about the clients: operations a second, how long answers took, silences, unknown outcomes.
+
+Operations are counted in bins of the time axis (and of latency), so that a hundred thousand of them make the
+same picture, and as small a file, as a thousand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from herdpy.drill import words
+from herdpy.drill.history import Outcome
+from herdpy.drill.picture import style
+from herdpy.drill.picture.axis import multiples, round_up
+from herdpy.drill.picture.sheet import Sheet
+from herdpy.drill.picture.svg import cell, point, text_width
+from herdpy.drill.timeline import FOLLOWER_READ, KINDS, Gap, gaps_of, percentile
+
+_RATES = 120
+_LATENCIES = 150
+_LATENCY_HEIGHT = _LATENCIES - 6
+_LATENCY_ROWS = 30
+_SHORTEST_S = 1e-5
+_ROW = 20
+_SILENCE_S = 0.5
+
+
+def draw_rates(sheet: Sheet, top: float) -> float:
+    """Answers a second, stacked: writes, reads, what was refused, what is unknown."""
+    canvas, axis = sheet.canvas, sheet.axis
+    bottom = top + _RATES
+    follower_reads = [("box", style.FOLLOWER_READS, "follower reads")] * (
+        FOLLOWER_READ in sheet.report.timeline.kinds
+    )
+    sheet.lane(top, bottom, "operations", "a second")
+    sheet.legend(
+        top + 50,
+        [
+            ("box", style.WRITES, "writes acknowledged"),
+            ("box", style.READS, "reads answered"),
+            *follower_reads,
+            ("box", style.REFUSED, "not done"),
+            ("box", style.UNKNOWN, "unknown"),
+        ],
+    )
+    layers = _counts(sheet)
+    highest = max((sum(counts) for counts in zip(*layers, strict=True)), default=0) / axis.bin_s
+    if not highest:
+        return bottom
+    step = round_up(highest / 4, (1, 2, 2.5, 5))
+    scale = (_RATES - 6) / max(highest, step)
+    for value in multiples(step, highest)[1:]:
+        y = bottom - value * scale
+        canvas.line(axis.left, y, axis.right, y, style.GRID, under=True)
+        canvas.text(
+            axis.left - 8,
+            y + 4,
+            f"{value:,.0f}" if step >= 1 else f"{value:g}",
+            size=10.5,
+            fill=style.MUTED,
+            anchor="end",
+        )
+    ground = [0.0] * axis.bins
+    colours = (style.WRITES, style.READS, style.FOLLOWER_READS, style.REFUSED, style.UNKNOWN)
+    for counts, colour in zip(layers, colours, strict=True):
+        cells = []
+        for number, count in enumerate(counts):
+            if count:
+                height = count / axis.bin_s * scale
+                x, end = sheet.axis.bin_ends(number)
+                cells.append(cell(x, bottom - ground[number] - height, end - x, height))
+                ground[number] += height
+        canvas.path(cells, fill=colour)
+    return bottom
+
+
+def _counts(sheet: Sheet) -> list[list[int]]:
+    """For each layer, how many operations returned in each bin."""
+    layers = [[0] * sheet.axis.bins for _ in range(len(KINDS) + 2)]
+    for kind, operations in sheet.by_kind.items():
+        layer_of = {
+            Outcome.DONE: layers[KINDS.index(kind)],
+            Outcome.NOT_DONE: layers[-2],
+            Outcome.UNKNOWN: layers[-1],
+        }
+        for one in operations:
+            layer_of[one.outcome][sheet.axis.bin_of(one.returned_s)] += 1
+    return layers
+
+
+def draw_latencies(sheet: Sheet, top: float) -> float:
+    """How long answers took, by when they were asked for: a map of how many, and p50 and p99 of each bin."""
+    canvas, axis = sheet.canvas, sheet.axis
+    bottom = top + _LATENCIES
+    sheet.lane(top, bottom, "latency", "by moment of call")
+    sheet.legend(
+        top + 50,
+        [
+            ("box", style.HEAT[1], "few operations"),
+            ("box", style.HEAT[4], "many"),
+            ("line", style.MEDIAN, "half are faster"),
+            ("line", style.TAIL, "99 % are faster"),
+        ],
+    )
+    taken = _taken(sheet)
+    found = [value for values in taken for value in values]
+    if not found:
+        return bottom
+    scale = _LogScale.of(found, bottom)
+    for power in range(scale.low, math.floor(scale.high) + 1):
+        y = scale.y(10.0**power)
+        canvas.line(axis.left, y, axis.right, y, style.GRID, under=True)
+        if power > scale.low or scale.high - scale.low < 3:
+            canvas.text(axis.left - 8, y + 4, _power(power), size=10.5, fill=style.MUTED, anchor="end")
+    _heat(sheet, taken, scale)
+    for part, colour in ((0.5, style.MEDIAN), (0.99, style.TAIL)):
+        canvas.path(_curve(sheet, taken, part, scale), stroke=colour, width=1.6)
+    return bottom
+
+
+@dataclass(frozen=True)
+class _LogScale:
+    """From 10**low seconds at the bottom of the lane to 10**high at its top."""
+
+    low: int
+    high: float
+    bottom: float
+
+    @classmethod
+    def of(cls, values: Sequence[float], bottom: float) -> _LogScale:
+        low = math.floor(math.log10(min(values)))
+        return cls(low, max(math.ceil(math.log10(max(values)) * 4) / 4, low + 1), bottom)
+
+    def part(self, value: float) -> float:
+        """How far up, from 0 to 1."""
+        return (math.log10(value) - self.low) / (self.high - self.low)
+
+    def y(self, value: float) -> float:
+        """Where it stands."""
+        return self.bottom - self.part(value) * _LATENCY_HEIGHT
+
+
+def _taken(sheet: Sheet) -> list[list[float]]:
+    """Of each bin, how long the answers took that were asked for in it."""
+    taken: list[list[float]] = [[] for _ in range(sheet.axis.bins)]
+    for one in chain.from_iterable(sheet.by_kind.values()):
+        if one.outcome is Outcome.DONE:
+            taken[sheet.axis.bin_of(one.called_s)].append(max(one.returned_s - one.called_s, _SHORTEST_S))
+    return taken
+
+
+def _heat(sheet: Sheet, taken: Sequence[Sequence[float]], scale: _LogScale) -> None:
+    counts: dict[tuple[int, int], int] = {}
+    for number, values in enumerate(taken):
+        for value in values:
+            place = number, min(int(scale.part(value) * _LATENCY_ROWS), _LATENCY_ROWS - 1)
+            counts[place] = counts.get(place, 0) + 1
+    most = max(counts.values())
+    shades: list[list[str]] = [[] for _ in style.HEAT]
+    height = _LATENCY_HEIGHT / _LATENCY_ROWS
+    for (number, row), count in counts.items():
+        shade = int(math.log(count) / math.log(most + 1) * len(style.HEAT))
+        x, end = sheet.axis.bin_ends(number)
+        shades[shade].append(cell(x, scale.bottom - (row + 1) * height, end - x, height))
+    for cells, colour in zip(shades, style.HEAT, strict=True):
+        sheet.canvas.path(cells, fill=colour)
+
+
+def _curve(sheet: Sheet, taken: Sequence[Sequence[float]], part: float, scale: _LogScale) -> list[str]:
+    """A percentile of each bin, as a line that is broken where there was no answer."""
+    commands: list[str] = []
+    is_drawing = False
+    for number, values in enumerate(taken):
+        value = percentile(sorted(values), part)
+        if value is not None:
+            x, end = sheet.axis.bin_ends(number)
+            place = (x + end) / 2, scale.y(value)
+            commands.append(point("L" if is_drawing else "M", *place))
+            if not is_drawing:  # a dot, if it stays alone
+                commands.append(point("L", place[0] + 0.5, place[1]))
+        is_drawing = value is not None
+    return commands
+
+
+def _power(power: int) -> str:
+    """Ten to a power, of seconds, in words."""
+    if power >= 0:
+        return f"{10**power:,} s"
+    return f"{10.0 ** (power + 3):g} ms"
+
+
+def draw_silences(sheet: Sheet, top: float) -> float:
+    """Where clients tried and nobody was answered, of each kind; the longest one is named."""
+    axis, line = sheet.axis, sheet.report.timeline
+    bottom = top + len(sheet.by_kind) * _ROW + 4
+    sheet.lane(top, bottom, "silence")
+    for row, (kind, found) in enumerate(sheet.by_kind.items()):
+        y = top + row * _ROW
+        sheet.canvas.text(axis.left - 8, y + 11, f"{kind}s", size=11, anchor="end")
+        for gap in gaps_of(found):
+            if gap.seconds >= max(axis.bin_s, _SILENCE_S):
+                _silence(sheet, gap, kind, y)
+        longest = line.gaps[kind]
+        if longest is not None and longest.seconds >= max(axis.bin_s, _SILENCE_S):
+            _silence_label(sheet, longest, kind, y + 11)
+    return bottom
+
+
+def _silence(sheet: Sheet, gap: Gap, kind: str, y: float) -> None:
+    x, end = sheet.axis.x(gap.begin_s), sheet.axis.x(gap.end_s)
+    hint = f"no {kind} was answered from {words.moment(gap.begin_s)} to {words.moment(gap.end_s)}"
+    sheet.canvas.rect(x, y + 1, max(end - x, 2), 13, style.SILENCE, radius=2, hint=hint)
+
+
+def _silence_label(sheet: Sheet, gap: Gap, kind: str, y: float) -> None:
+    """How long it was: inside where there is room, else beside it, over whatever is there."""
+    x, end = sheet.axis.x(gap.begin_s), sheet.axis.x(gap.end_s)
+    label = words.seconds(gap.seconds)
+    if text_width(label, 11, bold=True) + 8 <= end - x:
+        sheet.canvas.text((x + end) / 2, y, label, size=11, bold=True, fill=style.PAPER, anchor="middle")
+        return
+    text = f"{label} without a {kind}"
+    width = text_width(text, 11) + 8
+    begin = end + 3 if end + 3 + width < sheet.axis.right else x - 3 - width
+    sheet.canvas.rect(begin, y - 10, width, 13, style.PAPER, radius=2, opacity=0.85)
+    sheet.canvas.text(begin + 4, y, text, size=11)
+
+
+def draw_unknown(sheet: Sheet, top: float) -> float:
+    """A mark for each operation whose client was not told: what it was found to be later."""
+    canvas, axis, line = sheet.canvas, sheet.axis, sheet.report.timeline
+    bottom = top + 3 * 16 + 4
+    sheet.lane(top, bottom, "unknown", "told later")
+    rows: Sequence[tuple[str, Outcome | None]] = (
+        ("done", Outcome.DONE),
+        ("not done", Outcome.NOT_DONE),
+        ("never told", None),
+    )
+    for row, (name, resolved) in enumerate(rows):
+        y = top + row * 16 + 8
+        canvas.text(axis.left - 8, y + 4, name, size=11, anchor="end")
+        seen: set[int] = set()
+        for one in line.unknown:
+            x = axis.x(one.returned_s)
+            if one.resolved is resolved and round(x / 2) not in seen:
+                seen.add(round(x / 2))
+                _mark(sheet, x, y, resolved)
+    return bottom
+
+
+def _mark(sheet: Sheet, x: float, y: float, resolved: Outcome | None) -> None:
+    if resolved is Outcome.DONE:
+        sheet.canvas.circle(x, y, 4, style.UNKNOWN)
+    elif resolved is Outcome.NOT_DONE:
+        sheet.canvas.circle(x, y, 3.4, style.PAPER, stroke=style.UNKNOWN)
+    else:
+        cross = [point("M", x - 3.5, y - 3.5), point("L", x + 3.5, y + 3.5)]
+        cross += [point("M", x - 3.5, y + 3.5), point("L", x + 3.5, y - 3.5)]
+        sheet.canvas.path(cross, stroke=style.UNKNOWN, width=1.8)

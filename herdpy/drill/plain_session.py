@@ -1,0 +1,231 @@
+"""A session through plain psycopg, as a program for PostgreSQL would have it. See `sessions`.
+
+It knows several hosts and asks for the one that takes writes (target_session_attrs=read-write), or for one
+that only reads. It names each commit (herdpy.request_id), so that `resolve` can ask for it. A server that is
+stopped says nothing for ever, so the program hangs up after a while (`HangUp`).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Self, TypeVar
+
+import psycopg
+from psycopg import conninfo
+
+from herdpy.dbapi import url as urls
+from herdpy.dbapi.remote_options import remote_options
+from herdpy.drill.history import Outcome
+from herdpy.drill.sessions import Answer, FailedError, Way, only_reads
+
+T = TypeVar("T")
+
+_CONNECT_TIMEOUT_S = 2  # libpq's least; a paused server's kernel takes connections
+_PAUSE_S = 0.05
+_LOOK_S = 0.1
+_POSITION_AGE_S = 10.0
+_UNKNOWN = "08007"
+_LOCK_TIMEOUT = "10s"
+
+
+class HangUp:
+    """Shuts the sockets of statements that are unanswered for too long; a context manager with one thread."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, tuple[float, socket.socket]] = {}
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="drill-hang-up", daemon=True)
+
+    @contextmanager
+    def after(self, seconds: float, fileno: int) -> Iterator[None]:
+        """Hang up when the block takes longer than that."""
+        with socket.socket(fileno=os.dup(fileno)) as own:
+            with self._lock:
+                self._waiting[id(own)] = time.monotonic() + seconds, own
+            try:
+                yield
+            finally:
+                with self._lock:
+                    del self._waiting[id(own)]
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._over.wait(_LOOK_S):
+            with self._lock:
+                now = time.monotonic()
+                for until, own in self._waiting.values():
+                    if until < now:
+                        with suppress(OSError):  # the server has closed it this very moment
+                            own.shutdown(socket.SHUT_RDWR)
+
+
+class PlainSession:
+    """One connection of psycopg at a time, made when it is needed."""
+
+    def __init__(self, way: Way, hang_up: HangUp) -> None:
+        self._way = way
+        self._hang_up = hang_up
+        self._conninfo = _conninfo(way)
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._position = ""
+        self._position_until = 0.0
+        self._in_transaction = False
+
+    @property
+    def server(self) -> str | None:
+        """See `Session.server`."""
+        connection = self._connection
+        return None if connection is None else f"{connection.info.host}:{connection.info.port}"
+
+    def execute(self, sql: str, *parameters: object) -> Answer:
+        """See `Session.execute`."""
+        if self._in_transaction or only_reads(sql):
+            return self._run(sql, parameters)
+        return self._named(sql, parameters)
+
+    def transaction(self, work: Callable[[], T], isolation: str | None = None) -> T:
+        """See `Session.transaction`. It is tried once."""
+        self._run("BEGIN" if isolation is None else f"BEGIN ISOLATION LEVEL {isolation}")
+        self._in_transaction = True
+        try:
+            result = work()
+            self._named("COMMIT")
+            return result
+        except BaseException:
+            self._roll_back()
+            raise
+        finally:
+            self._in_transaction = False
+
+    def resolve(self, request_id: str) -> Outcome | None:
+        """See `Session.resolve`."""
+        deadline = time.monotonic() + self._way.patience_s
+        while True:
+            try:
+                ((told,),) = self._run("SELECT herdpy.forbid_commit(%s)", (request_id,)).rows
+            except FailedError:
+                if time.monotonic() > deadline:
+                    return None
+                time.sleep(_PAUSE_S)
+                continue
+            if told == "not done":
+                return Outcome.NOT_DONE
+            return Outcome.DONE if str(told).startswith("done") else None
+
+    def close(self) -> None:
+        """See `Session.close`."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _named(self, sql: str, parameters: tuple[object, ...] = ()) -> Answer:
+        """A statement that commits, under a new name; a lost answer leaves its outcome unknown."""
+        request_id = self._new_name()
+        self._run(f"SET herdpy.request_id = '{request_id}'")
+        try:
+            return self._run(sql, parameters)
+        except FailedError as failed:
+            if failed.sqlstate not in (None, _UNKNOWN):
+                raise
+            raise FailedError(
+                Outcome.UNKNOWN, failed.sqlstate, failed.message, request_id=request_id
+            ) from failed
+
+    def _run(self, sql: str, parameters: tuple[object, ...] = ()) -> Answer:
+        """Send a statement. FailedError says *not done*, which is not so when the statement commits."""
+        connection = self._connected()
+        try:
+            with self._hang_up.after(self._way.statement_s, connection.fileno()):
+                cursor = connection.execute(sql.encode(), parameters or None)
+                return Answer(cursor.fetchall() if cursor.description else [], cursor.rowcount)
+        except psycopg.Error as error:
+            if connection.closed or error.sqlstate in (None, "25006", "HP003", "57P01", "57P03", _UNKNOWN):
+                self.close()  # another server is wanted
+            text = error.diag.message_primary or str(error)
+            raise FailedError(Outcome.NOT_DONE, error.sqlstate, text) from error
+
+    def _roll_back(self) -> None:
+        if self._connection is not None:
+            try:
+                self._run("ROLLBACK")
+            except FailedError:  # the connection ends, and the transaction with it
+                self.close()
+
+    def _new_name(self) -> str:
+        """It begins with a position of the log: so what is not done can be told from what is forgotten."""
+        now = time.monotonic()
+        if now >= self._position_until:
+            ((position,),) = self._run("SELECT herdpy.commit_position()").rows
+            self._position, self._position_until = str(position), now + _POSITION_AGE_S
+        return f"{self._position}/{secrets.token_urlsafe(16)}"
+
+    def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
+        if self._connection is not None and not self._connection.closed:
+            return self._connection
+        if self._in_transaction:
+            raise FailedError(Outcome.NOT_DONE, None, "the connection was lost, and the transaction with it")
+        try:
+            self._connection = psycopg.connect(self._conninfo, autocommit=True)
+        except psycopg.Error as error:
+            said = str(error).partition("\n")[0]
+            raise FailedError(Outcome.NOT_DONE, error.sqlstate, f"no server was found: {said}") from error
+        self._run(f"SET lock_timeout = '{_LOCK_TIMEOUT}'")
+        if self._way.follows:
+            self._run(f"SET herdpy.read_level = '{self._way.read_level}'")
+            self._run(f"SET herdpy.max_staleness_ms = {round(self._way.max_staleness_s * 1000)}")
+        return self._connection
+
+
+class PlainSessions:
+    """Makes PlainSessions; a context manager."""
+
+    kind = "psycopg"
+
+    def __init__(self) -> None:
+        self._hang_up = HangUp()
+
+    def open(self, way: Way) -> PlainSession:
+        """See `Sessions.open`."""
+        return PlainSession(way, self._hang_up)
+
+    def __enter__(self) -> Self:
+        self._hang_up.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._hang_up.__exit__(*exception)
+
+
+def _conninfo(way: Way) -> str:
+    server = urls.parse(way.url)
+    if not isinstance(server, urls.Server):
+        raise ValueError(f"this URL names no servers: {way.url}")
+    options = remote_options(server, server.options)
+    kinds = {True: "prefer-standby", False: "read-write"}
+    return conninfo.make_conninfo(
+        "",
+        host=",".join(host for host, _port in options.hosts),
+        port=",".join(str(port) for _host, port in options.hosts),
+        dbname=options.database,
+        user=options.user,
+        password=options.password,
+        target_session_attrs=kinds[way.follows],
+        load_balance_hosts="random",
+        connect_timeout=_CONNECT_TIMEOUT_S,
+        application_name="herdpy drill",
+        **options.libpq,
+    )

@@ -1,0 +1,223 @@
+"""Disks that are lost, full, slow or rotten, logs that go on, and clocks that jump: each bites, and heals."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from random import Random
+
+import psycopg
+import pytest
+
+import herdpy
+from herdpy.bookkeeper import BookKeeper
+from herdpy.bookkeeper.cluster import BookieState
+from herdpy.drill.faults import FAULTS
+from herdpy.drill.faults.bit_rot import BitRot, Where
+from herdpy.drill.faults.clocks import ClockJump
+from herdpy.drill.faults.disks import FullDisk, LoseBookieDisk, LoseLeaderDisk, SlowDisk, ledgers_with
+from herdpy.drill.faults.ledgers import RollLedgers, TrimAndSeed, ledger_of
+from herdpy.drill.faults.storm import Storm
+from herdpy.drill.hands import ClusterView
+from herdpy.drill.hands.local import LocalHands
+from herdpy.testing.waiting import await_until
+from tests.drill.faults.writing import PATIENCE_S, happening, writing
+
+LONG = pytest.mark.timeout(400)
+
+
+@pytest.fixture
+def _lucky(hands: LocalHands) -> None:
+    if (reason := hands.can("fill", "server-1")) is not None:
+        pytest.skip(reason)
+
+
+def test_roll_ledgers(hands: LocalHands, view: ClusterView):
+    with writing(view, hands.url) as writer:
+        leader = view.await_following()
+        before = ledger_of(view.standing(leader)["log_end"])
+        with happening(RollLedgers(Random(1)), hands, view):
+            assert ledger_of(view.standing(leader)["log_end"]) >= before + 3
+            states = {one.id: one.state for one in hands.cluster.status().servers}
+            assert {states[name] for name in states if name != leader} == {"paused"}
+            writer.go_on()
+
+
+@pytest.mark.soak  # its drill in tests/drill/test_drills.py does the same in short
+@LONG
+def test_trim_and_seed(hands: LocalHands, view: ClusterView):
+    fault = TrimAndSeed(Random(1))
+    with writing(view, hands.url), happening(fault, hands, view) as told:
+        stopped = told.partition(" ")[0]
+        assert not hands.is_running(stopped)
+        assert not hands.cluster.data_path(stopped).exists()
+    (verdict,) = fault.findings(hands, view)
+    assert verdict.valid, verdict
+    assert view.standing(stopped)["seedings"] == 1
+    query = "SELECT retention_s > 0 FROM herdpy.tablespaces WHERE name = 'herdpy'"
+    assert view.run(view.await_leader(), query) == [(True,)]
+
+
+@pytest.mark.soak  # its drill in tests/drill/test_drills.py does the same in short
+@LONG
+def test_lose_bookie_disk(hands: LocalHands, view: ClusterView):
+    with writing(view, hands.url) as writer:
+        with happening(LoseBookieDisk(Random(1)), hands, view) as told:
+            lost = view.place(told.partition(" ")[0])
+            assert not hands.cluster.data_path(lost.name).exists()
+            assert asyncio.run(ledgers_with(view.bookkeeper_uri, lost.bookie_id))
+            writer.go_on()
+        assert hands.is_running(lost.name)
+
+
+@pytest.mark.soak  # its drill in tests/drill/test_drills.py does the same in short
+@LONG
+def test_lose_leader_disk(hands: LocalHands, view: ClusterView):
+    with writing(view, hands.url) as writer:
+        leader = view.await_following()
+        with happening(LoseLeaderDisk(Random(1)), hands, view):
+            assert not hands.cluster.data_path(leader).exists()
+            writer.go_on()
+        view.await_standing(
+            leader, lambda one: one["role"] == "follower" and one["seedings"] == 1, "be seeded"
+        )
+
+
+@pytest.mark.usefixtures("_lucky")
+def test_full_disk_of_the_leader(hands: LocalHands, view: ClusterView):
+    """It cannot write its store; the log is the bookies', so that nothing that is acknowledged is lost."""
+    with writing(view, hands.url):
+        leader = view.await_following()
+        with happening(FullDisk(Random(1), of="leader"), hands, view):
+            problem = "SELECT problem FROM herdpy.log_status WHERE tablespace = 'herdpy'"
+            assert await_until(
+                lambda: view.leader() != leader or view.run(leader, problem) != [(None,)], PATIENCE_S
+            )
+
+
+@LONG
+@pytest.mark.usefixtures("_lucky")
+def test_full_disk_of_a_bookie(hands: LocalHands, view: ClusterView):
+    """It ends, or takes no more entries; writing goes on with the others."""
+    with writing(view, hands.url) as writer:
+        with happening(FullDisk(Random(1), of="bookie"), hands, view) as told:
+            full = view.place(told.split()[3])
+            assert await_until(lambda: _refuses(view, hands, full.name, full.bookie_id), PATIENCE_S)
+            writer.go_on()
+        assert hands.is_running(full.name)
+
+
+def _refuses(view: ClusterView, hands: LocalHands, name: str, bookie_id: str) -> bool:
+    async def writable() -> bool:
+        async with BookKeeper(view.bookkeeper_uri) as bk:
+            return any(
+                one.id == bookie_id and one.state is BookieState.WRITABLE for one in await bk.bookies()
+            )
+
+    return not hands.is_running(name) or not asyncio.run(writable())
+
+
+@pytest.mark.usefixtures("_lucky")
+def test_slow_disk(hands: LocalHands, view: ClusterView):
+    """An append that all bookies must sync takes as long as the slow one."""
+
+    async def append() -> float:
+        async with BookKeeper(view.bookkeeper_uri) as bk:
+            writer = await bk.create_ledger(ensemble_size=4, write_quorum=4, ack_quorum=4)
+            began = time.monotonic()
+            await writer.append(b"slow")
+            took_s = time.monotonic() - began
+            await writer.close()
+            await bk.delete_ledger(writer.ledger_id)
+            return took_s
+
+    with happening(SlowDisk(Random(1)), hands, view):
+        assert asyncio.run(append()) >= 0.5
+
+
+def test_slow_disk_is_likened_where_it_cannot_be_made(
+    hands: LocalHands, view: ClusterView, monkeypatch: pytest.MonkeyPatch
+):
+    can = LocalHands.can
+    monkeypatch.setattr(
+        LocalHands, "can", lambda self, what, name: "no compiler" if what == "slow" else can(self, what, name)
+    )
+    with happening(SlowDisk(Random(1)), hands, view) as told:
+        assert "only like a slow disk (no compiler)" in told
+        bookie = told.partition(" ")[0]
+        states: set[str] = set()
+
+        def seen_both() -> bool:
+            states.update(one.state for one in hands.cluster.status().bookies if one.id == bookie)
+            return states == {"paused", "running"}
+
+        assert await_until(seen_both, PATIENCE_S)
+    assert all(one.state == "running" for one in hands.cluster.status().bookies)
+
+
+@pytest.mark.usefixtures("_lucky")
+def test_clock_jump(hands: LocalHands, view: ClusterView):
+    def offset_s(server: str) -> float:
+        rows = view.run(server, "SET herdpy.read_level = 'any'", "SELECT extract(epoch FROM now())")
+        return float(rows[0][0]) - time.time()
+
+    with writing(view, hands.url) as writer:
+        leader = view.await_following()
+        with happening(ClockJump(Random(4)), hands, view) as told:
+            offsets = {name: offset_s(name) for name in view.names("server")}
+            assert any(offset > 50 for offset in offsets.values()), told
+            writer.go_on(50)
+            assert view.leader() == leader  # nobody's session, lease or term depends on it
+        assert all(abs(offset_s(name)) < 30 for name in view.names("server"))
+
+
+@pytest.mark.usefixtures("_lucky")
+def test_a_driver_goes_on_when_the_leaders_clock_jumps_ahead(hands: LocalHands, view: ClusterView):
+    """The leader forgets commits by their age, and with them whether the names of new ones were used."""
+    leader = view.await_following()
+    with herdpy.connect(hands.url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE jumped (id INT PRIMARY KEY)")
+        try:
+            for hours in range(3):
+                hands.skew(leader, hours * 7200.0)
+                for number in range(5):
+                    connection.execute("INSERT INTO jumped VALUES (%s)", (10 * hours + number,))
+            assert connection.execute("SELECT count(*) FROM jumped").fetchone() == (15,)
+        finally:
+            hands.skew(leader, 0.0)
+            connection.execute("DROP TABLE jumped")
+
+
+@LONG
+@pytest.mark.parametrize(
+    "where", ["row", *(pytest.param(one, marks=pytest.mark.soak) for one in ("pages", "ledgers"))]
+)
+def test_bit_rot(hands: LocalHands, view: ClusterView, where: Where):
+    fault = BitRot(Random(1), where=where)
+    with writing(view, hands.url), happening(fault, hands, view) as told:
+        assert "are wrong: " in told
+    (verdict,) = fault.findings(hands, view)
+    assert verdict.valid, verdict
+    assert "nothing was damaged" not in verdict.summary
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        view.run(view.await_leader(), f"SELECT * FROM {fault._table}")
+
+
+@LONG
+@pytest.mark.soak  # three faults one after the other take a minute; test_drills has one in short
+def test_a_short_storm(hands: LocalHands, view: ClusterView):
+    told: list[str] = []
+    fault = Storm(Random(3))
+    with writing(view, hands.url), happening(fault, hands, view):
+        fault.tell = told.append
+        assert await_until(lambda: sum("is over" in line for line in told) >= 3, PATIENCE_S)
+    assert all(one.state == "running" for one in hands.cluster.status().processes)
+
+
+def test_every_fault_has_a_name_and_says_what_it_is():
+    assert set(FAULTS) >= {
+        *("kill-leader", "pause-leader", "partition-leader", "kill-follower", "roll-ledgers", "kill-bookie"),
+        *("pause-bookie", "lose-bookie-disk", "kill-zookeeper", "expire-session", "trim-and-seed"),
+        *("full-disk", "slow-disk", "clock-jump", "rolling-restart", "lose-leader-disk", "bit-rot", "storm"),
+    }
+    assert all(fault.summary and fault.__doc__ for fault in FAULTS.values())

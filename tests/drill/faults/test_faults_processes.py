@@ -1,0 +1,126 @@
+"""Faults of whole processes and sessions bite, and heal, and nothing that was acknowledged is lost."""
+
+from __future__ import annotations
+
+from random import Random
+
+import psycopg
+import pytest
+
+from herdpy.drill.faults.processes import (
+    KillBookie,
+    KillFollower,
+    KillLeader,
+    KillZooKeeper,
+    PauseBookie,
+    PauseLeader,
+    RollingRestart,
+)
+from herdpy.drill.faults.sessions import ExpireSession, owner
+from herdpy.drill.hands import ClusterView
+from herdpy.drill.hands.local import LocalHands
+from herdpy.testing.waiting import await_until
+from tests.drill.faults.writing import PATIENCE_S, happening, writing
+
+
+def state_of(hands: LocalHands, name: str) -> str:
+    """running, paused or stopped."""
+    return next(one.state for one in hands.cluster.status().processes if one.id == name)
+
+
+def test_kill_leader(hands: LocalHands, view: ClusterView):
+    with writing(view, hands.url) as writer:
+        leader = view.await_leader()
+        with happening(KillLeader(Random(1)), hands, view) as told:
+            assert told == f"{leader}, the leader, is killed"
+            assert not hands.is_running(leader)
+            assert view.await_leader(other_than=leader) != leader
+            writer.go_on()
+        assert hands.is_running(leader)
+        assert view.standing(leader)["role"] in ("follower", "leader", "opening")
+
+
+def test_pause_leader(hands: LocalHands, view: ClusterView):
+    with writing(view, hands.url) as writer:
+        leader = view.await_leader()
+        with happening(PauseLeader(Random(1)), hands, view):
+            assert state_of(hands, leader) == "paused"
+            new = view.await_leader(other_than=leader)
+            writer.go_on()
+        assert state_of(hands, leader) == "running"
+        view.await_standing(leader, lambda one: one["role"] == "follower", "follow when it is awake")
+        assert view.standing(new)["epoch"] > view.standing(leader)["epoch"]
+
+
+def test_kill_follower(hands: LocalHands, view: ClusterView):
+    with writing(view, hands.url) as writer:
+        leader = view.await_following()
+        with happening(KillFollower(Random(1)), hands, view) as told:
+            killed = told.partition(",")[0]
+            assert killed != leader
+            assert not hands.is_running(killed)
+            writer.go_on()
+            assert view.leader() == leader
+        assert hands.is_running(killed)
+
+
+def test_which_follower_follows_from_the_seed(hands: LocalHands, view: ClusterView):
+    leader = view.await_following()
+    chosen = {Random(seed).choice(view.followers(leader)) for seed in range(20)}
+    assert chosen == set(view.names("server")) - {leader}
+
+
+@pytest.mark.parametrize(("kind", "state"), [(KillBookie, "stopped"), (PauseBookie, "paused")])
+def test_without_a_bookie(hands: LocalHands, view: ClusterView, kind: type[KillBookie], state: str):
+    with writing(view, hands.url) as writer:
+        with happening(kind(Random(2)), hands, view) as told:
+            bookie = told.split()[0]
+            assert state_of(hands, bookie) == state
+            writer.go_on()
+        assert state_of(hands, bookie) == "running"
+
+
+def test_kill_zookeeper(hands: LocalHands, view: ClusterView):
+    with writing(view, hands.url):
+        leader = view.await_following()
+        with view.connect(leader) as connection:
+            assert connection.execute("SELECT 1 + count(*) FROM herdpy.tables").fetchone()
+            with happening(KillZooKeeper(Random(1)), hands, view):
+                assert state_of(hands, "zookeeper") == "stopped"
+
+                def is_refused() -> bool:  # nobody renews the lease
+                    try:
+                        connection.execute("CREATE TABLE IF NOT EXISTS never (id INT PRIMARY KEY)")
+                    except psycopg.Error:
+                        return True
+                    return False
+
+                assert await_until(is_refused, PATIENCE_S)
+        assert state_of(hands, "zookeeper") == "running"
+
+
+def test_expire_session(hands: LocalHands, view: ClusterView):
+    assert view.zookeeper is not None
+    path = f"/herdpy/tablespaces/{view.tablespace}/leader"
+    with writing(view, hands.url) as writer:
+        before = owner(view.zookeeper, path)
+        epoch = view.standing(view.await_leader())["epoch"]
+        with happening(ExpireSession(Random(1)), hands, view) as told:
+            assert f"0x{before:x}" in told
+            assert await_until(
+                lambda: (
+                    (leader := view.leader()) is not None and view.standing(leader).get("epoch", 0) > epoch
+                ),
+                PATIENCE_S,
+            )
+            assert owner(view.zookeeper, path) != before
+            writer.go_on()
+
+
+@pytest.mark.soak  # its drill in tests/drill/test_drills.py does the same in short
+def test_rolling_restart(hands: LocalHands, view: ClusterView):
+    before = {one.id: one.pid for one in hands.cluster.status().servers}
+    with writing(view, hands.url) as writer, happening(RollingRestart(Random(1)), hands, view):
+        after = {one.id: one.pid for one in hands.cluster.status().servers}
+        assert all(after[name] not in (None, pid) for name, pid in before.items())
+        writer.go_on()

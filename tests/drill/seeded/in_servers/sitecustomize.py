@@ -1,0 +1,181 @@
+"""Bugs put into real server processes, of a test's own cluster only.
+
+Its directory is on the servers' PYTHONPATH, so that Python imports it before anything else. HERDPY_SEEDED_BUG
+names a file of one byte, mapped by the servers: the number of the bug that they have from now on, 0 for none
+(``tests/drill/seeded/switch.py``). So one cluster serves all tests, and a bug begins when tables are there.
+
+A module is patched when it is imported. Nothing here is imported by anything but such a server.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import mmap
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+VARIABLE = "HERDPY_SEEDED_BUG"
+BUGS: dict[str, tuple[str, Callable[[ModuleType, Callable[[], bool]], None]]] = {}
+"""By name: the module that is patched, and who does it."""
+
+
+def _bug(module: str) -> Callable[[Callable[[ModuleType, Callable[[], bool]], None]], Any]:
+    def keep(patch: Callable[[ModuleType, Callable[[], bool]], None]) -> Any:
+        BUGS[patch.__name__] = (module, patch)
+        return patch
+
+    return keep
+
+
+@_bug("herdpy_server.tablespace.requests")
+def knows_no_outcomes_but_its_own(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """A server takes for "not done" what it has read of in the log only."""
+    requests, find = module.Requests, module.Requests.find
+
+    def pending_only(self: Any, request_id: bytes) -> Any:
+        return self._pending.get(request_id) if is_on() else find(self, request_id)
+
+    requests.find = pending_only
+
+
+@_bug("herdpy_server.tablespace.locks")
+def gives_row_locks_back_at_once(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """A lock is waited for, and given back before its transaction has ended."""
+
+    def hasty(acquire: Callable[..., None]) -> Callable[..., None]:
+        def acquired(self: Any, owner: Any, *what: Any) -> None:
+            acquire(self, owner, *what)
+            if is_on():
+                self.release_all(owner)
+
+        return acquired
+
+    for name in ("acquire", "acquire_many"):
+        setattr(module.LockTable, name, hasty(getattr(module.LockTable, name)))
+
+
+@_bug("herdpy_server.replica.following")
+def applies_an_entry_late(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """A follower says that it has an entry when it has applied the one before."""
+    apply = module._apply  # type: ignore[attr-defined]
+    held: dict[int, list[bytes]] = {}
+
+    async def late(store: Any, safe: Any, lsn: Any, encoded: list[bytes], turns: Any) -> None:
+        now = held.pop(id(store), [])
+        if is_on():
+            held[id(store)] = encoded
+        else:
+            now = now + encoded
+        await apply(store, safe, lsn, now, turns)
+
+    module._apply = late  # type: ignore[attr-defined]
+
+
+@_bug("herdpy.log.assembler")
+def misses_an_entry_of_each_ledger(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """A follower does not look at the chain, and leaves out the second entry of a ledger."""
+    assembler, take = module.TransactionAssembler, module.TransactionAssembler.take
+
+    def unchecked(self: Any, entry: Any) -> Any:
+        if not is_on():
+            return take(self, entry)
+        self.position, self.crc = entry.header.predecessor, None
+        whole = take(self, entry)
+        return [] if entry.header.lsn.entry_id == 1 else whole
+
+    assembler.take = unchecked
+
+
+@_bug("herdpy_server.store.copy")
+def sends_a_snapshot_of_the_past(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """A snapshot says that it has an entry more than it has."""
+    import struct
+
+    import lmdb
+
+    pour, position = module._pour, struct.Struct(">qq")  # type: ignore[attr-defined]
+
+    def late(env: Any, sink: int, failed: list[BaseException]) -> None:
+        if not is_on():
+            pour(env, sink, failed)
+            return
+        try:
+            with (
+                tempfile.TemporaryDirectory(dir=Path(env.path()).parent) as directory,
+                open(sink, "wb") as out,
+            ):
+                env.copy(directory, compact=True)
+                with lmdb.open(directory, map_size=1 << 30, max_dbs=4) as copy:
+                    meta = copy.open_db(b"meta", create=False)
+                    with copy.begin(write=True, db=meta) as txn:
+                        ledger, entry = position.unpack(txn.get(b"applied"))
+                        txn.put(b"applied", position.pack(ledger, entry + 1))
+                out.write(Path(directory, "data.mdb").read_bytes())
+        except BaseException as error:  # noqa: BLE001 - the copying thread raises it
+            failed.append(error)
+
+    module._pour = late  # type: ignore[attr-defined]
+
+
+@_bug("herdpy_server.sessions.plans")
+def keeps_the_plan_of_an_old_catalog(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """A statement that was planned once is never planned again, whatever became of its tables."""
+    make = module.Prepared._make
+
+    def once(self: Any, catalog: Any, engine: Any) -> None:
+        if self._plan is None or not is_on():
+            make(self, catalog, engine)
+
+    module.Prepared._make = once
+
+
+def names() -> list[str]:
+    """All bugs; the number of each is its place, from 1 on."""
+    return list(BUGS)
+
+
+class _Loader(importlib.abc.Loader):
+    """Loads a module as ever, and then patches it."""
+
+    def __init__(self, loader: importlib.abc.Loader, then: Callable[[ModuleType], None]) -> None:
+        self._loader, self._then = loader, then
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        self._then(module)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Puts the bugs into modules that are imported from now on."""
+
+    def __init__(self, number: mmap.mmap) -> None:
+        self._number = number
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if all(module != name for module, _patch in BUGS.values()):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self._patch)
+        return spec
+
+    def _patch(self, module: ModuleType) -> None:
+        for number, (name, patch) in enumerate(BUGS.values(), 1):
+            if name == module.__name__:
+                patch(module, lambda number=number: self._number[0] == number)  # type: ignore[misc]
+
+
+if VARIABLE in os.environ:
+    with open(os.environ[VARIABLE], "rb") as _file:
+        sys.meta_path.insert(0, _Finder(mmap.mmap(_file.fileno(), 1, prot=mmap.PROT_READ)))

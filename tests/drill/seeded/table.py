@@ -1,0 +1,276 @@
+"""Seeded bugs: what is wrong, which drill or simulation tells it, and within what; see docs/drills.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+AREAS = (
+    "fencing",
+    "leases",
+    "ledger list",
+    "apply order",
+    "trimming",
+    "lock release",
+    "outcome resolution",
+    "snapshot transfer",
+    "cached plans",
+    "LAC",
+)
+RUN_S = 4.0
+LOG = "tests/log_bookkeeper/simulation"
+REPLICAS = "tests/replica/simulation"
+STORE = "tests/simulation"
+
+
+@dataclass(frozen=True)
+class InDrill:
+    """Caught by a drill on real servers.
+
+    drill: its name in herdpy.drill.DRILLS. workloads: those that run in it here.
+    told: kinds of anomalies, of which at least one is told.
+    runs: at most so many, with the seeds from 1 on, each with `--seconds` RUN_S.
+    """
+
+    bug: str
+    area: str
+    drill: str
+    workloads: tuple[str, ...]
+    told: tuple[str, ...]
+    runs: int
+    about: str
+
+
+@dataclass(frozen=True)
+class InSimulation:
+    """Caught by a simulation. script: one of its scenarios; None: its random runs. seeds: at most so many."""
+
+    bug: str
+    area: str
+    simulation: str
+    script: str | None
+    told: str
+    seeds: int
+    about: str
+
+
+IN_DRILLS = (
+    InDrill(
+        "knows_no_outcomes_but_its_own",
+        "outcome resolution",
+        "kill-leader",
+        ("inserts", "bank"),
+        ("undone insert", "doubled insert", "unexplained balance"),
+        6,
+        "a new leader takes for not done what the one before it did",
+    ),
+    InDrill(
+        "gives_row_locks_back_at_once",
+        "lock release",
+        "pause-bookie",
+        ("bank",),
+        ("wrong total",),
+        1,
+        "a row's lock is given back before its transaction has ended",
+    ),
+    InDrill(
+        "applies_an_entry_late",
+        "apply order",
+        "roll-ledgers",
+        ("list-append",),
+        ("own write missing", "replicas differ"),
+        1,
+        "followers say that they have an entry when they have applied the one before",
+    ),
+    InDrill(
+        "misses_an_entry_of_each_ledger",
+        "apply order",
+        "roll-ledgers",
+        ("list-append", "sets"),
+        ("replicas differ", "fractured read"),
+        1,
+        "followers do not check the chain, and leave an entry of each ledger out",
+    ),
+    InDrill(
+        "sends_a_snapshot_of_the_past",
+        "snapshot transfer",
+        "trim-and-seed",
+        ("sets",),
+        ("replicas differ",),
+        3,
+        "a snapshot says that it has an entry more than it has",
+    ),
+    InDrill(
+        "keeps_the_plan_of_an_old_catalog",
+        "cached plans",
+        "pause-bookie",
+        ("redefined",),
+        ("wrong rows", "unexpected error"),
+        1,
+        "a statement's plan outlives the tables that it was made for",
+    ),
+)
+
+IN_SIMULATIONS = (
+    InSimulation(
+        "drops_the_fence",
+        "fencing",
+        REPLICAS,
+        "the_old_leader_writes_on",
+        "what was acknowledged is not in the log",
+        3,
+        "a new leader reads the open ledger without fencing it",
+    ),
+    InSimulation(
+        "recovers_only_the_first_open_ledger",
+        "fencing",
+        LOG,
+        None,
+        "an acknowledged append is lost",
+        400,
+        "a new leader drops the ledger that was made ahead, and does not recover it",
+    ),
+    InSimulation(
+        "does_not_check_the_lease_after_the_read",
+        "leases",
+        REPLICAS,
+        "the_leader_sleeps",
+        "a linearizable read shows the past",
+        3,
+        "who leads, as far as it knows, answers",
+    ),
+    InSimulation(
+        "does_not_wait_out_the_predecessors_lease",
+        "leases",
+        REPLICAS,
+        "the_session_ends_within_the_lease",
+        "a linearizable read shows the past",
+        3,
+        "a new leader answers as soon as it has the log",
+    ),
+    InSimulation(
+        "ignores_the_version_of_the_list",
+        "ledger list",
+        LOG,
+        None,
+        "a ledger that was read is not in the list any more",
+        400,
+        "the list is overwritten, whatever version it has",
+    ),
+    InSimulation(
+        "lists_a_ledger_after_its_first_entries",
+        "ledger list",
+        LOG,
+        None,
+        "the list is damaged, entries are lost",
+        400,
+        "a ledger is written to first, and listed then",
+    ),
+    InSimulation(
+        "skips_an_entry_of_each_ledger",
+        "apply order",
+        REPLICAS,
+        "ledgers_roll",
+        "a replica does not come to the log's end",
+        3,
+        "followers do not check the chain, and leave an entry of each ledger out",
+    ),
+    InSimulation(
+        "trims_past_a_follower",
+        "trimming",
+        REPLICAS,
+        "the_log_is_trimmed_while_a_follower_sleeps",
+        "a follower that was there needs what is trimmed",
+        3,
+        "what is in the leader's checkpoint is deleted, whoever has still to read it",
+    ),
+    InSimulation(
+        "trims_what_is_not_in_the_store",
+        "trimming",
+        STORE,
+        None,
+        "after a crash the store needs what is trimmed",
+        150,
+        "the log is trimmed to its end, whatever the store has of it",
+    ),
+    InSimulation(
+        "releases_locks_at_the_end_of_a_statement",
+        "lock release",
+        STORE,
+        None,
+        "counters and accounts do not add up",
+        150,
+        "locks end with the statement, not with the transaction",
+    ),
+    InSimulation(
+        "never_gives_locks_back_after_a_rollback",
+        "lock release",
+        STORE,
+        None,
+        "locks that nobody holds are not free",
+        150,
+        "the locks of a transaction that was rolled back stay",
+    ),
+    InSimulation(
+        "guesses_what_the_next_leader_knows",
+        "outcome resolution",
+        REPLICAS,
+        "a_sleeping_leader_is_asked_for_an_outcome",
+        "a commit is there that was said not to be",
+        3,
+        "who led a moment ago says not done without making sure that it still leads",
+    ),
+    InSimulation(
+        "says_not_done_of_what_is_unknown",
+        "outcome resolution",
+        REPLICAS,
+        "the_answer_of_the_bookies_is_lost",
+        "a commit is there that was told as not done",
+        3,
+        "what was in flight when the log was lost is told as not done",
+    ),
+    InSimulation(
+        "takes_the_last_add_confirmed_for_the_end",
+        "LAC",
+        REPLICAS,
+        "the_leader_dies_before_it_tells_what_is_confirmed",
+        "a bounded read is older than it may be",
+        3,
+        "a bounded read takes what is known to be confirmed for the log's end",
+    ),
+    InSimulation(
+        "applies_what_is_not_confirmed",
+        "LAC",
+        REPLICAS,
+        "one_bookie_alone_has_the_last_entry",
+        "a replica has what the log has not",
+        3,
+        "a follower applies entries as soon as one bookie has them",
+    ),
+    InSimulation(
+        "follows_to_the_next_ledger_at_the_last_add_confirmed",
+        "LAC",
+        LOG,
+        None,
+        "a reader does not come to the log's end",
+        400,
+        "a follower leaves a ledger where it is known to be confirmed, not where it ends",
+    ),
+)
+
+
+def rows() -> list[str]:
+    """The table of docs/drills.md, row by row."""
+    found = [
+        (
+            AREAS.index(one.area),
+            f"| {one.area} | `{one.bug}`: {one.about} | drill `{one.drill}`"
+            f" ({', '.join(f'`{each}`' for each in one.workloads)})"
+            f" | {' or '.join(one.told)} | {one.runs} run{'s' if one.runs > 1 else ''} of {RUN_S:g} s |",
+        )
+        for one in IN_DRILLS
+    ]
+    for sim in IN_SIMULATIONS:
+        script = f", scenario `{sim.script}`" if sim.script is not None else ""
+        row = f"| {sim.area} | `{sim.bug}`: {sim.about} | `{sim.simulation}`{script} | {sim.told}"
+        found.append((AREAS.index(sim.area), f"{row} | {sim.seeds} seeds |"))
+    return [row for _place, row in sorted(found, key=lambda one: one[0])]

@@ -1,0 +1,90 @@
+"""Drills find bugs that real servers have: each is put in, and the drill that is there for it must tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from herdpy.drill import DRILLS, Load, run
+from herdpy.drill.hands import ClusterView
+from herdpy.drill.hands.local import LocalHands
+from herdpy.drill.runner import Progress
+from herdpy.drill.workloads import WORKLOADS
+from tests.drill.seeded.redefined import Redefined
+from tests.drill.seeded.switch import SERVER_BUGS, Switch, switched_cluster
+from tests.drill.seeded.table import IN_DRILLS, RUN_S, InDrill
+from tests.drill.shown import shown
+
+LOAD = Load(per_job=4, rate_per_s=100.0, patience_s=15.0)
+
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalHands, Switch]]:
+    with switched_cluster(tmp_path_factory.mktemp("seeded")) as made:
+        yield made
+
+
+def test_every_bug_of_servers_is_in_the_table() -> None:
+    assert sorted(SERVER_BUGS) == sorted(one.bug for one in IN_DRILLS)
+
+
+def test_right_servers_are_not_told_of(
+    cluster: tuple[LocalHands, Switch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the one workload that no drill has; the others are those of tests/drill/test_drills.py."""
+    monkeypatch.setitem(WORKLOADS, Redefined.name, Redefined)
+    hands, _switch = cluster
+    drill = replace(DRILLS["pause-bookie"], workloads=(Redefined.name,))
+    result = run(drill, hands=hands, seconds=RUN_S, seed=1, load=LOAD)
+    assert result.valid, shown(result)
+
+
+# What takes some luck, and so several runs, is for soak.
+CASES = [pytest.param(one, id=one.bug, marks=[pytest.mark.soak] if one.runs > 1 else []) for one in IN_DRILLS]
+
+
+@pytest.mark.parametrize("seeded", CASES)
+def test_the_drill_tells(
+    seeded: InDrill,
+    cluster: tuple[LocalHands, Switch],
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: pytest.RecordProperty,
+) -> None:
+    monkeypatch.setitem(WORKLOADS, Redefined.name, Redefined)
+    hands, switch = cluster
+    drill = replace(DRILLS[seeded.drill], workloads=seeded.workloads)
+
+    def on_progress(progress: Progress) -> None:
+        if progress.phase == "before":
+            switch.set(seeded.bug)
+
+    told: list[str] = []
+    for seed in range(1, seeded.runs + 1):
+        try:
+            result = run(drill, hands=hands, seconds=RUN_S, seed=seed, load=LOAD, on_progress=on_progress)
+        finally:
+            switch.set(None)
+            _heal(ClusterView(hands))
+        assert not result.was_skipped, result.skipped
+        told = sorted({one.kind for verdict in result.verdicts for one in verdict.anomalies})
+        print(f"seed {seed}: {', '.join(told)}\n{shown(result)}")
+        if set(told) & set(seeded.told):
+            record_property("caught", f"seed {seed}: {', '.join(told)}")
+            return
+    pytest.fail(f"{seeded.drill} does not notice that a server {seeded.bug}; told: {told}")
+
+
+def _heal(view: ClusterView) -> None:
+    """Replicas that a bug has made to differ are made anew: the next test begins with equal ones."""
+    view.await_following()
+    name = view.tablespace
+
+    def are_equal() -> bool:
+        rows = view.run(view.await_leader(), f"CHECK TABLESPACE {name}")
+        return len({row[1] for row in rows}) == len(view.names("server")) and all(row[-1] for row in rows)
+
+    view.await_true(are_equal, "the replicas are not equal, although no server has a bug any more")

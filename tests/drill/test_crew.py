@@ -1,0 +1,107 @@
+"""Clients in threads: all levels and ways are among them, and what goes wrong with one is told."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from herdpy.drill.clients import Client
+from herdpy.drill.crew import Crew, CrewError, Job
+from herdpy.drill.history import History
+from herdpy.drill.judging import Verdict
+from herdpy.drill.recorder import Recorder
+from herdpy.drill.sessions import READ_LEVELS, Way
+from herdpy.drill.workloads import Workload
+
+LEVELS = ("READ UNCOMMITTED", "READ COMMITTED")
+
+
+class Noting(Workload):
+    """Notes its clients, and fails where it is told to."""
+
+    name = "noting"
+    summary = "notes"
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        super().__init__()
+        self.isolations: set[str | None] = set()
+        self.seen = threading.Semaphore(0)
+        self._error = error
+
+    def setup(self, client: Client) -> None:
+        raise NotImplementedError
+
+    def step(self, client: Client) -> None:
+        if self._error is not None:
+            raise self._error
+        self.isolations.add(client.isolation)
+
+        def read(_session: object) -> None:
+            return None
+
+        client.read("read", ["x"], read)
+        self.seen.release()
+
+    def finish(self, client: Client) -> None:
+        raise NotImplementedError
+
+    def judge(self, history: History) -> list[Verdict]:
+        raise NotImplementedError
+
+
+def crew(recorder: Recorder, *workloads: Noting) -> Crew:
+    jobs = [Job(f"job {number}", one, LEVELS) for number, one in enumerate(workloads)]
+    return Crew(jobs, Way("herdpy://nobody/there"), recorder, seed=1, rate_per_s=1e9)
+
+
+def test_levels_ways_and_isolation_levels_come_in_turn() -> None:
+    recorder, workloads = Recorder(), (Noting(), Noting())
+    made = crew(recorder, *workloads)
+    made.start()
+    for workload in workloads:
+        for _ in range(400):
+            assert workload.seen.acquire(timeout=60)
+    made.stop()
+    assert made.acknowledged() == len(recorder.history) >= 800
+    for number, workload in enumerate(workloads):
+        assert workload.isolations == set(LEVELS)
+        details = [one.details for one in recorder.history if one.details["workload"] == f"job {number}"]
+        assert {one["client"] for one in details} == {"driver", "psycopg"}
+        assert {one["read_level"] for one in details} == set(READ_LEVELS)
+    ways = {(one.details["client"], one.details["read_level"]) for one in recorder.history}
+    assert len(ways) == 2 * len(READ_LEVELS)
+
+
+def test_a_client_that_fails_is_told() -> None:
+    made = crew(Recorder(), Noting(ZeroDivisionError("by nought")))
+    made.start()
+    with pytest.raises(CrewError, match="ZeroDivisionError: by nought") as told:
+        made.stop()
+    assert isinstance(told.value.__cause__, ZeroDivisionError)
+    with pytest.raises(CrewError):
+        made.check()
+
+
+def test_a_client_that_does_not_end_is_told() -> None:
+    class Stuck(Noting):
+        over = threading.Event()
+
+        def step(self, client: Client) -> None:
+            self.seen.release()
+            self.over.wait()
+
+    workload = Stuck()
+    made = crew(Recorder(), workload)
+    made.start()
+    assert workload.seen.acquire(timeout=60)
+    try:
+        with pytest.raises(CrewError, match=r"still waiting after 0.01 s: .*drill-job 0-"):
+            made.stop(timeout_s=0.01)
+    finally:
+        Stuck.over.set()
+    made.stop()
+
+
+def test_a_crew_that_never_began_is_stopped() -> None:
+    crew(Recorder(), Noting()).stop()

@@ -1,0 +1,139 @@
+"""Each drill in short form, on real servers, bookies and ZooKeeper; and drills that find something."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from kazoo.client import KazooClient
+
+from herdpy.drill import DRILLS, Drill, Load, run
+from herdpy.drill.aftermath import left_behind
+from herdpy.drill.faults import FAULTS, Fault
+from herdpy.drill.faults.ledgers import TINY_LEDGERS
+from herdpy.drill.hands import ClusterView, Hands
+from herdpy.drill.hands.local import LocalHands
+from herdpy.drill.history import Outcome
+from herdpy.drill.runner import needs_of
+from herdpy.drill.sessions import READ_LEVELS
+from herdpy.drill.workloads import WORKLOADS
+from tests.drill.shown import shown
+
+SECONDS = 5.0
+LOAD = Load(per_job=2, patience_s=40.0)
+
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.mark.parametrize("name", DRILLS)
+def test_every_drill_in_short(name: str, hands: LocalHands) -> None:
+    result = run(DRILLS[name], hands=hands, seconds=SECONDS, seed=1, load=LOAD)
+    if result.was_skipped:
+        pytest.skip("; ".join(reason for _fault, reason in result.skipped))
+    assert result.valid, shown(result)
+    kinds = [event.kind for event in result.history.events]
+    assert kinds.count("fault-begin") == kinds.count("fault-end") >= 1
+    assert "leader" in kinds
+    done = [one for one in result.history if one.outcome is Outcome.DONE]
+    assert {one.details.get("workload") for one in done} - {None} == set(DRILLS[name].workloads)
+    assert {one.details.get("client") for one in done} - {None} == {"driver", "psycopg"}
+
+
+def test_all_that_there_is_is_drilled() -> None:
+    assert {fault for drill in DRILLS.values() for fault in drill.faults} == set(FAULTS)
+    assert {workload for drill in DRILLS.values() for workload in drill.workloads} == set(WORKLOADS)
+    for name, drill in DRILLS.items():
+        assert name == drill.name
+        assert drill.explanation
+        assert "\n" not in drill.explanation
+
+
+def test_a_cluster_of_its_own_has_what_the_faults_need() -> None:
+    needs = needs_of(Drill("x", "y", ("roll-ledgers", "lose-bookie-disk"), ("sets",)))
+    assert (needs.bookies, needs.auto_recovery, needs.network) == (4, True, False)
+    assert needs.settings == TINY_LEDGERS
+
+
+class Cheat(Fault):
+    """Deletes rows behind the clients' backs."""
+
+    name = "cheat"
+    summary = "deletes rows"
+    hold_s = 0.1
+
+    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+        return None
+
+    def begin(self, hands: Hands, view: ClusterView) -> str:
+        leader = view.await_leader()
+        tables = view.run(leader, "SELECT name FROM herdpy.tables WHERE name LIKE 'drill_inserts%'")
+        for (table,) in tables:
+            view.run(leader, f"DELETE FROM {table} WHERE id < 5")
+        return f"rows of {len(tables)} tables are deleted"
+
+
+class Impossible(Cheat):
+    name = "impossible"
+
+    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+        return "nobody can"
+
+
+@pytest.fixture
+def faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    for fault in (Cheat, Impossible):
+        monkeypatch.setitem(FAULTS, fault.name, fault)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("faults")
+def test_rows_that_vanish_are_found(hands: LocalHands) -> None:
+    drill = Drill("vanishing", "x", ("cheat",), ("inserts", "list-append"))
+    phases: list[str] = []
+    result = run(
+        drill, hands=hands, seconds=3.0, seed=3, load=LOAD, on_progress=lambda one: phases.append(one.phase)
+    )
+    assert not result.valid
+    (wrong,) = [verdict for verdict in result.verdicts if not verdict.valid]
+    assert wrong.name == "inserts"
+    lost = [one.arguments for one in wrong.anomalies[0].operations if one.name == "insert"]
+    assert lost
+    assert all(row in ([1], [2], [3], [4]) for row in lost)
+    for before, after in itertools.pairwise(["making tables", "before", "cheat", "after", "judging"]):
+        assert phases.index(before) < phases.index(after)
+    details = [one.details for one in result.history if one.details.get("workload") == "list-append"]
+    assert {one["isolation"] for one in details if "isolation" in one} == {
+        "READ COMMITTED",
+        "READ UNCOMMITTED",
+    }
+    assert result.facts["isolation_levels"] == ["READ UNCOMMITTED", "READ COMMITTED"]
+    assert {one["read_level"] for one in details if "read_level" in one} <= set(READ_LEVELS)
+
+
+@pytest.mark.usefixtures("faults")
+def test_what_cannot_be_made_is_skipped_with_its_reason(hands: LocalHands) -> None:
+    result = run(Drill("none", "x", ("impossible",), ("inserts",)), hands=hands, seconds=1.0, seed=1)
+    assert result.was_skipped
+    assert result.skipped == [("impossible", "nobody can")]
+    assert not result.history.operations
+
+
+def test_what_is_left_behind_is_found(hands: LocalHands) -> None:
+    view = ClusterView(hands)
+    view.await_following()
+    verdict, facts = left_behind(view)
+    assert verdict.valid, verdict
+    assert facts["ledgers"]
+    path = f"{view.root}/tablespaces/{view.tablespace}/checks/77"
+    assert view.zookeeper is not None
+    znodes = KazooClient(view.zookeeper)
+    znodes.start()
+    try:
+        znodes.create(path, makepath=True)
+        verdict, _facts = left_behind(view, timeout_s=0.1)
+        znodes.delete(path)
+    finally:
+        znodes.stop()
+        znodes.close()
+    assert [(one.kind, one.text) for one in verdict.anomalies] == [
+        ("znode left", f"{path.rpartition('/')[0]} has 77")
+    ]

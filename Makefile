@@ -26,7 +26,7 @@ $(READY): $(DEMO)
 demo: $(DEMO)    ## the main job on the embedded default: load flights, query, kill, lose nothing
 	@$(BIN)/python examples/demo.py
 
-test: $(READY)   ## all tests that fit in a few minutes
+test: $(READY)   ## all tests but the long runs, two at a time
 	@sh tools/install-postgres.sh
 	@sh tools/install-java.sh
 	@$(BIN)/python -m herdpy.testing >/dev/null
@@ -38,12 +38,15 @@ check: $(READY)  ## ruff, mypy --strict, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-bench: $(READY)  ## measure against sqlite3 and against BookKeeper's Java client, in the same runs
+bench: $(READY)  ## measure against sqlite3, PostgreSQL and BookKeeper's Java client, in the same runs
 	$(BIN)/python bench/embedded.py
 	@sh tools/install-java.sh
 	$(BIN)/python bench/bookkeeper.py
+	@sh tools/install-postgres.sh
+	$(BIN)/python bench/cluster.py
 
 soak: $(READY)   ## long runs: hundreds of kills, thousands of seeds
+	@sh tools/install-postgres.sh
 	@sh tools/install-java.sh
 	@$(BIN)/python -m herdpy.testing >/dev/null
 	$(BIN)/pytest -q -m soak --timeout 7200

@@ -1,4 +1,4 @@
-"""The server beside a PostgreSQL on the same disk, in one run: pgbench's scripts, and COPY.
+"""The server beside a PostgreSQL on the same disk, in one run: pgbench's scripts, COPY, and workers.
 
     python bench/server.py [--quick] [--json FILE] [--dir DIRECTORY]
 
@@ -10,77 +10,29 @@ rounds, and reported as the median and the median ratio of the pairs. pgbench's 
 from __future__ import annotations
 
 import argparse
-import os
-import re
-import shutil
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
 
-import psycopg
+from answers import measure_answers, measure_idle
 from measure import Line, in_turn, rate, report
+from workers import measure_workers
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from herdpy.testing.ports import PortReservation
-from tests.support.postgres import find_server
+from postgresql import SCRIPTS, connect, pgbench, postgres, transactions_per_s
+
 from tests.support.server_process import RunningServer
 
-SCRIPTS = {"select-only": "-S", "simple-update": "-N", "tpcb-like": "-b tpcb-like"}
 TABLE = (
     "CREATE TABLE copied (id BIGINT PRIMARY KEY, a INTEGER, b DOUBLE PRECISION, c TEXT, d BIGINT, g INTEGER)"
 )
 WANTED_COPY = {"in csv": 120_000, "in text": 120_000, "out csv": 300_000, "out text": 300_000}
 """Rows a second."""
-
-
-@contextmanager
-def postgres(directory: Path) -> Iterator[int]:
-    """A PostgreSQL with its own defaults in this directory; its port."""
-    binaries = find_server()
-    if binaries is None:
-        raise SystemExit("PostgreSQL is not installed")
-    user: dict[str, Any] = {}
-    home = directory / "postgres"
-    home.mkdir()
-    if os.geteuid() == 0:  # as whom PostgreSQL does not run
-        user = {"user": "postgres", "group": "postgres", "extra_groups": []}
-        directory.chmod(0o755)
-        shutil.chown(home, "postgres", "postgres")
-    data = home / "data"
-    make = [
-        str(binaries / "initdb"),
-        "-D",
-        str(data),
-        "-A",
-        "trust",
-        "-U",
-        "herdpy",
-        "-E",
-        "UTF8",
-        "--locale=C",
-    ]
-    subprocess.run(make, check=True, capture_output=True, cwd=home, **user)
-    with closing(PortReservation()) as reservation, (home / "log").open("wb") as log:
-        port = reservation.port
-        options = [f"-cport={port}", "-clisten_addresses=127.0.0.1", f"-cunix_socket_directories={home}"]
-        server = subprocess.Popen(
-            [binaries / "postgres", "-D", data, "-cmax_connections=64", *options],
-            stdout=log, stderr=log, cwd=home, **user,
-        )  # fmt: skip
-        try:
-            _await(lambda: connect(port).close())
-            yield port
-        finally:
-            server.terminate()
-            server.wait(60)
 
 
 @contextmanager
@@ -91,46 +43,6 @@ def herdpy(directory: Path) -> Iterator[int]:
         yield server.port
     finally:
         server.close()
-
-
-def _await(attempt: Callable[[], object]) -> None:
-    until = time.monotonic() + 60
-    while True:
-        try:
-            attempt()
-        except psycopg.OperationalError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.05)
-        else:
-            return
-
-
-def connect(port: int) -> psycopg.Connection[Any]:
-    """A connection to either, in autocommit mode."""
-    return psycopg.connect(host="127.0.0.1", port=port, user="herdpy", dbname="postgres", autocommit=True)
-
-
-def pgbench(port: int, *arguments: str) -> str:
-    """What pgbench prints; it must end well."""
-    binaries = find_server()
-    assert binaries is not None
-    where = ["-h", "127.0.0.1", "-p", str(port), "-U", "herdpy"]
-    done = subprocess.run(
-        [binaries / "pgbench", *where, *arguments, "postgres"],
-        capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False,
-    )  # fmt: skip
-    if done.returncode != 0 or "ERROR" in done.stderr:
-        raise SystemExit(f"pgbench {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def transactions_per_s(port: int, script: str, mode: str, clients: int, seconds: int) -> float:
-    """What pgbench says its rate is."""
-    said = pgbench(port, "-n", *SCRIPTS[script].split(), "-M", mode, "-c", str(clients), "-T", str(seconds))
-    found = re.search(r"^tps = ([0-9.]+)", said, re.M)
-    assert found is not None, said
-    return float(found[1])
 
 
 def rows_as_copy(count: int, separator: str) -> bytes:
@@ -209,11 +121,12 @@ def measure_copy(ours: int, peer: int, *, quick: bool) -> list[Line]:
 
 
 def main() -> None:
-    """Run both parts, or the one that is named."""
+    """Run all parts, or the one that is named."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parts = {"pgbench": measure_pgbench, "copy": measure_copy}
+    parts = {"pgbench": measure_pgbench, "copy": measure_copy, "workers": measure_workers}
+    parts |= {"answers": measure_answers, "idle": measure_idle}
     parser.add_argument("parts", nargs="*", help=f"{' '.join(parts)} (all)")
     parser.add_argument("--quick", action="store_true", help="short runs, one round")
     parser.add_argument("--json", metavar="FILE", help="write the JSON there instead of printing it")

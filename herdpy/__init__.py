@@ -36,6 +36,7 @@ from herdpy.dbapi import (
     apilevel,
     connect,
     paramstyle,
+    run_transaction,
     threadsafety,
 )
 
@@ -71,5 +72,6 @@ __all__ = [
     "apilevel",
     "connect",
     "paramstyle",
+    "run_transaction",
     "threadsafety",
 ]

@@ -15,6 +15,7 @@ from herdpy_server.process.loop_delay import LoopDelay
 from herdpy_server.process.statements import StatementStatistics
 from herdpy_server.serving import ServedDatabase
 from herdpy_server.sessions.registry import SessionRegistry
+from herdpy_server.workers.settings import WorkerSettings
 
 PAGE = Path(__file__).parents[2] / "docs" / "server.md"
 SETTING = re.compile(r"^\| `([a-z]+\.\w+)` \| (.+?) \| (.+) \|$", re.MULTILINE)
@@ -38,10 +39,11 @@ def metrics(directory: Path) -> list[tuple[str, str, str, str]]:
     """Name, labels, type and meaning of each metric, as the page has them."""
 
     async def collect() -> list[tuple[str, str, str, str]]:
-        database = await ServedDatabase.open(directory / "db")
+        database = await ServedDatabase.open(directory / "db", None, WorkerSettings())
         made = ServerMetrics(Status(), StatementStatistics(), "0")
         made.logs, made.loop_delay = Logs("text"), LoopDelay()
         made.database, made.registry = database, SessionRegistry()
+        made.replicas = {}
         try:
             return [
                 (

@@ -72,6 +72,11 @@ class ClusterView:
         )
 
 
+UNSYNCED: Mapping[str, object] = {"journalSyncData": "false"}
+"""Configuration of bookies that answer before the disk has an entry. What was written outlives a killed
+process without that, and tests on one busy disk do not wait seconds for it."""
+
+
 class BookKeeperCluster:
     """One ZooKeeper and `bookies` bookies on free loopback ports; a context manager, started on entry.
 

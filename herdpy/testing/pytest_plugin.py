@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from herdpy.testing.cluster import BookKeeperCluster, ClusterView
+from herdpy.testing.cluster import UNSYNCED, BookKeeperCluster, ClusterView
 from herdpy.testing.errors import NetworkUnavailableError
 from herdpy.testing.network import Network
 from herdpy.testing.shared import shared_cluster
@@ -33,10 +33,13 @@ def bookkeeper_cluster() -> Iterator[ClusterView]:
 
 @pytest.fixture
 def own_cluster() -> Iterator[Callable[..., BookKeeperCluster]]:
-    """Starts a BookKeeperCluster with the arguments it is given; all are stopped after the test."""
+    """Starts a BookKeeperCluster with the arguments it is given, its journals unsynced unless they say
+    otherwise; all are stopped after the test.
+    """
     with ExitStack() as clusters:
 
         def start(*arguments: Any, **options: Any) -> BookKeeperCluster:
+            options["configuration"] = {**UNSYNCED, **(options.get("configuration") or {})}
             return clusters.enter_context(BookKeeperCluster(*arguments, **options))
 
         yield start

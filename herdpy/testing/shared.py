@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from herdpy.testing.cluster import BookKeeperCluster, ClusterView
+from herdpy.testing.cluster import UNSYNCED, BookKeeperCluster, ClusterView
 from herdpy.testing.errors import StartError
 from herdpy.testing.jars import jars
 from herdpy.testing.waiting import await_until
@@ -122,7 +122,7 @@ def serve(address: Path, bookies: int) -> None:
     """Own a cluster, for as long as somebody is connected to the Unix socket `address`."""
     with (
         contextlib.ExitStack() as at_last,
-        BookKeeperCluster(bookies) as cluster,
+        BookKeeperCluster(bookies, configuration=UNSYNCED) as cluster,
         socket.socket(socket.AF_UNIX) as listener,
     ):
         listener.bind(str(address))

@@ -45,7 +45,7 @@ def test_bookies_are_killed_and_paused_while_a_ledger_is_written(own_cluster):
     cluster = own_cluster(5)
 
     async def main():
-        settings = ClientSettings(request_timeout_s=2.0, max_in_flight_entries=200)
+        settings = ClientSettings(request_timeout_s=8.0, max_in_flight_entries=200)
         async with BookKeeper(cluster.uri, settings=settings) as bk:
             writer = await bk.create_ledger(3, 3, 2)
             striped = await bk.create_ledger(3, 2, 2)
@@ -75,7 +75,7 @@ def test_a_fenced_writer_and_one_without_bookies(own_cluster):
     cluster = own_cluster(3)
 
     async def main():
-        async with BookKeeper(cluster.uri, settings=ClientSettings(request_timeout_s=2.0)) as bk:
+        async with BookKeeper(cluster.uri, settings=ClientSettings(request_timeout_s=20.0)) as bk:
             writer = await bk.create_ledger(3, 3, 2)
             await write(writer, 0, 100)
             recovered = await bk.open_ledger(writer.ledger_id, recover=True)

@@ -1,10 +1,11 @@
 """The commit log of one tablespace: positions, records, entries, ledgers, append, read, trim.
 
-From the bottom: ``lsn``, ``errors``, ``records``, ``transaction``, ``entry``, ``assembler`` are the
-format and know no I/O; ``wait`` is how results come back; ``commit_log`` is the interface;
-``files``, ``file_header``, ``file_ledger``, ``ledger_list``, ``recovery``, ``file_ledgers`` are file
+From the bottom: ``lsn``, ``errors``, ``records`` (and ``load_records``), ``transaction``, ``entry``,
+``assembler`` are the format and know no I/O; ``wait`` is how results come back; ``commit_log`` is the
+interface; ``files``, ``file_header``, ``file_ledger``, ``ledger_list``, ``recovery``, ``file_ledgers`` are file
 ledgers, and ``group_commit`` and ``file_log`` the log made of them; ``inspect`` shows a log to people.
-The package ``bookkeeper``, imported by itself, is the log in ledgers of Apache BookKeeper.
+The package ``bookkeeper``, imported by itself, is the log in ledgers of Apache BookKeeper; so is ``staging``,
+rows of loads in ledgers of their own.
 DESIGN.md says why it is so; docs/log-format.md has the bytes.
 """
 
@@ -29,6 +30,8 @@ from herdpy.log.file_log import FileLog
 from herdpy.log.ledger_list import LedgerInfo
 from herdpy.log.lsn import LSN, START
 from herdpy.log.records import (
+    AlterTable,
+    Before,
     CreateIndex,
     CreateTable,
     Delete,
@@ -37,8 +40,12 @@ from herdpy.log.records import (
     DropTable,
     Insert,
     InsertBatch,
+    LoadBatch,
+    LoadDone,
+    LoadOp,
     PutRole,
     Record,
+    StagedPart,
     TablesChecksum,
     Truncate,
     Update,
@@ -50,7 +57,9 @@ from herdpy.log.wait import OwnWait, Wait, run_blocking
 __all__ = [
     "LSN",
     "START",
+    "AlterTable",
     "Append",
+    "Before",
     "ChainError",
     "CommitLog",
     "CorruptLedgerError",
@@ -67,6 +76,9 @@ __all__ = [
     "LedgerFencedError",
     "LedgerInfo",
     "LedgerListConflictError",
+    "LoadBatch",
+    "LoadDone",
+    "LoadOp",
     "LogBusyError",
     "LogClosedError",
     "LogError",
@@ -79,6 +91,7 @@ __all__ = [
     "PutRole",
     "Record",
     "RecordError",
+    "StagedPart",
     "TablesChecksum",
     "TornTail",
     "Transaction",

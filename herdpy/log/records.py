@@ -1,4 +1,6 @@
-"""The records of the log: one change each, as bytes and back. Above ``lsn``, below transactions.
+"""The records of the log: one change each, as bytes and back. Above ``record_frame``, below transactions.
+
+Those that loads and change feeds brought are in ``load_records``; all can be had from here.
 
 A record is framed by its type, the version of its body's layout and the body's length, so that a
 reader can step over what it does not know. Keys and row images are opaque here; ``herdpy.codec``
@@ -13,8 +15,9 @@ from struct import Struct
 from typing import ClassVar, get_args
 
 from herdpy.log.errors import RecordError
+from herdpy.log.load_records import Before, LoadBatch, LoadDone, LoadOp, StagedPart
+from herdpy.log.record_frame import FRAME, FRAME_BYTES, at_least, exactly
 
-_FRAME = Struct(">BBI")
 _T = Struct(">BBII")  # frame, table
 _TI = Struct(">BBIII")  # frame, table, index or key length
 _TII = Struct(">BBIIII")  # frame, table, old key length, key length
@@ -23,7 +26,31 @@ _U32X2 = Struct(">II")
 _U32X3 = Struct(">III")
 _CHECKSUM = Struct(">IQQ")
 _UNCHANGED = 0xFFFF_FFFF
-FRAME_BYTES = _FRAME.size
+
+__all__ = [
+    "FRAME_BYTES",
+    "AlterTable",
+    "Before",
+    "CreateIndex",
+    "CreateTable",
+    "Delete",
+    "DropIndex",
+    "DropRole",
+    "DropTable",
+    "Insert",
+    "InsertBatch",
+    "LoadBatch",
+    "LoadDone",
+    "LoadOp",
+    "PutRole",
+    "Record",
+    "StagedPart",
+    "TablesChecksum",
+    "Truncate",
+    "Update",
+    "decode_record",
+    "decode_records",
+]
 
 
 @dataclass(slots=True)
@@ -34,14 +61,26 @@ class CreateTable:
     type: ClassVar[int] = 1
 
     def encode(self) -> bytes:
-        return _FRAME.pack(1, 1, len(self.definition)) + self.definition
+        return FRAME.pack(1, 1, len(self.definition)) + self.definition
 
     @staticmethod
     def decode(data: bytes, start: int, end: int) -> CreateTable:
         return CreateTable(data[start:end])
 
 
-# Type 2 is kept for a change of a table's definition.
+@dataclass(slots=True)
+class AlterTable:
+    """A table has another definition from here on: the same id and columns, other properties."""
+
+    definition: bytes
+    type: ClassVar[int] = 2
+
+    def encode(self) -> bytes:
+        return FRAME.pack(2, 1, len(self.definition)) + self.definition
+
+    @staticmethod
+    def decode(data: bytes, start: int, end: int) -> AlterTable:
+        return AlterTable(data[start:end])
 
 
 @dataclass(slots=True)
@@ -56,7 +95,7 @@ class DropTable:
 
     @staticmethod
     def decode(data: bytes, start: int, end: int) -> DropTable:
-        _exactly(start, end, 4)
+        exactly(start, end, 4)
         return DropTable(_U32.unpack_from(data, start)[0])
 
 
@@ -73,7 +112,7 @@ class CreateIndex:
 
     @staticmethod
     def decode(data: bytes, start: int, end: int) -> CreateIndex:
-        _at_least(start, end, 4)
+        at_least(start, end, 4)
         return CreateIndex(_U32.unpack_from(data, start)[0], data[start + 4 : end])
 
 
@@ -90,7 +129,7 @@ class DropIndex:
 
     @staticmethod
     def decode(data: bytes, start: int, end: int) -> DropIndex:
-        _exactly(start, end, 8)
+        exactly(start, end, 8)
         return DropIndex(*_U32X2.unpack_from(data, start))
 
 
@@ -106,7 +145,7 @@ class Truncate:
 
     @staticmethod
     def decode(data: bytes, start: int, end: int) -> Truncate:
-        _exactly(start, end, 4)
+        exactly(start, end, 4)
         return Truncate(_U32.unpack_from(data, start)[0])
 
 
@@ -124,7 +163,7 @@ class PutRole:
 
     @staticmethod
     def decode(data: bytes, start: int, end: int) -> PutRole:
-        _at_least(start, end, 4)
+        at_least(start, end, 4)
         split = start + 4 + _U32.unpack_from(data, start)[0]
         if split > end:
             raise RecordError("a role's name is longer than its record")
@@ -139,7 +178,7 @@ class DropRole:
     type: ClassVar[int] = 8
 
     def encode(self) -> bytes:
-        return _FRAME.pack(8, 1, len(self.name)) + self.name
+        return FRAME.pack(8, 1, len(self.name)) + self.name
 
     @staticmethod
     def decode(data: bytes, start: int, end: int) -> DropRole:
@@ -215,7 +254,7 @@ class Delete:
 
     @staticmethod
     def decode(data: bytes, start: int, end: int) -> Delete:
-        _at_least(start, end, 4)
+        at_least(start, end, 4)
         return Delete(_U32.unpack_from(data, start)[0], data[start + 4 : end])
 
 
@@ -240,7 +279,7 @@ class InsertBatch:
 
     @staticmethod
     def decode(data: bytes, start: int, end: int) -> InsertBatch:
-        _at_least(start, end, 8)
+        at_least(start, end, 8)
         table_id, rows = _U32X2.unpack_from(data, start)
         return InsertBatch(table_id, data[start + 8 : end], rows)
 
@@ -258,14 +297,15 @@ class TablesChecksum:
 
     @staticmethod
     def decode(data: bytes, start: int, end: int) -> TablesChecksum:
-        _at_least(start, end, 4)
+        at_least(start, end, 4)
         (count,) = _U32.unpack_from(data, start)
-        _exactly(start, end, 4 + count * _CHECKSUM.size)
+        exactly(start, end, 4 + count * _CHECKSUM.size)
         return TablesChecksum(list(_CHECKSUM.iter_unpack(data[start + 4 : end])))
 
 
 Record = (
     CreateTable
+    | AlterTable
     | DropTable
     | CreateIndex
     | DropIndex
@@ -276,6 +316,9 @@ Record = (
     | Update
     | Delete
     | InsertBatch
+    | Before
+    | LoadBatch
+    | LoadDone
     | TablesChecksum
 )
 
@@ -292,7 +335,7 @@ def decode_records(data: bytes, start: int, count: int) -> list[Record]:
     """
     records: list[Record] = []
     total = len(data)
-    unpack, decoders, least = _FRAME.unpack_from, _DECODERS, _LEAST_BODY
+    unpack, decoders, least = FRAME.unpack_from, _DECODERS, _LEAST_BODY
     for _ in range(count):
         if start + FRAME_BYTES > total:
             raise RecordError("a transaction ends in the middle of a record")
@@ -316,13 +359,3 @@ def decode_records(data: bytes, start: int, count: int) -> list[Record]:
 def decode_record(data: bytes) -> Record:
     """The one record that ``data``, as ``encode`` wrote it, holds; RecordError if it is not."""
     return decode_records(data, 0, 1)[0]
-
-
-def _exactly(start: int, end: int, size: int) -> None:
-    if end - start != size:
-        raise RecordError(f"a record's body has {end - start} bytes, not {size}")
-
-
-def _at_least(start: int, end: int, size: int) -> None:
-    if end - start < size:
-        raise RecordError(f"a record's body has {end - start} bytes, fewer than {size}")

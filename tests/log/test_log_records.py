@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from herdpy.log import (
     LSN,
     START,
+    AlterTable,
+    Before,
     ChainError,
     CreateIndex,
     CreateTable,
@@ -16,8 +18,12 @@ from herdpy.log import (
     DropTable,
     Insert,
     InsertBatch,
+    LoadBatch,
+    LoadDone,
+    LoadOp,
     PutRole,
     RecordError,
+    StagedPart,
     TablesChecksum,
     Transaction,
     TransactionAssembler,
@@ -38,6 +44,7 @@ from herdpy.log.records import decode_record
 
 GOLDEN = [
     (CreateTable(b"def"), "01 01 00000003 646566"),
+    (AlterTable(b"def"), "02 01 00000003 646566"),
     (DropTable(7), "03 01 00000004 00000007"),
     (CreateIndex(7, b"ix"), "04 01 00000006 00000007 6978"),
     (DropIndex(7, 9), "05 01 00000008 00000007 00000009"),
@@ -50,6 +57,18 @@ GOLDEN = [
     (Update(7, b"old", b"k", b"row"), "11 01 00000013 00000007 00000003 00000001 6f6c64 6b 726f77"),
     (Delete(7, b"k"), "12 01 00000005 00000007 6b"),
     (InsertBatch(7, b"arrow", 2), "13 01 0000000d 00000007 00000002 6172726f77"),
+    (Before(7, b"k", b"row"), "14 01 0000000c 00000007 00000001 6b 726f77"),
+    (
+        LoadBatch(7, LoadOp.UPSERT, -1, (StagedPart(9, 2, 4096, 0x01020304, 10),), b"\x05\x02"),
+        "15 01 00000037 00000007 01 ffffffffffffffff 00000001"
+        "0000000000000009 0000000000000002 0000000000001000 01020304 000000000000000a 05 02",
+    ),
+    (LoadBatch(7, LoadOp.INSERT, 5, ()), "15 01 00000011 00000007 00 0000000000000005 00000000"),
+    (
+        LoadDone("é1", 7, 1, 2, 3, 4),
+        "16 01 00000028 00000007 0000000000000001 0000000000000002 0000000000000003 0000000000000004"
+        "03 c3a9 31",
+    ),
     (
         TablesChecksum([(1, 2, 3)]),
         "20 01 00000018 00000001 00000001 0000000000000002 0000000000000003",
@@ -59,6 +78,19 @@ GOLDEN = [
 u32 = st.integers(0, 2**32 - 1)
 u64 = st.integers(0, 2**64 - 1)
 blob = st.binary(max_size=40)
+i64 = st.integers(-(2**63), 2**63 - 1)
+parts = st.builds(StagedPart, i64, i64, u64, u32, st.integers(0, 9))
+loads = st.builds(
+    lambda table, op, first, staged, bits: LoadBatch(
+        table, op, first, tuple(staged), bits[: (sum(part.rows for part in staged) + 7) // 8]
+    ),
+    u32,
+    st.sampled_from(LoadOp),
+    i64,
+    st.lists(parts, max_size=3),
+    st.binary(max_size=4),
+)
+load_ids = st.text(min_size=1, max_size=16).filter(lambda text: text.isprintable())
 records = st.one_of(
     st.builds(CreateTable, blob),
     st.builds(DropTable, u32),
@@ -71,6 +103,10 @@ records = st.one_of(
     st.builds(Update, u32, st.none() | blob, blob, blob),
     st.builds(Delete, u32, blob),
     st.builds(InsertBatch, u32, blob, u32),
+    st.builds(AlterTable, blob),
+    st.builds(Before, u32, blob, blob),
+    loads,
+    st.builds(LoadDone, load_ids, u32, u64, u64, u64, u64),
     st.builds(TablesChecksum, st.lists(st.tuples(u32, u64, u64), max_size=4)),
 )
 transactions = st.builds(
@@ -123,6 +159,46 @@ def test_what_the_applying_layer_notes_is_neither_logged_nor_compared():
     batch = InsertBatch(1, b"s", 3, expanded=[object()])
     assert batch == InsertBatch(1, b"s", 3)
     assert decode_record(batch.encode()).expanded is None
+    load = LoadBatch(1, LoadOp.DELETE, -1, (), staged=[object()])
+    assert load == LoadBatch(1, LoadOp.DELETE, -1, ())
+    assert decode_record(load.encode()).staged is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("15 01 00000011 00000007 04 0000000000000005 00000000", "does 4"),
+        ("15 01 00000011 00000007 00 0000000000000005 00000001", "fewer"),
+        ("15 01 00000012 00000007 00 0000000000000005 00000000 01", "more of its rows"),
+        ("16 01 00000026" + "00" * 36 + "02 41", "not as long"),
+        ("16 01 00000026" + "00" * 36 + "00 41", "not as long"),
+        ("16 01 00000026" + "00" * 36 + "01 ff", "not UTF-8"),
+        ("14 01 00000009 00000007 00000002 41", "longer than its record"),
+    ],
+)
+def test_records_of_loads_that_contradict_themselves_are_refused(text, reason):
+    with pytest.raises(RecordError, match=reason):
+        decode_record(bytes.fromhex(text))
+
+
+@pytest.mark.parametrize("name", ["", "x" * 65, "é" * 33])
+def test_a_load_has_an_id_of_1_to_64_bytes(name):
+    with pytest.raises(RecordError, match="1 to 64 bytes"):
+        LoadDone(name, 1, 0, 0, 0, 0).encode()
+    assert decode_record(LoadDone("é" * 32, 1, 0, 0, 0, 0).encode()).load_id == "é" * 32
+
+
+@given(st.integers(0, 40), st.data())
+def test_the_mask_of_any_range_of_rows_is_what_the_bits_say(rows, data):
+    bits = data.draw(st.lists(st.booleans(), min_size=rows, max_size=rows))
+    packed = bytearray((rows + 7) // 8)
+    for row, bit in enumerate(bits):
+        packed[row // 8] |= bit << row % 8
+    load = LoadBatch(1, LoadOp.UPSERT, -1, (StagedPart(1, 0, 9, 0, rows),), bytes(packed).rstrip(b"\0"))
+    first = data.draw(st.integers(0, rows))
+    count = data.draw(st.integers(0, rows - first))
+    assert load.present_mask(first, count).tolist() == bits[first : first + count]
+    assert load.rows == rows
 
 
 def test_a_request_id_has_64_bytes_at_most():
@@ -151,8 +227,8 @@ def test_no_bytes_break_the_decoders_otherwise(data):
 
 
 def test_unknown_record_types_and_versions_are_refused():
-    with pytest.raises(RecordError, match="type 2, version 1"):
-        decode_record(bytes.fromhex("02 01 00000000"))
+    with pytest.raises(RecordError, match="type 31, version 1"):
+        decode_record(bytes.fromhex("1f 01 00000000"))
     with pytest.raises(RecordError, match="type 16, version 2"):
         decode_record(bytes.fromhex("10 02 00000000"))
 

@@ -62,22 +62,22 @@ def test_a_value_that_does_not_fit_names_row_key_and_column():
     list(part.batches(batch(id=[1, 2], amount=[Decimal(1), Decimal(2)]), LARGE))
     with pytest.raises(RowError) as caught:
         list(part.batches(batch(id=[41, 42], amount=[Decimal("1.00"), Decimal("12345.67")]), LARGE))
-    assert (caught.value.row, caught.value.column) == (3, "amount")
+    assert (caught.value.row, caught.value.column) == (4, "amount")
     assert str(caught.value).startswith(
-        "row 3 of partition 3 (id = 42), column \"amount\": Decimal('12345.67')"
+        "row 4 of partition 3 (id = 42), column \"amount\": Decimal('12345.67')"
     )
 
 
 def test_an_integer_out_of_range_is_named():
     with pytest.raises(
-        RowError, match=r'row 1 \(id = 4294967296\), column "id": 4294967296 does not fit int32'
+        RowError, match=r'row 2 \(id = 4294967296\), column "id": 4294967296 does not fit int32'
     ):
         only(conformer("id"), batch(id=[1, 2**32]))
 
 
 def test_a_null_where_none_may_be_is_named():
     with pytest.raises(
-        RowError, match=r'row 1 \(id = None\), column "id": NULL in a column that is NOT NULL'
+        RowError, match=r'row 2 \(id = None\), column "id": NULL in a column that is NOT NULL'
     ):
         only(conformer("id"), batch(id=pa.array([1, None], pa.int32())))
 

@@ -26,7 +26,7 @@ class RowError(ValueError):
     """A row of a DataFrame that cannot stand in the table.
 
     Attributes:
-        row: its number within the partition, from 0.
+        row: its number within the partition, from 1, as the server counts too.
         column: the table's column.
         problem: what is wrong with the value.
         key: what else identifies the row: its key's columns and values as text; empty without a key.
@@ -180,7 +180,7 @@ class Conformer:
             for name in self._key
             if name in names
         ]
-        return RowError(self.rows + row, column.name, _short(problem), ", ".join(shown), self._partition)
+        return RowError(self.rows + row + 1, column.name, _short(problem), ", ".join(shown), self._partition)
 
 
 def _halved(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:

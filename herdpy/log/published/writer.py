@@ -1,0 +1,286 @@
+"""Writing a snapshot: tables one after another as Parquet files, and the manifest when all are there.
+
+Above ``place``, ``manifest`` and ``shelf``. Memory is bounded: a table's rows come as batches in key order
+and leave as row groups. Files get names that no other writer gives, so two that publish the same LSN at
+once, or one after another's crash, do not write over each other's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import secrets
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import xxhash
+
+from herdpy.log.lsn import LSN
+from herdpy.log.published.errors import PublishedSnapshotError
+from herdpy.log.published.manifest import (
+    FILE_NAME,
+    KEY_COLUMN,
+    MAX_QUANTILES,
+    MAX_ROW_GROUP,
+    Manifest,
+    SnapshotFile,
+    SnapshotTable,
+)
+from herdpy.log.published.place import Place
+from herdpy.log.published.shelf import SnapshotRef
+
+FILE_BYTES = 64 << 20
+"""A file ends with the row group that brings it to so many bytes."""
+
+_GROUP_BYTES = 32 << 20
+"""A row group ends with the batch that brings it to so many bytes in memory, or has MAX_ROW_GROUP rows."""
+
+
+class SnapshotWriter:
+    """One snapshot being written: ``table`` for each table, then ``finish``; or ``abandon``."""
+
+    def __init__(
+        self,
+        url: str,
+        tablespace: str,
+        lsn: LSN,
+        *,
+        log_id: str,
+        crc: int | None,
+        time_us: int,
+        created_us: int,
+        file_bytes: int = FILE_BYTES,
+    ) -> None:
+        """Nothing is written yet. The arguments are as in ``Manifest``; PublishedSnapshotError."""
+        self.ref = SnapshotRef(url, tablespace, lsn)
+        self.place = self.ref.place()
+        self.file_bytes = file_bytes
+        self.token = secrets.token_hex(4)
+        self.bytes_written = 0
+        self._tables: list[SnapshotTable] = []
+        self._head = (tablespace, log_id, lsn, crc, time_us, created_us)
+
+    def table(self, table_id: int, name: str, definition: str, schema: pa.Schema) -> TableWriter:
+        """Writes one table, as a context manager; it is in the snapshot when it was left without an error.
+
+        Args:
+            schema: of its batches; the last column is ``__key``.
+        """
+        if schema.names[-1:] != [KEY_COLUMN]:
+            raise ValueError(f"the last column of a snapshot's table is {KEY_COLUMN}")
+        return TableWriter(self, table_id, name, definition, schema)
+
+    def add(self, table: SnapshotTable) -> None:
+        """For ``TableWriter``."""
+        self._tables.append(table)
+
+    def finish(self) -> Manifest:
+        """Make the snapshot appear, with all tables that were written.
+
+        Raises:
+            PublishedSnapshotError: the place refused it, or one of the files is gone.
+        """
+        manifest = Manifest(*self._head, tables=tuple(self._tables))
+        for table in manifest.tables:
+            for file in table.files:
+                if self.place.size(file.path) != file.size_bytes:
+                    raise PublishedSnapshotError(
+                        f"{self.place.url}/{file.path} was removed while others were written"
+                    )
+        self.place.put(FILE_NAME, manifest.encode())
+        return manifest
+
+    def abandon(self) -> None:
+        """Remove what was written, unless another has finished the same snapshot meanwhile."""
+        if not self.place.exists(FILE_NAME):
+            self.place.clear()
+
+
+class TableWriter:
+    """One table: ``write`` its batches in key order."""
+
+    def __init__(
+        self, snapshot: SnapshotWriter, table_id: int, name: str, definition: str, schema: pa.Schema
+    ) -> None:
+        self._snapshot = snapshot
+        self._what = (table_id, name, definition)
+        self._schema = schema
+        self._files: list[SnapshotFile] = []
+        self._quantiles = Quantiles()
+        self._part: _Part | None = None
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = 0
+        self._waiting_bytes = 0
+        self._last_key: bytes | None = None
+        self.rows = 0
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            if self._part is not None:
+                self._part.abandon()
+            return
+        self._flush()
+        self._end_part()
+        table_id, name, definition = self._what
+        files, quantiles = tuple(self._files), self._quantiles.chosen()
+        self._snapshot.add(SnapshotTable(table_id, name, definition, self.rows, files, quantiles))
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """The next rows, sorted by ``__key``. ValueError when their keys do not follow those before."""
+        if not batch.num_rows:
+            return
+        keys: Any = batch.column(KEY_COLUMN)
+        first = keys[0].as_py()
+        if self._last_key is not None and first <= self._last_key:
+            raise ValueError("rows of a snapshot are written in key order")
+        self._last_key = keys[-1].as_py()
+        self._quantiles.add(keys)
+        self.rows += batch.num_rows
+        while batch.num_rows:
+            taken = batch.slice(0, MAX_ROW_GROUP - self._waiting_rows)
+            batch = batch.slice(taken.num_rows)
+            self._waiting.append(taken)
+            self._waiting_rows += taken.num_rows
+            self._waiting_bytes += taken.nbytes
+            if self._waiting_rows == MAX_ROW_GROUP or self._waiting_bytes >= _GROUP_BYTES:
+                self._flush()
+
+    def _flush(self) -> None:
+        """What waits becomes a row group."""
+        if not self._waiting:
+            return
+        if self._part is None:
+            number = len(self._files)
+            path = f"t{self._what[0]}/part-{number:05d}-{self._snapshot.token}.parquet"
+            self._part = _Part(self._snapshot.place, path, self._schema)
+        before = self._part.size
+        self._part.write(pa.Table.from_batches(self._waiting, self._schema))
+        self._snapshot.bytes_written += self._part.size - before
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+        if self._part.size >= self._snapshot.file_bytes:
+            self._end_part()
+
+    def _end_part(self) -> None:
+        if self._part is not None:
+            part, self._part = self._part, None
+            self._files.append(part.finish())
+
+
+class _Part:
+    """One Parquet file being written."""
+
+    def __init__(self, place: Place, path: str, schema: pa.Schema) -> None:
+        self._place, self._path = place, path
+        self._sink = _Summed(place.create(path))
+        # Keys differ, each from each: a dictionary of them would be begun and given up in every row group.
+        others = [name for name in schema.names if name != KEY_COLUMN]
+        self._writer = pq.ParquetWriter(
+            pa.PythonFile(self._sink, mode="w"),
+            schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=others or False,  # type: ignore[arg-type]
+        )
+        self._rows = 0
+        self._first: bytes | None = None
+        self._last = b""
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return self._sink.size
+
+    def write(self, rows: pa.Table) -> None:
+        keys: Any = rows.column(KEY_COLUMN)
+        if self._first is None:
+            self._first = keys[0].as_py()
+        self._last = keys[-1].as_py()
+        self._rows += rows.num_rows
+        with _refused(self._place, self._path):
+            self._writer.write_table(rows, row_group_size=MAX_ROW_GROUP)
+
+    def finish(self) -> SnapshotFile:
+        assert self._first is not None
+        with _refused(self._place, self._path):
+            self._writer.close()
+            self._sink.end()
+        self._place.settle(self._path)
+        digest = self._sink.hash.hexdigest()
+        return SnapshotFile(self._path, self._rows, self._sink.size, digest, self._first, self._last)
+
+    def abandon(self) -> None:
+        # Both write what they hold when they are closed, and what refused that before may do so again.
+        with contextlib.suppress(Exception):
+            self._writer.close()
+        with contextlib.suppress(Exception):
+            self._sink.end()
+
+
+class _Summed(io.RawIOBase):
+    """What is written to it goes to a file of a place, is counted and hashed.
+
+    ``close``, which Arrow calls when it likes, does nothing; ``end`` closes the file.
+    """
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.size = 0
+        self.hash = xxhash.xxh3_128()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._file.write(data)
+        self.hash.update(data)
+        count = memoryview(data).nbytes
+        self.size += count
+        return count
+
+    def tell(self) -> int:
+        return self.size
+
+    def end(self) -> None:
+        self._file.close()
+
+
+@contextlib.contextmanager
+def _refused(place: Place, path: str) -> Any:
+    try:
+        yield
+    except Exception as error:
+        raise PublishedSnapshotError(f"{place.url}/{path} cannot be written: {error}") from error
+
+
+class Quantiles:
+    """Keys at equal distances from a stream of unknown length: every n-th, n doubled when too many."""
+
+    def __init__(self, most: int = MAX_QUANTILES) -> None:
+        self._most = most
+        self._stride = 1
+        self._until = 0  # rows up to the next key that is taken
+        self._keys: list[bytes] = []
+
+    def add(self, keys: Any) -> None:
+        """The next keys, as an Arrow array."""
+        count = len(keys)
+        at = self._until
+        while at < count:
+            self._keys.append(keys[at].as_py())
+            at += self._stride
+            if len(self._keys) == 2 * self._most:
+                del self._keys[1::2]
+                self._stride *= 2
+        self._until = at - count
+
+    def chosen(self) -> tuple[bytes, ...]:
+        """At most ``most`` of them; the first key is always among them."""
+        step = -(-len(self._keys) // self._most)
+        return tuple(self._keys[:: max(step, 1)])

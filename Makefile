@@ -21,16 +21,18 @@ $(DEMO): $(BIN)/uv pyproject.toml uv.lock
 	@touch $(DEMO)
 
 $(READY): $(DEMO)
+	@$(BIN)/uv sync --quiet --frozen --inexact --extra server --extra dev --extra spark
 	@touch $(READY)
 
 demo: $(DEMO)    ## the main job on the embedded default: load flights, query, kill, lose nothing
 	@$(BIN)/python examples/demo.py
 
-test: $(READY)   ## all tests but the long runs, two at a time
+test: $(READY)   ## all tests but the long runs, two at a time; those of Spark share one session
 	@sh tools/install-postgres.sh
 	@sh tools/install-java.sh
 	@$(BIN)/python -m herdpy.testing >/dev/null
-	$(BIN)/pytest -q -n 2 --dist worksteal
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not soak and not spark"
+	$(BIN)/pytest -q -m "spark and not soak"
 
 check: $(READY)  ## ruff, mypy --strict, import rules
 	$(BIN)/ruff check .

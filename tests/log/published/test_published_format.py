@@ -33,14 +33,13 @@ from herdpy.log.published import (
 from herdpy.log.published.retention import Dated, choose
 from herdpy.log.published.writer import Quantiles
 
-SCHEMA = pa.schema(
-    [
-        pa.field("n", pa.int64()),
-        pa.field("t", pa.string()),
-        pa.field("u", pa.uuid()),
-        pa.field("__key", pa.binary()),
-    ]
-)
+FIELDS: list[Any] = [
+    pa.field("n", pa.int64()),
+    pa.field("t", pa.string()),
+    pa.field("u", pa.uuid()),
+    pa.field("__key", pa.binary()),
+]
+SCHEMA = pa.schema(FIELDS)
 
 
 def rows(start: int, stop: int) -> pa.RecordBatch:

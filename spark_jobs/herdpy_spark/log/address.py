@@ -1,0 +1,51 @@
+"""Where a tablespace's log is: what a task needs to read it without any server. The lowest module here.
+
+Made by the driver, from a server, from ZooKeeper or from a directory, and sent to the tasks.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class LogAddress:
+    """A log in ledgers of BookKeeper, or in the files of a directory. It can be pickled.
+
+    Attributes:
+        tablespace: its name, under which snapshots are published.
+        log_id: the log's own identity (hex); empty: take whatever log is there.
+        zookeeper: "host:port,host:port", empty where the log is in files.
+        ledgers_root: the znode under which BookKeeper keeps its metadata.
+        list_path: the znode with the ledger list.
+        password: of the ledgers.
+        directory: of the log's files (``log`` in a database's directory), empty where it is in BookKeeper.
+        snapshot_url: where snapshots of the tablespace are published, any URL of fsspec; empty: nowhere.
+    """
+
+    tablespace: str
+    log_id: str = ""
+    zookeeper: str = ""
+    ledgers_root: str = "/ledgers"
+    list_path: str = ""
+    password: bytes = field(default=b"", repr=False)
+    directory: str = ""
+    snapshot_url: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.directory) == bool(self.zookeeper and self.list_path):
+            raise ValueError(
+                "a log is either in a directory or in ledgers that ZooKeeper and a list's path lead to"
+            )
+
+    @classmethod
+    def of_database(
+        cls, path: str | os.PathLike[str], *, tablespace: str = "herdpy", snapshot_url: str = ""
+    ) -> LogAddress:
+        """The log of the embedded database in the directory ``path``."""
+        return cls(tablespace, directory=os.path.join(path, "log"), snapshot_url=snapshot_url)
+
+    def __str__(self) -> str:
+        where = self.directory or f"zk://{self.zookeeper}{self.list_path}"
+        return f"the log of tablespace {self.tablespace} ({where})"

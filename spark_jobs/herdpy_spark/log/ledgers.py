@@ -1,0 +1,79 @@
+"""The ledgers of a log, wherever they are: what reading asks of them. Above ``address``.
+
+``bookies`` and ``directory`` are the two kinds; ``opened`` picks one. Everything is plain and blocking: a
+Spark task is a thread that has nothing else to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from herdpy.log import LSN, ChainError, Entry, LogClosedError
+from herdpy.log.ledger_list import LedgerListState
+from herdpy.log.records import Record
+from herdpy_spark.log.address import LogAddress
+
+
+class Ledgers(Protocol):
+    """An open log, for reading. Errors are those of ``herdpy.log``."""
+
+    def state(self) -> LedgerListState:
+        """The ledger list as it is now."""
+
+    def confirmed(self) -> LSN:
+        """The newest entry that is confirmed (the LAC); the base of a log without entries."""
+
+    def read(self, after: LSN, upto: LSN) -> Iterator[Entry]:
+        """The entries after ``after`` to ``upto``, which must be known to be confirmed; each is checked
+        against the one before it."""
+
+    def parts(self, record: Record) -> Iterator[bytes]:
+        """The bytes of a load's staged parts, in order, in pieces of any size."""
+
+
+@contextmanager
+def opened(address: LogAddress) -> Generator[Ledgers, None, None]:
+    """The log at an address, closed again afterwards.
+
+    Raises:
+        LogUnavailableError: ZooKeeper or the bookies did not answer in time.
+        LogClosedError: there is no log, or another one than the address names.
+    """
+    if address.directory:
+        from herdpy_spark.log.directory import FileLedgers
+
+        files = FileLedgers(address)
+        _check_identity(address, files)
+        yield files
+        return
+    from herdpy_spark.log.bookies import BookieLedgers
+
+    with BookieLedgers.opened(address) as bookies:
+        _check_identity(address, bookies)
+        yield bookies
+
+
+def _check_identity(address: LogAddress, ledgers: Ledgers) -> None:
+    state = ledgers.state()
+    if not state.version:
+        raise LogClosedError(f"{address} is not there: it has no ledger list")
+    if address.log_id and state.log_id != address.log_id:
+        raise LogClosedError(
+            f"{address} is another log than the one asked for ({state.log_id}, not {address.log_id}):"
+            " the tablespace was dropped and made again"
+        )
+
+
+def predecessor(state: LedgerListState, lsn: LSN) -> LSN:
+    """The position before an entry of the log; ChainError when its ledger is not in the list."""
+    if lsn.entry_id > 0:
+        return LSN(lsn.ledger_id, lsn.entry_id - 1)
+    before = state.base
+    for ledger in state.ledgers:
+        if ledger.ledger_id == lsn.ledger_id:
+            return before
+        if ledger.last_entry_id >= 0:
+            before = ledger.last
+    raise ChainError(f"{lsn} is not in the log: its ledger is not in the list")

@@ -29,7 +29,7 @@ class RowError(ValueError):
         row: its number within the partition, from 1, as the server counts too.
         column: the table's column.
         problem: what is wrong with the value.
-        key: what else identifies the row: its key's columns and values as text; empty without a key.
+        key: what else identifies the row: the key's columns, or all that there are, and their values.
     """
 
     def __init__(
@@ -51,8 +51,11 @@ class ColumnError(ValueError):
     """A column of a DataFrame that the table has not, or has with a type it cannot become, or has twice."""
 
 
-def matched(given: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
+def matched(given: Sequence[str], wanted: Sequence[str], *, more: bool = False) -> dict[str, str]:
     """The DataFrame's name of each of the table's columns that the DataFrame has.
+
+    Args:
+        more: names that the table has not are passed over.
 
     Raises:
         ColumnError: the DataFrame has a column that the table has not, or two for the same one.
@@ -64,6 +67,8 @@ def matched(given: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
     for name in given:
         same = [name] if name in wanted else folded.get(name.casefold(), [])
         if not same:
+            if more:
+                continue
             raise ColumnError(f'the table has no column "{name}"; it has {", ".join(wanted)}')
         if len(same) > 1:
             raise ColumnError(f'"{name}" may be each of the table\'s columns {", ".join(same)}: rename it')
@@ -88,11 +93,13 @@ class Conformer:
         *,
         key: Sequence[str] = (),
         partition: int | None = None,
+        more: bool = False,
     ) -> None:
         """Args:
         columns: what is staged, in order.
         constants: one row with a value for each of them that the DataFrame has not.
-        key: the columns that identify a row, for messages.
+        key: the columns that identify a row, for messages; none: all of it is shown.
+        more: the DataFrame may have other columns too, which are passed over.
         """
         self.schema = target_schema(columns)
         self.rows = 0
@@ -102,6 +109,7 @@ class Conformer:
         )
         self._key = tuple(key)
         self._partition = partition
+        self._more = more
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse what no row of this schema can become, before any row is there.
@@ -154,7 +162,7 @@ class Conformer:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _names(self, schema: pa.Schema) -> dict[str, str]:
-        names = matched(schema.names, self.schema.names)
+        names = matched(schema.names, self.schema.names, more=self._more)
         missing = [c.name for c in self._columns if c.name not in names and c.name not in self._constants]
         if missing:
             raise ColumnError(f"the DataFrame has no column {', '.join(missing)}, and there is no default")
@@ -175,12 +183,12 @@ class Conformer:
     def _error(
         self, row: int, column: TargetColumn, problem: str, batch: pa.RecordBatch, names: dict[str, str]
     ) -> RowError:
-        shown = [
+        telling = [name for name in self._key if name in names] or names
+        shown = ", ".join(
             f"{name} = {_text(batch.column(batch.schema.get_field_index(names[name])), row)}"
-            for name in self._key
-            if name in names
-        ]
-        return RowError(self.rows + row + 1, column.name, _short(problem), ", ".join(shown), self._partition)
+            for name in telling
+        )
+        return RowError(self.rows + row + 1, column.name, _short(problem), _short(shown), self._partition)
 
 
 def _halved(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,202 @@
+"""Beginning, publishing and aborting a load, from the driver. Above ``leader`` and ``plan``.
+
+``ServerLoads`` asks the server that leads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from herdpy.log.load_records import StagedPart
+from herdpy.rpc import loads_pb2 as pb
+from herdpy.rpc.place import Place
+from herdpy_spark.writing.errors import LoadError, LoadUnknownError
+from herdpy_spark.writing.leader import LeaderCalls, RefusedError, UnreachedError
+from herdpy_spark.writing.loop import LoopThread
+from herdpy_spark.writing.messages import StagedFile, TaskRows
+from herdpy_spark.writing.plan import Ledgers, LoadMode, LoadOutcome, LoadPlan, ServerFiles, columns_of
+
+_log = logging.getLogger("herdpy_spark.loads")
+PATIENCE_S = 60.0
+_ABORT_PATIENCE_S = 10.0
+_CALL_TIMEOUT_S = 30.0
+_MODES = {
+    LoadMode.APPEND: pb.LOAD_MODE_APPEND,
+    LoadMode.OVERWRITE: pb.LOAD_MODE_OVERWRITE,
+    LoadMode.UPSERT: pb.LOAD_MODE_UPSERT,
+    LoadMode.IGNORE: pb.LOAD_MODE_IGNORE,
+    LoadMode.DELETE: pb.LOAD_MODE_DELETE,
+}
+
+Progress = Callable[[int, int], object]
+"""Called with the rows that were looked at, and how many there are in all."""
+
+
+class Loads(Protocol):
+    """Whoever publishes loads."""
+
+    def begin(
+        self, load_id: str, table: str, mode: LoadMode, columns: Sequence[str]
+    ) -> LoadPlan | LoadOutcome:
+        """What to stage, or what the load came to when it was published before. LoadError."""
+
+    def publish(
+        self, plan: LoadPlan, staged: Sequence[TaskRows], progress: Progress | None = None
+    ) -> LoadOutcome:
+        """Make the staged rows the table's, in one transaction; done once whatever is repeated.
+
+        Raises:
+            LoadUnknownError: it may have happened.
+            LoadError: nothing was added.
+        """
+
+    def abort(self, plan: LoadPlan, staged: Sequence[TaskRows]) -> None:
+        """Remove what was staged, unless the load was published. What cannot be removed now is swept."""
+
+
+class ServerLoads:
+    """Loads into a tablespace of a server or a cluster."""
+
+    def __init__(self, places: Sequence[Place], tablespace: str, *, patience_s: float = PATIENCE_S) -> None:
+        """Args:
+        places: of some of its servers; the one that leads is found.
+        tablespace: empty is the default one.
+        patience_s: how long a leader is looked for.
+        """
+        self._calls = LeaderCalls(places, patience_s)
+        self._tablespace = tablespace
+
+    def begin(
+        self, load_id: str, table: str, mode: LoadMode, columns: Sequence[str]
+    ) -> LoadPlan | LoadOutcome:
+        """See Loads."""
+        request = pb.BeginLoadRequest(
+            load_id=load_id, tablespace=self._tablespace, table=table, mode=_MODES[mode], columns=columns
+        )
+
+        async def ask(stub: Any, place: Place) -> Any:
+            return await stub.Begin(request, metadata=place.metadata, timeout=_CALL_TIMEOUT_S)
+
+        answer = self._run(ask)
+        if answer.HasField("done"):
+            return _outcome(answer.done)
+        return self._plan(answer.plan, load_id, table, mode)
+
+    def publish(
+        self, plan: LoadPlan, staged: Sequence[TaskRows], progress: Progress | None = None
+    ) -> LoadOutcome:
+        """See Loads."""
+        request = pb.PublishLoadRequest(
+            load_id=plan.load_id,
+            tablespace=self._tablespace,
+            table=plan.table,
+            mode=_MODES[plan.mode],
+            table_id=plan.table_id,
+            parts=_parts(staged),
+        )
+
+        async def ask(stub: Any, place: Place) -> Any:
+            async for message in stub.Publish(request, metadata=place.metadata):
+                if progress is not None:
+                    progress(message.rows, message.total_rows)
+                if message.HasField("outcome"):
+                    return message.outcome
+            raise LoadUnknownError(plan.load_id, f"{place.target} ended its answer without an outcome")
+
+        return _outcome(self._run(ask, plan.load_id, staged))
+
+    def abort(self, plan: LoadPlan, staged: Sequence[TaskRows]) -> None:
+        """See Loads."""
+        request = pb.AbortLoadRequest(load_id=plan.load_id, tablespace=self._tablespace, parts=_parts(staged))
+
+        async def ask(stub: Any, place: Place) -> Any:
+            return await stub.Abort(request, metadata=place.metadata, timeout=_CALL_TIMEOUT_S)
+
+        try:
+            self._run(ask, patience_s=_ABORT_PATIENCE_S)
+        except LoadError as error:
+            _log.warning("staged rows were left", extra={"load_id": plan.load_id, "error": str(error)})
+
+    def _run(
+        self,
+        ask: Callable[[Any, Place], Any],
+        publishes: str = "",
+        staged: Sequence[TaskRows] = (),
+        patience_s: float | None = None,
+    ) -> Any:
+        with LoopThread() as loop:
+            try:
+                return loop.run(self._calls.call(ask, patience_s))
+            except RefusedError as refused:
+                raise LoadError(_told(refused, staged), refused.error.sqlstate) from refused
+            except UnreachedError as gone:
+                if publishes and gone.may_be_done:
+                    raise LoadUnknownError(publishes, str(gone)) from gone
+                raise LoadError(f"no server leads the tablespace, or none answers: {gone}") from gone
+
+    def _plan(self, told: Any, load_id: str, table: str, mode: LoadMode) -> LoadPlan:
+        ledgers = told.ledgers
+        staging: Ledgers | ServerFiles = (
+            Ledgers(
+                ledgers.zookeeper,
+                ledgers.ledgers_root,
+                ledgers.password,
+                ledgers.ensemble,
+                ledgers.write_quorum,
+                ledgers.ack_quorum,
+                ledgers.strict,
+                ledgers.log_id,
+                ledgers.tablespace,
+            )
+            if told.HasField("ledgers")
+            else ServerFiles(self._calls.place, self._tablespace)
+        )
+        return LoadPlan(
+            load_id,
+            self._tablespace,
+            table,
+            mode,
+            told.table_id,
+            columns_of(told.arrow_schema),
+            told.defaults,
+            told.max_chunk_bytes,
+            staging,
+        )
+
+
+def _told(refused: RefusedError, staged: Sequence[TaskRows]) -> str:
+    """What the server said, with the row, and the partitions whose parts it counts."""
+    error = refused.error
+    told = [error.message, error.detail, error.hint, refused.where]
+    if refused.where and [one.partition for one in staged] != list(range(len(staged))):
+        told.append(f"the parts are Spark's partitions {', '.join(str(one.partition) for one in staged)}")
+    return "; ".join(text for text in told if text)
+
+
+def _parts(staged: Sequence[TaskRows]) -> list[pb.LoadPart]:
+    return [_part(one) for one in staged]
+
+
+def _part(rows: TaskRows) -> pb.LoadPart:
+    match rows.staged:
+        case StagedPart() as part:
+            ledger = pb.StagedLedger(
+                ledger_id=part.ledger_id,
+                last_entry_id=part.last_entry_id,
+                size_bytes=part.size_bytes,
+                crc32c=part.crc,
+                rows=part.rows,
+            )
+            return pb.LoadPart(ledger=ledger)
+        case StagedFile() as part:
+            file = pb.StagedFile(id=part.id, size_bytes=part.size_bytes, crc32c=part.crc, rows=part.rows)
+            return pb.LoadPart(file=file)
+        case None:
+            raise AssertionError("a partition without rows has no part")
+
+
+def _outcome(done: Any) -> LoadOutcome:
+    lsn = f"{done.lsn.ledger_id}:{done.lsn.entry_id}"
+    return LoadOutcome(done.load_id, lsn, done.inserted, done.updated, done.deleted, done.skipped)

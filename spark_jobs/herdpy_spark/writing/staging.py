@@ -1,0 +1,229 @@
+"""Where a task's stream of rows goes: a ledger, the server that leads, or a file. Above ``plan``, ``loop``.
+
+A sink takes the pieces of one Arrow IPC stream, and waits when it is ahead of who stores them: that is how
+Spark's reading of the rows is held back. What it made is part of nothing until the load is published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+import google_crc32c
+import grpc
+
+from herdpy.bookkeeper import BookKeeper, BookKeeperError
+from herdpy.log.bookkeeper.settings import LedgerLogSettings
+from herdpy.log.errors import LogWriteError
+from herdpy.log.staging import StagedLedger
+from herdpy.rpc import loads_pb2, loads_pb2_grpc
+from herdpy.rpc.errors import RemoteError
+from herdpy_spark.writing.errors import LoadError
+from herdpy_spark.writing.loop import LoopThread
+from herdpy_spark.writing.messages import Staged, StagedFile
+from herdpy_spark.writing.plan import DirectoryFiles, Ledgers, LoadPlan, ServerFiles
+
+_log = logging.getLogger("herdpy_spark.staging")
+
+
+class Sink(Protocol):
+    """One stream on its way. After ``finish`` or ``abandon`` it is closed."""
+
+    def write(self, piece: bytes) -> None:
+        """Add the next bytes; waits while too much is on its way. LoadError when they cannot be stored."""
+
+    def finish(self, rows: int) -> Staged:
+        """Return when everything is safe: where it is. LoadError."""
+
+    def abandon(self) -> None:
+        """Remove what was written, as far as can be now; never raises, for another error is on its way."""
+
+
+def open_sink(plan: LoadPlan, partition: int, task_attempt: int) -> Sink:
+    """A new sink for an attempt at a partition. LoadError when there is no place to write to."""
+    match plan.staging:
+        case Ledgers() as place:
+            return LedgerSink(place, plan.load_id)
+        case ServerFiles() as place:
+            return ServerSink(place, plan.load_id, plan.max_chunk_bytes)
+        case DirectoryFiles(path):
+            return FileSink(Path(path), plan.load_id, partition, task_attempt)
+
+
+class LedgerSink:
+    """Writes a ledger of its own to the bookies."""
+
+    def __init__(self, place: Ledgers, load_id: str) -> None:
+        """Connect and make the ledger; LoadError when ZooKeeper or bookies are missing."""
+        self._loop = LoopThread()
+        self._bk = BookKeeper(f"zk://{place.zookeeper}{place.root}")
+        try:
+            self._ledger: StagedLedger = self._loop.run(_make_ledger(self._bk, place, load_id))
+        except (BookKeeperError, LogWriteError) as error:
+            self._close()
+            raise LoadError(f"rows cannot be staged: {error}") from error
+        except BaseException:
+            self._close()
+            raise
+
+    def write(self, piece: bytes) -> None:
+        """See Sink."""
+        try:
+            self._loop.run(self._ledger.write(piece))
+        except LogWriteError as error:
+            raise LoadError(str(error)) from error
+
+    def finish(self, rows: int) -> Staged:
+        """See Sink."""
+        try:
+            part = self._loop.run(self._ledger.finish(rows))
+        except LogWriteError as error:
+            raise LoadError(str(error)) from error
+        self._close()
+        return part
+
+    def abandon(self) -> None:
+        """See Sink."""
+        try:
+            self._loop.run(self._ledger.abandon())
+        except Exception as error:  # noqa: BLE001 - the leader's sweep finds the ledger
+            _log.warning("a staged ledger was left", extra={"error": str(error)})
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        try:
+            self._loop.run(self._bk.close())
+        finally:
+            self._loop.close()
+
+
+async def _make_ledger(bk: BookKeeper, place: Ledgers, load_id: str) -> StagedLedger:
+    await bk.open()
+    settings = LedgerLogSettings(
+        tablespace=place.tablespace,
+        ensemble=place.ensemble,
+        write_quorum=place.write_quorum,
+        ack_quorum=place.ack_quorum,
+        strict=place.strict,
+        password=place.password,
+    )
+    return await StagedLedger.create(
+        bk, settings, log_id=place.log_id, tablespace=place.tablespace, load_id=load_id
+    )
+
+
+class ServerSink:
+    """Sends the stream to the server that leads, which keeps it in a file."""
+
+    def __init__(self, place: ServerFiles, load_id: str, max_chunk_bytes: int) -> None:
+        self._loop = LoopThread()
+        self._place = place
+        self._load_id = load_id
+        self._max_chunk_bytes = max_chunk_bytes
+        self._crc = 0
+        try:
+            self._channel, self._call = self._loop.run(self._begin())
+        except BaseException:
+            self._loop.close()
+            raise
+
+    async def _begin(self) -> tuple[grpc.aio.Channel, Any]:
+        channel = self._place.place.channel()
+        stub: Any = loads_pb2_grpc.LoadsStub(channel)
+        call = stub.Stage(metadata=self._place.place.metadata)
+        await self._write(call, load_id=self._load_id, tablespace=self._place.tablespace)
+        return channel, call
+
+    def write(self, piece: bytes) -> None:
+        """See Sink."""
+        self._crc = google_crc32c.extend(self._crc, piece)
+        size = self._max_chunk_bytes
+        for at in range(0, len(piece), size):
+            self._loop.run(self._write(self._call, data=piece[at : at + size]))
+
+    def finish(self, rows: int) -> Staged:
+        """See Sink."""
+        staged = self._loop.run(self._end(rows))
+        self._close()
+        return staged
+
+    async def _end(self, rows: int) -> Staged:
+        await self._write(self._call, end=loads_pb2.StageEnd(crc32c=self._crc, rows=rows))
+        try:
+            await self._call.done_writing()
+            file = await self._call
+        except grpc.aio.AioRpcError as error:
+            raise _refused(error) from error
+        return StagedFile(file.id, file.size_bytes, file.crc32c, file.rows)
+
+    async def _write(self, call: Any, **fields: Any) -> None:
+        try:
+            await call.write(loads_pb2.StageChunk(**fields))
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            try:
+                await call  # the call is over, and this says why
+            except grpc.aio.AioRpcError as error:
+                raise _refused(error) from error
+            raise LoadError("the server ended a stream of rows before its end") from None
+
+    def abandon(self) -> None:
+        """See Sink. A stream without its end leaves nothing."""
+        self._call.cancel()
+        self._close()
+
+    def _close(self) -> None:
+        try:
+            self._loop.run(self._channel.close())
+        finally:
+            self._loop.close()
+
+
+def _refused(error: Any) -> LoadError:
+    remote = RemoteError.of(error)
+    return LoadError(f"rows cannot be staged: {remote.message}", remote.sqlstate)
+
+
+class FileSink:
+    """Writes a file below a database's directory, named by the task's attempt: no two write the same."""
+
+    def __init__(self, directory: Path, load_id: str, partition: int, task_attempt: int) -> None:
+        name = f"{load_id.encode().hex()}-{partition}-{task_attempt}.arrow"
+        self._path = directory / name
+        self._size_bytes = 0
+        self._crc = 0
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("wb")
+        except OSError as error:
+            raise LoadError(f"rows cannot be staged: {error}", "58030") from error
+
+    def write(self, piece: bytes) -> None:
+        """See Sink."""
+        try:
+            self._file.write(piece)
+        except OSError as error:
+            raise LoadError(f"rows cannot be staged: {error}", "58030") from error
+        self._size_bytes += len(piece)
+        self._crc = google_crc32c.extend(self._crc, piece)
+
+    def finish(self, rows: int) -> Staged:
+        """See Sink."""
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+        except OSError as error:
+            raise LoadError(f"rows cannot be staged: {error}", "58030") from error
+        return StagedFile(str(self._path), self._size_bytes, self._crc, rows)
+
+    def abandon(self) -> None:
+        """See Sink."""
+        with suppress(OSError):
+            self._file.close()
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)

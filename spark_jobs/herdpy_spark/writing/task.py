@@ -1,0 +1,50 @@
+"""One attempt at a partition: conform its rows, stage them, tell where they are. Above ``staging``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from herdpy_spark.writing.conforming import Conformer
+from herdpy_spark.writing.messages import TaskRows
+from herdpy_spark.writing.pieces import StreamPieces
+from herdpy_spark.writing.plan import LoadMode, LoadPlan
+from herdpy_spark.writing.staging import Sink, open_sink
+
+
+def stage(
+    plan: LoadPlan,
+    batches: Iterator[pa.RecordBatch],
+    partition: int,
+    task_attempt: int,
+    *,
+    open_sink: Callable[[LoadPlan, int, int], Sink] = open_sink,
+) -> TaskRows:
+    """Stage a partition's rows as one stream; nothing is made for a partition without rows.
+
+    Raises:
+        RowError: a row does not fit the table.
+        ColumnError: the columns do not.
+        LoadError: the rows cannot be stored.
+    """
+    conformer = Conformer(
+        plan.columns, plan.constant_row(), partition=partition, more=plan.mode is LoadMode.DELETE
+    )
+    pieces = StreamPieces(conformer.schema)
+    sink: Sink | None = None
+    try:
+        for batch in batches:
+            for slice_ in conformer.batches(batch, plan.max_chunk_bytes):
+                if sink is None:
+                    sink = open_sink(plan, partition, task_attempt)
+                    sink.write(pieces.start())
+                sink.write(pieces.batch(slice_))
+        if sink is None:
+            return TaskRows(partition, task_attempt, None)
+        sink.write(pieces.end())
+        return TaskRows(partition, task_attempt, sink.finish(pieces.rows))
+    except BaseException:
+        if sink is not None:
+            sink.abandon()
+        raise

@@ -83,7 +83,7 @@ def test_every_transaction_end_is_a_place_to_stop_and_to_read_on(mixed):
 
 
 def test_reading_cannot_begin_in_the_middle_of_a_transaction(mixed):
-    address, ends = mixed
+    address, _ = mixed
     inside = next(entry.lsn for entry in entries(address, START) if not entry.complete)
     with pytest.raises(RecordError, match="not begun"):
         list(entries(address, inside))

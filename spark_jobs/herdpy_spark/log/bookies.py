@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import aclosing, contextmanager
 
-from herdpy.bookkeeper import BookKeeper, BookKeeperError
+from herdpy.bookkeeper import BookKeeper, BookKeeperError, ClientSettings
 from herdpy.log import LSN, Entry, LogUnavailableError
 from herdpy.log.bookkeeper import FollowedLog, LedgerLogSettings, ZnodeLedgerList
 from herdpy.log.bookkeeper.walk import walk
@@ -23,6 +23,7 @@ from herdpy_spark.log.loop import LoopThread
 
 _IDLE_S = 30.0
 _PATIENCE_S = 30.0
+_ZOOKEEPER_TIMEOUT_S = 10.0
 
 
 class BookieLedgers:
@@ -93,7 +94,8 @@ class _Shared:
 
 
 async def _connected(zookeeper: str, ledgers_root: str) -> BookKeeper:
-    bk = BookKeeper(f"zk://{zookeeper}{ledgers_root}")
+    settings = ClientSettings(zookeeper_timeout_s=_ZOOKEEPER_TIMEOUT_S)
+    bk = BookKeeper(f"zk://{zookeeper}{ledgers_root}", settings=settings)
     try:
         await bk.open()
     except BookKeeperError as error:

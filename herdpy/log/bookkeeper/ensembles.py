@@ -7,6 +7,7 @@ listed is an orphan: its custom metadata say whose it is, ``sweep`` finds it.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from herdpy.bookkeeper.client import BookKeeper
@@ -50,6 +51,20 @@ def wanted(settings: LedgerLogSettings) -> Quorums:
 async def create_ledger(
     bk: BookKeeper, settings: LedgerLogSettings, log_id: str, node: str, epoch: int
 ) -> LedgerWriter:
+    """Make a ledger of a log, as :func:`create_sized`, with the custom metadata that say whose it is."""
+    custom = {
+        APPLICATION: b"herdpy",
+        LOG: log_id.encode(),
+        TABLESPACE: settings.tablespace.encode(),
+        NODE: node.encode(),
+        EPOCH: str(epoch).encode(),
+    }
+    return await create_sized(bk, settings, custom)
+
+
+async def create_sized(
+    bk: BookKeeper, settings: LedgerLogSettings, custom: Mapping[str, bytes]
+) -> LedgerWriter:
     """Make a ledger of as many bookies as can be used, at most as many as the settings say.
 
     Bookies that failed lately are used only when there would be too few without them.
@@ -58,13 +73,6 @@ async def create_ledger(
         NotEnoughBookiesError: there are fewer than the settings allow.
         BookKeeperError: see ``BookKeeper.create_ledger``.
     """
-    custom = {
-        APPLICATION: b"herdpy",
-        LOG: log_id.encode(),
-        TABLESPACE: settings.tablespace.encode(),
-        NODE: node.encode(),
-        EPOCH: str(epoch).encode(),
-    }
     size = quorums_for(settings, len(bk.usable_bookies()))
     smallest = settings.write_quorum if settings.strict else settings.ack_quorum
     if size is None:

@@ -17,17 +17,13 @@ from herdpy.bookkeeper.digest import Entry as RawEntry
 from herdpy.bookkeeper.errors import (
     BookKeeperError,
     ClosedClientError,
-    DigestMismatchError,
-    MetadataError,
-    NoSuchEntryError,
     NoSuchLedgerError,
     SessionExpiredError,
-    UnauthorizedError,
-    UnknownLayoutError,
     ZooKeeperUnavailableError,
 )
 from herdpy.bookkeeper.metadata.znodes import Watch
 from herdpy.bookkeeper.read import LedgerReader
+from herdpy.log.bookkeeper.patience import FINAL, PAUSE_FIRST_S, PAUSE_MAX_S, Patience
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
 from herdpy.log.bookkeeper.walk import walk
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
@@ -43,16 +39,6 @@ from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN
 
 _log = logging.getLogger("herdpy.log.followed")
-_FINAL = (
-    ClosedClientError,
-    DigestMismatchError,
-    MetadataError,
-    NoSuchEntryError,
-    NoSuchLedgerError,
-    UnauthorizedError,
-    UnknownLayoutError,
-)
-_PAUSE_FIRST_S, _PAUSE_MAX_S = 0.05, 1.0
 
 
 class FollowedLog:
@@ -208,7 +194,7 @@ class FollowedLog:
 
     async def refresh(self) -> LedgerListState:
         deadline_s = self._now() + self._settings.read_patience_s
-        pause_s = _PAUSE_FIRST_S
+        pause_s = PAUSE_FIRST_S
         while True:
             known = self._state is not None and self._state.version > 0
             try:
@@ -222,7 +208,7 @@ class FollowedLog:
                 if self._now() + pause_s > deadline_s:
                     raise LogUnavailableError(f"the ledger list cannot be read: {error}") from error
                 await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+                pause_s = min(2 * pause_s, PAUSE_MAX_S)
         self._listed(state)
         if self._bad is not None:
             raise self._bad
@@ -241,7 +227,7 @@ class FollowedLog:
         self, info: LedgerInfo, first: int, upto: int | None
     ) -> AsyncGenerator[RawEntry, None]:
         """Entries from ``first`` to ``upto``, known to be confirmed, or (None) as they are, until the end."""
-        patience = _Patience(self._settings.read_patience_s if upto is not None else None)
+        patience = Patience(self._settings.read_patience_s if upto is not None else None)
         while True:
             try:
                 async with (
@@ -255,7 +241,7 @@ class FollowedLog:
                         first = raw.entry_id + 1
                         yield raw
                 return
-            except _FINAL:
+            except FINAL:
                 raise
             except BookKeeperError as error:
                 await patience.wait(error)
@@ -265,14 +251,14 @@ class FollowedLog:
 
     async def _asked(self, info: LedgerInfo) -> tuple[int, int]:
         """The last entry of an open ledger that is confirmed, and the last that is stored anywhere."""
-        patience = _Patience(self._settings.read_patience_s)
+        patience = Patience(self._settings.read_patience_s)
         while True:
             try:
                 async with self._reader(info) as reader:
                     return reader.last_add_confirmed, reader.last_stored
             except NoSuchLedgerError:
                 return -1, -1
-            except _FINAL:
+            except FINAL:
                 raise
             except BookKeeperError as error:
                 await patience.wait(error)
@@ -326,26 +312,3 @@ class FollowedLog:
     @staticmethod
     def _now() -> float:
         return asyncio.get_running_loop().time()
-
-
-class _Patience:
-    """Pauses between attempts; ``limit_s`` None: for ever."""
-
-    def __init__(self, limit_s: float | None) -> None:
-        self._limit_s = limit_s
-        self.reset()
-
-    def reset(self) -> None:
-        """Something worked."""
-        self._since_s: float | None = None
-        self._pause_s = _PAUSE_FIRST_S
-
-    async def wait(self, error: BookKeeperError) -> None:
-        """Pause before the next attempt; raises LogUnavailableError when that is enough."""
-        now_s = asyncio.get_running_loop().time()
-        self._since_s = now_s if self._since_s is None else self._since_s
-        if self._limit_s is not None and now_s - self._since_s > self._limit_s:
-            raise LogUnavailableError(f"the log cannot be read: {error}") from error
-        _log.warning("a ledger cannot be read now", extra={"error": str(error)})
-        await asyncio.sleep(self._pause_s)
-        self._pause_s = min(2 * self._pause_s, _PAUSE_MAX_S)

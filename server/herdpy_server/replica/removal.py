@@ -23,6 +23,7 @@ from herdpy.log.bookkeeper import ZnodeLedgerList
 from herdpy.log.bookkeeper.ensembles import LOG
 from herdpy.log.errors import LogError
 from herdpy.log.ledger_list import LedgerListState
+from herdpy.log.staging import STAGED
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.host import Host
 from herdpy_sql.errors import SqlError
@@ -118,12 +119,13 @@ class Removal:
         logger.info("tablespace removed", extra={"tablespace": info.name})
 
     async def _delete_ledgers(self, state: LedgerListState) -> None:
-        """Those of the list, and those that left it or never came there, by their metadata."""
+        """Those of the list, those that left it or never came there, and staged ones, by their metadata."""
         bk = self._host.bk
         doomed = {ledger.ledger_id for ledger in state.ledgers}
         for ledger_id in await bk.list_ledgers():
             with contextlib.suppress(NoSuchLedgerError):
-                if (await bk.ledger_metadata(ledger_id)).custom_metadata.get(LOG) == state.log_id.encode():
+                custom = (await bk.ledger_metadata(ledger_id)).custom_metadata
+                if state.log_id.encode() in (custom.get(LOG), custom.get(STAGED)):
                     doomed.add(ledger_id)
         for ledger_id in sorted(doomed):
             with contextlib.suppress(NoSuchLedgerError):

@@ -20,7 +20,7 @@ from herdpy_spark.writing.plan import Ledgers, LoadMode, LoadOutcome, LoadPlan, 
 
 _log = logging.getLogger("herdpy_spark.loads")
 PATIENCE_S = 60.0
-_ABORT_PATIENCE_S = 10.0
+ABORT_PATIENCE_S = 10.0
 _CALL_TIMEOUT_S = 30.0
 _MODES = {
     LoadMode.APPEND: pb.LOAD_MODE_APPEND,
@@ -59,14 +59,23 @@ class Loads(Protocol):
 class ServerLoads:
     """Loads into a tablespace of a server or a cluster."""
 
-    def __init__(self, places: Sequence[Place], tablespace: str, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        places: Sequence[Place],
+        tablespace: str,
+        *,
+        patience_s: float = PATIENCE_S,
+        abort_patience_s: float = ABORT_PATIENCE_S,
+    ) -> None:
         """Args:
         places: of some of its servers; the one that leads is found.
         tablespace: empty is the default one.
         patience_s: how long a leader is looked for.
+        abort_patience_s: the same, when what was staged is only to be removed.
         """
         self._calls = LeaderCalls(places, patience_s)
         self._tablespace = tablespace
+        self._abort_patience_s = abort_patience_s
 
     def begin(
         self, load_id: str, table: str, mode: LoadMode, columns: Sequence[str]
@@ -115,7 +124,7 @@ class ServerLoads:
             return await stub.Abort(request, metadata=place.metadata, timeout=_CALL_TIMEOUT_S)
 
         try:
-            self._run(ask, patience_s=_ABORT_PATIENCE_S)
+            self._run(ask, patience_s=self._abort_patience_s)
         except LoadError as error:
             _log.warning("staged rows were left", extra={"load_id": plan.load_id, "error": str(error)})
 

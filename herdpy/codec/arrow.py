@@ -21,9 +21,21 @@ from herdpy.codec._arrowconform import OutOfRangeError, conform
 from herdpy.codec._arrowkeydecode import keys_to_arrays
 from herdpy.codec._arrowkeys import batch_to_keys
 from herdpy.codec._arrowrows import batch_to_images, images_to_batch
+from herdpy.codec._arrowstream import (
+    END_OF_STREAM,
+    ArrowStreamError,
+    ArrowStreamReader,
+    DataAfterEndError,
+    MessageTooLongError,
+)
 from herdpy.codec._arrowtypes import array_to_datums, arrow_type, datums_to_array
 
 __all__ = [
+    "END_OF_STREAM",
+    "ArrowStreamError",
+    "ArrowStreamReader",
+    "DataAfterEndError",
+    "MessageTooLongError",
     "OutOfRangeError",
     "array_to_datums",
     "arrow_type",

@@ -47,9 +47,6 @@ class SnapshotWriter:
         tablespace: str,
         lsn: LSN,
         *,
-        log_id: str,
-        crc: int | None,
-        time_us: int,
         created_us: int,
         file_bytes: int = FILE_BYTES,
     ) -> None:
@@ -60,7 +57,7 @@ class SnapshotWriter:
         self.token = secrets.token_hex(4)
         self.bytes_written = 0
         self._tables: list[SnapshotTable] = []
-        self._head = (tablespace, log_id, lsn, crc, time_us, created_us)
+        self._created_us = created_us
 
     def table(self, table_id: int, name: str, definition: str, schema: pa.Schema) -> TableWriter:
         """Writes one table, as a context manager; it is in the snapshot when it was left without an error.
@@ -76,13 +73,14 @@ class SnapshotWriter:
         """For ``TableWriter``."""
         self._tables.append(table)
 
-    def finish(self) -> Manifest:
-        """Make the snapshot appear, with all tables that were written.
+    def finish(self, *, log_id: str, crc: int | None, time_us: int) -> Manifest:
+        """Make the snapshot appear, with all tables that were written. The arguments are as in ``Manifest``.
 
         Raises:
             PublishedSnapshotError: the place refused it, or one of the files is gone.
         """
-        manifest = Manifest(*self._head, tables=tuple(self._tables))
+        tablespace, lsn, tables = self.ref.tablespace, self.ref.lsn, tuple(self._tables)
+        manifest = Manifest(tablespace, log_id, lsn, crc, time_us, self._created_us, tables)
         for table in manifest.tables:
             for file in table.files:
                 if self.place.size(file.path) != file.size_bytes:

@@ -69,15 +69,13 @@ AT = LSN(3, 7)
 def publish(
     url: str, lsn: LSN = AT, *, count: int = 1000, time_us: int = 50, file_bytes: int = 1 << 20
 ) -> Manifest:
-    writer = SnapshotWriter(
-        url, "herd", lsn, log_id="ab" * 16, crc=9, time_us=time_us, created_us=60, file_bytes=file_bytes
-    )
+    writer = SnapshotWriter(url, "herd", lsn, created_us=60, file_bytes=file_bytes)
     with writer.table(5, "rows", '{"id":5}', SCHEMA) as table:
         for start in range(0, count, 400):
             table.write(rows(start, min(start + 400, count)))
     with writer.table(6, "empty", '{"id":6}', SCHEMA):
         pass
-    return writer.finish()
+    return writer.finish(log_id="ab" * 16, crc=9, time_us=time_us)
 
 
 def outcome(ref: SnapshotRef) -> Manifest | str:
@@ -138,7 +136,7 @@ def test_ranges_of_keys(tmp_path: Path) -> None:
 def test_only_what_has_a_manifest_is_a_snapshot(tmp_path: Path) -> None:
     """A writer that did not finish leaves nothing that is found; an abandoned one leaves nothing."""
     url = str(tmp_path)
-    writer = SnapshotWriter(url, "herd", LSN(4, 0), log_id="", crc=None, time_us=0, created_us=0)
+    writer = SnapshotWriter(url, "herd", LSN(4, 0), created_us=0)
     with writer.table(5, "rows", "{}", SCHEMA) as table:
         table.write(rows(0, 10))
     assert snapshots(url, "herd") == []
@@ -148,22 +146,22 @@ def test_only_what_has_a_manifest_is_a_snapshot(tmp_path: Path) -> None:
 
 def test_a_table_that_failed_is_not_in_the_snapshot(tmp_path: Path) -> None:
     """Rows out of order are refused, and what was written of the table does not count."""
-    writer = SnapshotWriter(str(tmp_path), "herd", LSN(4, 0), log_id="", crc=None, time_us=0, created_us=0)
+    writer = SnapshotWriter(str(tmp_path), "herd", LSN(4, 0), created_us=0)
     table = writer.table(5, "rows", "{}", SCHEMA)
     batches = [rows(0, 70_000), rows(0, 1)]
     with pytest.raises(ValueError, match="key order"):
         write(table, batches)
-    assert writer.finish().tables == ()
+    assert writer.finish(log_id="", crc=None, time_us=0).tables == ()
 
 
 def test_a_snapshot_whose_files_went_is_not_finished(tmp_path: Path) -> None:
     """Somebody who removed the directory meanwhile keeps the manifest from being written."""
-    writer = SnapshotWriter(str(tmp_path), "herd", LSN(4, 0), log_id="", crc=None, time_us=0, created_us=0)
+    writer = SnapshotWriter(str(tmp_path), "herd", LSN(4, 0), created_us=0)
     with writer.table(5, "rows", "{}", SCHEMA) as table:
         table.write(rows(0, 10))
     writer.place.clear()
     with pytest.raises(PublishedSnapshotError, match=r"part-00000-.* was removed"):
-        writer.finish()
+        writer.finish(log_id="", crc=None, time_us=0)
     assert snapshots(str(tmp_path), "herd") == []
 
 

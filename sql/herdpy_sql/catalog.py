@@ -98,7 +98,11 @@ class Check:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with everything that depends on it. ``key`` is never empty (see HIDDEN_KEY)."""
+    """A table with everything that depends on it. ``key`` is never empty (see HIDDEN_KEY).
+
+    Attributes:
+        identity_full: the log has each row as it was before it is changed or deleted (REPLICA IDENTITY FULL).
+    """
 
     id: int
     name: str
@@ -107,6 +111,7 @@ class Table:
     key_name: str
     checks: tuple[Check, ...] = ()
     indexes: tuple[Index, ...] = ()
+    identity_full: bool = False
 
     @property
     def oid(self) -> int:
@@ -247,17 +252,18 @@ class Catalog:
 
 def encode_table(table: Table) -> bytes:
     """The definition of a table as bytes, for the log and the store."""
-    return msgspec.json.encode(
-        {
-            "id": table.id,
-            "name": table.name,
-            "columns": [_encode_column(column) for column in table.columns],
-            "key": [_encode_part(part) for part in table.key],
-            "key_name": table.key_name,
-            "checks": [{"name": check.name, "condition": check.condition} for check in table.checks],
-            "indexes": [_index_dict(index) for index in table.indexes],
-        }
-    )
+    raw = {
+        "id": table.id,
+        "name": table.name,
+        "columns": [_encode_column(column) for column in table.columns],
+        "key": [_encode_part(part) for part in table.key],
+        "key_name": table.key_name,
+        "checks": [{"name": check.name, "condition": check.condition} for check in table.checks],
+        "indexes": [_index_dict(index) for index in table.indexes],
+    }
+    if table.identity_full:
+        raw["identity_full"] = True
+    return msgspec.json.encode(raw)
 
 
 def encode_index(index: Index) -> bytes:
@@ -276,6 +282,7 @@ def decode_table(data: bytes) -> Table:
         key_name=raw["key_name"],
         checks=tuple(Check(**check) for check in raw["checks"]),
         indexes=tuple(_decode_index(index) for index in raw["indexes"]),
+        identity_full=raw.get("identity_full", False),
     )
 
 

@@ -1,0 +1,97 @@
+"""The columns of rows that were staged for a load, as their table keeps them.
+
+Beside ``catalog``, above the codecs; needs pyarrow. Who applies the log, and who only reads it, makes the same
+rows of a load's Arrow batches by what is here. Staged are the table's columns, in order, without the hidden
+key and without dropped columns; of rows to delete, the key's columns in the key's order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from herdpy.codec.arrow import arrow_type, batch_to_keys, conform
+from herdpy_sql.errors import SqlError
+from herdpy_sql.types import Base
+from herdpy_sql.values.texts import limit_text
+
+if TYPE_CHECKING:
+    from herdpy_sql.catalog import Table
+    from herdpy_sql.types import SqlType
+
+Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
+pc: Any = pyarrow.compute
+
+
+def staged_positions(table: Table, *, keys_only: bool) -> tuple[int, ...]:
+    """The table's columns that are staged, in the order in which they stand there."""
+    if keys_only:
+        return table.key_positions
+    return tuple(at for at, column in enumerate(table.columns) if column.visible)
+
+
+def kept_array(table: Table, position: int, array: Array) -> Array:
+    """A staged column as the table's column at ``position`` keeps it.
+
+    Raises:
+        ValueError: a value is not one of the column; the first such row is named, from 0, where it is known.
+    """
+    column = table.columns[position]
+    conformed = conform(array, table.fields[position], column.type.precision)
+    return _text(conformed, column.type) if column.type.base in (Base.CHAR, Base.VARCHAR) else conformed
+
+
+def kept_rows(table: Table, batch: pa.RecordBatch, first_row_id: int) -> pa.RecordBatch:
+    """All physical columns of the rows of a staged batch.
+
+    Args:
+        first_row_id: the hidden key of the first row; without meaning where the table has a key.
+
+    Raises:
+        ValueError: the columns are not those that are staged, or as :func:`kept_array`.
+    """
+    positions = staged_positions(table, keys_only=False)
+    _check_width(table, batch, len(positions))
+    given = iter(batch.columns)
+    count = batch.num_rows
+    arrays: list[Array] = []
+    for position, column in enumerate(table.columns):
+        if column.visible:
+            arrays.append(kept_array(table, position, next(given)))
+        elif column.hidden:
+            arrays.append(pa.array(range(first_row_id, first_row_id + count), pa.int64()))
+        else:
+            dropped: Any = pa.nulls
+            arrays.append(dropped(count, arrow_type(table.fields[position], column.type.precision)))
+    return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in table.columns])
+
+
+def kept_keys(table: Table, batch: pa.RecordBatch) -> list[bytes]:
+    """The keys of the rows of a batch that was staged to delete them; errors as :func:`kept_rows`."""
+    _check_width(table, batch, len(table.key))
+    arrays = [
+        kept_array(table, position, one)
+        for position, one in zip(table.key_positions, batch.columns, strict=True)
+    ]
+    return batch_to_keys(table.key_codec.fields, arrays)
+
+
+def _check_width(table: Table, batch: pa.RecordBatch, width: int) -> None:
+    if batch.num_columns != width:
+        raise ValueError(f"{batch.num_columns} columns are staged for {table.name}, not {width}")
+
+
+def _text(array: Array, type_: SqlType) -> Array:
+    """Text without the blanks that its type does not keep."""
+    if type_.base is Base.CHAR:
+        array = pc.utf8_rtrim(array, " ")
+    length = type_.length
+    if length is None or not pc.any(pc.greater(pc.utf8_length(array), length)).as_py():
+        return array
+    try:
+        texts = [None if text is None else limit_text(text, type_) for text in array.to_pylist()]
+    except SqlError as error:
+        raise ValueError(str(error)) from error
+    return pa.array(texts, array.type)

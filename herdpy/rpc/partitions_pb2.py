@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from herdpy.rpc import common_pb2 as herdpy_dot_rpc_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bherdpy/rpc/partitions.proto\x12\therdpy.v1\x1a\x17herdpy/rpc/common.proto\"\xbd\x01\n\x0bPlanRequest\x12\r\n\x05table\x18\x01 \x01(\t\x12\x0f\n\x07\x63olumns\x18\x02 \x03(\t\x12\x10\n\x03low\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x11\n\x04high\x18\x04 \x01(\tH\x01\x88\x01\x01\x12\x12\n\npartitions\x18\x05 \x01(\x05\x12\x0f\n\x07lease_s\x18\x06 \x01(\x01\x12\x12\n\ntablespace\x18\x07 \x01(\t\x12\x1f\n\x07reached\x18\x08 \x01(\x0b\x32\x0e.herdpy.v1.LsnB\x06\n\x04_lowB\x07\n\x05_high\"\x99\x01\n\rPartitionPlan\x12\n\n\x02id\x18\x01 \x01(\t\x12\x1b\n\x03lsn\x18\x02 \x01(\x0b\x32\x0e.herdpy.v1.Lsn\x12\x1f\n\x05lease\x18\x03 \x01(\x0b\x32\x10.herdpy.v1.Lease\x12(\n\npartitions\x18\x04 \x03(\x0b\x32\x14.herdpy.v1.Partition\x12\x14\n\x0c\x61rrow_schema\x18\x05 \x01(\x0c\")\n\tPartition\x12\x0e\n\x06ticket\x18\x01 \x01(\t\x12\x0c\n\x04rows\x18\x02 \x01(\x03\"&\n\x14ReadPartitionRequest\x12\x0e\n\x06ticket\x18\x01 \x01(\t\"+\n\rPartitionData\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0c\n\x04rows\x18\x02 \x01(\x03\"/\n\x10RenewPlanRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07lease_s\x18\x02 \x01(\x01\"\x14\n\x06PlanId\x12\n\n\x02id\x18\x01 \x01(\t\"\x15\n\x13ReleasePlanResponse2\x81\x02\n\nPartitions\x12\x38\n\x04Plan\x12\x16.herdpy.v1.PlanRequest\x1a\x18.herdpy.v1.PartitionPlan\x12\x43\n\x04Read\x12\x1f.herdpy.v1.ReadPartitionRequest\x1a\x18.herdpy.v1.PartitionData0\x01\x12\x36\n\x05Renew\x12\x1b.herdpy.v1.RenewPlanRequest\x1a\x10.herdpy.v1.Lease\x12<\n\x07Release\x12\x11.herdpy.v1.PlanId\x1a\x1e.herdpy.v1.ReleasePlanResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bherdpy/rpc/partitions.proto\x12\therdpy.v1\x1a\x17herdpy/rpc/common.proto\"\x93\x02\n\x0bPlanRequest\x12\r\n\x05table\x18\x01 \x01(\t\x12\x0f\n\x07\x63olumns\x18\x02 \x03(\t\x12\x10\n\x03low\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x11\n\x04high\x18\x04 \x01(\tH\x01\x88\x01\x01\x12\x12\n\npartitions\x18\x05 \x01(\x05\x12\x0f\n\x07lease_s\x18\x06 \x01(\x01\x12\x12\n\ntablespace\x18\x07 \x01(\t\x12\x1f\n\x07reached\x18\x08 \x01(\x0b\x32\x0e.herdpy.v1.Lsn\x12\x0e\n\x06tables\x18\t \x03(\t\x12\x14\n\x07low_key\x18\n \x01(\x0cH\x02\x88\x01\x01\x12\x15\n\x08high_key\x18\x0b \x01(\x0cH\x03\x88\x01\x01\x42\x06\n\x04_lowB\x07\n\x05_highB\n\n\x08_low_keyB\x0b\n\t_high_key\"\xae\x01\n\rPartitionPlan\x12\n\n\x02id\x18\x01 \x01(\t\x12\x1b\n\x03lsn\x18\x02 \x01(\x0b\x32\x0e.herdpy.v1.Lsn\x12\x1f\n\x05lease\x18\x03 \x01(\x0b\x32\x10.herdpy.v1.Lease\x12(\n\npartitions\x18\x04 \x03(\x0b\x32\x14.herdpy.v1.Partition\x12\x14\n\x0c\x61rrow_schema\x18\x05 \x01(\x0c\x12\x13\n\x0b\x64\x65\x66initions\x18\x06 \x03(\t\")\n\tPartition\x12\x0e\n\x06ticket\x18\x01 \x01(\t\x12\x0c\n\x04rows\x18\x02 \x01(\x03\"}\n\x14ReadPartitionRequest\x12\x0e\n\x06ticket\x18\x01 \x01(\t\x12\x0f\n\x07\x63olumns\x18\x02 \x03(\t\x12\x14\n\x07low_key\x18\x03 \x01(\x0cH\x00\x88\x01\x01\x12\x15\n\x08high_key\x18\x04 \x01(\x0cH\x01\x88\x01\x01\x42\n\n\x08_low_keyB\x0b\n\t_high_key\"+\n\rPartitionData\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0c\n\x04rows\x18\x02 \x01(\x03\"/\n\x10RenewPlanRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07lease_s\x18\x02 \x01(\x01\"\x14\n\x06PlanId\x12\n\n\x02id\x18\x01 \x01(\t\"\x15\n\x13ReleasePlanResponse2\x81\x02\n\nPartitions\x12\x38\n\x04Plan\x12\x16.herdpy.v1.PlanRequest\x1a\x18.herdpy.v1.PartitionPlan\x12\x43\n\x04Read\x12\x1f.herdpy.v1.ReadPartitionRequest\x1a\x18.herdpy.v1.PartitionData0\x01\x12\x36\n\x05Renew\x12\x1b.herdpy.v1.RenewPlanRequest\x1a\x10.herdpy.v1.Lease\x12<\n\x07Release\x12\x11.herdpy.v1.PlanId\x1a\x1e.herdpy.v1.ReleasePlanResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,21 +33,21 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'herdpy.rpc.partitions_pb2',
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PLANREQUEST']._serialized_start=68
-  _globals['_PLANREQUEST']._serialized_end=257
-  _globals['_PARTITIONPLAN']._serialized_start=260
-  _globals['_PARTITIONPLAN']._serialized_end=413
-  _globals['_PARTITION']._serialized_start=415
-  _globals['_PARTITION']._serialized_end=456
-  _globals['_READPARTITIONREQUEST']._serialized_start=458
-  _globals['_READPARTITIONREQUEST']._serialized_end=496
-  _globals['_PARTITIONDATA']._serialized_start=498
-  _globals['_PARTITIONDATA']._serialized_end=541
-  _globals['_RENEWPLANREQUEST']._serialized_start=543
-  _globals['_RENEWPLANREQUEST']._serialized_end=590
-  _globals['_PLANID']._serialized_start=592
-  _globals['_PLANID']._serialized_end=612
-  _globals['_RELEASEPLANRESPONSE']._serialized_start=614
-  _globals['_RELEASEPLANRESPONSE']._serialized_end=635
-  _globals['_PARTITIONS']._serialized_start=638
-  _globals['_PARTITIONS']._serialized_end=895
+  _globals['_PLANREQUEST']._serialized_end=343
+  _globals['_PARTITIONPLAN']._serialized_start=346
+  _globals['_PARTITIONPLAN']._serialized_end=520
+  _globals['_PARTITION']._serialized_start=522
+  _globals['_PARTITION']._serialized_end=563
+  _globals['_READPARTITIONREQUEST']._serialized_start=565
+  _globals['_READPARTITIONREQUEST']._serialized_end=690
+  _globals['_PARTITIONDATA']._serialized_start=692
+  _globals['_PARTITIONDATA']._serialized_end=735
+  _globals['_RENEWPLANREQUEST']._serialized_start=737
+  _globals['_RENEWPLANREQUEST']._serialized_end=784
+  _globals['_PLANID']._serialized_start=786
+  _globals['_PLANID']._serialized_end=806
+  _globals['_RELEASEPLANRESPONSE']._serialized_start=808
+  _globals['_RELEASEPLANRESPONSE']._serialized_end=829
+  _globals['_PARTITIONS']._serialized_start=832
+  _globals['_PARTITIONS']._serialized_end=1089
 # @@protoc_insertion_point(module_scope)

@@ -35,6 +35,9 @@ class PlanRequest(_message.Message):
     LEASE_S_FIELD_NUMBER: _builtins.int
     TABLESPACE_FIELD_NUMBER: _builtins.int
     REACHED_FIELD_NUMBER: _builtins.int
+    TABLES_FIELD_NUMBER: _builtins.int
+    LOW_KEY_FIELD_NUMBER: _builtins.int
+    HIGH_KEY_FIELD_NUMBER: _builtins.int
     table: _builtins.str
     low: _builtins.str
     """Only rows whose first key column is not before `low` and before `high`. Values as text, as in SQL's
@@ -49,6 +52,11 @@ class PlanRequest(_message.Message):
     """
     tablespace: _builtins.str
     """As of BeginSnapshotRequest."""
+    low_key: _builtins.bytes
+    """Only rows whose encoded keys are not before `low_key` and before `high_key`; left out: no bound. As the log
+    has keys (docs/log-format.md), for callers that have worked out from a condition which keys can fulfil it.
+    """
+    high_key: _builtins.bytes
     @_builtins.property
     def columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Of the result, in this order; none: all that SELECT * shows."""
@@ -56,6 +64,12 @@ class PlanRequest(_message.Message):
     @_builtins.property
     def reached(self) -> _common_pb2.Lsn:
         """As of BeginSnapshotRequest: so a follower is read at no older state than another plan, or a commit."""
+
+    @_builtins.property
+    def tables(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Instead of `table`: several, all at the plan's LSN, each in one partition. `columns`, bounds and `partitions`
+        are not for these.
+        """
 
     def __init__(
         self,
@@ -68,19 +82,30 @@ class PlanRequest(_message.Message):
         lease_s: _builtins.float = ...,
         tablespace: _builtins.str = ...,
         reached: _common_pb2.Lsn | None = ...,
+        tables: _abc.Iterable[_builtins.str] | None = ...,
+        low_key: _builtins.bytes | None = ...,
+        high_key: _builtins.bytes | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_low", b"_low", "high", b"high", "low", b"low", "reached", b"reached"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_high_key", b"_high_key", "_low", b"_low", "_low_key", b"_low_key", "high", b"high", "high_key", b"high_key", "low", b"low", "low_key", b"low_key", "reached", b"reached"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_low", b"_low", "columns", b"columns", "high", b"high", "lease_s", b"lease_s", "low", b"low", "partitions", b"partitions", "reached", b"reached", "table", b"table", "tablespace", b"tablespace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_high_key", b"_high_key", "_low", b"_low", "_low_key", b"_low_key", "columns", b"columns", "high", b"high", "high_key", b"high_key", "lease_s", b"lease_s", "low", b"low", "low_key", b"low_key", "partitions", b"partitions", "reached", b"reached", "table", b"table", "tables", b"tables", "tablespace", b"tablespace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__high: _TypeAlias = _typing.Literal["high"]  # noqa: Y015
     _WhichOneofArgType__high: _TypeAlias = _typing.Literal["_high", b"_high"]  # noqa: Y015
+    _WhichOneofReturnType__high_key: _TypeAlias = _typing.Literal["high_key"]  # noqa: Y015
+    _WhichOneofArgType__high_key: _TypeAlias = _typing.Literal["_high_key", b"_high_key"]  # noqa: Y015
     _WhichOneofReturnType__low: _TypeAlias = _typing.Literal["low"]  # noqa: Y015
     _WhichOneofArgType__low: _TypeAlias = _typing.Literal["_low", b"_low"]  # noqa: Y015
+    _WhichOneofReturnType__low_key: _TypeAlias = _typing.Literal["low_key"]  # noqa: Y015
+    _WhichOneofArgType__low_key: _TypeAlias = _typing.Literal["_low_key", b"_low_key"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__high) -> _WhichOneofReturnType__high | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__high_key) -> _WhichOneofReturnType__high_key | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__low) -> _WhichOneofReturnType__low | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__low_key) -> _WhichOneofReturnType__low_key | None: ...
 
 Global___PlanRequest: _TypeAlias = PlanRequest  # noqa: Y015
 
@@ -93,9 +118,10 @@ class PartitionPlan(_message.Message):
     LEASE_FIELD_NUMBER: _builtins.int
     PARTITIONS_FIELD_NUMBER: _builtins.int
     ARROW_SCHEMA_FIELD_NUMBER: _builtins.int
+    DEFINITIONS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     arrow_schema: _builtins.bytes
-    """The schema of every partition: the schema message of an Arrow IPC stream."""
+    """The schema of every partition: the schema message of an Arrow IPC stream. Not of plans of several tables."""
     @_builtins.property
     def lsn(self) -> _common_pb2.Lsn:
         """Of the state that all partitions read."""
@@ -104,6 +130,10 @@ class PartitionPlan(_message.Message):
     def lease(self) -> _common_pb2.Lease: ...
     @_builtins.property
     def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Partition]: ...
+    @_builtins.property
+    def definitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Of what is planned: the catalog's JSON, as of `lsn`; in the order of the request's `tables`."""
+
     def __init__(
         self,
         *,
@@ -112,10 +142,11 @@ class PartitionPlan(_message.Message):
         lease: _common_pb2.Lease | None = ...,
         partitions: _abc.Iterable[Global___Partition] | None = ...,
         arrow_schema: _builtins.bytes = ...,
+        definitions: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "lsn", b"lsn"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_schema", b"arrow_schema", "id", b"id", "lease", b"lease", "lsn", b"lsn", "partitions", b"partitions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_schema", b"arrow_schema", "definitions", b"definitions", "id", b"id", "lease", b"lease", "lsn", b"lsn", "partitions", b"partitions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -130,6 +161,7 @@ class Partition(_message.Message):
     ticket: _builtins.str
     """What Read takes. Whoever has it may read this partition, once authenticated."""
     rows: _builtins.int
+    """In plans of several tables they are not counted: -1."""
     def __init__(
         self,
         *,
@@ -149,17 +181,37 @@ class ReadPartitionRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TICKET_FIELD_NUMBER: _builtins.int
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    LOW_KEY_FIELD_NUMBER: _builtins.int
+    HIGH_KEY_FIELD_NUMBER: _builtins.int
     ticket: _builtins.str
+    low_key: _builtins.bytes
+    """Of the partition's rows, those between these keys; as of PlanRequest."""
+    high_key: _builtins.bytes
+    @_builtins.property
+    def columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Of the result, in this order; none: those of the plan."""
+
     def __init__(
         self,
         *,
         ticket: _builtins.str = ...,
+        columns: _abc.Iterable[_builtins.str] | None = ...,
+        low_key: _builtins.bytes | None = ...,
+        high_key: _builtins.bytes | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_high_key", b"_high_key", "_low_key", b"_low_key", "high_key", b"high_key", "low_key", b"low_key"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ticket", b"ticket"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_high_key", b"_high_key", "_low_key", b"_low_key", "columns", b"columns", "high_key", b"high_key", "low_key", b"low_key", "ticket", b"ticket"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__high_key: _TypeAlias = _typing.Literal["high_key"]  # noqa: Y015
+    _WhichOneofArgType__high_key: _TypeAlias = _typing.Literal["_high_key", b"_high_key"]  # noqa: Y015
+    _WhichOneofReturnType__low_key: _TypeAlias = _typing.Literal["low_key"]  # noqa: Y015
+    _WhichOneofArgType__low_key: _TypeAlias = _typing.Literal["_low_key", b"_low_key"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__high_key) -> _WhichOneofReturnType__high_key | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__low_key) -> _WhichOneofReturnType__low_key | None: ...
 
 Global___ReadPartitionRequest: _TypeAlias = ReadPartitionRequest  # noqa: Y015
 

@@ -74,8 +74,8 @@ class PartitionsServicer:
 
     def Read(self, request, context):
         """The rows of a partition in key order, from the beginning. Rows are read as fast as the caller takes them.
-        NOT_FOUND: the ticket's plan was released, or its lease is over. RESOURCE_EXHAUSTED: too
-        many are being read.
+        NOT_FOUND: the ticket's plan was released, or its lease is over, or there is no such column.
+        RESOURCE_EXHAUSTED: too many are being read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -46,8 +46,8 @@ class PartitionsStub:
     """
     Read: _grpc.UnaryStreamMultiCallable[_partitions_pb2.ReadPartitionRequest, _partitions_pb2.PartitionData]
     """The rows of a partition in key order, from the beginning. Rows are read as fast as the caller takes them.
-    NOT_FOUND: the ticket's plan was released, or its lease is over. RESOURCE_EXHAUSTED: too
-    many are being read.
+    NOT_FOUND: the ticket's plan was released, or its lease is over, or there is no such column.
+    RESOURCE_EXHAUSTED: too many are being read.
     """
     Renew: _grpc.UnaryUnaryMultiCallable[_partitions_pb2.RenewPlanRequest, _common_pb2.Lease]
     """Keep a plan for longer."""
@@ -67,8 +67,8 @@ class PartitionsAsyncStub(PartitionsStub):
     """
     Read: _aio.UnaryStreamMultiCallable[_partitions_pb2.ReadPartitionRequest, _partitions_pb2.PartitionData]  # type: ignore[assignment]
     """The rows of a partition in key order, from the beginning. Rows are read as fast as the caller takes them.
-    NOT_FOUND: the ticket's plan was released, or its lease is over. RESOURCE_EXHAUSTED: too
-    many are being read.
+    NOT_FOUND: the ticket's plan was released, or its lease is over, or there is no such column.
+    RESOURCE_EXHAUSTED: too many are being read.
     """
     Renew: _aio.UnaryUnaryMultiCallable[_partitions_pb2.RenewPlanRequest, _common_pb2.Lease]  # type: ignore[assignment]
     """Keep a plan for longer."""
@@ -97,8 +97,8 @@ class PartitionsServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_partitions_pb2.PartitionData], _abc.AsyncIterator[_partitions_pb2.PartitionData]]:
         """The rows of a partition in key order, from the beginning. Rows are read as fast as the caller takes them.
-        NOT_FOUND: the ticket's plan was released, or its lease is over. RESOURCE_EXHAUSTED: too
-        many are being read.
+        NOT_FOUND: the ticket's plan was released, or its lease is over, or there is no such column.
+        RESOURCE_EXHAUSTED: too many are being read.
         """
 
     @_abc_1.abstractmethod

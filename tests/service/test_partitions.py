@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from herdpy.rpc import partitions_pb2 as pb
+from herdpy_sql.catalog import decode_table
 from tests.service.calls import partitions, refused, rows_of, told
 
 NOT_FOUND = grpc.StatusCode.NOT_FOUND
@@ -87,6 +88,51 @@ def test_keys_are_bounded(server, channel):
         stub.Release(pb.PlanId(id=plan.id))
 
 
+def read(stub, ticket: str, **chosen) -> pa.Table:
+    """What a reading gives."""
+    stream = stub.Read(pb.ReadPartitionRequest(ticket=ticket, **chosen))
+    return pa.ipc.open_stream(b"".join(message.data for message in stream)).read_all()
+
+
+def test_encoded_keys_bound_plans_and_readings(server, channel):
+    table(server, "keyed", "id INT PRIMARY KEY", "SELECT g FROM generate_series(1, 1000) g")
+    stub = partitions(channel)
+    codec = decode_table(
+        stub.Plan(pb.PlanRequest(table="keyed", partitions=1)).definitions[0].encode()
+    ).key_codec
+    keys = {n: codec.encode((n,)) for n in (100, 150, 170, 301)}
+    plan = stub.Plan(pb.PlanRequest(table="keyed", low_key=keys[100], high_key=keys[301], partitions=2))
+    assert [one.rows for one in plan.partitions] == [100, 101]
+    assert [[n for (n,) in part] for part in rows_of(stub, plan)] == [[*range(100, 200)], [*range(200, 301)]]
+    first, second = (one.ticket for one in plan.partitions)
+    within = {"low_key": keys[150], "high_key": keys[170]}
+    assert read(stub, first, **within).column("id").to_pylist() == [*range(150, 170)]
+    assert read(stub, second, **within).num_rows == 0
+    assert read(stub, first, high_key=keys[301]).num_rows == 100  # a reading does not leave its partition
+
+
+def test_several_tables_are_held_at_one_moment(server, channel):
+    table(
+        server,
+        "held_a",
+        "id INT PRIMARY KEY, v TEXT, w INT",
+        "SELECT g, 'v' || g, -g FROM generate_series(1, 5) g",
+    )
+    table(server, "held_b", "n INT", "SELECT 7")
+    stub = partitions(channel)
+    plan = stub.Plan(pb.PlanRequest(tables=["held_b", "held_a"]))
+    with server.connect() as connection:
+        connection.execute("UPDATE held_a SET w = 0")
+        connection.execute("DELETE FROM held_b")
+    assert [decode_table(one.encode()).name for one in plan.definitions] == ["held_b", "held_a"]
+    of_b, of_a = (one.ticket for one in plan.partitions)
+    assert read(stub, of_b).to_pylist() == [{"n": 7}]
+    assert read(stub, of_a, columns=["w", "id"]).to_pylist() == [{"w": -g, "id": g} for g in range(1, 6)]
+    found = refused(lambda: list(stub.Read(pb.ReadPartitionRequest(ticket=of_a, columns=["n"]))))
+    assert found[:2] == (NOT_FOUND, "42703")
+    stub.Release(pb.PlanId(id=plan.id))
+
+
 def test_tables_without_rows_or_key_are_read_too(server, channel):
     table(server, "empty", "id INT PRIMARY KEY")
     table(server, "keyless", "n INT", "SELECT g FROM generate_series(1, 100) g")
@@ -117,6 +163,9 @@ def test_long_keys_are_read(server, channel):
     [
         (pb.PlanRequest(table="no_such", partitions=1), NOT_FOUND, "42P01"),
         (pb.PlanRequest(table="wrong", columns=["no_such"], partitions=1), NOT_FOUND, "42703"),
+        (pb.PlanRequest(tables=["wrong", "no_such"]), NOT_FOUND, "42P01"),
+        (pb.PlanRequest(tables=["wrong"], columns=["id"]), INVALID, "22023"),
+        (pb.PlanRequest(tables=["wrong"], low_key=b""), INVALID, "22023"),
         (pb.PlanRequest(table="wrong", columns=["id", "id"], partitions=1), INVALID, "42701"),
         (pb.PlanRequest(table="wrong", partitions=0), INVALID, "22023"),
         (pb.PlanRequest(table="wrong", partitions=1025), INVALID, "22023"),

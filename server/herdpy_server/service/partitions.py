@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from itertools import islice
 from typing import Any
@@ -12,10 +12,13 @@ from herdpy.rpc import common_pb2, partitions_pb2, partitions_pb2_grpc
 from herdpy_server.copy.arrow import ArrowWriter
 from herdpy_server.service.errors import too_many
 from herdpy_server.service.leases import finished
-from herdpy_server.service.plans import Plans, Range, TablePlan
+from herdpy_server.service.plans import Plans, Range, TablePlan, Wanted, positions
 from herdpy_server.service.positions import reached
 from herdpy_server.serving.tablespaces import Tablespaces
+from herdpy_server.store import StoreSnapshot
 from herdpy_server.store.kept_columns import decoded
+from herdpy_sql.catalog import Table, encode_table
+from herdpy_sql.errors import SqlError
 
 SLICE_ROWS = 4096
 SLICE_BYTES = 1 << 20
@@ -41,25 +44,18 @@ class Partitions(partitions_pb2_grpc.PartitionsServicer):
         del context
         served = self._tablespaces.find(request.tablespace)
         await reached(served, request)
-        plan = await self._plans.make(
-            served,
-            request.table,
-            list(request.columns),
-            request.low if request.HasField("low") else None,
-            request.high if request.HasField("high") else None,
-            request.partitions,
-            request.lease_s,
-        )
-        (schema,) = ArrowWriter().start(decoded(plan.table, plan.positions, []).schema)
+        plan = await self._plans.make(served, _wanted(request), request.lease_s)
+        schema = b"" if request.tables else _schema(plan.pieces[0].table, plan.pieces[0].positions)
         return partitions_pb2.PartitionPlan(
             id=plan.id,
             lsn=common_pb2.Lsn(ledger_id=plan.lsn.ledger_id, entry_id=plan.lsn.entry_id),
             lease=self._lease(plan),
             partitions=[
-                partitions_pb2.Partition(ticket=plan.ticket(number), rows=one.rows)
-                for number, one in enumerate(plan.ranges)
+                partitions_pb2.Partition(ticket=plan.ticket(number), rows=one.range.rows)
+                for number, one in enumerate(plan.pieces)
             ],
             arrow_schema=schema,
+            definitions=[encode_table(table).decode() for table in plan.tables],
         )
 
     async def Renew(self, request: Any, context: Any) -> Any:
@@ -77,7 +73,9 @@ class Partitions(partitions_pb2_grpc.PartitionsServicer):
         self, request: Any, context: Any
     ) -> None:
         """See the protocol. A slice is read only when gRPC has taken the one before."""
-        plan, keys = self._plans.partition(request.ticket)
+        plan, piece = self._plans.partition(request.ticket)
+        chosen = positions(piece.table, request.columns) if request.columns else piece.positions
+        keys = piece.range.within(*_keys(request))
         if self._readings >= MAX_READINGS:
             raise too_many("partitions being read", MAX_READINGS)
         loop = asyncio.get_running_loop()
@@ -85,9 +83,9 @@ class Partitions(partitions_pb2_grpc.PartitionsServicer):
         self._readings += 1
         plan.users += 1
         try:
-            for data in writer.start(decoded(plan.table, plan.positions, []).schema):
+            for data in writer.start(decoded(piece.table, chosen, []).schema):
                 await context.write(partitions_pb2.PartitionData(data=data))
-            slices = _slices(plan, keys)
+            slices = _slices(plan.snapshot, piece.table, chosen, keys)
             while True:
                 made = await finished(loop.run_in_executor(self._executor, next, slices, None))
                 self._plans.leases.get(plan.id)
@@ -105,11 +103,36 @@ class Partitions(partitions_pb2_grpc.PartitionsServicer):
         return common_pb2.Lease(remaining_s=self._plans.leases.remaining_s(plan))
 
 
-def _slices(plan: TablePlan, keys: Range) -> Iterator[tuple[int, bytes]]:
+def _wanted(request: Any) -> Wanted:
+    """SqlError 22023 when several tables are asked for with what only one can have."""
+    if not request.tables:
+        low = request.low if request.HasField("low") else None
+        high = request.high if request.HasField("high") else None
+        columns = list(request.columns)
+        return Wanted([request.table], False, columns, low, high, *_keys(request), request.partitions)
+    fields = ("low", "high", "low_key", "high_key")
+    if request.table or request.columns or request.partitions > 1 or any(map(request.HasField, fields)):
+        raise SqlError("22023", "a plan of several tables has no columns, bounds or partitions")
+    return Wanted(list(request.tables), whole=True)
+
+
+def _keys(request: Any) -> tuple[bytes | None, bytes | None]:
+    low = request.low_key if request.HasField("low_key") else None
+    return low, request.high_key if request.HasField("high_key") else None
+
+
+def _schema(table: Table, chosen: Sequence[int]) -> bytes:
+    (message,) = ArrowWriter().start(decoded(table, chosen, []).schema)
+    return message
+
+
+def _slices(
+    snapshot: StoreSnapshot, table: Table, chosen: Sequence[int], keys: Range
+) -> Iterator[tuple[int, bytes]]:
     """The rows of a range: how many, and the message of their record batch; bounded in rows and bytes."""
     if keys.low is not None and keys.high is not None and keys.low >= keys.high:
         return
-    items = plan.snapshot.scan(plan.table, keys.low, keys.high)
+    items = snapshot.scan(table, keys.low, keys.high)
     while True:
         images: list[bytes] = []
         size = 0
@@ -121,5 +144,5 @@ def _slices(plan: TablePlan, keys: Range) -> Iterator[tuple[int, bytes]]:
             size += sum(map(len, taken))
         if not images:
             return
-        (message,) = ArrowWriter().batch(decoded(plan.table, plan.positions, images))
+        (message,) = ArrowWriter().batch(decoded(table, chosen, images))
         yield len(images), message

@@ -1,4 +1,4 @@
-"""Plans: a table cut into ranges of keys with about as many rows each, at one moment.
+"""Plans: a table cut into ranges of keys with about as many rows each, or several whole, at one moment.
 
 The state is a ``StoreSnapshot`` of what is applied, so it has a position of its own. Where to cut is found
 by going through all keys once, in a thread, keeping one in so many: the ranges fit the real distribution,
@@ -36,11 +36,49 @@ _STEP = 1024
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Keys from ``low`` up to ``high`` and how many rows have them; None is no bound."""
+    """Keys from ``low`` up to ``high`` and how many rows have them (-1: nobody counted); None is no bound."""
 
     low: bytes | None
     high: bytes | None
     rows: int
+
+    def within(self, low: bytes | None, high: bytes | None) -> Range:
+        """Those of its keys that are also between ``low`` and ``high``."""
+        lows = [bound for bound in (self.low, low) if bound is not None]
+        highs = [bound for bound in (self.high, high) if bound is not None]
+        return Range(max(lows, default=None), min(highs, default=None), -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a plan is asked for.
+
+    Attributes:
+        tables: their names.
+        whole: each table is one partition, and nothing else is asked for; otherwise there is one to be cut.
+        columns: of the one table, in order; none: all that are visible.
+        low, high: values of the first key column, as text.
+        low_key, high_key: encoded keys.
+        partitions: at most as many.
+    """
+
+    tables: Sequence[str]
+    whole: bool = False
+    columns: Sequence[str] = ()
+    low: str | None = None
+    high: str | None = None
+    low_key: bytes | None = None
+    high_key: bytes | None = None
+    partitions: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A partition: keys of a table, and the positions of the columns that are read."""
+
+    table: Table
+    positions: tuple[int, ...]
+    range: Range
 
 
 @dataclass(slots=True, eq=False)
@@ -48,8 +86,8 @@ class TablePlan:
     """One plan.
 
     Attributes:
-        positions: of the columns that are read.
-        ranges: the partitions.
+        tables: what is planned.
+        pieces: the partitions.
         leave: lets go of the store; see ``Use``.
         expires_s, users: see ``Leased``.
     """
@@ -57,9 +95,8 @@ class TablePlan:
     id: str
     snapshot: StoreSnapshot
     lsn: LSN
-    table: Table
-    positions: tuple[int, ...]
-    ranges: Sequence[Range]
+    tables: Sequence[Table]
+    pieces: Sequence[Piece]
     leave: Callable[[], None]
     expires_s: float
     users: int = 0
@@ -83,16 +120,7 @@ class Plans:
         self.is_closing = False
         self.leases: Leases[TablePlan] = Leases("plan of partitions", _LONGEST_LEASE_S, self._drop)
 
-    async def make(
-        self,
-        served: Served,
-        table_name: str,
-        columns: Sequence[str],
-        low: str | None,
-        high: str | None,
-        partitions: int,
-        lease_s: float,
-    ) -> TablePlan:
+    async def make(self, served: Served, wanted: Wanted, lease_s: float) -> TablePlan:
         """Hold the state of now, and cut a table.
 
         Raises:
@@ -100,8 +128,8 @@ class Plans:
                 number of partitions, 22... bounds that are no values of the key, 53400 there are too many
                 plans, 57P03 the tablespace cannot be read now.
         """
-        if not 1 <= partitions <= MAX_PARTITIONS:
-            raise SqlError("22023", f"partitions must be 1 to {MAX_PARTITIONS}, not {partitions}")
+        if not 1 <= wanted.partitions <= MAX_PARTITIONS:
+            raise SqlError("22023", f"partitions must be 1 to {MAX_PARTITIONS}, not {wanted.partitions}")
         if len(self.leases) + self._making >= self._limit:
             raise too_many("plans of partitions", self._limit)
         name = secrets.token_hex(16)
@@ -115,13 +143,11 @@ class Plans:
         snapshot, lsn = use.store.applied_snapshot()
         self._making += 1
         try:
-            table = _table(snapshot.catalog, table_name)
-            positions = _positions(table, columns)
-            cut = _Cut(snapshot, table, _bound(table, low), _bound(table, high), partitions)
-            work = asyncio.get_running_loop().run_in_executor(self._executor, self._cut, cut, ended)
-            ranges = await finished(work, ended.set)
-            if ended.is_set():
-                raise SqlError("57P03", "the plan was given up: the store is being closed here")
+            tables = [_table(snapshot.catalog, one) for one in wanted.tables]
+            if wanted.whole:
+                pieces = [Piece(table, tuple(table.visible), Range(None, None, -1)) for table in tables]
+            else:
+                pieces = await self._cut_apart(snapshot, tables[0], wanted, ended)
         except BaseException:
             snapshot.close()
             use.leave()
@@ -129,9 +155,22 @@ class Plans:
         finally:
             self._making -= 1
         expires_s = self.leases.until(lease_s)
-        plan = TablePlan(name, snapshot, lsn, table, positions, ranges, use.leave, expires_s)
+        plan = TablePlan(name, snapshot, lsn, tables, pieces, use.leave, expires_s)
         self.leases.add(plan)
         return plan
+
+    async def _cut_apart(
+        self, snapshot: StoreSnapshot, table: Table, wanted: Wanted, ended: threading.Event
+    ) -> list[Piece]:
+        chosen = positions(table, wanted.columns)
+        bounds = Range(_bound(table, wanted.low), _bound(table, wanted.high), -1)
+        keys = bounds.within(wanted.low_key, wanted.high_key)
+        cut = _Cut(snapshot, table, keys.low, keys.high, wanted.partitions)
+        work = asyncio.get_running_loop().run_in_executor(self._executor, self._cut, cut, ended)
+        ranges = await finished(work, ended.set)
+        if ended.is_set():
+            raise SqlError("57P03", "the plan was given up: the store is being closed here")
+        return [Piece(table, chosen, one) for one in ranges]
 
     def _cut(self, cut: _Cut, ended: threading.Event) -> list[Range]:
         for _step in cut.steps():
@@ -140,15 +179,15 @@ class Plans:
             time.sleep(0)  # others may have the interpreter
         return cut.ranges()
 
-    def partition(self, ticket: str) -> tuple[TablePlan, Range]:
+    def partition(self, ticket: str) -> tuple[TablePlan, Piece]:
         """What a ticket stands for; SqlError 42704 when it is none, or not any more."""
         name, _, number = ticket.rpartition(".")
         if not (number.isascii() and number.isdecimal() and len(number) <= 4):
             raise not_there("ticket of a partition")
         plan = self.leases.get(name)
-        if int(number) >= len(plan.ranges):
+        if int(number) >= len(plan.pieces):
             raise not_there("ticket of a partition")
-        return plan, plan.ranges[int(number)]
+        return plan, plan.pieces[int(number)]
 
     def _drop(self, plan: TablePlan) -> None:
         plan.snapshot.close()
@@ -203,18 +242,19 @@ def _table(catalog: Catalog, name: str) -> Table:
     return found
 
 
-def _positions(table: Table, columns: Sequence[str]) -> tuple[int, ...]:
+def positions(table: Table, columns: Sequence[str]) -> tuple[int, ...]:
+    """Of columns by name; none: of all that are visible. SqlError 42703, 42701."""
     if not columns:
         return tuple(table.visible)
-    positions = []
+    found = []
     for name in columns:
         position = table.positions.get(name)
         if position is None or position not in table.visible:
             raise SqlError("42703", f'column "{name}" of relation "{table.name}" does not exist')
-        positions.append(position)
-    if len(set(positions)) < len(positions):
+        found.append(position)
+    if len(set(found)) < len(found):
         raise SqlError("42701", "a column is wanted more than once")
-    return tuple(positions)
+    return tuple(found)
 
 
 def _bound(table: Table, text: str | None) -> bytes | None:

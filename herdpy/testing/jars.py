@@ -1,8 +1,8 @@
 """Java and the jars: found, or fetched once per machine with Maven into a cache directory.
 
-`jars()` is what the servers stand on. The cache is $HERDPY_CACHE, else $XDG_CACHE_HOME/herdpy, else
-~/.cache/herdpy; a lock on a file there makes one process fetch while others wait, and the mark `.ok` says
-that a directory is whole.
+`jars()` is what the servers stand on, `delta_jars()` what Spark needs for tables of Delta Lake. The cache is
+$HERDPY_CACHE, else $XDG_CACHE_HOME/herdpy, else ~/.cache/herdpy; a lock on a file there makes one process
+fetch while others wait, and the mark `.ok` says that a directory is whole.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from herdpy.testing.errors import MissingSoftwareError
 
 BOOKKEEPER_VERSION = "4.17.3"
+DELTA_VERSION = "4.4.0"  # for Spark 4.2 and Scala 2.13
 JAVA_VERSION = 17
 
 _HERE = Path(__file__).parent
@@ -64,14 +65,32 @@ def jars() -> Path:
 
     Raises MissingSoftwareError where Maven is missing or cannot reach a repository.
     """
-    home = cache_directory()
+    return _fetched(
+        f"BookKeeper {BOOKKEEPER_VERSION}",
+        cache_directory(),
+        "pom.xml",
+        f"bookkeeper.version={BOOKKEEPER_VERSION}",
+    )
+
+
+def delta_jars() -> Path:
+    """The directory of Delta Lake's jars; the first call on a machine fetches them (about 15 MB).
+
+    Raises MissingSoftwareError as ``jars``.
+    """
+    home = cache_directory().with_name(f"delta-{DELTA_VERSION}")
+    home.mkdir(exist_ok=True)
+    return _fetched(f"Delta Lake {DELTA_VERSION}", home, "delta-pom.xml", f"delta.version={DELTA_VERSION}")
+
+
+def _fetched(what: str, home: Path, pom: str, version: str) -> Path:
     directory = home / "jars"
     if (directory / ".ok").exists():
         return directory
     with (home / "jars.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (directory / ".ok").exists():
-            _fetch(directory)
+            _fetch(what, directory, pom, version)
     return directory
 
 
@@ -80,30 +99,25 @@ def classpath() -> str:
     return f"{jars()}/*"
 
 
-def _fetch(directory: Path) -> None:
+def _fetch(what: str, directory: Path, pom: str, version: str) -> None:
     maven = shutil.which("mvn")
     if maven is None:
-        raise MissingSoftwareError(f"Maven, which fetches BookKeeper's jars, was not found: {_INSTALL}")
+        raise MissingSoftwareError(f"Maven, which fetches {what}, was not found: {_INSTALL}")
     java()
-    print(
-        f"herdpy.testing: fetching BookKeeper {BOOKKEEPER_VERSION} into {directory} ...",
-        file=sys.stderr,
-        flush=True,
-    )
+    print(f"herdpy.testing: fetching {what} into {directory} ...", file=sys.stderr, flush=True)
     shutil.rmtree(directory, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=directory.parent) as scratch:
-        shutil.copy(_HERE / "pom.xml", scratch)
+        shutil.copy(_HERE / pom, f"{scratch}/pom.xml")
         done = subprocess.run(
             [
-                maven, "--quiet", "--batch-mode", "--file", f"{scratch}/pom.xml",
-                f"-Dbookkeeper.version={BOOKKEEPER_VERSION}", "dependency:copy-dependencies",
-                "-DincludeScope=runtime", f"-DoutputDirectory={scratch}/jars",
+                maven, "--quiet", "--batch-mode", "--file", f"{scratch}/pom.xml", f"-D{version}",
+                "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={scratch}/jars",
             ],
             capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=_FETCH_TIMEOUT_S,
         )  # fmt: skip
         if done.returncode != 0:
             tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
-            raise MissingSoftwareError(f"Maven could not fetch BookKeeper {BOOKKEEPER_VERSION}:\n{tail}")
+            raise MissingSoftwareError(f"Maven could not fetch {what}:\n{tail}")
         fetched = Path(scratch) / "jars"
         (fetched / ".ok").touch()
         fetched.rename(directory)

@@ -73,6 +73,17 @@ def insert_batch(space: Workspace, table: Table, batch: pa.RecordBatch) -> int:
     return batch.num_rows
 
 
+def add_batch(space: Workspace, table: Table, expanded: Expanded) -> None:
+    """Add the rows of an Arrow batch, and leave it to the caller to log them; errors as :func:`insert_many`.
+
+    The error of a key that exists has the row's number, from 0, in its field ``nth``.
+    """
+    ops = space.ops(table)
+    images = expanded.images
+    if images:
+        _add(space, ops, expanded.keys, images, lambda row: ops.decode(images[row]), None)
+
+
 def _add(
     space: Workspace,
     ops: TableOps,
@@ -112,9 +123,20 @@ def _checked_entries(
     chosen = entries if exclusive else [entries[row] for row in picked]
     if chosen:
         fresh = dict.fromkeys(chosen)
-        _check(
-            space, index.id, chosen, fresh, ops.table, index.parts, index.name, lambda at: rows[picked[at]]
-        )
+        try:
+            _check(
+                space,
+                index.id,
+                chosen,
+                fresh,
+                ops.table,
+                index.parts,
+                index.name,
+                lambda at: rows[picked[at]],
+            )
+        except SqlError as error:
+            error.fields["nth"] = str(picked[int(error.fields["nth"])])
+            raise
     return entries
 
 
@@ -133,12 +155,18 @@ def _check(
         seen: set[bytes] = set()
         for row, key in enumerate(keys):
             if key in seen:
-                raise duplicate(table, parts, name, values(row))
+                raise _refused(row, duplicate(table, parts, name, values(row)))
             seen.add(key)
     space.lock_many(db, fresh.keys())
     clash = space.first_existing(db, keys, fresh.keys())
     if clash is not None:
-        raise duplicate(table, parts, name, values(keys.index(clash)))
+        row = keys.index(clash)
+        raise _refused(row, duplicate(table, parts, name, values(row)))
+
+
+def _refused(row: int, error: SqlError) -> SqlError:
+    error.fields["nth"] = str(row)
+    return error
 
 
 def is_plain(keys: Iterable[bytes]) -> bool:

@@ -7,7 +7,7 @@ transaction has its place in the log; the records are what the log will carry.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from herdpy.log.records import InsertBatch, Record
@@ -78,8 +78,8 @@ class Changes:
         if not self._writes & WATCHED and self.watch is not None:
             self.watch()
 
-    def add_fresh(self, db: int, fresh: dict[bytes, bytes], nbytes: int) -> None:
-        """Put many new items, which are about ``nbytes`` in memory, into the own layer."""
+    def add_fresh(self, db: int, fresh: Mapping[bytes, bytes | None], nbytes: int) -> None:
+        """Put many items at once, which are about ``nbytes`` in memory, into the own layer."""
         delta = self._own(db)
         rows = delta.rows
         previous: dict[bytes, bytes | None] = {}
@@ -88,7 +88,7 @@ class Changes:
                 previous = {key: rows[key] for key in fresh.keys() & rows.keys()}
             rows.update(fresh)
         else:
-            delta.rows = fresh  # type: ignore[assignment]
+            delta.rows = fresh  # type: ignore[assignment]  # a dict of the caller's, who lets go of it
         self._changes.append((delta, list(fresh), previous))
         delta.nbytes += nbytes
         self._writes += 1
@@ -154,13 +154,16 @@ class Changes:
     def logs_much(self) -> bool:
         """Whether it takes a while to encode the records."""
         records = self.records
-        return len(records) > _FEW_RECORDS or (len(records) > 1 and type(records[-1]) is InsertBatch)
+        return len(records) > _FEW_RECORDS or (
+            len(records) > 1 and any(type(one) is InsertBatch for one in records[-2:])
+        )
 
     def encode_some(self) -> bool:
         """A step of encoding the records; whether there is more. RecordError as ``encode_records``."""
         records, at = self.records, self.encoded_count
-        stop = at + 1 if type(records[at]) is InsertBatch else at + _ENCODED_AT_ONCE
-        some = records[at:stop]
+        some = records[at : at + _ENCODED_AT_ONCE]
+        batches = (nth for nth, record in enumerate(some) if type(record) is InsertBatch)
+        some = some[: max(next(batches, len(some)), 1)]  # one of those at a time
         self.encoded.append(encode_records(some))
         self.encoded_count += len(some)
         return self.encoded_count < len(records)

@@ -151,6 +151,10 @@ class Reading(Changes):
 
     def next_row_id(self, table: Table) -> int:
         """A fresh value for the hidden key."""
+        return self.next_row_ids(table, 1)
+
+    def next_row_ids(self, table: Table, count: int) -> int:
+        """The first of so many fresh values for the hidden key, which follow one another."""
         ids = self._store.row_ids
         value = ids.get(table.id)
         if value is None:
@@ -158,5 +162,5 @@ class Reading(Changes):
             for key, _ in self.scan(table, reverse=True):
                 value = int(table.key_codec.decode(key)[0]) + 1  # type: ignore[arg-type]
                 break
-        ids[table.id] = value + 1
+        ids[table.id] = value + count
         return value

@@ -26,7 +26,7 @@ from herdpy.log.records import (
 )
 from herdpy_server.store import bulk
 from herdpy_server.store.constraints import duplicate, not_unique
-from herdpy_server.store.layers import Delta, showing
+from herdpy_server.store.layers import ENTRY_BYTES, Delta, showing
 from herdpy_server.store.locks import CATALOG_DATABASE, CATALOG_KEY, Locks
 from herdpy_server.store.reading import Reading
 from herdpy_server.store.tables import TableOps
@@ -125,6 +125,37 @@ class Workspace(Reading):
                 if key not in suspects:
                     return key
         return None
+
+    def existing(self, db: int, keys: Collection[bytes]) -> set[bytes]:
+        """Those of the ``keys`` that are visible; lock them before, or they may come and go."""
+        deltas, through = showing(self._chain(db))
+        found: set[bytes] = set()
+        below = set(keys)
+        for delta in deltas:
+            known = below & delta.rows.keys()
+            found.update(key for key in known if delta.rows[key] is not None)
+            below -= known
+        if through and below:
+            disk = self._store.disk.current
+            if bulk.is_plain(below):
+                found.update(disk.existing(db, sorted(below)))
+            else:
+                found.update(key for key in below if disk.get(db, key) is not None)
+        return found
+
+    def add_batch(self, table: Table, expanded: bulk.Expanded) -> None:
+        """Add rows as :meth:`insert_batch` does, and leave it to the caller to log them."""
+        bulk.add_batch(self, table, expanded)
+
+    def put_many(self, table: Table, rows: dict[bytes, bytes | None]) -> None:
+        """New images by key, None for a row that goes, of a table without indexes whose rows are locked.
+
+        It is for the caller to log them.
+        """
+        ops = self.ops(table)
+        assert not ops.indexes
+        size = sum(len(key) + len(image or b"") for key, image in rows.items())
+        self.add_fresh(table.id, rows, size + len(rows) * ENTRY_BYTES)
 
     def insert_many(self, table: Table, rows: Iterable[Sequence[Datum]]) -> int:
         """Add rows, as :meth:`insert` does, faster; returns how many."""

@@ -33,6 +33,7 @@ from herdpy_server.store import Layer, Store
 from herdpy_server.store.outcomes import Outcome, outcome_of
 from herdpy_server.tablespace.cluster import Cluster
 from herdpy_server.tablespace.guard import Guard
+from herdpy_server.tablespace.load_turns import LoadTurns
 from herdpy_server.tablespace.locks import LockTable
 from herdpy_server.tablespace.log_errors import store_error
 from herdpy_server.tablespace.requests import Requests
@@ -70,6 +71,7 @@ class Tablespace:
         log: takes the commits; ``stand_on`` changes it.
         guard: says who may read, where this is one of several replicas; None where it is alone.
         cluster: what it is part of; None where it is alone.
+        load_turns: who publishes which load.
 
     Args:
         turn: entered by threads that are not in the turn already when they change shared state: a
@@ -83,6 +85,7 @@ class Tablespace:
         self.guard: Guard | None = None
         self.cluster: Cluster | None = None
         self.requests = Requests(store)
+        self.load_turns = LoadTurns()
         self._stand = 0
         self._turn = turn
         self._pending: deque[_Pending] = deque()

@@ -1,0 +1,161 @@
+"""The columns of a feed, and how a table's columns fill them. Without I/O, below ``changes``.
+
+A stream's columns are settled when it is made; the table under its name may be another one later, or have
+been another one before. What has a place in the stream's columns is carried, and what has none ends the
+stream with an error, rather than being left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from herdpy.codec.arrow import arrow_type
+from herdpy_sql.catalog import Column, Table
+
+Field: TypeAlias = "pa.Field[Any]"
+Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
+
+OP, KEY, AFTER, BEFORE, LSN_, POSITION, TRANSACTION, REQUEST, TIME, SCHEMA, SEQUENCE = (
+    "op",
+    "key",
+    "after",
+    "before",
+    "lsn",
+    "position",
+    "transaction_id",
+    "request_id",
+    "commit_time",
+    "schema",
+    "sequence",
+)
+SEQUENCE_TYPE = pa.struct(
+    [
+        pa.field("ledger", pa.int64()),
+        pa.field("entry", pa.int64()),
+        pa.field("transaction", pa.int32()),
+        pa.field("position", pa.int64()),
+    ]
+)
+
+
+class SchemaChangedError(ValueError):
+    """A table under the followed name has a column for which the stream has no place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dress:
+    """How values stand in the feed: a column's Arrow type, and how an array of the codecs becomes that."""
+
+    type_of: Callable[[Column], pa.DataType]
+    convert: Callable[[Column, Array], Array]
+
+
+def _plain_type(column: Column) -> pa.DataType:
+    return arrow_type(column.type.field, column.type.precision)
+
+
+PLAIN = Dress(_plain_type, lambda _column, array: array)
+"""Values as the codecs have them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the feed's columns are in a table: positions in ``Table.columns``, None for one that it lacks."""
+
+    key: tuple[int | None, ...]
+    row: tuple[int | None, ...]
+
+
+class Shape:
+    """The columns of a feed.
+
+    Attributes:
+        schema: of its Arrow batches.
+        key, row: the fields of the key, and of the row after and before.
+    """
+
+    def __init__(self, key: Sequence[Field], row: Sequence[Field], dress: Dress = PLAIN) -> None:
+        self.key = tuple(key)
+        self.row = tuple(row)
+        self.dress = dress
+        self._placed: tuple[Table, Places] | None = None
+        row_type = pa.struct(self.row)
+        self.schema = pa.schema(
+            [
+                pa.field(OP, pa.string()),
+                pa.field(KEY, pa.struct(self.key)),
+                pa.field(AFTER, row_type),
+                pa.field(BEFORE, row_type),
+                pa.field(LSN_, pa.string()),
+                pa.field(POSITION, pa.int64()),
+                pa.field(TRANSACTION, pa.string()),
+                pa.field(REQUEST, pa.string()),
+                pa.field(TIME, pa.timestamp("us", "UTC")),
+                pa.field(SCHEMA, pa.string()),
+                pa.field(SEQUENCE, SEQUENCE_TYPE),
+            ]
+        )
+
+    @classmethod
+    def of(cls, table: Table, dress: Dress = PLAIN) -> Shape:
+        """The columns of a feed of this table."""
+        columns = table.columns
+        return cls(
+            [_field(columns[at], dress) for at in table.key_positions],
+            [_field(columns[at], dress) for at in table.visible],
+            dress,
+        )
+
+    @classmethod
+    def from_schema(cls, schema: pa.Schema, dress: Dress = PLAIN) -> Shape:
+        """The shape that has this schema; ValueError when it is not that of a feed."""
+        try:
+            key, row = schema.field(KEY).type, schema.field(AFTER).type
+            made = cls(list(key), list(row), dress)
+        except (KeyError, TypeError) as error:
+            raise ValueError("the schema is not that of a feed: it has no structs key and after") from error
+        if not made.schema.equals(schema):
+            raise ValueError(f"the schema is not that of a feed. Wanted: {made.schema}; given: {schema}")
+        return made
+
+    def places(self, table: Table) -> Places:
+        """Where a table has the feed's columns.
+
+        Raises:
+            SchemaChangedError: the table has a column that the feed lacks, or has with another type.
+        """
+        if self._placed is not None and self._placed[0] is table:
+            return self._placed[1]
+        made = Places(
+            self._places(table, table.key_positions, self.key, "key"),
+            self._places(table, table.visible, self.row, "row"),
+        )
+        self._placed = (table, made)
+        return made
+
+    def _places(
+        self, table: Table, positions: Sequence[int], fields: Sequence[Field], of: str
+    ) -> tuple[int | None, ...]:
+        there = {table.columns[at].name: at for at in positions}
+        known = {field.name: field.type for field in fields}
+        for name, at in there.items():
+            column, wanted = table.columns[at], known.get(name)
+            if wanted is None:
+                raise SchemaChangedError(
+                    f'table "{table.name}" (id {table.id}) has a column "{name}" ({column.type}) in its {of},'
+                    " which this stream has not"
+                )
+            if self.dress.type_of(column) != wanted:
+                raise SchemaChangedError(
+                    f'column "{name}" of table "{table.name}" (id {table.id}) is of type {column.type},'
+                    f" and this stream has it as {wanted}"
+                )
+        return tuple(there.get(field.name) for field in fields)
+
+
+def _field(column: Column, dress: Dress) -> Field:
+    return pa.field(column.name, dress.type_of(column))

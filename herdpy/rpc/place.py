@@ -88,7 +88,14 @@ class Place:
         """A new channel, for the running loop; close it. OSError when ``ca`` cannot be read."""
         if not self.tls:
             return grpc.aio.insecure_channel(self.target, options=_OPTIONS)
+        return grpc.aio.secure_channel(self.target, self._credentials(), options=_OPTIONS)
+
+    def blocking_channel(self) -> grpc.Channel:
+        """A new channel for programs without a loop; close it. Errors as :meth:`channel`."""
+        if not self.tls:
+            return grpc.insecure_channel(self.target, options=_OPTIONS)
+        return grpc.secure_channel(self.target, self._credentials(), options=_OPTIONS)
+
+    def _credentials(self) -> grpc.ChannelCredentials:
         ca = None if self.ca is None else self.ca.read_bytes()
-        return grpc.aio.secure_channel(
-            self.target, grpc.ssl_channel_credentials(root_certificates=ca), options=_OPTIONS
-        )
+        return grpc.ssl_channel_credentials(root_certificates=ca)

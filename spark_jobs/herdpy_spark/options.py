@@ -146,6 +146,9 @@ class Options:
     )
     user: str | None = _option("user", _ALL, _text, "the role, where the URL has none")
     password: str | None = _option("password", _ALL, str, "its password, where the URL has none")
+    doors: str | None = _option(
+        "grpc", _ALL, _text, "the servers' gRPC doors, host:port,host2:port2, where SQL does not tell them"
+    )
     table: str | None = _option("table", _ALL, _text, "the table's name, without quotes")
     query: str | None = _option(
         "query", ("read",), _text, "a SELECT instead of a table; one partition, all its tables at one LSN"

@@ -1,0 +1,62 @@
+"""Beginning a load, and telling what became of one. Above ``plan``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from herdpy_server.loading.load import check_id
+from herdpy_server.loading.plan import LoadPlan, plan_load
+from herdpy_server.tablespace import now_us
+from herdpy_server.tablespace.guard import ReadLevel
+from herdpy_sql.errors import SqlError
+from herdpy_sql.storage import Clock
+
+if TYPE_CHECKING:
+    from herdpy_server.loading.load import Load
+    from herdpy_server.sessions import Session
+    from herdpy_server.store.loads import LoadOutcome
+
+
+async def begin_load(session: Session, load: Load, columns: Sequence[str]) -> LoadPlan | LoadOutcome:
+    """What to stage for a load, or what it came to when it was published before.
+
+    Raises:
+        SqlError: as ``plan_load``; 25006 another node leads.
+    """
+    session._take_basis()
+    known = session.tablespace.store.load(load.id)
+    if known is not None:
+        return known
+    session._may_write("a load")
+    now = now_us()
+    try:
+        plan = plan_load(session.catalog, load, columns, Clock(now, now, session.settings.zone))
+    except SqlError as error:
+        await session._durable_definitions(error)
+        raise
+    await session._durable_definitions()
+    await confirm(session)
+    return plan
+
+
+async def find_load(session: Session, load_id: str) -> LoadOutcome | None:
+    """What became of a load; None: it was not published, or so long ago that it is forgotten.
+
+    Raises:
+        SqlError: 25006, another node leads, and may know more.
+    """
+    check_id(load_id)
+    session._take_basis()
+    known = session.tablespace.store.load(load_id)
+    if known is None:
+        session._may_write("a question for a load")
+        await confirm(session)
+    return known
+
+
+async def confirm(session: Session) -> None:
+    """Return when it is certain that nobody else led when the session's statement began. SqlError."""
+    guard = session.tablespace.guard
+    if guard is not None:
+        await guard.confirm(ReadLevel(), session._basis)

@@ -1,0 +1,155 @@
+"""From batches as they were staged to rows as they are kept, or the error that names the row.
+
+Above ``plan``. Writers are told what to stage, and are not trusted to have done it: types must be those of
+the table exactly, every buffer is validated, and what the table asks of its rows is asked of each.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from herdpy.codec.arrow import OutOfRangeError, arrow_type, batch_to_keys, conform
+from herdpy_server.loading.load import LoadMode
+from herdpy_server.loading.plan import staged_schema
+from herdpy_server.sessions.load_rules import LoadRules
+from herdpy_server.store.batches import expand
+from herdpy_server.store.bulk import Expanded
+from herdpy_sql.errors import SqlError
+from herdpy_sql.staged import staged_positions
+
+if TYPE_CHECKING:
+    from herdpy_sql.catalog import Table
+    from herdpy_sql.storage import Clock
+
+Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
+_ROW = re.compile(r"row (\d+): ")
+
+
+class KeptRows:
+    """Some rows of a load.
+
+    Attributes:
+        expanded: keys and images, as they are kept; of rows to delete there are no images.
+        batch: the physical columns; None of rows to delete.
+    """
+
+    __slots__ = ("batch", "expanded")
+
+    def __init__(self, expanded: Expanded, batch: pa.RecordBatch | None) -> None:
+        self.expanded = expanded
+        self.batch = batch
+
+
+class RowMaker:
+    """Makes the rows of one load.
+
+    Args:
+        clock: what now() is for CHECK.
+    """
+
+    def __init__(self, table: Table, mode: LoadMode, clock: Clock) -> None:
+        self._table = table
+        self._mode = mode
+        self._rules = LoadRules(table, clock)
+        self._schema = staged_schema(table, mode)
+        positions = staged_positions(table, keys_only=mode is LoadMode.DELETE)
+        self._places = {at: place for place, at in enumerate(positions)}
+
+    def check_schema(self, schema: pa.Schema) -> None:
+        """SqlError 42804 unless these are the columns to stage, with their types, in their order."""
+        wanted = self._schema
+        if schema.names != wanted.names:
+            raise SqlError(
+                "42804",
+                f"what is staged for {self._table.name} has the columns {', '.join(schema.names)}, "
+                f"not {', '.join(wanted.names)}",
+                table=self._table.name,
+            )
+        for given, field in zip(schema, wanted, strict=True):
+            if given.type != field.type:
+                raise SqlError(
+                    "42804",
+                    f'column "{field.name}" of what is staged for {self._table.name} is {given.type}, '
+                    f"not {field.type}",
+                    hint="Begin says which types to stage; the table may have been changed since.",
+                    table=self._table.name,
+                    column=field.name,
+                )
+
+    def make(self, batch: pa.RecordBatch, done: int, first_row_id: int) -> KeptRows:
+        """The rows of a batch whose schema was checked.
+
+        Args:
+            done: how many rows of the load were before.
+            first_row_id: the hidden key of the first; without meaning where the table has a key.
+
+        Raises:
+            SqlError: 22..., 23502, 23514 a row does not fit: its number in the load, from 1, is in the
+                field ``row``.
+        """
+        if self._mode is LoadMode.DELETE:
+            return KeptRows(Expanded(self._keys(batch, done), []), None)
+        table, count = self._table, batch.num_rows
+        arrays: list[Array] = []
+        for position, column in enumerate(table.columns):
+            if position in self._places:
+                arrays.append(self._kept(batch.column(self._places[position]), position, done))
+            elif column.hidden:
+                arrays.append(pa.array(range(first_row_id, first_row_id + count), pa.int64()))
+            else:
+                dropped: Any = pa.nulls
+                arrays.append(dropped(count, arrow_type(table.fields[position], column.type.precision)))
+        self._rules.verify(arrays, done)
+        physical = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in table.columns])
+        try:
+            return KeptRows(expand(table, physical), physical)
+        except ValueError as error:
+            raise _located(SqlError("22000", str(error), table=table.name), str(error), done) from error
+
+    def _keys(self, batch: pa.RecordBatch, done: int) -> list[bytes]:
+        table = self._table
+        arrays = [
+            self._kept(batch.column(place), position, done)
+            for place, position in enumerate(table.key_positions)
+        ]
+        for array, position in zip(arrays, table.key_positions, strict=True):
+            if array.null_count:
+                row = int(array.is_null().index(True).as_py())
+                name = table.columns[position].name
+                raise SqlError(
+                    "23502",
+                    f'null value in column "{name}" of the key of a row to delete from "{table.name}"',
+                    table=table.name,
+                    column=name,
+                    row=str(done + row + 1),
+                )
+        return batch_to_keys(table.key_codec.fields, arrays)
+
+    def _kept(self, array: Array, position: int, done: int) -> Array:
+        column = self._table.columns[position]
+        try:
+            conformed = conform(array, self._table.fields[position], column.type.precision)
+        except ValueError as error:
+            raise _located(
+                SqlError(
+                    "22003" if isinstance(error, OutOfRangeError) else "22023",
+                    f'column "{column.name}" of {self._table.name} does not take what is staged: '
+                    + _ROW.sub("", str(error)),
+                    table=self._table.name,
+                    column=column.name,
+                ),
+                str(error),
+                done,
+            ) from error
+        return self._rules.stored(conformed, column, done)
+
+
+def _located(error: SqlError, text: str, done: int) -> SqlError:
+    """With the row that the codec's message names, if it names one."""
+    named = _ROW.search(text)
+    if named is not None:
+        error.fields["row"] = str(done + int(named[1]) + 1)
+    return error

@@ -11,13 +11,14 @@ and xxhash. The bytes are in docs/published-snapshots.md.
 from herdpy.log.published.errors import DamagedSnapshotError, PublishedSnapshotError
 from herdpy.log.published.manifest import KEY_COLUMN, Manifest, SnapshotFile, SnapshotTable
 from herdpy.log.published.reading import open_file, read_batches
-from herdpy.log.published.retention import Retention, prune
+from herdpy.log.published.retention import Dated, Retention, choose, dated, prune, remove_others
 from herdpy.log.published.shelf import SnapshotRef, load, newest, snapshots
 from herdpy.log.published.writer import SnapshotWriter, TableWriter
 
 __all__ = [
     "KEY_COLUMN",
     "DamagedSnapshotError",
+    "Dated",
     "Manifest",
     "PublishedSnapshotError",
     "Retention",
@@ -26,10 +27,13 @@ __all__ = [
     "SnapshotTable",
     "SnapshotWriter",
     "TableWriter",
+    "choose",
+    "dated",
     "load",
     "newest",
     "open_file",
     "prune",
     "read_batches",
+    "remove_others",
     "snapshots",
 ]

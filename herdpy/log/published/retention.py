@@ -1,6 +1,6 @@
 """Which published snapshots stay, and which entries of the log are needed beside them.
 
-Above ``shelf``. ``choose`` is pure; ``prune`` removes the others.
+Above ``shelf``. ``choose`` is pure; ``prune`` asks it about what is there, and removes the others.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from herdpy.log.lsn import LSN
+from herdpy.log.published.errors import DamagedSnapshotError
 from herdpy.log.published.manifest import FILE_NAME
 from herdpy.log.published.place import Place
 from herdpy.log.published.shelf import SnapshotRef, directory_name, load, lsn_of, snapshots
@@ -33,10 +34,11 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Dated:
-    """A snapshot and the moment up to which it has everything (``Manifest.time_us``)."""
+    """A snapshot, the moment that nothing in it is later than, and whose log it is of (see ``Manifest``)."""
 
     ref: SnapshotRef
     time_us: int
+    log_id: str = ""
 
 
 def choose(
@@ -68,25 +70,72 @@ def choose(
     return [one.ref for one in found if one.ref.lsn in kept], base.ref.lsn
 
 
+def dated(
+    url: str, tablespace: str, log_id: str | None = None
+) -> tuple[list[Dated], list[DamagedSnapshotError]]:
+    """All snapshots that are there, newest first; and what is wrong with those that cannot be used.
+
+    Args:
+        log_id: only those of this log. A tablespace that was dropped and made again has another.
+
+    Raises:
+        PublishedSnapshotError: the place cannot be read.
+    """
+    found: list[Dated] = []
+    damaged: list[DamagedSnapshotError] = []
+    for ref in snapshots(url, tablespace):
+        try:
+            manifest = load(ref)
+        except DamagedSnapshotError as error:
+            damaged.append(error)
+            continue
+        if log_id in (None, manifest.log_id):
+            found.append(Dated(ref, manifest.time_us, manifest.log_id))
+    return found, damaged
+
+
+def remove_others(
+    url: str, tablespace: str, staying: Collection[LSN], log_id: str | None = None
+) -> list[LSN]:
+    """Remove what is not among ``staying`` and not behind the newest of them; returns what went.
+
+    Snapshots of a log other than ``log_id``, where that is given, are somebody else's and stay.
+
+    For whoever publishes: what another is writing just then, before the newest, would be taken for what a
+    crash left. Manifests go first, so a snapshot is never found without its files. PublishedSnapshotError.
+    """
+    if not staying:
+        return []
+    newest = max(staying)
+    place = Place.below(Place(url), tablespace)
+    there = [lsn for name in place.names() if (lsn := lsn_of(name)) is not None]
+    gone: list[LSN] = []
+    for lsn in sorted(lsn for lsn in there if lsn < newest and lsn not in staying):
+        if log_id is not None and _log_id(SnapshotRef(url, tablespace, lsn)) not in (None, log_id):
+            continue
+        gone.append(lsn)
+        name = directory_name(lsn)
+        place.delete(f"{name}/{FILE_NAME}")
+        Place.below(place, name).clear()
+    return gone
+
+
+def _log_id(ref: SnapshotRef) -> str | None:
+    """Whose a snapshot is; None of one that is not whole, or damaged."""
+    try:
+        return load(ref).log_id
+    except DamagedSnapshotError:
+        return None
+
+
 def prune(
     url: str, tablespace: str, retention: Retention, *, leased: Collection[LSN] = (), now_us: int
 ) -> tuple[list[SnapshotRef], LSN | None]:
-    """Remove the snapshots that need not stay, and what crashes left of others; returns what ``choose`` does.
+    """``choose`` among what is there, and remove the others; returns what ``choose`` does.
 
-    For whoever publishes: what another is writing just then, behind the newest, would be taken for a remnant.
-    Its manifest goes first, so a snapshot is never found without its files.
-
-    Raises:
-        DamagedSnapshotError, PublishedSnapshotError: as ``snapshots`` and ``load``.
+    Damaged snapshots go, too. Raises as ``dated`` and ``remove_others``.
     """
-    found = [Dated(ref, load(ref).time_us) for ref in snapshots(url, tablespace)]
+    found, _damaged = dated(url, tablespace)
     kept, floor = choose(found, retention, leased=leased, now_us=now_us)
-    place = Place.below(Place(url), tablespace)
-    staying = {directory_name(ref.lsn) for ref in kept}
-    for name in place.names():
-        lsn = lsn_of(name)
-        if lsn is None or name in staying or not found or lsn > found[0].ref.lsn:
-            continue
-        place.delete(f"{name}/{FILE_NAME}")
-        Place.below(place, name).clear()
+    remove_others(url, tablespace, [ref.lsn for ref in kept])
     return kept, floor

@@ -86,15 +86,25 @@ def load(ref: SnapshotRef) -> Manifest:
 
 
 def newest(
-    url: str, tablespace: str, upto: LSN | None = None, time_us: int | None = None
+    url: str,
+    tablespace: str,
+    upto: LSN | None = None,
+    time_us: int | None = None,
+    log_id: str | None = None,
 ) -> SnapshotRef | None:
     """The newest snapshot that holds nothing after ``upto``, and nothing committed after ``time_us``.
 
     Without them: the newest. None when there is no such snapshot. Raises as ``load``.
+
+    Args:
+        log_id: only of this log: a tablespace that was dropped and made again may have left others there.
     """
     for ref in snapshots(url, tablespace):
         if upto is not None and ref.lsn > upto:
             continue
-        if time_us is None or load(ref).time_us <= time_us:
+        if time_us is None and log_id is None:
+            return ref
+        manifest = load(ref)
+        if log_id in (None, manifest.log_id) and (time_us is None or manifest.time_us <= time_us):
             return ref
     return None

@@ -3,6 +3,6 @@
 Above the store; ``replica`` and ``serving`` decide when. Data passes through so: ``state`` is what the store
 holds at one LSN, in this process or opened read-only in another; ``tables`` makes its rows Arrow batches;
 ``snapshot`` hands them to ``herdpy.log.published``. ``child`` does all that in a process of its own, which
-``process`` starts and speaks with; ``moment`` looks up in the log what belongs to an LSN. DESIGN.md says why it
-is so.
+``process`` starts and speaks with; ``moment`` looks up in the log what belongs to an LSN. DESIGN.md says why
+it is so.
 """

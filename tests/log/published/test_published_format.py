@@ -23,11 +23,13 @@ from herdpy.log.published import (
     SnapshotRef,
     SnapshotWriter,
     TableWriter,
+    dated,
     load,
     newest,
     open_file,
     prune,
     read_batches,
+    remove_others,
     snapshots,
 )
 from herdpy.log.published.retention import Dated, choose
@@ -67,7 +69,13 @@ AT = LSN(3, 7)
 
 
 def publish(
-    url: str, lsn: LSN = AT, *, count: int = 1000, time_us: int = 50, file_bytes: int = 1 << 20
+    url: str,
+    lsn: LSN = AT,
+    *,
+    count: int = 1000,
+    time_us: int = 50,
+    file_bytes: int = 1 << 20,
+    log_id: str = "ab",
 ) -> Manifest:
     writer = SnapshotWriter(url, "herd", lsn, created_us=60, file_bytes=file_bytes)
     with writer.table(5, "rows", '{"id":5}', SCHEMA) as table:
@@ -75,7 +83,7 @@ def publish(
             table.write(rows(start, min(start + 400, count)))
     with writer.table(6, "empty", '{"id":6}', SCHEMA):
         pass
-    return writer.finish(log_id="ab" * 16, crc=9, time_us=time_us)
+    return writer.finish(log_id=log_id, crc=9, time_us=time_us)
 
 
 def outcome(ref: SnapshotRef) -> Manifest | str:
@@ -226,6 +234,24 @@ def test_newest(tmp_path: Path) -> None:
     assert newest(url, "other") is None
 
 
+def test_snapshots_of_another_log_are_somebody_elses(tmp_path: Path) -> None:
+    """A tablespace that was made again under its name neither reads nor removes what the old one left."""
+    url = str(tmp_path)
+    publish(url, LSN(1, 0), count=1)
+    publish(url, LSN(2, 0), count=1, log_id="cd")
+    publish(url, LSN(3, 0), count=1, log_id="cd")
+    publish(url, LSN(9, 0), count=1)
+
+    def lsns(log_id: str) -> list[LSN]:
+        return [one.ref.lsn for one in dated(url, "herd", log_id)[0]]
+
+    assert newest(url, "herd", log_id="cd") == SnapshotRef(url, "herd", LSN(3, 0))
+    assert newest(url, "herd", LSN(1, 0), log_id="cd") is None
+    assert (lsns("ab"), lsns("cd")) == ([LSN(9, 0), LSN(1, 0)], [LSN(3, 0), LSN(2, 0)])
+    assert remove_others(url, "herd", [LSN(3, 0)], "cd") == [LSN(2, 0)]
+    assert (lsns("ab"), lsns("cd")) == ([LSN(9, 0), LSN(1, 0)], [LSN(3, 0)])
+
+
 def test_an_unknown_scheme_is_an_error_that_names_it() -> None:
     with pytest.raises(PublishedSnapshotError, match="nowhere://x"):
         snapshots("nowhere://x", "herd")
@@ -250,7 +276,7 @@ def test_quantiles(lengths: list[int], most: int) -> None:
         assert len(chosen) > min(total, most) // 4
 
 
-def dated(times: Sequence[int]) -> list[Dated]:
+def at_times(times: Sequence[int]) -> list[Dated]:
     return [Dated(SnapshotRef("x", "herd", LSN(1, t)), t * 1_000_000) for t in sorted(times, reverse=True)]
 
 
@@ -263,7 +289,7 @@ def dated(times: Sequence[int]) -> list[Dated]:
 def test_what_stays(times: set[int], keep: int, history_s: int, leases: list[int]) -> None:
     """The newest stay, every moment of the history has a snapshot before it, leases keep theirs."""
     now = max(times)
-    found = dated(list(times))
+    found = at_times(list(times))
     kept, floor = choose(
         found,
         Retention(keep, history_s),
@@ -291,7 +317,7 @@ def test_a_history_does_not_grow_for_ever() -> None:
     for minute in range(600):
         now = minute * 60
         present.append(now)
-        kept, floor = choose(dated(present), Retention(2, 7200), now_us=now * 1_000_000)
+        kept, floor = choose(at_times(present), Retention(2, 7200), now_us=now * 1_000_000)
         present = [ref.lsn.entry_id for ref in kept]
         assert floor is not None
         assert now - floor.entry_id <= 7200 * 10 // 8 + 60
@@ -316,3 +342,7 @@ def test_prune(tmp_path: Path) -> None:
     assert ahead.exists()
     assert (tmp_path / "herd" / "notes").exists()
     assert prune(url, "none", Retention(), now_us=0) == ([], None)
+    damaged = tmp_path / kept[1].directory / "manifest.json"
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    assert prune(url, "herd", Retention(9), now_us=0)[0] == [kept[0], kept[2]]
+    assert not damaged.parent.exists()

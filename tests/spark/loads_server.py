@@ -11,7 +11,7 @@ import grpc
 from herdpy.rpc import loads_pb2 as pb
 from herdpy.rpc import loads_pb2_grpc
 from herdpy.rpc.place import Place
-from herdpy_spark.writing.loop import LoopThread
+from herdpy_spark.writing.loop import LoadLoop
 
 
 async def refuse(
@@ -71,7 +71,7 @@ class LoadsServer:
 
     def __init__(self, servicer: ScriptedLoads) -> None:
         self._servicer = servicer
-        self._loop = LoopThread()
+        self._loop = LoadLoop()
 
     async def _start(self) -> int:
         self._server = grpc.aio.server()

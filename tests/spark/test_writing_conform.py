@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herdpy_spark.writing.conforming import ColumnError, Conformer, RowError, matched
-from herdpy_spark.writing.target import KIND, target_columns
+from herdpy_spark.writing.target import of_table, target_columns
+from herdpy_sql.catalog import Column, KeyPart, Table
+from herdpy_sql.types import Base, SqlType
 
 LARGE = 1 << 30
 SCHEMA = pa.schema(
@@ -17,14 +19,32 @@ SCHEMA = pa.schema(
         pa.field("id", pa.int32(), nullable=False),
         pa.field("amount", pa.decimal128(6, 2)),
         pa.field("place", pa.string()),
-        pa.field("exact", pa.string(), metadata={KIND: b"DECIMAL"}),
+        pa.field("exact", pa.string()),
         pa.field("token", pa.uuid()),
     ]
 )
 
 
+TABLE = Table(
+    1,
+    "orders",
+    tuple(
+        Column(name, sql_type, not_null=name == "id")
+        for name, sql_type in {
+            "id": SqlType(Base.INTEGER),
+            "amount": SqlType(Base.NUMERIC, precision=6, scale=2),
+            "place": SqlType(Base.TEXT),
+            "exact": SqlType(Base.NUMERIC),
+            "token": SqlType(Base.UUID),
+        }.items()
+    ),
+    (KeyPart(0),),
+    "orders_pkey",
+)
+
+
 def conformer(*names, constants=None, key=("id",), partition=None):
-    columns = [c for c in target_columns(SCHEMA) if not names or c.name in names]
+    columns = [c for c in of_table(target_columns(SCHEMA), TABLE) if not names or c.name in names]
     return Conformer(columns, constants, key=key, partition=partition)
 
 
@@ -128,7 +148,7 @@ def test_a_type_that_cannot_be_stored_is_refused_before_any_row():
 
 
 def test_a_type_not_known_is_refused():
-    with pytest.raises(ValueError, match=r'column "x" has the Arrow type list'):
+    with pytest.raises(ValueError, match=r'column "x" of a load has the Arrow type list'):
         target_columns(pa.schema([("x", pa.list_(pa.int32()))]))
 
 

@@ -5,3 +5,7 @@ leader reads them; ``loads`` asks the leader to begin, publish or abort a load; 
 """
 
 from __future__ import annotations
+
+from herdpy_spark.writing.writer import load_writer
+
+__all__ = ["load_writer"]

@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from herdpy.log.load_records import StagedPart
 from herdpy.rpc import loads_pb2 as pb
 from herdpy.rpc.place import Place
+from herdpy_spark.access.errors import AccessError
+from herdpy_spark.access.servers import Servers
 from herdpy_spark.writing.errors import LoadError, LoadUnknownError
 from herdpy_spark.writing.leader import LeaderCalls, RefusedError, UnreachedError
-from herdpy_spark.writing.loop import LoopThread
+from herdpy_spark.writing.loop import LoadLoop
 from herdpy_spark.writing.messages import StagedFile, TaskRows
 from herdpy_spark.writing.plan import Ledgers, LoadMode, LoadOutcome, LoadPlan, ServerFiles, columns_of
+
+if TYPE_CHECKING:
+    from herdpy_sql.catalog import Table
 
 _log = logging.getLogger("herdpy_spark.loads")
 PATIENCE_S = 60.0
@@ -41,6 +46,9 @@ class Loads(Protocol):
         self, load_id: str, table: str, mode: LoadMode, columns: Sequence[str]
     ) -> LoadPlan | LoadOutcome:
         """What to stage, or what the load came to when it was published before. LoadError."""
+
+    def definition(self, table: str) -> Table | None:
+        """The table as it is now; None where nobody tells."""
 
     def publish(
         self, plan: LoadPlan, staged: Sequence[TaskRows], progress: Progress | None = None
@@ -93,6 +101,15 @@ class ServerLoads:
             return _outcome(answer.done)
         return self._plan(answer.plan, load_id, table, mode)
 
+    def definition(self, table: str) -> Table | None:
+        """See Loads."""
+        leader = self._calls.place
+        try:
+            return Servers(self._tablespace, [leader]).describe(table).table
+        except AccessError as error:
+            _log.info("a table is not described", extra={"table": table, "error": str(error)})
+            return None
+
     def publish(
         self, plan: LoadPlan, staged: Sequence[TaskRows], progress: Progress | None = None
     ) -> LoadOutcome:
@@ -135,15 +152,15 @@ class ServerLoads:
         staged: Sequence[TaskRows] = (),
         patience_s: float | None = None,
     ) -> Any:
-        with LoopThread() as loop:
+        with LoadLoop() as loop:
             try:
                 return loop.run(self._calls.call(ask, patience_s))
             except RefusedError as refused:
-                raise LoadError(_told(refused, staged), refused.error.sqlstate) from refused
+                raise LoadError(_told(refused, staged), refused.error.sqlstate) from None
             except UnreachedError as gone:
                 if publishes and gone.may_be_done:
-                    raise LoadUnknownError(publishes, str(gone)) from gone
-                raise LoadError(f"no server leads the tablespace, or none answers: {gone}") from gone
+                    raise LoadUnknownError(publishes, str(gone)) from None
+                raise LoadError(f"no server leads the tablespace, or none answers: {gone}") from None
 
     def _plan(self, told: Any, load_id: str, table: str, mode: LoadMode) -> LoadPlan:
         ledgers = told.ledgers

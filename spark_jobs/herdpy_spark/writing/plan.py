@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from herdpy.rpc.place import Place
-from herdpy_spark.writing.target import TargetColumn, target_columns
+from herdpy_spark.writing.target import TargetColumn, of_table, target_columns
+
+if TYPE_CHECKING:
+    from herdpy_sql.catalog import Table
 
 ipc: Any = pa.ipc
 
@@ -72,6 +75,7 @@ class LoadPlan:
         columns: what is staged.
         constants: an Arrow IPC stream of one row, with the columns that the DataFrame has not; or empty.
         max_chunk_bytes: how large a batch, or a message to the server, may be.
+        key: the columns of the primary key, where it is known, for messages.
     """
 
     load_id: str
@@ -83,6 +87,12 @@ class LoadPlan:
     constants: bytes
     max_chunk_bytes: int
     staging: StagingPlace
+    key: tuple[str, ...] = ()
+
+    def of_table(self, table: Table) -> LoadPlan:
+        """The plan with what only the table's definition says."""
+        key = () if table.has_hidden_key else tuple(table.columns[at].name for at in table.key_positions)
+        return replace(self, columns=of_table(self.columns, table), key=key)
 
     def constant_row(self) -> pa.RecordBatch | None:
         """The constants' one row, or None."""

@@ -23,7 +23,7 @@ from herdpy.log.staging import StagedLedger
 from herdpy.rpc import loads_pb2, loads_pb2_grpc
 from herdpy.rpc.errors import RemoteError
 from herdpy_spark.writing.errors import LoadError
-from herdpy_spark.writing.loop import LoopThread
+from herdpy_spark.writing.loop import LoadLoop
 from herdpy_spark.writing.messages import Staged, StagedFile
 from herdpy_spark.writing.plan import DirectoryFiles, Ledgers, LoadPlan, ServerFiles
 
@@ -59,7 +59,7 @@ class LedgerSink:
 
     def __init__(self, place: Ledgers, load_id: str) -> None:
         """Connect and make the ledger; LoadError when ZooKeeper or bookies are missing."""
-        self._loop = LoopThread()
+        self._loop = LoadLoop()
         self._bk = BookKeeper(f"zk://{place.zookeeper}{place.root}")
         try:
             self._ledger: StagedLedger = self._loop.run(_make_ledger(self._bk, place, load_id))
@@ -121,7 +121,7 @@ class ServerSink:
     """Sends the stream to the server that leads, which keeps it in a file."""
 
     def __init__(self, place: ServerFiles, load_id: str, max_chunk_bytes: int) -> None:
-        self._loop = LoopThread()
+        self._loop = LoadLoop()
         self._place = place
         self._load_id = load_id
         self._max_chunk_bytes = max_chunk_bytes

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from herdpy.codec.arrow import arrow_type
 from herdpy.codec.kinds import Field, Kind
 
-KIND = b"herdpy.kind"
-"""Metadata of a field whose Arrow type several kinds share: the kind's name."""
+if TYPE_CHECKING:
+    from herdpy_sql.catalog import Table
 
 types: Any = pa.types
-_PLAIN = {
+_KINDS = {
     pa.bool_(): Kind.BOOL,
     pa.int16(): Kind.INT16,
     pa.int32(): Kind.INT32,
@@ -53,7 +53,10 @@ class TargetColumn:
 
 
 def target_columns(schema: pa.Schema) -> tuple[TargetColumn, ...]:
-    """The columns of a load's Arrow schema; ValueError when one has a type that no column of a table has."""
+    """The columns of a load's Arrow schema; ValueError when one has a type that no column of a table has.
+
+    Strings are taken to be TEXT: what else they may be, only the table knows (see ``of_table``).
+    """
     return tuple(_column(field) for field in schema)
 
 
@@ -62,16 +65,24 @@ def target_schema(columns: Sequence[TargetColumn]) -> pa.Schema:
     return pa.schema([pa.field(column.name, column.type, column.nullable) for column in columns])
 
 
+def of_table(columns: Sequence[TargetColumn], table: Table) -> tuple[TargetColumn, ...]:
+    """The columns with the kinds that the table has: strings may be JSON, or NUMERIC of any scale."""
+    kinds = {column.name: column.type.kind for column in table.columns if not column.dropped}
+    return tuple(_of_kind(column, kinds.get(column.name, column.field.kind)) for column in columns)
+
+
+def _of_kind(column: TargetColumn, kind: Kind) -> TargetColumn:
+    known = replace(column, field=replace(column.field, kind=kind))
+    return known if known.type == column.type else column
+
+
 def _column(field: Any) -> TargetColumn:
-    kind = field.type
-    if types.is_decimal128(kind):
-        digits = Kind.DECIMAL64 if kind.precision <= 18 else Kind.DECIMAL128
-        return TargetColumn(field.name, Field(digits, kind.scale), kind.precision, field.nullable)
-    named = (field.metadata or {}).get(KIND)
-    try:
-        found = Kind[named.decode()] if named is not None else _PLAIN[kind]
-    except KeyError:
+    type_ = field.type
+    if types.is_decimal128(type_):
+        kind = Kind.DECIMAL64 if type_.precision <= 18 else Kind.DECIMAL128
+        return TargetColumn(field.name, Field(kind, type_.scale), type_.precision, field.nullable)
+    if type_ not in _KINDS:
         raise ValueError(
-            f'the load\'s column "{field.name}" has the Arrow type {kind}, not known here'
-        ) from None
-    return TargetColumn(field.name, Field(found), None, field.nullable)
+            f'column "{field.name}" of a load has the Arrow type {type_}, which is not known here'
+        )
+    return TargetColumn(field.name, Field(_KINDS[type_]), None, field.nullable)

@@ -13,6 +13,17 @@ from herdpy_spark.writing.plan import LoadMode, LoadPlan
 from herdpy_spark.writing.staging import Sink, open_sink
 
 
+def conformer_of(plan: LoadPlan, partition: int | None = None) -> Conformer:
+    """What makes a DataFrame's batches the plan's; rows to delete may have more columns than the key."""
+    return Conformer(
+        plan.columns,
+        plan.constant_row(),
+        key=plan.key,
+        partition=partition,
+        more=plan.mode is LoadMode.DELETE,
+    )
+
+
 def stage(
     plan: LoadPlan,
     batches: Iterator[pa.RecordBatch],
@@ -28,9 +39,7 @@ def stage(
         ColumnError: the columns do not.
         LoadError: the rows cannot be stored.
     """
-    conformer = Conformer(
-        plan.columns, plan.constant_row(), partition=partition, more=plan.mode is LoadMode.DELETE
-    )
+    conformer = conformer_of(plan, partition)
     pieces = StreamPieces(conformer.schema)
     sink: Sink | None = None
     try:

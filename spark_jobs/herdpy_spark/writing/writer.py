@@ -14,15 +14,20 @@ from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
 
+from herdpy_spark.access import find
 from herdpy_spark.options import OptionError, Options
-from herdpy_spark.writing.loads import Loads
+from herdpy_spark.writing.beginning import begin
+from herdpy_spark.writing.errors import LoadError
+from herdpy_spark.writing.loads import Loads, ServerLoads
 from herdpy_spark.writing.messages import TaskRows, staged_in_order
 from herdpy_spark.writing.plan import LoadMode, LoadOutcome, LoadPlan
 from herdpy_spark.writing.task import stage
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.types import StructType
 
 _log = logging.getLogger("herdpy_spark.writer")
 
@@ -63,6 +68,34 @@ class LoadWriter(DataSourceArrowWriter):
 
 def _rows(messages: list[WriterCommitMessage | None]) -> list[TaskRows]:
     return [one for one in messages if isinstance(one, TaskRows)]
+
+
+def load_writer(options: Options, schema: StructType, overwrite: bool) -> LoadWriter:
+    """Begin the load that the options ask for.
+
+    Args:
+        schema: the DataFrame's.
+        overwrite: Spark's save mode: the table's rows give way.
+
+    Raises:
+        OptionError: options contradict each other, or the URL makes no sense.
+        AccessError: the database is not found.
+        LoadError: its server says no.
+        ColumnError: the DataFrame's columns are not those of the table.
+    """
+    assert options.table is not None, "Options.parse takes no query for df.write"
+    loads, mode = _loads(options), mode_of(options, overwrite)
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    return LoadWriter(loads, begin(loads, options.load_id or new_load_id(), options.table, mode, arrow))
+
+
+def _loads(options: Options) -> Loads:
+    database = find(options)
+    if database.directory is not None:
+        raise LoadError("a directory takes no loads", "0A000")
+    if database.servers is None:
+        raise LoadError("every server of the tablespace is stopped, and one must publish the load")
+    return ServerLoads(database.servers.places, database.servers.tablespace)
 
 
 def mode_of(options: Options, overwrite: bool) -> LoadMode:

@@ -67,11 +67,14 @@ async def hear(process, count):
     return said, None
 
 
+LAST = 1_000_000
+"""The number of the transaction that ends a following."""
+
+
 def test_followers_go_along_over_small_ledgers_also_when_they_pause(bookkeeper_cluster):
     async def program():
         async with nodes(bookkeeper_cluster.uri, "a", "b", max_ledger_bytes=2000) as (a, b):
             seen = []
-            enough = asyncio.Event()
             paused = asyncio.Event()
 
             async def follow(pausing):
@@ -80,23 +83,23 @@ def test_followers_go_along_over_small_ledgers_also_when_they_pause(bookkeeper_c
                     found += [one.timestamp_us for _, one in assembler.feed(entry)]
                     if pausing and len(found) > 20 and not paused.is_set():
                         await paused.wait()
-                    if len(found) >= 300:
+                    if found and found[-1] == LAST:
                         break
-                seen.append(found)
-                if len(seen) == 2:
-                    enough.set()
+                seen.append(found[:-1])
 
             following = [asyncio.create_task(follow(one)) for one in (False, True)]
             log = await a.lead(1)
-            for number in range(0, 300, 3):
-                appends = [log.append(transaction(number + one, 40)) for one in range(3)]
+            count = 0
+            while count < 300 or len(log.ledgers()) <= 5:  # the next ledger is made beside the writing
+                appends = [log.append(transaction(count + one, 40)) for one in range(3)]
                 await appends[-1]
-            assert len(log.ledgers()) > 5
+                count += 3
+            await log.append(transaction(LAST))
             paused.set()
             async with asyncio.timeout(60):
                 await asyncio.gather(*following)
-            assert seen == [list(range(300))] * 2
-            assert await numbers(log.read(START)) == list(range(300))
+            assert seen == [list(range(count))] * 2
+            assert await numbers(log.read(START)) == [*range(count), LAST]
             await log.aclose()
 
     asyncio.run(program())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import AsyncGenerator, Generator, Iterator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, contextmanager
 
 from herdpy.bookkeeper import BookKeeper, BookKeeperError, ClientSettings
@@ -17,7 +17,8 @@ from herdpy.log import LSN, Entry, LogUnavailableError
 from herdpy.log.bookkeeper import FollowedLog, LedgerLogSettings, ZnodeLedgerList
 from herdpy.log.bookkeeper.walk import walk
 from herdpy.log.ledger_list import LedgerListState
-from herdpy.log.records import Record
+from herdpy.log.records import StagedPart
+from herdpy.log.staging import read_part
 from herdpy_spark.log.address import LogAddress
 from herdpy_spark.log.loop import LoopThread
 
@@ -53,18 +54,12 @@ class BookieLedgers:
     def confirmed(self) -> LSN:
         return self._shared.loop.run(self._log.position())
 
-    def read(self, after: LSN, upto: LSN) -> Iterator[Entry]:
-        if after >= upto:
-            return iter(())
+    def read(self, after: LSN, upto: LSN) -> Generator[Entry, None, None]:
         return self._shared.loop.iterate(_entries(self._log, after, upto), lambda entry: entry.size)
 
-    def parts(self, record: Record) -> Iterator[bytes]:
-        from herdpy.log.staging import read_part
-
-        for part in record.parts:  # type: ignore[union-attr]
-            yield from self._shared.loop.iterate(
-                read_part(self._shared.bk, self._address.password, part), len
-            )
+    def part(self, part: StagedPart) -> Generator[bytes, None, None]:
+        pieces = read_part(self._shared.bk, self._address.password, part, patience_s=_PATIENCE_S)
+        return self._shared.loop.iterate(pieces, len)
 
 
 async def _entries(log: FollowedLog, after: LSN, upto: LSN) -> AsyncGenerator[Entry, None]:

@@ -6,7 +6,7 @@ header notes. Nothing beyond is looked at, since it may be in the middle of bein
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from herdpy.log import LSN, CorruptLedgerError, Entry, LogClosedError, LogTrimmedError
 from herdpy.log.file_header import BLOCK_BYTES, ledger_path
@@ -14,7 +14,7 @@ from herdpy.log.file_ledger import LedgerReader
 from herdpy.log.file_reading import NOTHING, Confirmed, LogCursor
 from herdpy.log.files import OsFiles
 from herdpy.log.ledger_list import FileLedgerList, LedgerListState
-from herdpy.log.records import Record
+from herdpy.log.records import StagedPart
 from herdpy_spark.log.address import LogAddress
 
 
@@ -42,7 +42,7 @@ class FileLedgers:
     def confirmed(self) -> LSN:
         return self._confirmed.lac
 
-    def read(self, after: LSN, upto: LSN) -> Iterator[Entry]:
+    def read(self, after: LSN, upto: LSN) -> Generator[Entry, None, None]:
         cursor = LogCursor(self._files, self._address.directory, self._view, after)
         try:
             while (entry := cursor.next(upto)) is not None:
@@ -57,8 +57,9 @@ class FileLedgers:
         finally:
             cursor.close()
 
-    def parts(self, record: Record) -> Iterator[bytes]:
-        raise LogClosedError(f"{self._address} is in files and names staged ledgers: it is damaged")
+    def part(self, part: StagedPart) -> Generator[bytes, None, None]:
+        path = ledger_path(self._address.directory, part.ledger_id)
+        raise CorruptLedgerError(part.ledger_id, None, path, "a log in files stages no rows in ledgers")
 
     def _view(self) -> tuple[Confirmed, LedgerListState]:
         return self._confirmed, self._state

@@ -7,6 +7,7 @@ done. Nothing here fences a ledger, and nothing is given beyond the last add con
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from struct import Struct
 
@@ -79,12 +80,13 @@ def read(
     upto = ledgers.confirmed() if upto is None else upto
     assembler = TransactionAssembler(after, crc)
     headless = after != START and after == ledgers.state().base
-    for one in ledgers.read(after, upto):
-        entry = one
-        if headless:
-            entry, headless = _from_first_part(one)
-        bodies = assembler.take(entry)
-        yield LogEntry(one.lsn, one.header.crc, bodies, assembler.safe == one.lsn)
+    with closing(ledgers.read(after, upto)) as found:
+        for one in found:
+            entry = one
+            if headless:
+                entry, headless = _from_first_part(one)
+            bodies = assembler.take(entry)
+            yield LogEntry(one.lsn, one.header.crc, bodies, assembler.safe == one.lsn)
 
 
 def _from_first_part(entry: Entry) -> tuple[Entry, bool]:
@@ -149,32 +151,37 @@ def position_at(address: LogAddress, time_us: int) -> LSN:
         LogTrimmedError: the log no longer reaches back to that time; others as ``bounds``.
     """
     with opened(address) as ledgers:
-        last = transaction_end(ledgers, ledgers.confirmed())
-        state = ledgers.state()
-        firsts = [LSN(one.ledger_id, 0) for one in state.ledgers if LSN(one.ledger_id, 0) <= last]
-        low, high = 0, len(firsts)
-        while low < high:  # how many of the ledgers begin at or before that time
-            middle = (low + high) // 2
-            begun_us = _first_time(ledgers, predecessor(state, firsts[middle]), last)
-            if begun_us is not None and begun_us <= time_us:
-                low = middle + 1
-            else:
-                high = middle
-        if not low:
-            if state.base == START or not firsts:
-                return state.base
-            raise LogTrimmedError(
-                f"the log begins after {state.base} and no longer reaches back to that time:"
-                " name a later one, or an export that was made then"
-            )
-        before = predecessor(state, firsts[low - 1])
-        found = None
-        for entry in ledgers.read(before, last):
-            if any(one > time_us for one in _times(entry)):
-                break
-            if _ends_here(entry):
-                found = entry.lsn
-        return transaction_end(ledgers, before) if found is None else found
+        return time_position(ledgers, time_us)
+
+
+def time_position(ledgers: Ledgers, time_us: int) -> LSN:
+    """As ``position_at``, of a log that is open."""
+    last = transaction_end(ledgers, ledgers.confirmed())
+    state = ledgers.state()
+    firsts = [LSN(one.ledger_id, 0) for one in state.ledgers if LSN(one.ledger_id, 0) <= last]
+    low, high = 0, len(firsts)
+    while low < high:  # how many of the ledgers begin at or before that time
+        middle = (low + high) // 2
+        begun_us = _first_time(ledgers, predecessor(state, firsts[middle]), last)
+        if begun_us is not None and begun_us <= time_us:
+            low = middle + 1
+        else:
+            high = middle
+    if not low:
+        if state.base == START or not firsts:
+            return state.base
+        raise LogTrimmedError(
+            f"the log begins after {state.base} and no longer reaches back to that time:"
+            " name a later one, or an export that was made then"
+        )
+    before = predecessor(state, firsts[low - 1])
+    found = None
+    for entry in ledgers.read(before, last):
+        if any(one > time_us for one in _times(entry)):
+            break
+        if _ends_here(entry):
+            found = entry.lsn
+    return transaction_end(ledgers, before) if found is None else found
 
 
 def _first_time(ledgers: Ledgers, after: LSN, upto: LSN) -> int | None:

@@ -6,13 +6,13 @@ Spark task is a thread that has nothing else to do.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Protocol
 
 from herdpy.log import LSN, ChainError, Entry, LogClosedError
 from herdpy.log.ledger_list import LedgerListState
-from herdpy.log.records import Record
+from herdpy.log.records import StagedPart
 from herdpy_spark.log.address import LogAddress
 
 
@@ -25,12 +25,12 @@ class Ledgers(Protocol):
     def confirmed(self) -> LSN:
         """The newest entry that is confirmed (the LAC); the base of a log without entries."""
 
-    def read(self, after: LSN, upto: LSN) -> Iterator[Entry]:
+    def read(self, after: LSN, upto: LSN) -> Generator[Entry, None, None]:
         """The entries after ``after`` to ``upto``, which must be known to be confirmed; each is checked
         against the one before it."""
 
-    def parts(self, record: Record) -> Iterator[bytes]:
-        """The bytes of a load's staged parts, in order, in pieces of any size."""
+    def part(self, part: StagedPart) -> Generator[bytes, None, None]:
+        """The bytes of a load's staged rows, in pieces; only known to be right when all were given."""
 
 
 @contextmanager

@@ -1,0 +1,238 @@
+"""What happened to the tables in a stretch of the log, without the rows: which stood, which entries matter.
+
+Above ``entries`` and ``shape``; the driver runs it once when a read is planned, so that tasks read only
+entries that change their table, and so that ranges of keys follow the rows as they are. Records are stepped
+over by their frames; definitions and a few keys are all that is decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from struct import Struct
+from typing import get_args
+
+import pyarrow as pa
+
+from herdpy.codec.arrow import ArrowStreamReader
+from herdpy.log import LSN, RecordError
+from herdpy.log.published import SnapshotTable
+from herdpy.log.records import (
+    AlterTable,
+    CreateTable,
+    Delete,
+    DropTable,
+    Insert,
+    InsertBatch,
+    LoadBatch,
+    LoadOp,
+    Record,
+    Truncate,
+    Update,
+    decode_record,
+)
+from herdpy_spark.log.entries import LogEntry
+from herdpy_spark.log.ledgers import Ledgers
+from herdpy_spark.log.ranges import Sample
+from herdpy_spark.log.shape import Shape, shape_of
+
+_KNOWN = frozenset(record.type for record in get_args(Record))
+_DEFINES = frozenset({CreateTable.type, AlterTable.type, DropTable.type})
+_ROWS = frozenset({Insert.type, Update.type, Delete.type, InsertBatch.type, LoadBatch.type, Truncate.type})
+_BATCHES = frozenset({InsertBatch.type, LoadBatch.type})
+_FRAME = Struct(">BBII").unpack_from  # type, version, length; then what is the table in records of rows
+_U32 = Struct(">I").unpack_from
+_COUNT_AT = 9  # of a transaction: its time (8 bytes), how long its request id is (1), that, the count
+_PAD = bytes(16)
+_EVERY = 64
+_FROM_BATCH = 8
+_GAP_ENTRIES = 32
+_MOST_SPANS = 256
+MAX_MESSAGE_BYTES = 1 << 30
+
+
+def records_start(body: bytes) -> int:
+    """Where the first record of a transaction begins."""
+    return _COUNT_AT + body[_COUNT_AT - 1] + 4
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Entries that are read in one go: after ``after`` (its running CRC, if known) to ``upto``."""
+
+    after: LSN
+    crc: int | None
+    upto: LSN
+
+
+@dataclass(slots=True)
+class History:
+    """A table at the end of the stretch.
+
+    Attributes:
+        name, definition: as they are then.
+        base: the table in the snapshot, None when nothing of that can be left (made later, or truncated).
+        inserted: how many rows were added, counted roughly; ``sample``: some of their keys.
+        loads: what loads staged.
+    """
+
+    name: str
+    definition: bytes
+    base: SnapshotTable | None
+    inserted: int = 0
+    sample: Sample = field(default_factory=Sample)
+    loads: list[LoadBatch] = field(default_factory=list)
+    _spans: list[tuple[Span, int, int]] = field(default_factory=list)  # and the numbers of its entries
+    _gap: int = _GAP_ENTRIES
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Where the log changes the table, in order."""
+        return tuple(span for span, _, _ in self._spans)
+
+    def touch(self, resume: Span, number: int) -> None:
+        """The so many-th entry changes the table: ``resume`` is what to read of it."""
+        spans = self._spans
+        if spans and (resume.after <= spans[-1][0].upto or number - spans[-1][2] <= self._gap):
+            last, first, _ = spans[-1]
+            spans[-1] = (replace(last, upto=resume.upto), first, number)
+            return
+        spans.append((resume, number, number))
+        if len(spans) > _MOST_SPANS:
+            self._gap *= 2
+            merged: list[tuple[Span, int, int]] = []
+            for span, first, final in spans:
+                if merged and first - merged[-1][2] <= self._gap:
+                    merged[-1] = (replace(merged[-1][0], upto=span.upto), merged[-1][1], final)
+                else:
+                    merged.append((span, first, final))
+            self._spans = merged
+
+    def clear(self) -> None:
+        """All rows go."""
+        self.base = None
+        self.inserted = 0
+        self.sample = Sample()
+        self.loads.clear()
+        self._spans.clear()
+
+
+class Histories:
+    """Every table's, while the log is read: ``take`` each entry."""
+
+    def __init__(self, base: Iterable[SnapshotTable], after: LSN, crc: int | None) -> None:
+        self.tables = {one.id: History(one.name, one.definition.encode(), one) for one in base}
+        self._resume = (after, crc)
+        self._number = 0
+
+    def take(self, entry: LogEntry) -> None:
+        """The next entry. RecordError: it holds what is not known here, or changes a table that is none."""
+        self._number += 1
+        where = Span(*self._resume, entry.lsn)
+        for body in entry.bodies:
+            self._transaction(body, where)
+        if entry.complete:
+            self._resume = (entry.lsn, entry.crc)
+
+    def named(self, name: str) -> History | None:
+        """That of the table which has this name now."""
+        return next((one for one in self.tables.values() if one.name == name), None)
+
+    def _transaction(self, body: bytes, where: Span) -> None:
+        at, total = records_start(body), len(body)
+        data = body + _PAD
+        tables, number = self.tables, self._number
+        touched = -1
+        while at < total:
+            kind, version, length, table_id = _FRAME(data, at)
+            stop = at + 6 + length
+            if version != 1 or stop > total or kind not in _KNOWN:
+                raise RecordError(f"a record of type {kind}, version {version} is not known here")
+            if kind in _ROWS:
+                history = tables.get(table_id) or self._known(table_id)
+                if kind == Truncate.type:
+                    history.clear()
+                    touched = -1
+                elif touched != table_id:
+                    history.touch(where, number)
+                    touched = table_id
+                if kind == Insert.type:
+                    history.inserted += 1
+                    if not history.inserted % _EVERY:
+                        (size,) = _U32(data, at + 10)
+                        history.sample.add([data[at + 14 : at + 14 + size]], _EVERY)
+                elif kind in _BATCHES:
+                    _take_batch(history, decode_record(data[at:stop]))
+            elif kind in _DEFINES:
+                self._define(decode_record(data[at:stop]))
+                touched = -1
+            at = stop
+
+    def _define(self, record: Record) -> None:
+        if isinstance(record, CreateTable):
+            table = shape_of(record.definition).table
+            self.tables[table.id] = History(table.name, record.definition, None)
+        elif isinstance(record, AlterTable):
+            table = shape_of(record.definition).table
+            history = self._known(table.id)
+            history.name, history.definition = table.name, record.definition
+        elif isinstance(record, DropTable):
+            self._known(record.table_id)
+            del self.tables[record.table_id]
+
+    def _known(self, table_id: int) -> History:
+        history = self.tables.get(table_id)
+        if history is None:
+            raise RecordError(f"the log changes table {table_id}, which is not there")
+        return history
+
+
+def _take_batch(history: History, record: Record) -> None:
+    if isinstance(record, InsertBatch):
+        history.inserted += record.rows
+        batch = _first_batch(iter([record.stream]))
+        if batch is not None:
+            keys = _some_keys(shape_of(history.definition), batch)
+            history.sample.add(keys, record.rows / len(keys))
+    elif isinstance(record, LoadBatch) and record.op != LoadOp.DELETE:
+        history.inserted += record.rows
+        history.loads.append(record)
+
+
+def sample_loads(ledgers: Ledgers, history: History) -> None:
+    """Look at some keys of each part of the loads: their first rows, of which a part has enough."""
+    shape = shape_of(history.definition)
+    for record in history.loads:
+        first = record.first_row_id
+        for part in record.parts:
+            with closing(ledgers.part(part)) as pieces:
+                batch = _first_batch(pieces)
+            if batch is not None:
+                if shape.table.has_hidden_key:
+                    ids = range(first, first + part.rows, max(1, part.rows // _FROM_BATCH))
+                    keys = [shape.table.key_codec.encode([one]) for one in ids]
+                else:
+                    keys = _some_keys(shape, _at_positions(shape, batch))
+                history.sample.add(keys, part.rows / len(keys))
+            first += part.rows
+
+
+def _first_batch(pieces: Iterator[bytes]) -> pa.RecordBatch | None:
+    reader = ArrowStreamReader(MAX_MESSAGE_BYTES)
+    found = (batch for piece in pieces for batch in reader.feed(piece) if batch.num_rows)
+    return next(found, None)
+
+
+def _at_positions(shape: Shape, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A load's batch with its columns where the table has them."""
+    visible = shape.table.visible
+    places = {at: number for number, at in enumerate(visible)}
+    arrays = [batch.column(places.get(at, 0)) for at in range(len(shape.table.columns))]
+    return pa.RecordBatch.from_arrays(arrays, names=[str(at) for at in range(len(arrays))])
+
+
+def _some_keys(shape: Shape, batch: pa.RecordBatch) -> list[bytes]:
+    """Keys of a few rows of a batch whose columns are the table's."""
+    places = pa.array(range(0, batch.num_rows, max(1, batch.num_rows // _FROM_BATCH)))
+    return shape.keys([batch.column(at).take(places) for at in shape.table.key_positions])

@@ -1,0 +1,109 @@
+"""Rows of a table in a published snapshot, without those that the log has changed since.
+
+Above ``shape``. Whole row groups pass as they are; the keys are looked at only in groups that may hold a
+changed row, or that reach over the bounds of the range.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+
+from herdpy.log.published import KEY_COLUMN, SnapshotFile, SnapshotRef, open_file
+from herdpy.log.published.reading import between
+from herdpy_spark.log.ranges import KeyRange
+from herdpy_spark.log.shape import Array, Shape
+
+_BATCH_ROWS = 65_536
+pc: Any = pyarrow.compute
+
+
+class SnapshotRows:
+    """The rows of a range of keys.
+
+    Args:
+        changed: keys, in order, of rows that are left out.
+        names: the columns that are given.
+    """
+
+    def __init__(
+        self, ref: SnapshotRef, shape: Shape, within: KeyRange, changed: Sequence[bytes], names: Sequence[str]
+    ) -> None:
+        self._ref, self._shape = ref, shape
+        self._low, self._high = within
+        self._changed = changed
+        self._schema = shape.projected(names)
+
+    def read(self, files: Sequence[SnapshotFile]) -> Iterator[pa.RecordBatch]:
+        """Those in these files. DamagedSnapshotError, PublishedSnapshotError."""
+        low, high = self._low, self._high
+        for file in files:
+            if (low is None or file.last_key >= low) and (high is None or file.first_key < high):
+                yield from self._file(file)
+
+    def _file(self, file: SnapshotFile) -> Iterator[pa.RecordBatch]:
+        with open_file(self._ref, file) as source, pq.ParquetFile(source) as parquet:
+            names = [name for name in self._schema.names if name in parquet.schema_arrow.names]
+            plain: list[int] = []  # groups that pass as they are
+            for group in range(parquet.num_row_groups):
+                least, most = _bounds(parquet, group, file)
+                if (self._low is not None and most < self._low) or (
+                    self._high is not None and least >= self._high
+                ):
+                    continue
+                cut = (self._low is not None and least < self._low) or (
+                    self._high is not None and most >= self._high
+                )
+                changed = self._changed[bisect_left(self._changed, least) : bisect_right(self._changed, most)]
+                if not cut and not changed:
+                    plain.append(group)
+                    continue
+                if plain:
+                    yield from self._groups(parquet, plain, names)
+                    plain = []
+                yield from self._group(parquet, group, names, changed)
+            if plain:
+                yield from self._groups(parquet, plain, names)
+
+    def _groups(
+        self, parquet: pq.ParquetFile, groups: list[int], names: list[str]
+    ) -> Iterator[pa.RecordBatch]:
+        for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=groups, columns=names or [KEY_COLUMN]):
+            yield self._dressed(batch)
+
+    def _group(
+        self, parquet: pq.ParquetFile, group: int, names: list[str], changed: Sequence[bytes]
+    ) -> Iterator[pa.RecordBatch]:
+        gone = pa.array(changed, pa.binary())
+        for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=[group], columns=[*names, KEY_COLUMN]):
+            kept = between(batch, self._low, self._high)
+            if len(gone):
+                kept = kept.filter(pc.invert(pc.is_in(kept.column(KEY_COLUMN), value_set=gone)))
+            if kept.num_rows:
+                yield self._dressed(kept)
+
+    def _dressed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of a file with the columns that are asked for, of the types that the table has now."""
+        present = set(batch.schema.names)
+        arrays: list[Array] = []
+        for field in self._schema:
+            if field.name not in present:
+                arrays.append(self._shape.missing(self._shape.table.positions[field.name], batch.num_rows))
+                continue
+            array: Array = batch.column(field.name)
+            arrays.append(array if array.type == field.type else array.cast(field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _bounds(parquet: pq.ParquetFile, group: int, file: SnapshotFile) -> tuple[bytes, bytes]:
+    """The least and the greatest key of a row group, or keys beyond them where its file does not say."""
+    metadata = parquet.metadata.row_group(group)
+    statistics: Any = metadata.column(metadata.num_columns - 1).statistics
+    if statistics is None or not statistics.has_min_max:
+        return file.first_key, file.last_key
+    return statistics.min, statistics.max

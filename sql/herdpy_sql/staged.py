@@ -1,6 +1,6 @@
 """The columns of rows that were staged for a load, as their table keeps them.
 
-Beside ``catalog``, above the codecs; needs pyarrow. Who applies the log, and who only reads it, makes the same
+Beside ``catalog``, above the codecs; needs pyarrow. Who applies the log and who only reads it makes the same
 rows of a load's Arrow batches by what is here. Staged are the table's columns, in order, without the hidden
 key and without dropped columns; of rows to delete, the key's columns in the key's order.
 """

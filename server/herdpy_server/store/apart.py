@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
-from herdpy.log.records import CreateIndex, InsertBatch, Record
+from herdpy.log.records import CreateIndex, InsertBatch, LoadBatch, Record
 from herdpy_server.store import batches, bulk
 from herdpy_server.store.apply import Applier
 from herdpy_server.store.errors import ApplyError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from herdpy_server.store.tables import TableOps
 
 _AT_ONCE, _BATCH_AT_ONCE = 256, 2048
-_SLOW = (InsertBatch, CreateIndex)
+_SLOW = (InsertBatch, LoadBatch, CreateIndex)
 
 
 class Apart:
@@ -101,6 +101,9 @@ class StepApplier(Applier):
             try:
                 if type(record) is InsertBatch:
                     yield from self._batch_in_steps(record)
+                    at += 1
+                elif type(record) is LoadBatch:
+                    yield from self.load_in_steps(record)
                     at += 1
                 elif type(record) is CreateIndex:
                     yield from self._index_in_steps(record)

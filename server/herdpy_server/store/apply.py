@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from herdpy.log.records import (
+    AlterTable,
+    Before,
     CreateIndex,
     CreateTable,
     Delete,
@@ -19,6 +21,9 @@ from herdpy.log.records import (
     DropTable,
     Insert,
     InsertBatch,
+    LoadBatch,
+    LoadDone,
+    LoadOp,
     PutRole,
     Record,
     TablesChecksum,
@@ -26,14 +31,17 @@ from herdpy.log.records import (
     Update,
 )
 from herdpy_server.store import batches, bulk
+from herdpy_server.store.bulk import Expanded
 from herdpy_server.store.errors import ApplyError
 from herdpy_server.store.layers import ENTRY_BYTES, Delta, Item
 from herdpy_server.store.memory import Memory
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog, decode_index, decode_table
+from herdpy_sql.staged import kept_keys, kept_rows
 
 _RUN = 8
 """From how many records on it pays to take inserts together."""
+_LOADED_AT_ONCE = 2048
 
 
 class Applied(Protocol):
@@ -138,12 +146,17 @@ class Applier:
 
     def _insert_batch(self, record: InsertBatch) -> None:
         ops = self._ops(record.table_id)
-        keys, images = batches.expanded(ops.table, record)
+        expanded = batches.expanded(ops.table, record)
         record.expanded = None  # it is in the memtable now
+        self._put_rows(ops, expanded)
+
+    def _put_rows(self, ops: TableOps, expanded: Expanded) -> None:
+        """Put rows and their index entries; the entries of rows that were under the same keys stay."""
+        keys, images = expanded
         delta = Delta()
         delta.rows = dict(zip(keys, images, strict=True))
         delta.nbytes = sum(map(len, images)) + sum(map(len, keys)) + ENTRY_BYTES * len(keys)
-        self._memory.adopt_delta(record.table_id, delta)
+        self._memory.adopt_delta(ops.table.id, delta)
         if ops.indexes:
             rows = list(map(ops.decode, images))
             for one in ops.indexes:
@@ -152,6 +165,48 @@ class Applier:
                 delta.rows = dict(zip(entries, keys, strict=True))
                 delta.nbytes = sum(map(len, entries)) + sum(map(len, keys)) + ENTRY_BYTES * len(keys)
                 self._memory.adopt_delta(one.index.id, delta)
+
+    def _load_batch(self, record: LoadBatch) -> None:
+        for _ in self.load_in_steps(record):
+            pass
+
+    def load_in_steps(self, record: LoadBatch) -> Iterator[None]:
+        """Apply a load, whose staged rows were read, in steps of few rows."""
+        ops = self._ops(record.table_id)
+        first = 0
+        for batch in batches.staged_batches(record, _LOADED_AT_ONCE):
+            there: list[bool] = record.present_mask(first, batch.num_rows).tolist()
+            if record.op is LoadOp.DELETE:
+                self._unload(ops, kept_keys(ops.table, batch), there)
+            else:
+                rows = batches.expand(ops.table, kept_rows(ops.table, batch, record.first_row_id + first))
+                self._load(ops, record.op, rows, there)
+            first += batch.num_rows
+            yield
+
+    def _load(self, ops: TableOps, op: LoadOp, rows: Expanded, there: list[bool]) -> None:
+        if op is LoadOp.IGNORE:
+            fresh = [at for at, present in enumerate(there) if not present]
+            self._put_rows(ops, Expanded([rows.keys[at] for at in fresh], [rows.images[at] for at in fresh]))
+        elif op is LoadOp.UPSERT and ops.indexes and any(there):
+            for key, image, present in zip(*rows, there, strict=True):
+                if present:
+                    self._update(Update(ops.table.id, None, key, image))
+                else:
+                    self._insert(Insert(ops.table.id, key, image))
+        else:
+            self._put_rows(ops, rows)
+
+    def _unload(self, ops: TableOps, keys: list[bytes], there: list[bool]) -> None:
+        gone = [key for key, present in zip(keys, there, strict=True) if present]
+        if ops.indexes:
+            for key in gone:
+                self._delete(Delete(ops.table.id, key))
+        else:
+            delta = Delta()
+            delta.rows = dict.fromkeys(gone)
+            delta.nbytes = sum(map(len, gone)) + ENTRY_BYTES * len(gone)
+            self._memory.adopt_delta(ops.table.id, delta)
 
     def _truncate(self, record: Truncate) -> None:
         table = self.catalog.tables[record.table_id]
@@ -163,6 +218,13 @@ class Applier:
         self.catalog = self.catalog.with_table(table)
         for db in (table.id, *(index.id for index in table.indexes)):
             self._memory.clear(db)
+
+    def _alter_table(self, record: AlterTable) -> None:
+        table = decode_table(record.definition)
+        before = self.catalog.tables[table.id]
+        if (table.columns, table.key, table.indexes) != (before.columns, before.key, before.indexes):
+            raise ValueError(f"table {table.name} has other columns, another key or other indexes")
+        self.catalog = self.catalog.with_table(table)
 
     def _drop_table(self, record: DropTable) -> None:
         table = self.catalog.tables[record.table_id]
@@ -191,8 +253,8 @@ class Applier:
     def _drop_role(self, record: DropRole) -> None:
         self.catalog = self.catalog.without_role(record.name.decode())
 
-    def _checksum(self, record: TablesChecksum) -> None:
-        """Nothing to change; who compares replicas looks at it."""
+    def _tells(self, record: Before | LoadDone | TablesChecksum) -> None:
+        """Nothing to change: for feeds, for who asks for the load again, for who compares replicas."""
 
 
 _APPLY: dict[type[Record], Callable[..., None]] = {
@@ -202,10 +264,14 @@ _APPLY: dict[type[Record], Callable[..., None]] = {
     InsertBatch: Applier._insert_batch,
     Truncate: Applier._truncate,
     CreateTable: Applier._create_table,
+    AlterTable: Applier._alter_table,
     DropTable: Applier._drop_table,
     CreateIndex: Applier._create_index,
     DropIndex: Applier._drop_index,
     PutRole: Applier._put_role,
     DropRole: Applier._drop_role,
-    TablesChecksum: Applier._checksum,
+    Before: Applier._tells,
+    LoadBatch: Applier._load_batch,
+    LoadDone: Applier._tells,
+    TablesChecksum: Applier._tells,
 }

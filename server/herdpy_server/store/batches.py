@@ -1,4 +1,4 @@
-"""Store layer, inside: Arrow batches as the log carries them and as rows are kept."""
+"""Store layer, inside: Arrow batches as the log carries or names them, and as rows are kept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from herdpy.codec import arrow
-from herdpy.log.records import InsertBatch
+from herdpy.log.records import InsertBatch, LoadBatch
 from herdpy_server.store.bulk import Expanded
 from herdpy_sql.catalog import Table
 
@@ -46,3 +46,19 @@ def expanded(table: Table, record: InsertBatch) -> Expanded:
                 images += one.images
         record.expanded = Expanded(keys, images)
     return record.expanded
+
+
+def staged_batches(record: LoadBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    """The staged rows of a load, so many at a time; ValueError when they are not what the record says."""
+    if not isinstance(record.staged, list):
+        raise ValueError("the staged rows of a load were not read")
+    for number, (part, stream) in enumerate(zip(record.parts, record.staged, strict=True)):
+        count = 0
+        with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
+            for batch in reader:
+                for start in range(0, batch.num_rows, rows):
+                    yield batch.slice(start, rows)
+                count += batch.num_rows
+        if count != part.rows:
+            raise ValueError(f"staged ledger {part.ledger_id} has {count} rows, not {part.rows}")
+        record.staged[number] = b""  # they are in memory as rows now

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import lmdb
 
+from herdpy_server.store import loads, outcomes
 from herdpy_server.store.disk import DiskView
 from herdpy_server.store.flush import row_hash
-from herdpy_server.store.outcomes import Figures, faults
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog, Table
 
@@ -44,15 +44,24 @@ def check(view: DiskView, catalog: Catalog, checksums: dict[int, tuple[int, int]
             yield Finding(where, f"cannot be read: {error}")
 
 
-def check_outcomes(view: DiskView, handle: Any, figures: Figures) -> Iterator[Finding]:
+def check_outcomes(view: DiskView, handle: Any, figures: outcomes.Figures) -> Iterator[Finding]:
     """Everything that is wrong with the outcomes of commits in one state of LMDB."""
-    if handle is None:
-        return
+    if handle is not None:
+        yield from _findings("outcomes of commits", outcomes.faults(view.txn, handle, figures))
+
+
+def check_loads(view: DiskView, handle: Any, figures: loads.LoadFigures) -> Iterator[Finding]:
+    """Everything that is wrong with the loads that were done in one state of LMDB."""
+    if handle is not None:
+        yield from _findings("loads that were done", loads.faults(view.txn, handle, figures))
+
+
+def _findings(where: str, faults: Iterator[str]) -> Iterator[Finding]:
     try:
-        for fault in faults(view.txn, handle, figures):
-            yield Finding("outcomes of commits", fault)
+        for fault in faults:
+            yield Finding(where, fault)
     except lmdb.Error as error:
-        yield Finding("outcomes of commits", f"cannot be read: {error}")
+        yield Finding(where, f"cannot be read: {error}")
 
 
 def _check_table(view: DiskView, table: Table, kept: tuple[int, int], where: str) -> Iterator[Finding]:

@@ -1,7 +1,8 @@
 """Store layer, bottom: the LMDB environment of one tablespace.
 
 Named databases: ``t<ID>`` holds a table's rows, ``i<ID>`` an index's entries, ``outcomes`` what
-became of named commits, ``meta`` the format version, uuid, catalog, applied LSN and checksums.
+became of named commits, ``loads`` the loads that were done, ``meta`` the format version, uuid,
+catalog, applied LSN and checksums.
 Everything above reads through a :class:`DiskView`, one read transaction with the handles it knows;
 ``current`` is the newest and is replaced as one attribute, so that a reader in another thread keeps
 a view that fits together.
@@ -17,14 +18,14 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 import lmdb
 import msgspec
 
 from herdpy.log.lsn import LSN, START
-from herdpy_server.store import outcomes, physical, probe
+from herdpy_server.store import loads, outcomes, physical, probe
 from herdpy_server.store.errors import StoreDamagedError
 from herdpy_server.store.layers import Item
 from herdpy_sql.catalog import Catalog, decode_table, encode_table
@@ -38,6 +39,8 @@ _CHECKSUM = struct.Struct(">QQ")
 
 _NOT_DAMAGE = (lmdb.MemoryError, lmdb.DiskError, lmdb.ReadonlyError, lmdb.ReadersFullError, lmdb.LockError)
 """What the machine refuses, and no reason to set a store aside: memory, space, permission."""
+
+_F = TypeVar("_F", outcomes.Figures, loads.LoadFigures)
 
 Checksums = dict[int, tuple[int, int]]
 """(rows, checksum) by table id."""
@@ -220,8 +223,9 @@ class Disk:
                         raise StoreDamagedError(f"{self.path}: meta has no format version")
                     txn.put(b"format", str(FORMAT).encode(), db=meta)
                     txn.put(b"uuid", str(uuid.uuid4()).encode(), db=meta)
-                    self._write_meta(txn, meta, START, Catalog(), {}, outcomes.Figures())
-                self.env.open_db(outcomes.NAME, txn=txn)
+                    self._write_meta(txn, meta, START, Catalog(), {}, outcomes.Figures(), loads.LoadFigures())
+                for name in (outcomes.NAME, loads.NAME):
+                    self.env.open_db(name, txn=txn)
         # Without a transaction given, so that py-lmdb commits and the handles outlive it.
         self.meta = self.env.open_db(META, create=False)
         with self.env.begin() as txn:
@@ -238,9 +242,11 @@ class Disk:
             }
             if set(self.checksums) != set(self.written.tables):
                 raise StoreDamagedError(f"{self.path}: tables and their checksums do not match")
-            self.outcomes = _decode_figures(txn.get(outcomes.NAME, None, self.meta))
+            self.outcomes = _decode_figures(txn.get(outcomes.NAME, None, self.meta), outcomes.Figures)
+            self.loads = _decode_figures(txn.get(loads.NAME, None, self.meta), loads.LoadFigures)
             present = {bytes(key) for key, _ in txn.cursor()}
-        self._open_outcomes(present)
+        self.outcomes_handle = self._open_kept(outcomes.NAME, present, self.outcomes, "outcomes of commits")
+        self.loads_handle = self._open_kept(loads.NAME, present, self.loads, "loads that were done")
         for table in self.written.tables.values():
             for name, db in ((b"t", table.id), *((b"i", index.id) for index in table.indexes)):
                 if name + b"%d" % db in present:
@@ -250,6 +256,7 @@ class Disk:
         known = {
             META,
             outcomes.NAME,
+            loads.NAME,
             *(b"t%d" % db for db in self.handles),
             *(b"i%d" % db for db in self.handles),
         }
@@ -260,13 +267,15 @@ class Disk:
                 for handle in handles:
                     txn.drop(handle, delete=True)
 
-    def _open_outcomes(self, present: set[bytes]) -> None:
-        """The handle of the outcomes; None in a store that was written before there were any."""
-        self.outcomes_handle: Any = None
-        if outcomes.NAME in present:
-            self.outcomes_handle = self.env.open_db(outcomes.NAME, create=False)
-        elif self.outcomes.end > self.outcomes.first:
-            raise StoreDamagedError(f"{self.path}: the outcomes of commits are gone")
+    def _open_kept(
+        self, name: bytes, present: set[bytes], figures: outcomes.Figures | loads.LoadFigures, what: str
+    ) -> Any:
+        """The handle of a database; None in a store that was written before there was one."""
+        if name in present:
+            return self.env.open_db(name, create=False)
+        if figures.end > figures.first:
+            raise StoreDamagedError(f"{self.path}: the {what} are gone")
+        return None
 
     def read_outcomes(self) -> list[outcomes.Outcome]:
         """What LMDB has of outcomes, oldest first. StoreDamagedError when it is not what ``meta`` says."""
@@ -278,14 +287,29 @@ class Disk:
                 raise StoreDamagedError(f"{self.path}: outcomes of commits: {fault}")
             return [outcome for _serial, outcome in outcomes.read(txn, self.outcomes_handle)]
 
+    def read_loads(self) -> list[loads.Loaded]:
+        """What LMDB has of loads, oldest first. StoreDamagedError when it is not what ``meta`` says."""
+        if self.loads_handle is None:
+            return []
+        with self.env.begin() as txn:
+            fault = next(loads.faults(txn, self.loads_handle, self.loads), None)
+            if fault is not None:
+                raise StoreDamagedError(f"{self.path}: loads that were done: {fault}")
+            return [one for _serial, one in loads.read(txn, self.loads_handle)]
+
     def write_meta(
-        self, txn: Any, applied: LSN, catalog: Catalog, checksums: Checksums, figures: outcomes.Figures
+        self,
+        txn: Any,
+        applied: LSN,
+        catalog: Catalog,
+        checksums: Checksums,
+        figures: outcomes.Figures,
+        done: loads.LoadFigures,
     ) -> None:
-        """Put the position, the catalog and the checksums into a write transaction."""
+        """Put the position, the catalog, the checksums and the figures into a write transaction."""
         # A thousand tables take 20 ms to encode, and change seldom.
-        self._write_meta(
-            txn, self.meta, applied, None if catalog is self.written else catalog, checksums, figures
-        )
+        changed = None if catalog is self.written else catalog
+        self._write_meta(txn, self.meta, applied, changed, checksums, figures, done)
 
     @staticmethod
     def _write_meta(
@@ -295,6 +319,7 @@ class Disk:
         catalog: Catalog | None,
         checksums: Checksums,
         figures: outcomes.Figures,
+        done: loads.LoadFigures,
     ) -> None:
         sums = {str(table): (rows, f"{checksum:016x}") for table, (rows, checksum) in checksums.items()}
         txn.put(b"applied", _LSN.pack(*applied), db=meta)
@@ -302,6 +327,7 @@ class Disk:
             txn.put(b"catalog", _encode_catalog(catalog), db=meta)
         txn.put(b"checksums", msgspec.json.encode(sums), db=meta)
         txn.put(outcomes.NAME, msgspec.json.encode(figures), db=meta)
+        txn.put(loads.NAME, msgspec.json.encode(done), db=meta)
 
     def renewed(self) -> DiskView:
         """A view of the newest state."""
@@ -334,8 +360,8 @@ def _sync_directory(path: Path) -> None:
         os.close(handle)
 
 
-def _decode_figures(data: bytes | None) -> outcomes.Figures:
-    return outcomes.Figures() if data is None else msgspec.json.decode(data, type=outcomes.Figures)
+def _decode_figures(data: bytes | None, kind: type[_F]) -> _F:
+    return kind() if data is None else msgspec.json.decode(data, type=kind)
 
 
 def _encode_catalog(catalog: Catalog) -> bytes:

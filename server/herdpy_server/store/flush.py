@@ -16,7 +16,7 @@ from typing import Any
 from xxhash import xxh3_64_intdigest
 
 from herdpy.log.lsn import LSN
-from herdpy_server.store import outcomes, physical
+from herdpy_server.store import loads, outcomes, physical
 from herdpy_server.store.disk import Checksums, Disk
 from herdpy_server.store.layers import Chain, keys_in_pieces, showing
 from herdpy_sql.catalog import Catalog
@@ -33,9 +33,14 @@ def row_hash(key: bytes, row: bytes) -> int:
 
 
 def write(
-    disk: Disk, frozen: Mapping[int, Chain], applied: LSN, catalog: Catalog, named: outcomes.Frozen
-) -> tuple[dict[int, Any], Checksums, outcomes.Figures]:
-    """Write the frozen changes and commit. Returns the handles, checksums and outcomes of the new state.
+    disk: Disk,
+    frozen: Mapping[int, Chain],
+    applied: LSN,
+    catalog: Catalog,
+    named: outcomes.Frozen,
+    done: loads.FrozenLoads,
+) -> tuple[dict[int, Any], Checksums, outcomes.Figures, loads.LoadFigures]:
+    """Write the frozen changes and commit. Returns the handles, checksums and figures of the new state.
 
     Raises:
         lmdb.Error: nothing was written (the map or the disk is full, a write failed).
@@ -62,14 +67,15 @@ def write(
             # The handle is closed by this even if the transaction fails, so it is done once.
             txn.drop(disk.condemned.pop(db), delete=True)
         figures = outcomes.write(txn, disk.outcomes_handle, disk.outcomes, named)
-        disk.write_meta(txn, applied, catalog, checksums, figures)
+        load_figures = loads.write(txn, disk.loads_handle, disk.loads, done)
+        disk.write_meta(txn, applied, catalog, checksums, figures, load_figures)
         txn.commit()
     except BaseException:
         txn.abort()
         raise
     for db in handles.keys() - checksums.keys() - indexes:
         disk.condemned[db] = handles.pop(db)
-    return handles, checksums, figures
+    return handles, checksums, figures, load_figures
 
 
 def _handle(disk: Disk, txn: Any, handles: dict[int, Any], letter: bytes, db: int) -> Any:

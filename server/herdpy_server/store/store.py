@@ -28,6 +28,7 @@ from herdpy_server.store.copy import Progress
 from herdpy_server.store.disk import Disk
 from herdpy_server.store.errors import ApplyError
 from herdpy_server.store.layers import Item, Layer, Missing, find, overlay, showing
+from herdpy_server.store.loads import Loaded, LoadOutcome, Loads, loaded_by
 from herdpy_server.store.locks import Locks
 from herdpy_server.store.memory import Memory
 from herdpy_server.store.outcomes import Outcome, Outcomes, outcome_of
@@ -49,6 +50,7 @@ class Store:
         catalog: the definitions as applied, without pending ones.
         visible_catalog: with pending ones, and the token of the newest of those (0: none).
         outcomes: what became of commits that have a request id, as applied.
+        loads: those that were done, as applied.
         uuid: made with the store.
         on_checksum: called after such a record, alone in its transaction, was applied, and nothing after it.
         memory, disk, table_ops, row_ids: parts of it, for the modules of this package.
@@ -62,6 +64,7 @@ class Store:
         self.catalog = disk.written
         self.visible_catalog: tuple[Catalog, int] = (disk.written, 0)
         self.outcomes = Outcomes(disk.outcomes, disk.read_outcomes())
+        self.loads = Loads(disk.loads, disk.read_loads())
         self.uuid = disk.uuid
         self.table_ops: dict[int, TableOps] = {}
         self.row_ids: dict[int, int] = {}
@@ -105,7 +108,7 @@ class Store:
         """
         records = [record for _lsn, one in transactions for record in one.records]
         named = [outcome_of(at, one) for at, one in transactions if one.request_id]
-        self._apply(lsn, [(records, None)], named)
+        self._apply(lsn, [(records, None)], named, _loads_of(transactions))
         self._tell_checksums(one.records for _lsn, one in transactions)
 
     def apply_in_steps(self, lsn: LSN, transactions: Sequence[tuple[LSN, Transaction]]) -> Iterator[None]:
@@ -121,7 +124,7 @@ class Store:
         named = [outcome_of(at, one) for at, one in transactions if one.request_id]
         with self._lock, self._whole():
             self.memory.adopt(apart.layer)
-            self._applied(lsn, applier.catalog, named)
+            self._applied(lsn, applier.catalog, named, _loads_of(transactions))
         self._tell_checksums(one.records for _lsn, one in transactions)
 
     def apply_entry(
@@ -129,6 +132,7 @@ class Store:
         lsn: LSN,
         transactions: Sequence[tuple[Sequence[Record], Layer | None]],
         named: Sequence[Outcome] = (),
+        loads: Sequence[Loaded] = (),
     ) -> None:
         """Apply all transactions that take effect with the entry at ``lsn``, in order, at once.
 
@@ -139,11 +143,12 @@ class Store:
                 it did and pushed it: then that is taken as it is, which is what applying the
                 records would give.
             named: the outcomes of those that have a request id.
+            loads: those that are loads.
 
         Raises:
             ApplyError: the records do not fit the state; it cannot be used any further.
         """
-        self._apply(lsn, transactions, named)
+        self._apply(lsn, transactions, named, loads)
         self._tell_checksums(records for records, _layer in transactions)
 
     def _apply(
@@ -151,6 +156,7 @@ class Store:
         lsn: LSN,
         transactions: Sequence[tuple[Sequence[Record], Layer | None]],
         named: Sequence[Outcome],
+        loads: Sequence[Loaded],
     ) -> None:
         with self._lock, self._whole():
             catalog = self.catalog
@@ -165,11 +171,13 @@ class Store:
                     catalog = applier.catalog
                     if pending is not None and pending.catalog == catalog:
                         catalog = pending.catalog  # the same definitions, known to plans by identity
-            self._applied(lsn, catalog, named)
+            self._applied(lsn, catalog, named, loads)
 
-    def _applied(self, lsn: LSN, catalog: Catalog, named: Sequence[Outcome]) -> None:
+    def _applied(self, lsn: LSN, catalog: Catalog, named: Sequence[Outcome], loads: Sequence[Loaded]) -> None:
         for outcome in named:
             self.outcomes.add(outcome)
+        for one in loads:
+            self.loads.add(one)
         self.applied = lsn
         self._sequence += 1
         if catalog is not self.catalog:
@@ -223,6 +231,17 @@ class Store:
             self.memory.drop_pending()
             self.row_ids.clear()
             self._show_catalog()
+
+    # Loads.
+
+    def load(self, load_id: str) -> LoadOutcome | None:
+        """What a load came to that was done and is applied; only the newest are known."""
+        return self.loads.find(load_id)
+
+    def log_trimmed(self, base: LSN) -> list[int]:
+        """The log begins after ``base`` now; the staged ledgers that nobody needs any more since."""
+        with self._lock:
+            return self.loads.trimmed(base)
 
     # Readers and writers.
 
@@ -286,12 +305,14 @@ class Store:
                     raise ApplyError(f"not written: {self._half_applied}")
                 frozen = self.memory.freeze()
                 applied, catalog = self.applied, self.catalog
-                named = self.outcomes.freeze()
+                named, done = self.outcomes.freeze(), self.loads.freeze()
             if applied == self.durable and not frozen:
                 return applied
-            handles, checksums, figures = flush.write(self.disk, frozen, applied, catalog, named)
+            handles, checksums, figures, load_figures = flush.write(
+                self.disk, frozen, applied, catalog, named, done
+            )
             self.disk.handles, self.disk.checksums = handles, checksums
-            self.disk.outcomes = figures
+            self.disk.outcomes, self.disk.loads = figures, load_figures
             self.disk.written = catalog
             view = self.disk.renewed()
             with self._lock:
@@ -300,6 +321,7 @@ class Store:
                 self.columns.flushed(frozen)
                 self.memory.release(frozen)
                 self.outcomes.written(named)
+                self.loads.written(done)
                 self.durable = applied
             return applied
 
@@ -318,16 +340,23 @@ class Store:
         """What does not fit together in LMDB; nothing when all is well."""
         with self._lock:
             disk, view = self.disk, self.disk.renewed()
-            catalog, checksums, figures = disk.written, disk.checksums, disk.outcomes
+            catalog, checksums = disk.written, disk.checksums
+            figures, load_figures = disk.outcomes, disk.loads
         return chain(
             check.check(view, catalog, checksums),
             check.check_outcomes(view, disk.outcomes_handle, figures),
+            check.check_loads(view, disk.loads_handle, load_figures),
         )
 
     def close(self) -> None:
         """Close the files. What is not flushed is in the log."""
         self.columns.clear()
         self.disk.close()
+
+
+def _loads_of(transactions: Sequence[tuple[LSN, Transaction]]) -> list[Loaded]:
+    found = (loaded_by(lsn, one) for lsn, one in transactions)
+    return [one for one in found if one is not None]
 
 
 class _AppliedState:

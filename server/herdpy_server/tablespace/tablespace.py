@@ -30,6 +30,7 @@ from herdpy.log import Transaction as LoggedTransaction
 from herdpy.log.records import TablesChecksum
 from herdpy.log.wait import Wait
 from herdpy_server.store import Layer, Store
+from herdpy_server.store.loads import loaded_by
 from herdpy_server.store.outcomes import Outcome, outcome_of
 from herdpy_server.tablespace.cluster import Cluster
 from herdpy_server.tablespace.guard import Guard
@@ -290,7 +291,9 @@ class Tablespace:
         assert lsn is not None
         logged = [one.append.transaction for one in entry]
         named = [outcome_of(lsn, transaction) for transaction in logged if transaction.request_id]
-        self.store.apply_entry(lsn, [(one.append.transaction.records, one.layer) for one in entry], named)
+        loads = [one for one in (loaded_by(lsn, transaction) for transaction in logged) if one is not None]
+        applied = [(one.append.transaction.records, one.layer) for one in entry]
+        self.store.apply_entry(lsn, applied, named, loads)
         self.store.pop_pending(entry[-1].token)
         for outcome in named:
             self.requests.ended(outcome.request_id)

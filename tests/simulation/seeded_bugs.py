@@ -87,12 +87,12 @@ def never_gives_locks_back_after_a_rollback(patch: Patch) -> None:
 def applies_transaction_by_transaction(patch: Patch) -> None:
     apply_entry = Store.apply_entry
 
-    def one_by_one(self, lsn, transactions, named=()):
+    def one_by_one(self, lsn, transactions, *told):
         for nth, one in enumerate(transactions):
             if nth and not self._flushing.locked():
                 with contextlib.suppress(lmdb.Error):
                     self.flush()  # the checkpointer's thread comes in between
-            apply_entry(self, lsn, [one], named if nth == 0 else ())
+            apply_entry(self, lsn, [one], *(told if nth == 0 else ()))
 
     patch.setattr(Store, "apply_entry", one_by_one)
 

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 import herdpy
-from herdpy.log import LSN, Entry, Insert, Record, Transaction
+from herdpy.log import (
+    LSN,
+    Entry,
+    Insert,
+    LoadBatch,
+    LoadDone,
+    LoadOp,
+    LogTrimmedError,
+    Record,
+    StagedPart,
+    Transaction,
+)
 from herdpy.log.entry import FIRST, LAST, WHOLE, decode_entry, encode_entry, encode_part
 from herdpy.log.records import CreateIndex
 from herdpy_server.replica import following
 from herdpy_server.replica.body import Body
-from herdpy_server.replica.following import follow
+from herdpy_server.replica.following import PartReader, follow
 from herdpy_server.store import Store
 from herdpy_sql.catalog import Index, KeyPart, encode_index
 
@@ -62,12 +74,19 @@ def rows(store: Store) -> list[Record]:
     return [Insert(table.id, encode_key([at]), encode((at, f"v{at}"))) for at in range(ROWS)]
 
 
+async def nothing_staged(part: StagedPart) -> AsyncGenerator[bytes, None]:
+    raise LogTrimmedError(f"staged ledger {part.ledger_id} is gone")
+    yield b""
+
+
 async def _given(entries: list[tuple[LSN, Entry]]) -> AsyncIterator[tuple[LSN, Entry]]:
     for one in entries:
         yield one
 
 
-async def followed(store: Store, entries: list[tuple[LSN, Entry]]) -> list[int]:
+async def followed(
+    store: Store, entries: list[tuple[LSN, Entry]], staged: PartReader = nothing_staged
+) -> list[int]:
     """Follow these; how many rows another task of the loop saw each time that it had its turn."""
     seen: list[int] = []
 
@@ -84,7 +103,7 @@ async def followed(store: Store, entries: list[tuple[LSN, Entry]]) -> list[int]:
     body = cast(Body, SimpleNamespace(store=store, tablespace=tablespace))
     looking = asyncio.ensure_future(look())
     told: list[LSN] = []
-    await follow(body, _given(entries), lambda: told.append(store.applied))
+    await follow(body, _given(entries), lambda: told.append(store.applied), staged)
     await asyncio.sleep(0)
     looking.cancel()
     await asyncio.gather(looking, return_exceptions=True)
@@ -134,6 +153,53 @@ def test_others_have_their_turn_while_an_index_is_filled(store: Store) -> None:
     seen = asyncio.run(followed_again(store, entries))
     assert len(seen) > ROWS / 64
     assert len(list(store.applied_snapshot()[0].index_scan(store.catalog.by_name["t"], index))) == ROWS
+
+
+def a_load(store: Store) -> tuple[list[Record], dict[int, bytes]]:
+    """The records of a load in three parts, and what stands in their ledgers."""
+    table = store.catalog.by_name["t"]
+    ledgers, parts = {}, []
+    for number, (first, last) in enumerate([(0, 7000), (7000, 7001), (7001, ROWS)], 50):
+        batch = pa.table({"id": pa.array(range(first, last), pa.int32()), "v": ["x"] * (last - first)})
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_table(batch)
+        ledgers[number] = sink.getvalue().to_pybytes()
+        parts.append(StagedPart(number, 0, len(ledgers[number]), 0, last - first))
+    load = LoadBatch(table.id, LoadOp.INSERT, -1, tuple(parts))
+    return [load, LoadDone("l1", table.id, ROWS, 0, 0, 0)], ledgers
+
+
+@pytest.mark.usefixtures("shares_after_each_step")
+def test_a_load_is_read_from_its_ledgers_and_shows_at_once(store: Store) -> None:
+    records, ledgers = a_load(store)
+    entries = Log(store.applied).in_parts(records, 100_000)
+    assert len(entries) == 1
+
+    async def staged(part: StagedPart) -> AsyncGenerator[bytes, None]:
+        stream = ledgers[part.ledger_id]
+        for at in range(0, len(stream), 10_000):
+            await asyncio.sleep(0)
+            yield stream[at : at + 10_000]
+
+    seen = asyncio.run(followed(store, entries, staged))
+    assert set(seen) == {0, 2}
+    assert len(seen) > ROWS / 2048 + sum(map(len, ledgers.values())) / 10_000  # applying and reading
+    outcome = store.load("l1")
+    assert outcome is not None
+    assert (outcome.lsn, outcome.inserted) == (entries[0][0], ROWS)
+    assert [store.loads.needs(ledger) for ledger in (49, 50, 51, 52)] == [False, True, True, True]
+
+
+def test_a_load_whose_ledger_is_gone_is_not_applied(store: Store) -> None:
+    records, _ledgers = a_load(store)
+    log = Log(store.applied)
+    entries = log.in_parts(rows(store)[:1], 100_000) + log.in_parts(records, 100_000)
+    with pytest.raises(LogTrimmedError, match="staged ledger 50 is gone"):
+        asyncio.run(followed(store, entries))
+    assert store.applied == entries[0][0]
+    assert store.load("l1") is None
+    assert store.flush() == entries[0][0]
 
 
 async def followed_again(store: Store, entries: list[tuple[LSN, Entry]]) -> list[int]:

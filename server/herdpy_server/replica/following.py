@@ -3,17 +3,22 @@
 Entry after entry goes through the assembler, which checks that each names its predecessor, and into the
 store. A gap, a damaged entry or one that does not fit the state ends it: the replica is to be seeded then,
 and skips nothing. What is large is decoded and applied in steps, so that pings, polls and readers of this
-node have their turn meanwhile; it shows at once, when all of it is there.
+node have their turn meanwhile; it shows at once, when all of it is there. The rows of loads that stand in
+ledgers of their own are read before anything of their entry is applied.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing
+from functools import partial
 from typing import TypeVar
 
-from herdpy.log import LSN, Entry, Transaction, TransactionAssembler
+from herdpy.bookkeeper import BookKeeper
+from herdpy.log import LSN, Entry, LoadBatch, StagedPart, Transaction, TransactionAssembler
+from herdpy.log.bookkeeper import LedgerLogSettings
+from herdpy.log.staging import read_part
 from herdpy_server.replica.body import Body
 from herdpy_server.store import Store
 from herdpy_server.store.apart import is_slow
@@ -23,11 +28,22 @@ _SHARE_S = 0.004
 _LARGE_BYTES = 64 << 10
 """Transactions of an entry that are smaller take less than that, but for those of few slow records."""
 
+PartReader = Callable[[StagedPart], AsyncGenerator[bytes, None]]
+"""Reads a part of a load; LogTrimmedError when it is gone."""
+
 _T = TypeVar("_T")
 
 
+def staged_reader(bk: BookKeeper, settings: LedgerLogSettings) -> PartReader:
+    """Reads parts of loads from bookies, with the patience of the log."""
+    return partial(read_part, bk, settings.password, patience_s=settings.read_patience_s)
+
+
 async def follow(
-    body: Body, entries: AsyncIterator[tuple[LSN, Entry]], advanced: Callable[[], object]
+    body: Body,
+    entries: AsyncIterator[tuple[LSN, Entry]],
+    advanced: Callable[[], object],
+    staged: PartReader,
 ) -> None:
     """Apply ``entries``, which begin after what the store has, as they come, until they end.
 
@@ -35,9 +51,11 @@ async def follow(
 
     Args:
         advanced: called soon after something was applied, once for all of one turn of the loop.
+        staged: reads what loads have staged.
 
     Raises:
         ChainError, RecordError, CorruptLedgerError, ApplyError: this replica, or the log, is damaged.
+        LogTrimmedError: as the entries do, or a staged ledger is gone: the replica is to be seeded.
         LogError: as the entries do.
     """
     store, turns, telling = body.store, _Turns(), _Soon(advanced)
@@ -46,7 +64,7 @@ async def follow(
         async for lsn, entry in coming:
             whole = assembler.take(entry)
             if whole or assembler.safe == lsn:
-                await _apply(store, assembler.safe, lsn, whole, turns)
+                await _apply(store, assembler.safe, lsn, whole, turns, staged)
                 body.tablespace.memtable_grew()
             telling.call()
             if body.tablespace.is_full:
@@ -54,16 +72,31 @@ async def follow(
             await turns.share()
 
 
-async def _apply(store: Store, safe: LSN, lsn: LSN, encoded: list[bytes], turns: _Turns) -> None:
+async def _apply(
+    store: Store, safe: LSN, lsn: LSN, encoded: list[bytes], turns: _Turns, staged: PartReader
+) -> None:
     large = sum(map(len, encoded)) > _LARGE_BYTES
     decoded: list[tuple[LSN, Transaction]] = []
     for data in encoded:
         one = await turns.through(Transaction.decode_in_steps(data)) if large else Transaction.decode(data)
         decoded.append((lsn, one))
+    for _lsn, one in decoded:
+        for record in one.records:
+            if type(record) is LoadBatch:
+                record.staged = [await _read(part, staged) for part in record.parts]
     if large or any(is_slow(one.records) for _lsn, one in decoded):
         await turns.through(_only_steps(store.apply_in_steps(safe, decoded)))
     else:
         store.apply_logged(safe, decoded)
+
+
+async def _read(part: StagedPart, staged: PartReader) -> bytearray:
+    """The bytes of a part, all of them, which were checked."""
+    stream = bytearray()
+    async with aclosing(staged(part)) as entries:
+        async for data in entries:
+            stream += data
+    return stream
 
 
 def _only_steps(steps: Iterator[None]) -> Generator[None, None, None]:

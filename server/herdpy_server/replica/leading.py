@@ -20,7 +20,7 @@ from herdpy.log.bookkeeper import LeaderLog, LedgerLogSettings, ZnodeLedgerList,
 from herdpy.log.errors import LogUnavailableError
 from herdpy_server.cluster.term import Term
 from herdpy_server.replica.body import Body
-from herdpy_server.replica.following import follow
+from herdpy_server.replica.following import follow, staged_reader
 from herdpy_server.replica.host import Host
 
 logger = logging.getLogger("herdpy.replica")
@@ -53,6 +53,7 @@ async def lead(
         LedgerListConflictError: another node has the log: the term is over.
         TermLostError: the term is over.
         LogUnavailableError: the log could not be taken over for some time: the term is better given back.
+        LogTrimmedError: what the replica lacks of the log is gone: it is to be seeded.
         ChainError, CorruptLedgerError, RecordError, ApplyError: replica or log are damaged.
     """
     loop = asyncio.get_running_loop()
@@ -61,7 +62,8 @@ async def lead(
         try:
             takeover = await take_over(host.bk, ledgers, settings, host.node, term.epoch)
             try:
-                await follow(body, takeover.log.read(body.store.applied, takeover.end), advanced)
+                entries = takeover.log.read(body.store.applied, takeover.end)
+                await follow(body, entries, advanced, staged_reader(host.bk, settings))
             finally:
                 await takeover.log.close()
             clock = host.coordination.renewal.clock

@@ -42,7 +42,7 @@ from herdpy_server.replica.body import Body
 from herdpy_server.replica.checking import Checker
 from herdpy_server.replica.duties import Duties
 from herdpy_server.replica.files import mark, marked, put_in_place, unmark
-from herdpy_server.replica.following import follow
+from herdpy_server.replica.following import follow, staged_reader
 from herdpy_server.replica.guard import ReplicaGuard
 from herdpy_server.replica.host import Host
 from herdpy_server.replica.leading import hand_over, lead
@@ -289,10 +289,12 @@ class Replica:
         body = self.body
         assert body is not None
         body.stand_on(body.standby, leads=False)
-        log = self._followed = FollowedLog(self.host.bk, self._ledgers, self.log_settings())
+        settings = self.log_settings()
+        log = self._followed = FollowedLog(self.host.bk, self._ledgers, settings)
         self._enter(ReplicaState.FOLLOWING)
         try:
-            await follow(body, log.tail(body.store.applied), self._advanced)
+            staged = staged_reader(self.host.bk, settings)
+            await follow(body, log.tail(body.store.applied), self._advanced, staged)
         finally:
             self._followed = None
             await log.close()

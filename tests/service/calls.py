@@ -11,6 +11,7 @@ import pytest
 
 from herdpy.rpc import (
     admin_pb2_grpc,
+    loads_pb2_grpc,
     partitions_pb2,
     partitions_pb2_grpc,
     snapshots_pb2_grpc,
@@ -32,6 +33,11 @@ def snapshots(channel: grpc.Channel) -> Any:
 def partitions(channel: grpc.Channel) -> Any:
     """A stub."""
     return partitions_pb2_grpc.PartitionsStub(channel)
+
+
+def loads(channel: grpc.Channel) -> Any:
+    """A stub."""
+    return loads_pb2_grpc.LoadsStub(channel)
 
 
 def basic(user: str, password: str = "") -> tuple[tuple[str, str], ...]:

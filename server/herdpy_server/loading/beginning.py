@@ -1,8 +1,8 @@
-"""Beginning a load, and telling what became of one. Above ``plan``."""
+"""Beginning a load, giving one up, and telling what became of one. Above ``plan``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from herdpy_server.loading.load import check_id
@@ -40,6 +40,13 @@ async def begin_load(session: Session, load: Load, columns: Sequence[str]) -> Lo
     return plan
 
 
+async def may_load(session: Session) -> None:
+    """Return when this replica may stage and publish. SqlError 25006 another node leads."""
+    session._take_basis()
+    session._may_write("a load")
+    await confirm(session)
+
+
 async def find_load(session: Session, load_id: str) -> LoadOutcome | None:
     """What became of a load; None: it was not published, or so long ago that it is forgotten.
 
@@ -52,6 +59,23 @@ async def find_load(session: Session, load_id: str) -> LoadOutcome | None:
     if known is None:
         session._may_write("a question for a load")
         await confirm(session)
+    return known
+
+
+async def give_up(
+    session: Session, load_id: str, remove: Callable[[], Awaitable[None]]
+) -> LoadOutcome | None:
+    """Have what was staged for a load removed, unless it was published: then, what it came to.
+
+    In a task of the loop. Nobody publishes the load meanwhile; whoever does is waited for.
+
+    Raises:
+        SqlError: as :func:`find_load`, or what ``remove`` meets.
+    """
+    async with session.tablespace.load_turns.turn(load_id, session.waiting_for):
+        known = await find_load(session, load_id)
+        if known is None:
+            await remove()
     return known
 
 

@@ -96,10 +96,13 @@ class LedgerParts:
         self._ready: list[StagedBatch | BaseException | None] = []
         self._wanted: Wait[None] | None = None
         self._room = asyncio.Event()
-        self._reading = asyncio.get_running_loop().create_task(self._read(), name=f"load {load_id}")
+        self._reading: asyncio.Task[None] | None = None
 
     async def next(self) -> StagedBatch | None:
         """See Source."""
+        if self._reading is None:
+            loop = asyncio.get_running_loop()
+            self._reading = loop.create_task(self._read(), name=f"load {self._load_id}")
         while not self._ready:
             self._wanted = Wait()
             await self._wanted
@@ -111,6 +114,8 @@ class LedgerParts:
 
     async def close(self) -> None:
         """See Source."""
+        if self._reading is None:
+            return
         self._reading.cancel()
         over: Wait[None] = Wait()
         self._reading.add_done_callback(lambda _task: over.resolve(None))

@@ -76,12 +76,22 @@ class Publishing:
             async with session.tablespace.load_turns.turn(self.load.id, session.waiting_for):
                 known = session.tablespace.store.load(self.load.id)
                 if known is None:
-                    known = await self._publish()
+                    known = await self._published()
             return known
         finally:
             session.is_running = False
             await self._source.close()
             await session.close()
+
+    async def _published(self) -> LoadOutcome:
+        """Publish, and see that meanwhile nobody takes the ledgers for left over."""
+        busy = self._session.tablespace.load_turns.ledgers
+        own = {part.ledger_id for part in self._ledgers or ()}
+        busy |= own
+        try:
+            return await self._publish()
+        finally:
+            busy -= own
 
     async def _publish(self) -> LoadOutcome:
         session = self._session

@@ -164,6 +164,8 @@ class Duties:
         if now_s - self._swept_s > _SWEEP_S:
             self._swept_s = now_s
             await log.asweep()
+            if (place := self._replica.load_ledgers()) is not None:
+                await place.sweep()
 
 
 def entries_after(ledgers: Sequence[LedgerInfo], position: LSN, end: LSN) -> float:

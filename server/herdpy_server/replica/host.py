@@ -33,6 +33,7 @@ class Host:
         node: its id.
         directory: of the replicas; each has one named like its tablespace in it.
         bk: the client of BookKeeper; ``coordination`` is over its ZooKeeper session.
+        zookeeper, ledgers_root: how others reach that BookKeeper: servers, and the znode of its metadata.
         driver, turn: of the one loop.
         seed: how a replica that is new or too far behind gets another's state.
         threads: for what takes long.
@@ -50,6 +51,8 @@ class Host:
     turn: AbstractContextManager[object]
     settings: DatabaseSettings
     seed: Seed
+    zookeeper: str = ""
+    ledgers_root: str = "/ledgers"
     workers: WorkerSettings | None = None
     threads: NodeThreads = field(default_factory=NodeThreads)
     replace_after_s: float = 600.0

@@ -174,6 +174,8 @@ class ClusterNode:
             turn=self.turn,
             settings=self.settings,
             seed=Seeding(own.node, bk.znodes, coordination, self.credentials, self.secret).seed,
+            zookeeper=cluster.zookeeper,
+            ledgers_root=cluster.ledgers_root,
             workers=self.workers,
             replace_after_s=cluster.replace_after_s,
             observer=self.observer,

@@ -38,6 +38,7 @@ from herdpy_server.cluster.errors import ClusterError, TermLostError
 from herdpy_server.cluster.layout import LeaderRecord
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.cluster.term import Term
+from herdpy_server.loading.ledgers import LedgerPlace
 from herdpy_server.replica.body import Body
 from herdpy_server.replica.checking import Checker
 from herdpy_server.replica.duties import Duties
@@ -55,6 +56,7 @@ from herdpy_server.sessions import Session
 from herdpy_server.store import StoreDamagedError
 from herdpy_server.store.errors import ApplyError
 from herdpy_server.tablespace import Directory
+from herdpy_server.tablespace.guard import ReadLevel
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.replica")
@@ -467,6 +469,23 @@ class Replica:
         session = self.body.session()
         session.settings.set_standby(self.state is not ReplicaState.LEADING)
         return session
+
+    def load_ledgers(self) -> LedgerPlace | None:
+        """Where loads are staged, while it leads; None: it does not."""
+        log, body, guard = self.log, self.body, self.guard
+        if log is None or body is None:
+            return None
+        basis, linearizable = guard.basis, ReadLevel()
+        busy, loads = body.tablespace.load_turns.ledgers, body.store.loads
+
+        def is_needed(ledger_id: int) -> bool:
+            # Who leads no more cannot know what others have published.
+            return not guard.holds(linearizable, basis) or ledger_id in busy or loads.needs(ledger_id)
+
+        host = self.host
+        return LedgerPlace(
+            host.bk, self.log_settings(), host.zookeeper, host.ledgers_root, log.state.log_id, is_needed
+        )
 
     def log_settings(self) -> LedgerLogSettings:
         """How this tablespace's log is written."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from herdpy.log import LedgerInfo
 from herdpy.log.lsn import LSN, START
 from herdpy_server.replica.state import ReplicaState
+from herdpy_server.serving.loads import LoadsHere
 from herdpy_server.serving.tablespaces import FOLLOWER, LEADER, Standing, Use
 from herdpy_server.tablespace.guard import ReadLevel
 from herdpy_sql.errors import SqlError
@@ -77,6 +78,13 @@ class ServedReplica:
         """See ``Served``."""
         body = self._body()
         return Use(body.store, body.checkpointer, body.uses.enter(give_up))
+
+    def loads(self) -> LoadsHere:
+        """See ``Served``."""
+        replica = self._replica
+        leader = replica.guard.leader
+        door = None if leader is None or leader.grpc is None else str(leader.grpc)
+        return LoadsHere(replica.session, replica.host.driver.call, replica.load_ledgers(), door)
 
     async def reached(self, lsn: LSN) -> None:
         """See ``Served``."""

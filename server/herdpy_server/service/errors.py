@@ -1,6 +1,7 @@
 """SQLSTATEs as gRPC's status codes, and how an error is told to a caller.
 
-Besides code and message a caller gets trailing metadata: ``sqlstate``, ``detail-bin``, ``hint-bin``.
+Besides code and message a caller gets trailing metadata: ``sqlstate``, ``detail-bin``, ``hint-bin``, of some
+errors ``where-bin`` (which row it is) and ``leader-grpc`` (who can do it).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _BY_STATE = {
     "22003": grpc.StatusCode.OUT_OF_RANGE,
     "57014": grpc.StatusCode.CANCELLED,
     "08007": grpc.StatusCode.UNKNOWN,
+    "58P01": grpc.StatusCode.NOT_FOUND,
     "08P01": grpc.StatusCode.INVALID_ARGUMENT,
     "XX001": grpc.StatusCode.DATA_LOSS,
 }
@@ -30,6 +32,7 @@ _BY_CLASS = {
     "08": grpc.StatusCode.UNAVAILABLE,
     "0A": grpc.StatusCode.UNIMPLEMENTED,
     "22": grpc.StatusCode.INVALID_ARGUMENT,
+    "23": grpc.StatusCode.INVALID_ARGUMENT,
     "25": grpc.StatusCode.FAILED_PRECONDITION,
     "40": grpc.StatusCode.ABORTED,
     "42": grpc.StatusCode.INVALID_ARGUMENT,
@@ -48,9 +51,12 @@ def code_of(error: SqlError) -> grpc.StatusCode:
 def trailers(error: SqlError) -> tuple[tuple[str, str | bytes], ...]:
     """What is told of an error besides its code and message."""
     told: list[tuple[str, str | bytes]] = [("sqlstate", error.sqlstate)]
-    for name, text in (("detail-bin", error.detail), ("hint-bin", error.hint)):
+    texts = (("detail-bin", error.detail), ("hint-bin", error.hint), ("where-bin", error.fields.get("where")))
+    for name, text in texts:
         if text:
             told.append((name, text[:_LONGEST].encode(errors="replace")))
+    if (leader := error.fields.get("leader_grpc")) is not None:
+        told.append(("leader-grpc", leader))
     return tuple(told)
 
 

@@ -55,6 +55,11 @@ class Gate(grpc.aio.ServerInterceptor):
         if handler is None:
             return None
         service = handler_call_details.method.rpartition("/")[0].lstrip("/")
+        if handler.request_streaming and not handler.response_streaming:
+            behaviour = self._collecting(service, handler.stream_unary)
+            return grpc.stream_unary_rpc_method_handler(
+                behaviour, handler.request_deserializer, handler.response_serializer
+            )
         if handler.request_streaming:
             made = grpc.stream_stream_rpc_method_handler
             behaviour = self._stream(service, handler.stream_stream, None)
@@ -70,6 +75,14 @@ class Gate(grpc.aio.ServerInterceptor):
             async with _told(service, context):
                 await self._enter(service, context)
                 return await inner(_message(read, data), context)
+
+        return answer
+
+    def _collecting(self, service: str, inner: Any) -> Any:
+        async def answer(requests: Any, context: Context) -> Any:
+            async with _told(service, context):
+                await self._enter(service, context)
+                return await _until(self.ended, inner(requests, context))
 
         return answer
 
@@ -136,15 +149,15 @@ def _message(read: Any, data: bytes) -> Any:
         raise SqlError("08P01", f"the request cannot be read: {error}") from None
 
 
-async def _until(end: asyncio.Event, work: Any) -> None:
-    """Let work come to its end; SqlError 57P01 when ``end`` is set before."""
+async def _until(end: asyncio.Event, work: Any) -> Any:
+    """Let work come to its end, and give what it does; SqlError 57P01 when ``end`` is set before."""
     task = asyncio.ensure_future(work)
     over = asyncio.ensure_future(end.wait())
     try:
         await asyncio.wait({task, over}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             raise going_down()
-        task.result()
+        return task.result()
     finally:
         over.cancel()
         if not task.done():

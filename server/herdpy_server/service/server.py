@@ -16,13 +16,15 @@ import grpc
 from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from herdpy.rpc import admin_pb2_grpc, partitions_pb2_grpc, snapshots_pb2_grpc
+from herdpy.rpc import admin_pb2_grpc, loads_pb2_grpc, partitions_pb2_grpc, snapshots_pb2_grpc
 from herdpy_server.cluster.secret import NodeSecret
+from herdpy_server.loading.files import StagedFiles
 from herdpy_server.pgwire.authority import Authority
 from herdpy_server.service.admin import Admin
 from herdpy_server.service.caller import Callers
 from herdpy_server.service.gate import HEALTH, REFLECTION, Gate
 from herdpy_server.service.health import Health
+from herdpy_server.service.loads import Loads
 from herdpy_server.service.partitions import Partitions
 from herdpy_server.service.plans import Plans
 from herdpy_server.service.settings import ServiceSettings
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("herdpy.rpc")
 
 ADMIN, SNAPSHOTS, PARTITIONS = "herdpy.v1.Admin", "herdpy.v1.Snapshots", "herdpy.v1.Partitions"
-SERVICES = (ADMIN, PARTITIONS, SNAPSHOTS)
+LOADS = "herdpy.v1.Loads"
+SERVICES = (ADMIN, LOADS, PARTITIONS, SNAPSHOTS)
 _THREADS = 4
 _LAST_PATIENCE_S = 0.5  # for callers to take the error that ends their call
 _KEEPALIVE_MS = 30_000
@@ -74,12 +77,16 @@ class GrpcServer:
                 ADMIN: lambda caller: caller.is_superuser,
                 SNAPSHOTS: lambda caller: caller.replicates,
                 PARTITIONS: lambda _caller: True,
+                LOADS: lambda _caller: True,
                 REFLECTION: lambda _caller: True,
             },
         )
         self._health = Health(lambda: node.is_ready, (*SERVICES, HEALTH))
         self._shelf = Shelf(tablespaces.path, settings.max_snapshots, self._files)
         self._plans = Plans(settings.max_plans, self._reader)
+        self._stagers = ThreadPoolExecutor(_THREADS, "herdpy-loads")
+        files = StagedFiles(tablespaces.path, self._stagers)
+        self._loads = Loads(tablespaces, files, self._stagers, settings.max_message_bytes)
         self._tablespaces = tablespaces
         self._admin = Admin(node, tablespaces, registry)
         self._certificates: grpc.ServerCertificateConfiguration | None = None
@@ -111,6 +118,7 @@ class GrpcServer:
         snapshots_pb2_grpc.add_SnapshotsServicer_to_server(snapshots, server)
         partitions = Partitions(self._tablespaces, self._plans, self._reader)
         partitions_pb2_grpc.add_PartitionsServicer_to_server(partitions, server)
+        loads_pb2_grpc.add_LoadsServicer_to_server(self._loads, server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection((*SERVICES, HEALTH, REFLECTION), server)
         self.load_tls()
@@ -130,6 +138,7 @@ class GrpcServer:
         except RuntimeError as error:
             raise OSError(str(error)) from error
         await server.start()
+        self._loads.open()
         self._server = server
         logger.info("gRPC is served on port %d", self.port)
 
@@ -156,9 +165,11 @@ class GrpcServer:
                 ending.cancel()
         self._gate.ended.set()
         await self._shelf.close()
+        await self._loads.close()
         await asyncio.get_running_loop().run_in_executor(None, self._reader.shutdown)
         self._plans.close()
         await asyncio.get_running_loop().run_in_executor(None, self._files.shutdown)
+        await asyncio.get_running_loop().run_in_executor(None, self._stagers.shutdown)
 
 
 def _check_place(address: str, port: int) -> None:

@@ -14,6 +14,7 @@ from herdpy.log import LedgerInfo
 from herdpy.log.lsn import LSN
 from herdpy_server.serving.database import ServedDatabase
 from herdpy_server.serving.driver import Run
+from herdpy_server.serving.loads import LoadsHere
 from herdpy_server.serving.tablespaces import Standing, Use
 from herdpy_sql.errors import SqlError
 
@@ -115,6 +116,10 @@ class OneDatabase:
         """See ``Served``. The doors are closed before the database is, so it need not wait for them."""
         del give_up
         return Use(self.database.store, self.database.checkpointer, lambda: None)
+
+    def loads(self) -> LoadsHere:
+        """See ``Served``."""
+        return LoadsHere(self.database.session, self.database.call)
 
     async def reached(self, lsn: LSN) -> None:
         """See ``Served``. What was committed here is applied."""

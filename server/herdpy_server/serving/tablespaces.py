@@ -16,6 +16,7 @@ from typing import Protocol
 
 from herdpy.log import LedgerInfo
 from herdpy.log.lsn import LSN, START
+from herdpy_server.serving.loads import LoadsHere
 from herdpy_server.store import Store
 from herdpy_server.tablespace import Checkpointer
 from herdpy_sql.errors import SqlError
@@ -141,6 +142,9 @@ class Served(Protocol):
 
     def use(self, give_up: Callable[[], object]) -> Use:
         """Its store, to be read; see :meth:`Uses.enter`. SqlError 57P03 when there is nothing to be read."""
+
+    def loads(self) -> LoadsHere:
+        """What publishes loads here."""
 
     async def reached(self, lsn: LSN) -> None:
         """Return when everything up to ``lsn`` is applied. SqlError 57P03 when that takes too long."""

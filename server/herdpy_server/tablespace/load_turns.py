@@ -18,9 +18,14 @@ async def _just(wait: Wait[None]) -> None:
 
 
 class LoadTurns:
-    """The ids that somebody is busy with. In the engine's turn."""
+    """The ids that somebody is busy with. In the engine's turn.
+
+    Attributes:
+        ledgers: where rows stand that are being published now.
+    """
 
     def __init__(self) -> None:
+        self.ledgers: set[int] = set()
         self._busy: dict[str, deque[Wait[None]]] = {}
 
     @asynccontextmanager

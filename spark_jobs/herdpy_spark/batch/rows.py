@@ -1,0 +1,59 @@
+"""Where the rows of a DataFrame come from: one state, held, in partitions. The package's lowest module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import pyarrow as pa
+
+from herdpy.log.lsn import LSN
+
+
+class Rows(Protocol):
+    """A state of some tables; it can be pickled, and tasks read it side by side.
+
+    Attributes:
+        lsn: all of it is of this position.
+        definitions: of the tables, as the catalog's JSON, in the order they were asked for.
+    """
+
+    @property
+    def lsn(self) -> LSN: ...
+
+    @property
+    def definitions(self) -> tuple[bytes, ...]: ...
+
+    @property
+    def count(self) -> int:
+        """How many partitions there are: of the one table, or one for each of several."""
+
+    def held(self) -> AbstractContextManager[None]:
+        """Keeps the state there while it is read, and for the lease's time after that.
+
+        Raises:
+            LapsedError: it is gone.
+        """
+
+    def read(
+        self, number: int, columns: Sequence[str], low: bytes | None, high: bytes | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Columns of a partition's rows, in the codec's Arrow types.
+
+        Args:
+            low, high: encoded keys; only rows from the first up to the second are needed.
+        """
+
+
+class LapsedError(Exception):
+    """The state that a DataFrame stands on is not held any more."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}: nobody read the DataFrame for longer than its lease, or who held its state went away. "
+            "Make the DataFrame again, with a longer lease (option lease, at most 1h) where tasks wait long"
+        )
+
+    def __reduce__(self) -> tuple[type[Exception], tuple[str]]:
+        return Exception, (str(self),)

@@ -1,0 +1,102 @@
+"""SQL types as Spark's, and Arrow arrays of the one as of the other. Nothing is lost.
+
+Where Spark has no such type a value is text, as SQL writes it: uuid, json, time (whose 24:00:00 Spark's does
+not have), and numeric without a precision or with more than 38 digits. timestamp is Spark's TIMESTAMP_NTZ,
+timestamp with time zone its TIMESTAMP. What a column was in SQL is in its metadata, under ``herdpy.type``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from herdpy.codec.kinds import Kind
+from herdpy_sql.types import Base, SqlType
+
+Array = Any  # pyarrow's stubs know arrays by element type
+
+pc: Any = pyarrow.compute
+METADATA = "herdpy.type"
+_PLAIN: dict[Kind, spark.DataType] = {
+    Kind.BOOL: spark.BooleanType(),
+    Kind.INT16: spark.ShortType(),
+    Kind.INT32: spark.IntegerType(),
+    Kind.INT64: spark.LongType(),
+    Kind.FLOAT32: spark.FloatType(),
+    Kind.FLOAT64: spark.DoubleType(),
+    Kind.BYTES: spark.BinaryType(),
+    Kind.DATE: spark.DateType(),
+    Kind.TIMESTAMP: spark.TimestampNTZType(),
+    Kind.TIMESTAMPTZ: spark.TimestampType(),
+}
+_DAY_US = 86_400_000_000
+
+
+def spark_type(type_: SqlType) -> spark.DataType:
+    """What values of a SQL type are in Spark."""
+    if type_.kind in (Kind.DECIMAL64, Kind.DECIMAL128) and type_.precision is not None:
+        return spark.DecimalType(type_.precision, type_.scale or 0)
+    return _PLAIN.get(type_.kind, spark.StringType())
+
+
+def spark_schema(columns: Sequence[tuple[str, SqlType, bool]]) -> spark.StructType:
+    """Of columns: name, type, and whether NULL may stand there."""
+    return spark.StructType(
+        [
+            spark.StructField(name, spark_type(type_), nullable, {METADATA: str(type_)})
+            for name, type_, nullable in columns
+        ]
+    )
+
+
+def to_spark(batch: pa.RecordBatch, schema: spark.StructType) -> pa.RecordBatch:
+    """A batch of the codec's Arrow types, its columns in the schema's order, as Spark takes it."""
+    wanted = to_arrow_schema(schema, timezone="UTC")
+    arrays = [as_spark(array, field.type) for array, field in zip(batch.columns, wanted, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
+def as_spark(array: Array, wanted: pa.DataType) -> Array:
+    """One column as :func:`to_spark` has it."""
+    if array.type == wanted:
+        return array
+    if array.type == pa.uuid():
+        return _uuid_texts(array.storage)
+    if pa.types.is_time64(array.type):
+        return _time_texts(array)
+    return array.cast(wanted)
+
+
+def _time_texts(array: Array) -> Array:
+    us = array.cast(pa.int64())
+    last = pc.equal(us, _DAY_US)
+    texts = pc.if_else(last, 0, us).cast(pa.time64("us")).cast(pa.string())
+    return pc.if_else(last, "24:00:00.000000", texts)
+
+
+_HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
+_PLACES = [at for at in range(36) if at not in (8, 13, 18, 23)]
+
+
+def _uuid_texts(storage: Array) -> Array:
+    count = len(storage)
+    raw = np.frombuffer(storage.buffers()[1] or b"", np.uint8)
+    raw = raw[storage.offset * 16 : (storage.offset + count) * 16].reshape(count, 16)
+    texts = np.full((count, 36), ord("-"), np.uint8)
+    texts[:, _PLACES] = _HEX[raw].reshape(count, 32)
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(36)
+    plain = pa.Array.from_buffers(
+        pa.string(), count, [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(texts.tobytes())]
+    )
+    return pc.if_else(storage.is_valid(), plain, None) if storage.null_count else plain
+
+
+def column_of(name: str, type_: SqlType, *, nullable: bool) -> tuple[str, SqlType, bool]:
+    """A column for :func:`spark_schema`; intervals, which no table has, are text as SQL writes it."""
+    return name, SqlType(Base.TEXT) if type_.base is Base.INTERVAL else type_, nullable

@@ -36,7 +36,7 @@ from herdpy.log.errors import (
     LogUnavailableError,
 )
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
-from herdpy.log.lsn import LSN
+from herdpy.log.lsn import LSN, START
 
 _log = logging.getLogger("herdpy.log.followed")
 
@@ -155,6 +155,11 @@ class FollowedLog:
     def ledgers(self) -> tuple[LedgerInfo, ...]:
         """The ledger list as it was last seen."""
         return self._state.ledgers if self._state is not None else ()
+
+    @property
+    def base(self) -> LSN:
+        """The last entry that was trimmed, as far as was heard; START: none."""
+        return self._state.base if self._state is not None else START
 
     async def close(self) -> None:
         """End every tail; may be repeated."""

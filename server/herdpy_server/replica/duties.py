@@ -19,6 +19,7 @@ from herdpy.bookkeeper.metadata.znodes import Watch
 from herdpy.log import LedgerInfo, LogError
 from herdpy.log.bookkeeper import LeaderLog
 from herdpy.log.lsn import LSN
+from herdpy.log.staging import delete_staged
 from herdpy_server.cluster.errors import MalformedMetadataError
 from herdpy_server.cluster.placement import choose_replicas, hands_over_to, loads_of
 from herdpy_server.cluster.positions import claim_trim, read_needs
@@ -90,6 +91,7 @@ class Duties:
             return
         await self._place()
         await self._trim(log)
+        await self._sweep(log)
 
     async def _makes_way(self, log: LeaderLog) -> bool:
         """Whether the preferred leader is there and close: then it leads.
@@ -160,11 +162,20 @@ class Duties:
         trimmed = await log.atrim(floor)
         if trimmed:
             logger.info("ledgers trimmed", extra={"tablespace": info.name, "ledgers": trimmed})
+        unneeded = body.store.log_trimmed(log.state.base)
+        if unneeded:
+            await delete_staged(self._host.bk, unneeded)
+
+    async def _sweep(self, log: LeaderLog) -> None:
+        """Now and then, delete the ledgers that somebody made for this log and that are part of nothing."""
+        place = self._replica.load_ledgers()
+        if place is not None:
+            await place.forget(self._replica.forget_trimmed())
         now_s = asyncio.get_running_loop().time()
         if now_s - self._swept_s > _SWEEP_S:
             self._swept_s = now_s
             await log.asweep()
-            if (place := self._replica.load_ledgers()) is not None:
+            if place is not None:
                 await place.sweep()
 
 

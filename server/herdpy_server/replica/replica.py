@@ -117,6 +117,7 @@ class Replica:
         self._closing = False
         self._settles = False  # what the role does now is not to be interrupted
         self._reseed: str | None = None
+        self._first_ledger = -1  # of the log, when the store was last told
 
     # Its life.
 
@@ -224,6 +225,7 @@ class Replica:
             lambda store: StandbyLog(lambda: self.guard.refusal("COMMIT"), lambda: store.applied),
             self.guard,
         )
+        self._first_ledger = -1
         self.guard.replaced()
         self.body.on_checkpoint = self._checkpoint_told
         self.checker.attach(self.body)
@@ -364,6 +366,8 @@ class Replica:
         """LMDB goes on no more once its last page could not be written: then the store is opened anew, and
         the log replayed. As long as the disk is full that fails, and is tried again."""
         self.report()
+        if self.body is not None and self._followed is not None:
+            self.body.store.log_trimmed(self._followed.base)
         if self.body is not None and self.body.is_dead and self.state is not ReplicaState.OPENING:
             logger.error("a store can be used no more, and is opened anew", extra=self._extra())
             self._step_down()
@@ -486,6 +490,18 @@ class Replica:
         return LedgerPlace(
             host.bk, self.log_settings(), host.zookeeper, host.ledgers_root, log.state.log_id, is_needed
         )
+
+    def forget_trimmed(self) -> list[int]:
+        """Have the store forget what it keeps for entries that the log has no more.
+
+        Returns:
+            The staged ledgers that nobody needs since.
+        """
+        ledgers, body = self.ledgers(), self.body
+        if body is None or not ledgers or ledgers[0].ledger_id == self._first_ledger:
+            return []
+        self._first_ledger = ledgers[0].ledger_id
+        return body.store.log_trimmed(LSN(self._first_ledger, -1))
 
     def log_settings(self) -> LedgerLogSettings:
         """How this tablespace's log is written."""

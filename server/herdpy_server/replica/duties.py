@@ -168,14 +168,11 @@ class Duties:
 
     async def _sweep(self, log: LeaderLog) -> None:
         """Now and then, delete the ledgers that somebody made for this log and that are part of nothing."""
-        place = self._replica.load_ledgers()
-        if place is not None:
-            await place.forget(self._replica.forget_trimmed())
         now_s = asyncio.get_running_loop().time()
         if now_s - self._swept_s > _SWEEP_S:
             self._swept_s = now_s
             await log.asweep()
-            if place is not None:
+            if (place := self._replica.load_ledgers()) is not None:
                 await place.sweep()
 
 

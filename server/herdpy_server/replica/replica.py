@@ -47,6 +47,7 @@ from herdpy_server.replica.following import follow, staged_reader
 from herdpy_server.replica.guard import ReplicaGuard
 from herdpy_server.replica.host import Host
 from herdpy_server.replica.leading import hand_over, lead
+from herdpy_server.replica.publishing import ReplicaPublishing
 from herdpy_server.replica.seeding import NoDonorError, Seeded, SeedingFailedError
 from herdpy_server.replica.served import ServedReplica
 from herdpy_server.replica.standby_log import StandbyLog
@@ -81,6 +82,7 @@ class Replica:
         seeding: the snapshot that is on its way.
         served: what the doors see of it.
         checker: compares it with the others.
+        publishing: publishes snapshots of it.
     """
 
     def __init__(self, host: Host, info: TablespaceInfo) -> None:
@@ -109,6 +111,7 @@ class Replica:
         self.election = host.coordination.election(info, candidate)
         self.reports = host.coordination.reports(info.name)
         self.duties = Duties(self)
+        self.publishing = ReplicaPublishing(self)
         self._term: Term | None = None
         self._role: asyncio.Task[None] | None = None
         self._change = asyncio.Event()
@@ -117,7 +120,6 @@ class Replica:
         self._closing = False
         self._settles = False  # what the role does now is not to be interrupted
         self._reseed: str | None = None
-        self._first_ledger = -1  # of the log, when the store was last told
 
     # Its life.
 
@@ -125,6 +127,7 @@ class Replica:
         """Begin."""
         self.reports.start()
         self.election.start()
+        self.publishing.start()
         self._running = asyncio.get_running_loop().create_task(self._run(), name=f"replica {self.info.name}")
 
     async def close(self, *, forget: bool = False) -> None:
@@ -136,6 +139,7 @@ class Replica:
         self._closing = True
         self._makes_way = True
         self._change.set()
+        await self.publishing.close()
         if self._running is not None:
             await asyncio.gather(self._running, return_exceptions=True)
         await self.election.close()
@@ -225,7 +229,6 @@ class Replica:
             lambda store: StandbyLog(lambda: self.guard.refusal("COMMIT"), lambda: store.applied),
             self.guard,
         )
-        self._first_ledger = -1
         self.guard.replaced()
         self.body.on_checkpoint = self._checkpoint_told
         self.checker.attach(self.body)
@@ -417,6 +420,7 @@ class Replica:
         self.info = info
         self.election.prefer(info.leader)
         self.duties.look()
+        self.publishing.look()
 
     def make_way(self) -> None:
         """Let another replica lead, after what is under way is finished."""
@@ -490,18 +494,6 @@ class Replica:
         return LedgerPlace(
             host.bk, self.log_settings(), host.zookeeper, host.ledgers_root, log.state.log_id, is_needed
         )
-
-    def forget_trimmed(self) -> list[int]:
-        """Have the store forget what it keeps for entries that the log has no more.
-
-        Returns:
-            The staged ledgers that nobody needs since.
-        """
-        ledgers, body = self.ledgers(), self.body
-        if body is None or not ledgers or ledgers[0].ledger_id == self._first_ledger:
-            return []
-        self._first_ledger = ledgers[0].ledger_id
-        return body.store.log_trimmed(LSN(self._first_ledger, -1))
 
     def log_settings(self) -> LedgerLogSettings:
         """How this tablespace's log is written."""

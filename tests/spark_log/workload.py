@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import string
+import time
 from contextlib import suppress
 
 import pyarrow as pa
@@ -33,8 +34,9 @@ class Workload:
     """Random statements on three tables: one with a plain key, one without, one with a key of two columns.
 
     Attributes:
-        held: what each table held after each LSN; None: it was not there.
         lsns: of the commits, in order.
+        held: what each table held after each LSN; None: it was not there.
+        times: a moment after each and before the next one, microseconds since 1970.
     """
 
     def __init__(self, directory, seed, url=""):
@@ -45,6 +47,7 @@ class Workload:
         self.url = url
         self.lsns = []
         self.held = {}
+        self.times = {}
         for definition in DEFINITIONS.values():
             self.cursor.execute(definition)
         self.connection.commit()
@@ -61,6 +64,7 @@ class Workload:
     def note(self):
         lsn = self.database.log.end
         self.lsns.append(lsn)
+        self.times[lsn] = time.time_ns() // 1000
         self.held[lsn] = {name: self.rows(name) for name in DEFINITIONS}
         self.connection.rollback()
 
@@ -92,7 +96,7 @@ class Workload:
     def step(self, name):
         kind = self.random.choices(
             ["insert", "many", "arrow", "update", "move", "delete", "truncate", "again"],
-            [10, 4, 4, 8, 4, 6, 0.6, 0.6],
+            [10, 4, 4, 8, 4, 6, 0.3, 0.3],
         )[0]
         with suppress(herdpy.IntegrityError, herdpy.ProgrammingError):  # taken, or not there
             self.cursor.execute("SAVEPOINT s")

@@ -6,7 +6,7 @@ done. Nothing here fences a ledger, and nothing is given beyond the last add con
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from struct import Struct
@@ -75,7 +75,7 @@ def entries(
 
 def read(
     ledgers: Ledgers, after: LSN, upto: LSN | None = None, *, crc: int | None = None
-) -> Iterator[LogEntry]:
+) -> Generator[LogEntry, None, None]:
     """As ``entries``, of a log that is open."""
     upto = ledgers.confirmed() if upto is None else upto
     assembler = TransactionAssembler(after, crc)

@@ -38,7 +38,9 @@ def _text(text: str) -> str:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    names = tuple(_unquoted(name.strip()) for name in re.findall(r'(?:"(?:[^"]|"")*"|[^,])+', text))
+    names = tuple(
+        _unquoted(name.strip()) for name in re.findall(r'((?:"(?:[^"]|"")*"|[^,])*)(?:,|$)', text)[:-1]
+    )
     if not names or not all(names):
         raise ValueError("names of columns with commas between them")
     if len(set(names)) < len(names):

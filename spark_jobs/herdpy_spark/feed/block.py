@@ -23,12 +23,12 @@ NumpyArray = np.ndarray[Any, Any]
 
 
 class Origin(NamedTuple):
-    """The transaction that a change is from."""
+    """The transaction that a change is from. Rows of a published state are of many: ``time_us`` is None."""
 
     lsn: LSN
     number: int
     request_id: bytes
-    time_us: int
+    time_us: int | None
 
 
 class Structs(NamedTuple):

@@ -7,7 +7,7 @@ feed's shape. Order is the log's order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -166,7 +166,7 @@ class ChangeReader:
                     rows = batch.slice(start, MAX_ROWS)
                     at = position + np.arange(rows.num_rows)
                     ops = np.full(rows.num_rows, INSERT, np.uint8)
-                    yield self._rows(table, ops, _keys(table, rows), rows, at, origin)
+                    yield self._rows(table, ops, keys_of(table, _by_position(rows)), rows, at, origin)
                     position += rows.num_rows
 
     def _loaded(self, record: LoadBatch, origin: Origin, position: int) -> Iterator[pa.RecordBatch]:
@@ -194,7 +194,8 @@ class ChangeReader:
         """The changes that rows of a load are, which begin with its row ``first``."""
         present = record.present_mask(first, rows.num_rows)
         if record.op == LoadOp.DELETE:
-            keys = [key for key, there in zip(kept_keys(table, rows), present, strict=True) if there]
+            kept_all = kept_keys(table, rows)
+            keys = [key for key, there in zip(kept_all, present, strict=True) if there]
             if keys:
                 at = position + first + np.flatnonzero(present)
                 yield self._rows(table, np.full(len(keys), DELETE, np.uint8), keys, None, at, origin)
@@ -206,7 +207,7 @@ class ChangeReader:
             chosen: Array = pa.array(~present)
             kept, at, ops = kept.filter(chosen), at[~present], ops[~present]
         if kept.num_rows:
-            yield self._rows(table, ops, _keys(table, kept), kept, at, origin)
+            yield self._rows(table, ops, keys_of(table, _by_position(kept)), kept, at, origin)
 
     def _rows(
         self,
@@ -218,13 +219,12 @@ class ChangeReader:
         origin: Origin,
     ) -> pa.RecordBatch:
         """Changes of rows with these keys; ``after`` has all columns of the table."""
-        shape, count = self._shape, len(keys)
+        shape = self._shape
+        count = len(keys)
         changes = Changes(
             ops=ops,
             key=Structs(key_columns(shape, table, keys)),
-            after=None
-            if after is None
-            else Structs(row_columns(shape, table, _columns(table, after), count)),
+            after=self._after(table, after) if after is not None else None,
             before=None,
             origins=[origin],
             owners=np.zeros(count, np.int32),
@@ -233,20 +233,30 @@ class ChangeReader:
         )
         return to_batch(shape, changes)
 
+    def _after(self, table: Table, rows: pa.RecordBatch) -> Structs:
+        columns = visible_columns(table, _by_position(rows))
+        return Structs(row_columns(self._shape, table, columns, rows.num_rows))
+
     def _table(self) -> Table:
         assert self._followed.table is not None
         return self._followed.table
 
 
-def _keys(table: Table, rows: pa.RecordBatch) -> list[bytes]:
-    return batch_to_keys(table.key_codec.fields, [rows.column(at) for at in table.key_positions])
+def keys_of(table: Table, columns: Mapping[int, Array]) -> list[bytes]:
+    """The keys of rows, from their columns by the table's positions."""
+    return batch_to_keys(table.key_codec.fields, [columns[at] for at in table.key_positions])
 
 
-def _columns(table: Table, rows: pa.RecordBatch) -> dict[int, Array]:
-    """The visible columns by position, as arrays of the codecs' types, to a decimal's precision."""
-    columns: dict[int, Array] = {}
+def visible_columns(table: Table, columns: Mapping[int, Array]) -> dict[int, Array]:
+    """The visible ones of rows' columns, as arrays of the codecs' types, to a decimal's precision."""
+    found: dict[int, Array] = {}
     for at in table.visible:
         field, precision = table.fields[at], table.columns[at].type.precision
-        array, kind = conform(rows.column(at), field, precision), arrow_type(field, precision)
-        columns[at] = array if array.type == kind else array.cast(kind)
-    return columns
+        array, kind = conform(columns[at], field, precision), arrow_type(field, precision)
+        found[at] = array if array.type == kind else array.cast(kind)
+    return found
+
+
+def _by_position(rows: pa.RecordBatch) -> dict[int, Array]:
+    """The columns of a batch that has all of its table's."""
+    return dict(enumerate(rows.columns))

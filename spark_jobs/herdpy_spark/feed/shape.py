@@ -58,7 +58,11 @@ def _plain_type(column: Column) -> pa.DataType:
     return arrow_type(column.type.field, column.type.precision)
 
 
-PLAIN = Dress(_plain_type, lambda _column, array: array)
+def _same(column: Column, array: Array) -> Array:
+    return array
+
+
+PLAIN = Dress(_plain_type, _same)
 """Values as the codecs have them."""
 
 
@@ -136,6 +140,14 @@ class Shape:
         )
         self._placed = (table, made)
         return made
+
+    def misfit(self, table: Table) -> str | None:
+        """Why rows of a table have no place in the feed; None: they have."""
+        try:
+            self.places(table)
+        except SchemaChangedError as error:
+            return str(error)
+        return None
 
     def _places(
         self, table: Table, positions: Sequence[int], fields: Sequence[Field], of: str

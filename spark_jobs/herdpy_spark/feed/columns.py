@@ -1,0 +1,83 @@
+"""The feed's columns as Spark has them. Beside ``shape``, which has them as Arrow does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
+
+from herdpy_spark.feed.shape import (
+    AFTER,
+    BEFORE,
+    KEY,
+    LSN_,
+    OP,
+    POSITION,
+    REQUEST,
+    SCHEMA,
+    SEQUENCE,
+    TIME,
+    TRANSACTION,
+    Array,
+    Dress,
+    Shape,
+)
+from herdpy_spark.options import OptionError
+from herdpy_spark.types import as_spark, spark_schema, spark_type
+from herdpy_sql.catalog import Column, Table
+
+
+def _type_of(column: Column) -> Any:
+    return to_arrow_type(spark_type(column.type), timezone="UTC")
+
+
+def _convert(column: Column, array: Array) -> Array:
+    return as_spark(array, _type_of(column))
+
+
+SPARK = Dress(_type_of, _convert)
+"""Values as DataFrames have them."""
+
+_SEQUENCE = spark.StructType(
+    [
+        spark.StructField("ledger", spark.LongType()),
+        spark.StructField("entry", spark.LongType()),
+        spark.StructField("transaction", spark.IntegerType()),
+        spark.StructField("position", spark.LongType()),
+    ]
+)
+
+
+def columns_of(table: Table) -> spark.StructType:
+    """The columns of a feed of this table."""
+
+    def struct(positions: tuple[int, ...]) -> spark.StructType:
+        columns = [table.columns[at] for at in positions]
+        return spark_schema([(column.name, column.type, True) for column in columns])
+
+    text, row = spark.StringType(), struct(table.visible)
+    types: dict[str, spark.DataType] = {
+        OP: text,
+        KEY: struct(table.key_positions),
+        AFTER: row,
+        BEFORE: row,
+        LSN_: text,
+        POSITION: spark.LongType(),
+        TRANSACTION: text,
+        REQUEST: text,
+        TIME: spark.TimestampType(),
+        SCHEMA: text,
+        SEQUENCE: _SEQUENCE,
+    }
+    return spark.StructType([spark.StructField(name, kind) for name, kind in types.items()])
+
+
+def shape_of(schema: spark.StructType) -> Shape:
+    """The shape of a stream with these columns; OptionError when they are not a feed's."""
+    try:
+        return Shape.from_schema(to_arrow_schema(schema, timezone="UTC"), SPARK)
+    except ValueError as error:
+        raise OptionError(
+            f"{error}. Give the stream no schema, or one that a feed of the table has"
+        ) from error

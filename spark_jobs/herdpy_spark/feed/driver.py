@@ -1,0 +1,273 @@
+"""Where a stream stands and how far its next batch goes: the driver's part. Above ``definitions``.
+
+Nothing of Spark is here. A batch is from one transaction's end to another's, never beyond what is confirmed;
+its entries are stepped over once, so that each task is told what the table's name means where it begins. How
+that came out is kept for the batch that Spark plans next, and worked out again after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from herdpy.log import LSN, START, LogClosedError, LogTrimmedError
+from herdpy.log.ledger_list import LedgerListState
+from herdpy.log.published import SnapshotRef, load, snapshots
+from herdpy_spark.access import AccessError, Database
+from herdpy_spark.feed.definitions import Described, table_at
+from herdpy_spark.feed.followed import FollowedTable
+from herdpy_spark.feed.offsets import Offset
+from herdpy_spark.feed.shape import Shape
+from herdpy_spark.feed.stretches import Skimmer, Stretch
+from herdpy_spark.log.address import LogAddress
+from herdpy_spark.log.entries import read, time_position, transaction_end
+from herdpy_spark.log.ledgers import Ledgers, opened
+from herdpy_spark.log.plan import LogPlan, NoSuchTableError, plan_table
+from herdpy_spark.options import OptionError, Position
+from herdpy_sql.catalog import Table, decode_table
+
+MOST_PARTITIONS = 16
+LEAST_CHANGES = 20_000
+"""Fewer are not worth a task of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTask:
+    """A part of the table at the end of a batch whose beginning was trimmed; it can be pickled.
+
+    Attributes:
+        at: where that is.
+        plan: how the table is read; None: there was none.
+        number: of the plan's partition.
+    """
+
+    at: LSN
+    plan: LogPlan | None
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class StretchTask:
+    """A stretch of the log to read; it can be pickled."""
+
+    address: LogAddress
+    table: str
+    stretch: Stretch
+
+
+class FeedDriver:
+    """A stream of one table's changes.
+
+    Args:
+        shape: the columns of the stream.
+        on_trimmed: "error", or "snapshot": where changes are gone the table's rows take their place.
+        partitions: the most tasks of a batch; None: as many as are of use.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        table: str,
+        shape: Shape,
+        *,
+        on_trimmed: str = "error",
+        partitions: int | None = None,
+    ) -> None:
+        self._database = database
+        self._address = database.address()
+        self._name = table
+        self._shape = shape
+        self._on_trimmed = on_trimmed
+        self._partitions = partitions or MOST_PARTITIONS
+        self._planned: tuple[LSN, LSN, list[Stretch]] | None = None
+        self._target: LSN | None = None
+        self.newest: LSN | None = None
+
+    def first(self, starting: Position) -> Offset:
+        """Where a new stream begins.
+
+        Raises:
+            OptionError: the log has no such position.
+            LogTrimmedError, DefinitionUnknownError: what is needed is gone.
+            LogError: the log cannot be read.
+        """
+        with opened(self._address) as ledgers:
+            state = ledgers.state()
+            at = self._starting(ledgers, state, starting)
+            if at < state.base:
+                if self._on_trimmed == "error":
+                    raise LogTrimmedError(self._trimmed(at, state))
+                return Offset(at, state.log_id)
+            return Offset.of(at, state.log_id, self._table_at(ledgers, at))
+
+    def freeze(self) -> None:
+        """From here on the stream ends at what is confirmed now."""
+        with opened(self._address) as ledgers:
+            self._target = transaction_end(ledgers, ledgers.confirmed())
+
+    def next(self, start: Offset, most_entries: int | None) -> Offset:
+        """The end of the batch that begins at ``start``: ``start`` itself where nothing is new.
+
+        Args:
+            most_entries: how many entries of the log it has at most; a transaction is never cut.
+        """
+        with opened(self._address) as ledgers:
+            state = ledgers.state()
+            self._check_log(start, state)
+            end = self._end(ledgers)
+            if start.lsn < state.base:
+                return self._after_snapshot(start, state, end)
+            if end <= start.lsn:
+                return start
+            skimmer, stretches = self._skim(ledgers, start, end, most_entries)
+            self._planned = (start.lsn, skimmer.lsn, stretches)
+            return Offset.of(skimmer.lsn, state.log_id, skimmer.followed.table)
+
+    def tasks(self, start: Offset, end: Offset) -> Sequence[StretchTask | SnapshotTask]:
+        """What tasks read for the batch."""
+        if start.lsn == end.lsn:
+            return []
+        planned = self._planned
+        if planned is None or planned[:2] != (start.lsn, end.lsn):
+            with opened(self._address) as ledgers:
+                state = ledgers.state()
+                self._check_log(start, state)
+                if start.lsn < state.base:
+                    return self._snapshot_tasks(start, end, state)
+                _, stretches = self._skim(ledgers, start, end.lsn, None)
+            planned = (start.lsn, end.lsn, stretches)
+        return [StretchTask(self._address, self._name, stretch) for stretch in planned[2]]
+
+    # Positions.
+
+    def _starting(self, ledgers: Ledgers, state: LedgerListState, starting: Position) -> LSN:
+        if starting == "earliest":
+            return START if self._on_trimmed == "snapshot" else state.base
+        end = transaction_end(ledgers, ledgers.confirmed())
+        if starting == "latest":
+            return end
+        if isinstance(starting, LSN):
+            if starting > end:
+                raise OptionError(
+                    f"the option startingOffsets: the log ends at {end}, it has no {starting} yet"
+                )
+            return starting if starting <= state.base else transaction_end(ledgers, starting)
+        assert isinstance(starting, int)
+        try:
+            return time_position(ledgers, starting)
+        except LogTrimmedError:
+            if self._on_trimmed == "error":
+                raise
+            return START
+
+    def _end(self, ledgers: Ledgers) -> LSN:
+        end = transaction_end(ledgers, ledgers.confirmed())
+        self.newest = end
+        return end if self._target is None else min(end, self._target)
+
+    def _skim(
+        self, ledgers: Ledgers, start: Offset, end: LSN, most_entries: int | None
+    ) -> tuple[Skimmer, list[Stretch]]:
+        """The batch's stretches, and where they end."""
+        table = start.table
+        skimmer = Skimmer(FollowedTable(self._name, table), start.lsn)
+        fits = self._fits(table)
+        with closing(read(ledgers, start.lsn, end)) as entries:
+            for entry in entries:
+                before = skimmer.lsn
+                skimmer.take(entry)
+                if skimmer.followed.table is not table:
+                    table, fitted = skimmer.followed.table, fits
+                    fits = self._fits(table)
+                    if fitted and not fits and before > start.lsn:
+                        # What went before is told first: rows of the new table will end the stream.
+                        return self._skim(ledgers, start, before, None)
+                    if not fits and skimmer.lsn == entry.lsn:
+                        break
+                if most_entries is not None and skimmer.entries >= most_entries:
+                    break
+        return skimmer, skimmer.stretches(self._partitions, LEAST_CHANGES)
+
+    def _fits(self, table: Table | None) -> bool:
+        return table is None or self._shape.misfit(table) is None
+
+    # What is known.
+
+    def _table_at(self, ledgers: Ledgers, at: LSN) -> Table | None:
+        return table_at(self._address, ledgers, self._name, at, lambda: describe(self._database, self._name))
+
+    def _check_log(self, start: Offset, state: LedgerListState) -> None:
+        if start.log_id != state.log_id:
+            raise LogClosedError(
+                f"the stream was at {start.lsn} of log {start.log_id}, and {self._address} is log"
+                f" {state.log_id}: the tablespace was made anew. Begin a new stream, with a new checkpoint"
+            )
+
+    def _trimmed(self, at: LSN, state: LedgerListState) -> str:
+        return (
+            f"the entries after {at} are trimmed, {self._address} begins after {state.base}: changes in"
+            " between cannot be read any more. Set the option onTrimmed to snapshot, and the table's rows as"
+            " they are published take their place; or begin a new stream with startingOffsets earliest or"
+            " latest, and a new checkpoint. A stream that runs keeps what it needs, and so does one that is"
+            " stopped, for as long as the option lease says"
+        )
+
+    # Where changes are gone.
+
+    def _after_snapshot(self, start: Offset, state: LedgerListState, end: LSN) -> Offset:
+        if self._on_trimmed == "error":
+            raise LogTrimmedError(self._trimmed(start.lsn, state))
+        ref = self._oldest_snapshot(state.base, end)
+        if ref is None:
+            raise LogTrimmedError(
+                f"the entries after {start.lsn} are trimmed, {self._address} begins after {state.base}, and"
+                " no snapshot from there on is published: publish one (herdpy snapshot publish)"
+            )
+        found = next((one for one in load(ref).tables if one.name == self._name), None)
+        table = decode_table(found.definition.encode()) if found is not None else None
+        return Offset.of(ref.lsn, state.log_id, table)
+
+    def _oldest_snapshot(self, base: LSN, end: LSN) -> SnapshotRef | None:
+        """The published snapshot after which most of the log's changes follow."""
+        address = self._address
+        found = snapshots(address.snapshot_url, address.tablespace) if address.snapshot_url else []
+        return min((ref for ref in found if base <= ref.lsn <= end), key=lambda ref: ref.lsn, default=None)
+
+    def _snapshot_tasks(self, start: Offset, end: Offset, state: LedgerListState) -> list[SnapshotTask]:
+        if self._on_trimmed == "error":
+            raise LogTrimmedError(self._trimmed(start.lsn, state))
+        try:
+            plan = plan_table(self._address, self._name, end.lsn, self._partitions)
+        except NoSuchTableError:
+            return [SnapshotTask(end.lsn, None, 0)]
+        return [SnapshotTask(end.lsn, plan, number) for number in range(len(plan.ranges))]
+
+
+def describe(database: Database, name: str) -> Described | None:
+    """The table as a server has it; None: no server answers, or it has none of that name now."""
+    if database.servers is None:
+        return None
+    try:
+        found = database.servers.describe(name)
+    except AccessError as error:
+        if error.is_transient or error.is_gone:
+            return None
+        raise
+    return None if found.table is None else Described(found.table, found.applied)
+
+
+def newest_table(database: Database, name: str) -> Table | None:
+    """The table as it is now; None: there is none of that name. Errors as :meth:`FeedDriver.first`."""
+    if database.servers is not None:
+        try:
+            return database.table(name)
+        except AccessError as error:
+            if error.is_gone:
+                return None
+            if not error.is_transient:
+                raise
+    address = database.address()
+    with opened(address) as ledgers:
+        end = transaction_end(ledgers, ledgers.confirmed())
+        return table_at(address, ledgers, name, end, lambda: None)

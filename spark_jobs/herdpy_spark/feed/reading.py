@@ -1,0 +1,77 @@
+"""What a task of a stream does: one stretch of the log, or a part of a published state, as batches.
+
+Above ``changes``, beside ``driver``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from herdpy_spark.feed.block import (
+    INSERT,
+    TRUNCATE,
+    Block,
+    Changes,
+    Origin,
+    Structs,
+    key_columns,
+    row_columns,
+    to_batch,
+)
+from herdpy_spark.feed.changes import ChangeReader, keys_of, visible_columns
+from herdpy_spark.feed.driver import SnapshotTask, StretchTask
+from herdpy_spark.feed.followed import FollowedTable
+from herdpy_spark.feed.shape import Shape
+from herdpy_spark.feed.staged import StagedRows
+from herdpy_spark.log.entries import read
+from herdpy_spark.log.ledgers import opened
+from herdpy_spark.log.partition import read_partition
+from herdpy_sql.catalog import decode_table
+
+_PARTITION_BITS = 40  # of positions: rows of a state have no order, and each has a position of its own
+
+
+def read_task(task: StretchTask | SnapshotTask, shape: Shape) -> Iterator[pa.RecordBatch]:
+    """The task's batches of the feed; errors are those of ``ChangeReader.batches`` and of reading the log."""
+    if isinstance(task, SnapshotTask):
+        yield from _state(task, shape)
+        return
+    stretch = task.stretch
+    with opened(task.address) as ledgers:
+        followed = FollowedTable(task.table, stretch.table)
+        reader = ChangeReader(followed, shape, StagedRows(ledgers), stretch.slice)
+        yield from reader.batches(read(ledgers, stretch.after, stretch.upto, crc=stretch.crc))
+
+
+def _state(task: SnapshotTask, shape: Shape) -> Iterator[pa.RecordBatch]:
+    """Rows in place of changes that are gone: all that was there goes, then these come."""
+    origin = Origin(task.at, 0, b"", None)
+    if task.number == 0:
+        block = Block(shape, None)
+        block.begin(origin)
+        block.event(TRUNCATE, 0, None)
+        yield block.batch()
+    if task.plan is None:
+        return
+    table = decode_table(task.plan.definition)
+    live = [column.name for column in table.columns if not column.dropped]
+    places = [at for at, column in enumerate(table.columns) if not column.dropped]
+    first = (task.number << _PARTITION_BITS) + 1
+    for rows in read_partition(task.plan, task.number, live):
+        count = rows.num_rows
+        by_position = dict(zip(places, rows.columns, strict=True))
+        changes = Changes(
+            ops=np.full(count, INSERT, np.uint8),
+            key=Structs(key_columns(shape, table, keys_of(table, by_position))),
+            after=Structs(row_columns(shape, table, visible_columns(table, by_position), count)),
+            before=None,
+            origins=[origin],
+            owners=np.zeros(count, np.int32),
+            positions=np.arange(first, first + count),
+            schemas={},
+        )
+        first += count
+        yield to_batch(shape, changes)

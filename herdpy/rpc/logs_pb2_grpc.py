@@ -100,7 +100,7 @@ class LogsServicer:
     def Publish(self, request, context):
         """Publish a snapshot now. It is over with the message that has `done`; those before it tell how far it is. A
         call that is given up ends the work. FAILED_PRECONDITION: the tablespace has no place to publish to, and
-        none is named. ABORTED: another is being published. For roles with REPLICATION.
+        none is named; or (55006) another is being published. For roles with REPLICATION.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -54,7 +54,7 @@ class LogsStub:
     Publish: _grpc.UnaryStreamMultiCallable[_logs_pb2.PublishSnapshotRequest, _logs_pb2.PublishSnapshotProgress]
     """Publish a snapshot now. It is over with the message that has `done`; those before it tell how far it is. A
     call that is given up ends the work. FAILED_PRECONDITION: the tablespace has no place to publish to, and
-    none is named. ABORTED: another is being published. For roles with REPLICATION.
+    none is named; or (55006) another is being published. For roles with REPLICATION.
     """
 
 @_typing.type_check_only
@@ -78,7 +78,7 @@ class LogsAsyncStub(LogsStub):
     Publish: _aio.UnaryStreamMultiCallable[_logs_pb2.PublishSnapshotRequest, _logs_pb2.PublishSnapshotProgress]  # type: ignore[assignment]
     """Publish a snapshot now. It is over with the message that has `done`; those before it tell how far it is. A
     call that is given up ends the work. FAILED_PRECONDITION: the tablespace has no place to publish to, and
-    none is named. ABORTED: another is being published. For roles with REPLICATION.
+    none is named; or (55006) another is being published. For roles with REPLICATION.
     """
 
 class LogsServicer(metaclass=_abc_1.ABCMeta):
@@ -129,7 +129,7 @@ class LogsServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_logs_pb2.PublishSnapshotProgress], _abc.AsyncIterator[_logs_pb2.PublishSnapshotProgress]]:
         """Publish a snapshot now. It is over with the message that has `done`; those before it tell how far it is. A
         call that is given up ends the work. FAILED_PRECONDITION: the tablespace has no place to publish to, and
-        none is named. ABORTED: another is being published. For roles with REPLICATION.
+        none is named; or (55006) another is being published. For roles with REPLICATION.
         """
 
 def add_LogsServicer_to_server(servicer: LogsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

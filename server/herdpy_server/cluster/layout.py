@@ -94,11 +94,48 @@ class PositionRecord(Record, frozen=True, kw_only=True):
 
 
 class ReaderRecord(Record, frozen=True, kw_only=True):
-    """A leased reader: entries after ``lsn`` are kept for it until ``expires_us``."""
+    """A leased reader: entries after ``lsn`` are kept for it until ``expires_us``.
+
+    Attributes:
+        entries: False: it needs the published snapshot at ``lsn`` alone.
+    """
 
     lsn: LSN
     expires_us: int
     purpose: str
+    entries: bool = True
+
+
+class SnapshotRecord(Struct, frozen=True):
+    """A published snapshot: its position, and a moment that nothing in it is later than."""
+
+    lsn: LSN
+    time_us: int
+
+
+class PublishedRecord(Record, frozen=True, kw_only=True):
+    """The newest published snapshot, and those that stay beside it.
+
+    Attributes:
+        url: where they are.
+        created_us: when it was published.
+        floor: entries after it are kept, as far as is known to be wanted then.
+        snapshots: all that readers may begin from, newest first; this one too.
+    """
+
+    lsn: LSN
+    url: str
+    time_us: int
+    created_us: int = 0
+    floor: LSN = START
+    snapshots: tuple[SnapshotRecord, ...] = ()
+
+
+class PublishingRecord(Record, frozen=True, kw_only=True):
+    """Which node is publishing; ``tag`` is unlike that of every other."""
+
+    node: str
+    tag: str
 
 
 class DroppedRecord(Record, frozen=True, kw_only=True):
@@ -146,6 +183,8 @@ class TablespacePaths:
         self.replicas = f"{info}/replicas"
         self.positions = f"{info}/positions"
         self.readers = f"{info}/readers"
+        self.published = f"{info}/published"
+        self.publishing = f"{info}/publishing"
 
 
 R = TypeVar("R", bound=Record)

@@ -6,14 +6,18 @@ reader that lost its connection for a while loses nothing, and one that died is 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
+import msgspec
+
+from herdpy.bookkeeper.errors import BookKeeperError
 from herdpy.bookkeeper.metadata.patience import Patience
 from herdpy.bookkeeper.metadata.znodes import BadVersionError, NoNodeError, Znodes
 from herdpy.log.lsn import LSN
 from herdpy_server.cluster.certain import create_own, delete_own, set_from, token
 from herdpy_server.cluster.errors import PositionTrimmedError
-from herdpy_server.cluster.layout import ReaderRecord, TablespacePaths, encode
+from herdpy_server.cluster.layout import ReaderRecord, TablespacePaths, decode, encode
 from herdpy_server.cluster.positions import now_us, read_needs, trimmed_before
 
 _log = logging.getLogger("herdpy.cluster")
@@ -42,7 +46,7 @@ class ReaderLease:
             ZooKeeperUnavailableError: it may not be renewed.
         """
         lsn = self.record.lsn if lsn is None else max(lsn, self.record.lsn)
-        record = ReaderRecord(lsn=lsn, expires_us=_expiry(self._lease_s), purpose=self.record.purpose)
+        record = msgspec.structs.replace(self.record, lsn=lsn, expires_us=_expiry(self._lease_s))
         znode = await self._znodes.exists(self._path)
         if znode is None:
             raise PositionTrimmedError(f"the lease of reader {self.reader} had expired")
@@ -58,15 +62,39 @@ class ReaderLease:
         self.record = record
         await _check_kept(self._znodes, self._paths, record)
 
+    async def keep(self) -> None:
+        """Renew it for ever, however long ZooKeeper is away. PositionTrimmedError when it was lost."""
+        while True:
+            await asyncio.sleep(self._lease_s / 4)
+            try:
+                await self.renew()
+            except PositionTrimmedError:
+                raise
+            except BookKeeperError as error:
+                _log.warning(
+                    "a reader's lease is renewed later",
+                    extra={"purpose": self.record.purpose, "reason": str(error)},
+                )
+
     async def release(self) -> None:
         """Nothing is needed any more."""
         await delete_own(self._znodes, self._path, lambda _: True, patience=Patience(_PATIENCE_S))
 
 
 async def lease_reader(
-    znodes: Znodes, paths: TablespacePaths, lsn: LSN, purpose: str, *, lease_s: float, reader: str = ""
+    znodes: Znodes,
+    paths: TablespacePaths,
+    lsn: LSN,
+    purpose: str,
+    *,
+    lease_s: float,
+    reader: str = "",
+    entries: bool = True,
 ) -> ReaderLease:
     """Keep the entries after ``lsn`` for ``lease_s`` seconds, until renewed.
+
+    Args:
+        entries: False keeps the published snapshot at ``lsn`` alone.
 
     Raises:
         PositionTrimmedError: they are gone, or about to go, or the tablespace is. (Whether the ledger
@@ -74,7 +102,7 @@ async def lease_reader(
         ZooKeeperUnavailableError: ZooKeeper does not answer; a lease that was made expires.
     """
     reader = reader or token()
-    record = ReaderRecord(lsn=lsn, expires_us=_expiry(lease_s), purpose=purpose)
+    record = ReaderRecord(lsn=lsn, expires_us=_expiry(lease_s), purpose=purpose, entries=entries)
     data = encode(record)
     path = f"{paths.readers}/{reader}"
     try:
@@ -101,11 +129,27 @@ async def lease_reader(
 
 async def _check_kept(znodes: Znodes, paths: TablespacePaths, record: ReaderRecord) -> None:
     """After the lease is written: see ``positions.claim_trim``."""
+    if not record.entries:
+        return
     before = await trimmed_before(znodes, paths)
     if before > record.lsn:
         raise PositionTrimmedError(
             f"entries after {record.lsn} were asked for, those up to {before} may be gone"
         )
+
+
+async def found_lease(znodes: Znodes, paths: TablespacePaths, reader: str, *, lease_s: float) -> ReaderLease:
+    """A lease that was made elsewhere, to be renewed or released here.
+
+    Raises:
+        PositionTrimmedError: it had expired, and was removed.
+        MalformedMetadataError, ZooKeeperUnavailableError: it cannot be read.
+    """
+    path = f"{paths.readers}/{reader}"
+    znode = await znodes.exists(path)
+    if znode is None:
+        raise PositionTrimmedError(f"the lease of reader {reader} had expired")
+    return ReaderLease(znodes, paths, reader, decode(ReaderRecord, path, znode.data), lease_s)
 
 
 async def sweep_readers(znodes: Znodes, paths: TablespacePaths) -> int:

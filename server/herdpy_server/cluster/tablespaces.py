@@ -23,6 +23,7 @@ from herdpy_server.cluster.watched import WatchedChildren
 from herdpy_sql.errors import SqlError
 
 MAX_REPLICAS = 100
+MAX_SNAPSHOTS = 1000
 
 _PATIENCE_S = 10.0
 _BURIED = 1000  # dropped tablespaces that are remembered at most
@@ -41,6 +42,10 @@ class TablespaceInfo(Record, frozen=True, kw_only=True):
         strict: whether a ledger with fewer bookies than that is refused.
         retention_bytes: of closed ledgers that are kept although nobody needs them.
         retention_s: for how long the log is kept for a replica that is away.
+        snapshot_url: where snapshots are published for readers of the log; empty: nowhere.
+        snapshot_interval_s: how often.
+        snapshot_keep: how many of the newest stay.
+        snapshot_history_s: moments of so long ago stay readable.
         dropped: it is being removed; nobody may open it.
     """
 
@@ -55,6 +60,10 @@ class TablespaceInfo(Record, frozen=True, kw_only=True):
     strict: bool = False
     retention_bytes: int = 256 << 20
     retention_s: float = 86_400.0
+    snapshot_url: str = ""
+    snapshot_interval_s: float = 3600.0
+    snapshot_keep: int = 2
+    snapshot_history_s: float = 0.0
     created_us: int = 0
     dropped: bool = False
 
@@ -94,6 +103,18 @@ def _problem(info: TablespaceInfo) -> str | None:
         return f"the retention must be from 0 to {_MAX_RETENTION_BYTES} bytes, not {info.retention_bytes}"
     if not 0 <= info.retention_s <= _MAX_RETENTION_S:
         return f"the retention must be from 0 to {_MAX_RETENTION_S:.0f} seconds, not {info.retention_s}"
+    if not 1 <= info.snapshot_interval_s <= _MAX_RETENTION_S:
+        return (
+            f"snapshots may be published every 1 to {_MAX_RETENTION_S:.0f} seconds, "
+            f"not every {info.snapshot_interval_s:g}"
+        )
+    if not 1 <= info.snapshot_keep <= MAX_SNAPSHOTS:
+        return f"1 to {MAX_SNAPSHOTS} published snapshots may stay, not {info.snapshot_keep}"
+    if not 0 <= info.snapshot_history_s <= _MAX_RETENTION_S:
+        return (
+            f"the history of snapshots must be from 0 to {_MAX_RETENTION_S:.0f} seconds, "
+            f"not {info.snapshot_history_s:g}"
+        )
     return None
 
 

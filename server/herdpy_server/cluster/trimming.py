@@ -41,5 +41,5 @@ def trim_floor(
             continue
         if node in present or now_us - position.seen_us <= retention_s * 1e6:
             needed.append(position.durable)
-    needed.extend(reader.lsn for reader in readers if reader.expires_us > now_us)
+    needed.extend(one.lsn for one in readers if one.entries and one.expires_us > now_us)
     return min(needed)

@@ -23,6 +23,8 @@ from herdpy.log.staging import delete_staged
 from herdpy_server.cluster.errors import MalformedMetadataError
 from herdpy_server.cluster.placement import choose_replicas, hands_over_to, loads_of
 from herdpy_server.cluster.positions import claim_trim, read_needs
+from herdpy_server.cluster.published import published_of
+from herdpy_server.cluster.readers import sweep_readers
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.state import ReplicaState
 from herdpy_sql.errors import SqlError
@@ -152,10 +154,11 @@ class Duties:
         beyond = _beyond(log, info.retention_bytes)
         if beyond is None:
             return
+        published = await published_of(self._host.bk.znodes, self._paths, info)
         floor = await claim_trim(
             self._host.bk.znodes,
             self._paths,
-            checkpoint=min(body.store.durable, beyond),
+            checkpoint=min(body.store.durable, beyond, beyond if published is None else published.floor),
             replicas=info.replicas,
             retention_s=info.retention_s,
         )
@@ -172,6 +175,7 @@ class Duties:
         if now_s - self._swept_s > _SWEEP_S:
             self._swept_s = now_s
             await log.asweep()
+            await sweep_readers(self._host.bk.znodes, self._paths)
             if (place := self._replica.load_ledgers()) is not None:
                 await place.sweep()
 

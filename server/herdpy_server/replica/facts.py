@@ -18,8 +18,9 @@ from herdpy.log.bookkeeper import ZnodeLedgerList
 from herdpy.log.errors import LogError
 from herdpy.log.ledger_list import LedgerListState
 from herdpy_server.cluster.errors import MalformedMetadataError
-from herdpy_server.cluster.layout import LeaderRecord, decode
+from herdpy_server.cluster.layout import LeaderRecord, PublishedRecord, decode
 from herdpy_server.cluster.positions import Needs, read_needs
+from herdpy_server.cluster.published import published_of
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.replica.host import Host
 from herdpy_server.tablespace.cluster import Facts, Remark, ledger_rows
@@ -100,30 +101,35 @@ class ClusterFacts:
         as_of_us = time.time_ns() // 1000
         limit = asyncio.Semaphore(_AT_A_TIME)
 
-        async def one(info: TablespaceInfo) -> tuple[Needs, LeaderRecord | None, LedgerListState | None]:
+        async def one(
+            info: TablespaceInfo,
+        ) -> tuple[Needs, LeaderRecord | None, LedgerListState | None, PublishedRecord | None]:
             paths, znodes = self._host.coordination.layout.tablespace(info.name), self._host.bk.znodes
             async with limit:
-                needs, leader, ledgers = await asyncio.gather(
+                return await asyncio.gather(
                     read_needs(znodes, paths),
                     self._leader(info.name),
                     ZnodeLedgerList(znodes, paths.ledgers).read(),
+                    published_of(znodes, paths, info),
                 )
-                return needs, leader, ledgers
 
         infos = await self._infos_now()
         seen = dict(zip(infos, await asyncio.gather(*map(one, infos)), strict=True))
-        leads = [leader.node for _needs, leader, _ledgers in seen.values() if leader is not None]
+        leads = [leader.node for _, leader, _, _ in seen.values() if leader is not None]
         made: dict[str, list[Row]] = {
             "nodes": self._nodes(infos, leads),
             "tablespaces": [
-                _tablespace(info, leader, ledgers) for info, (_, leader, ledgers) in seen.items()
+                _tablespace(info, leader, ledgers, published)
+                for info, (_, leader, ledgers, published) in seen.items()
             ],
             "replicas": [
-                row for info, (needs, leader, _) in seen.items() for row in self._placed(info, needs, leader)
+                row
+                for info, (needs, leader, _, _) in seen.items()
+                for row in self._placed(info, needs, leader)
             ],
             "ledgers": [
                 row
-                for info, (_, _, ledgers) in seen.items()
+                for info, (_, _, ledgers, _) in seen.items()
                 for row in (() if ledgers is None else ledger_rows(info.name, ledgers.ledgers))
             ],
         }
@@ -208,7 +214,12 @@ class ClusterFacts:
         return rows
 
 
-def _tablespace(info: TablespaceInfo, leader: LeaderRecord | None, ledgers: LedgerListState | None) -> Row:
+def _tablespace(
+    info: TablespaceInfo,
+    leader: LeaderRecord | None,
+    ledgers: LedgerListState | None,
+    published: PublishedRecord | None,
+) -> Row:
     listed = () if ledgers is None else ledgers.ledgers
     return {
         "name": info.name,
@@ -227,6 +238,12 @@ def _tablespace(info: TablespaceInfo, leader: LeaderRecord | None, ledgers: Ledg
         "retention_s": info.retention_s,
         "ledgers": len(listed),
         "log_bytes": sum(one.length for one in listed if one.closed),
+        "snapshot_url": info.snapshot_url or None,
+        "snapshot_interval_s": info.snapshot_interval_s,
+        "snapshot_keep": info.snapshot_keep,
+        "snapshot_history_s": info.snapshot_history_s,
+        "snapshot": None if published is None else str(published.lsn),
+        "snapshot_time": None if published is None else published.time_us,
         "created": info.created_us,
     }
 

@@ -221,7 +221,7 @@ class Seeding:
         download = asyncio.ensure_future(
             client.download(snapshot, path, progress=progress, patience_s=self.patience_s)
         )
-        keeping = asyncio.ensure_future(_keep_lease(lease))
+        keeping = asyncio.ensure_future(lease.keep())
         try:
             await asyncio.wait({download, keeping}, return_when=asyncio.FIRST_COMPLETED)
             if keeping.done():
@@ -231,18 +231,6 @@ class Seeding:
             for task in (download, keeping):
                 task.cancel()
             await asyncio.gather(download, keeping, return_exceptions=True)
-
-
-async def _keep_lease(lease: ReaderLease) -> None:
-    """Renew it for ever. PositionTrimmedError when it was lost."""
-    while True:
-        await asyncio.sleep(_LEASE_S / 4)
-        try:
-            await lease.renew()
-        except PositionTrimmedError:
-            raise
-        except BookKeeperError as error:
-            logger.warning("the lease of a seeding is renewed later", extra={"reason": str(error)})
 
 
 def _may_go_on(error: Exception) -> bool:

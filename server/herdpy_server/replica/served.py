@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from herdpy.log import LedgerInfo
 from herdpy.log.lsn import LSN, START
+from herdpy_server.replica.served_log import ServedLogOfReplica
 from herdpy_server.replica.state import ReplicaState
 from herdpy_server.serving.loads import LoadsHere
 from herdpy_server.serving.tablespaces import FOLLOWER, LEADER, Standing, Use
@@ -38,6 +39,7 @@ class ServedReplica:
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
+        self.log = ServedLogOfReplica(replica)
 
     def standing(self) -> Standing:
         """See ``Served``."""

@@ -17,6 +17,7 @@ from typing import Protocol
 from herdpy.log import LedgerInfo
 from herdpy.log.lsn import LSN, START
 from herdpy_server.serving.loads import LoadsHere
+from herdpy_server.serving.logs import ServedLog
 from herdpy_server.store import Store
 from herdpy_server.tablespace import Checkpointer
 from herdpy_sql.errors import SqlError
@@ -123,6 +124,10 @@ class Use:
 
 class Served(Protocol):
     """One tablespace, or the replica of it that is here."""
+
+    @property
+    def log(self) -> ServedLog:
+        """Its log, for those who read it themselves."""
 
     def standing(self) -> Standing:
         """Where it stands now."""

@@ -40,7 +40,8 @@ class TablespaceCommand(Command):
     Attributes:
         tablespace: its name.
         changes: options said, by name: "leader" (None for no preference), "replicas", "expected_replicas",
-            "ensemble", "write_quorum", "ack_quorum", "strict", "retention_bytes", "retention_s".
+            "ensemble", "write_quorum", "ack_quorum", "strict", "retention_bytes", "retention_s",
+            "snapshot_url", "snapshot_interval_s", "snapshot_keep", "snapshot_history_s".
     """
 
     tablespace: str = ""
@@ -194,5 +195,9 @@ _KINDS: dict[str, tuple[str, Callable[[str], Value]]] = {
     "strict": ("strict", _switch),
     "retention_bytes": ("retention_bytes", _size),
     "retention": ("retention_s", _duration),
+    "snapshot_url": ("snapshot_url", str.strip),
+    "snapshot_interval": ("snapshot_interval_s", _duration),
+    "snapshot_keep": ("snapshot_keep", _count),
+    "snapshot_history": ("snapshot_history_s", _duration),
 }
 """The options: under which name each is handed on, and how its text is read."""

@@ -22,6 +22,8 @@ from herdpy_server.replica import following
 from herdpy_server.replica.guard import ReplicaGuard
 from herdpy_server.replica.state import ReplicaState
 from herdpy_server.sessions import requests
+from herdpy_server.store.apply import Applier
+from herdpy_server.store.loads import Loads
 from herdpy_server.tablespace import Tablespace
 from herdpy_server.tablespace.guard import ReadLevel
 from tests.bookkeeper.simulation.bugs import BUGS as CLIENT_BUGS
@@ -189,4 +191,30 @@ def guesses_what_the_next_leader_knows() -> Iterator[None]:
         pass
 
     with patch.object(ReplicaGuard, "confirm", confirm):
+        yield
+
+
+@_bug
+def skips_what_stands_in_staged_ledgers() -> Iterator[None]:
+    """Who applies the log takes what is in the log only."""
+    with patch.object(Applier, "load_in_steps", lambda _self, _record: iter(())):
+        yield
+
+
+@_bug
+def deletes_staged_ledgers_when_they_are_applied() -> Iterator[None]:
+    """The leader has the rows of a load, and its ledgers are in the way."""
+    trimmed = Loads.trimmed
+
+    def too_many(self: Loads, base: LSN) -> list[int]:
+        return trimmed(self, base) + [ledger for one in self for ledger in one.staged]
+
+    with patch.object(Loads, "trimmed", too_many):
+        yield
+
+
+@_bug
+def never_deletes_staged_ledgers() -> Iterator[None]:
+    """Nobody tells the leader which are not needed any more."""
+    with patch.object(Loads, "trimmed", lambda _self, _base: []):
         yield

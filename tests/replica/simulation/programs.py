@@ -19,6 +19,7 @@ from herdpy_server.replica.state import ReplicaState
 from herdpy_server.sessions import Session
 from herdpy_sql.errors import SqlError
 from tests.replica.simulation.history import Read, Sample, Told, Write
+from tests.replica.simulation.loading import load_row
 from tests.replica.simulation.world import ARCHIVE, CLIENT, NAME, Node, World
 
 TABLES = (
@@ -72,8 +73,13 @@ class Client:
             self.session.settings.set("herdpy.engine", "own")
         return self.session
 
-    async def _ask(self, node: Node, *statements: str, pause_s: float = 0.0) -> Sequence[Any]:
-        """Run statements on the node, as one client does; the rows of the last. GoneError, SqlError."""
+    async def _ask(
+        self, node: Node, *statements: str, pause_s: float = 0.0, loads: int | None = None
+    ) -> Sequence[Any]:
+        """Run statements on the node, as one client does; the rows of the last. GoneError, SqlError.
+
+        ``loads``: the write whose row is to be loaded before the last of them.
+        """
 
         async def run() -> Sequence[Any]:
             session = self._session(node)
@@ -82,6 +88,8 @@ class Client:
                 for at, statement in enumerate(statements):
                     if at and pause_s:
                         await asyncio.sleep(pause_s)
+                    if loads is not None and at == len(statements) - 1:
+                        await load_row(session, node, loads)
                     result = await session.execute(statement)
             except BaseException:
                 await session.rollback()
@@ -101,16 +109,17 @@ class Client:
         write = self.world.history.asked(node.host)
         number = write.number
         slow = self.rng.random() < 0.25
+        loads = self.rng.random() < 0.2
+        statements = [
+            f"SET herdpy.request_id = 'w{number}'",
+            "BEGIN",
+            f"UPDATE r SET v = {number}, c = c + 1 WHERE k = 1",
+            *([] if loads else [f"INSERT INTO w VALUES ({number})"]),
+            "COMMIT",
+        ]
+        pause_s = self.rng.uniform(0, 0.3) if slow else 0.0
         try:
-            await self._ask(
-                node,
-                f"SET herdpy.request_id = 'w{number}'",
-                "BEGIN",
-                f"UPDATE r SET v = {number}, c = c + 1 WHERE k = 1",
-                f"INSERT INTO w VALUES ({number})",
-                "COMMIT",
-                pause_s=self.rng.uniform(0, 0.3) if slow else 0.0,
-            )
+            await self._ask(node, *statements, pause_s=pause_s, loads=number if loads else None)
         except GoneError:
             self.world.history.ended(write, "unknown", "no answer")
         except SqlError as error:

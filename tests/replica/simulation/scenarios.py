@@ -10,10 +10,12 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from herdpy.log.staging import StagedLabel
 from herdpy_server.cluster.positions import read_needs
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_sql.errors import SqlError
 from tests.replica.simulation.history import Read
+from tests.replica.simulation.loading import load_id
 from tests.replica.simulation.steps import (
     another,
     cut_from_zookeeper,
@@ -260,6 +262,71 @@ async def _written_and_trimmed(world: World, leader: Node, info: TablespaceInfo)
         await write(world, leader)
     replica.body.checkpointer.checkpoint(trim=False)
     await asyncio.sleep(5.0)  # more than one round of its duties
+
+
+@_scenario
+async def a_load_is_followed_and_taken_over(world: World) -> None:
+    """By those who have to read its rows from its ledger."""
+    old = leader_of(world)
+    loaded = [await write(world, old, loads=True) for _ in range(3)]
+    await followers_have(world, old)
+    old.model.expire()
+    new = await another(world, old)
+    loaded.append(await write(world, new, loads=True))
+    await followers_have(world, new)
+    for node in world.nodes.values():
+        known = [
+            node.replica and node.replica.body and node.replica.body.store.load(load_id(one.number))
+            for one in loaded
+        ]
+        if None in known:
+            world.history.broken(f"{node.host} knows the loads {known}")
+
+
+@_scenario
+async def a_follower_sleeps_during_a_load(world: World) -> None:
+    """It has not read the load's ledger when the leader's duties look which of them may go."""
+    leader = leader_of(world)
+    follower = next(one for one in world.nodes.values() if one is not leader)
+    await write(world, leader)
+    await followers_have(world, leader)
+    assert leader.replica is not None
+    paths = leader.coordination.layout.tablespace(NAME)
+    while follower.name not in (await read_needs(leader.znodes, paths)).positions:
+        await write(world, leader)
+        await asyncio.sleep(0.1)
+    follower.pause()
+    await leader.begin(write(world, leader, loads=True), "loading")
+    info = msgspec.structs.replace(leader.replica.info, retention_bytes=0)
+    await leader.begin(_written_and_trimmed(world, leader, info), "trimming")
+    follower.resume()
+
+
+@_scenario
+async def staged_ledgers_go_with_the_log(world: World) -> None:
+    """Those of loads that are trimmed, and no other."""
+    leader = leader_of(world)
+    assert leader.replica is not None
+    assert leader.replica.body is not None
+    assert leader.replica.log is not None
+    gone = await write(world, leader, loads=True)
+    outcome = leader.replica.body.store.load(load_id(gone.number))
+    assert outcome is not None
+    info = msgspec.structs.replace(leader.replica.info, retention_bytes=0)
+    while leader.replica.log.state.base < outcome.lsn:
+        await followers_have(world, leader)
+        for node in world.nodes.values():
+            if node.replica is not None and node.replica.body is not None:
+                node.replica.body.checkpointer.checkpoint(trim=False)
+        await leader.begin(_written_and_trimmed(world, leader, info), "trimming")
+    kept = await write(world, leader, loads=True)
+    left = set()
+    for ledger_id in await leader.bk.list_ledgers():
+        label = StagedLabel.of((await leader.bk.ledger_metadata(ledger_id)).custom_metadata)
+        if label is not None:
+            left.add(label.load_id)
+    if left != {load_id(kept.number)}:
+        world.history.broken(f"{left} is left of the loads {gone.number} and {kept.number}")
 
 
 @_scenario

@@ -29,10 +29,11 @@ async def another(world: World, than: Node) -> Node:
         await asyncio.sleep(0.005)
 
 
-async def write(world: World, node: Node) -> Write:
-    """One write on the node, and what became of it."""
+async def write(world: World, node: Node, *, loads: bool = False) -> Write:
+    """One write on the node, its row loaded or inserted, and what became of it."""
     client = Client(world, 0)
-    client.rng.random = lambda: 0.9  # type: ignore[method-assign]  # neither slow nor resolved
+    chances = iter([0.9, 0.1 if loads else 0.9])
+    client.rng.random = lambda: next(chances, 0.9)  # type: ignore[method-assign]  # neither slow nor resolved
     number = len(world.history.writes) + 1
     await client._write(node)
     return world.history.writes[number]

@@ -16,6 +16,8 @@ from herdpy.cli.command_state import checkpoint_command, info_command, version_c
 from herdpy.cli.errors import guarded
 from herdpy.cli.server import server_command
 from herdpy.cli.snapshot import snapshot_command
+from herdpy.cli.spark import CONTEXT as SPARK_CONTEXT
+from herdpy.cli.spark import spark_command
 from herdpy.cli.status import status_command
 
 
@@ -49,6 +51,7 @@ for _name, _command in (
     ("version", version_command),
 ):
     app.command(_name, help=_help(_command))(guarded(_command))
+app.command("spark", help=_help(spark_command), context_settings=SPARK_CONTEXT)(guarded(spark_command))
 
 _tablespaces = typer.Typer(help=tablespaces.HELP, no_args_is_help=True)
 for _name, _command in tablespaces.COMMANDS:

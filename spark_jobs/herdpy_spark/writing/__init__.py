@@ -6,6 +6,6 @@ leader reads them; ``loads`` asks the leader to begin, publish or abort a load; 
 
 from __future__ import annotations
 
-from herdpy_spark.writing.writer import load_writer
+from herdpy_spark.writing.writer import load_writer, loads_of
 
-__all__ = ["load_writer"]
+__all__ = ["load_writer", "loads_of"]

@@ -84,12 +84,13 @@ def load_writer(options: Options, schema: StructType, overwrite: bool) -> LoadWr
         ColumnError: the DataFrame's columns are not those of the table.
     """
     assert options.table is not None, "Options.parse takes no query for df.write"
-    loads, mode = _loads(options), mode_of(options, overwrite)
+    loads, mode = loads_of(options), mode_of(options, overwrite)
     arrow = to_arrow_schema(schema, timezone="UTC")
     return LoadWriter(loads, begin(loads, options.load_id or new_load_id(), options.table, mode, arrow))
 
 
-def _loads(options: Options) -> Loads:
+def loads_of(options: Options) -> Loads:
+    """Who publishes loads where the options say. AccessError; LoadError: nobody does."""
     database = find(options)
     if database.directory is not None:
         raise LoadError("a directory takes no loads", "0A000")

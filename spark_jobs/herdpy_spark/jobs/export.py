@@ -1,0 +1,128 @@
+"""The job ``export``: a table, or a query's rows, to Parquet, CSV or Delta Lake; whole, or what has changed.
+
+    full:         the table at one position -> new files or a new version -> published with that position
+    incremental:  the position of the newest generation -> changes since -> merged into it, exactly once
+
+The position travels with the data: in the manifest of files, in the commit of a Delta table. So whatever
+happens to a run, the next one goes on from what is really there.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from herdpy_spark.jobs.arguments import count, given, listed, names, run_id, shown_url, source_options
+from herdpy_spark.jobs.errors import UsageError
+from herdpy_spark.jobs.exporting.asked import Asked
+from herdpy_spark.jobs.exporting.formats import FORMATS
+from herdpy_spark.jobs.job import Job, Run
+from herdpy_spark.jobs.running import main
+
+DELTA = "delta"
+ICEBERG = "iceberg"
+_NO_ICEBERG = (
+    "Iceberg 1.12, its newest release, merges on Spark 4.1 and not on 4.2, which HerdPy's source needs"
+)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_argument_group("what")
+    one = what.add_mutually_exclusive_group(required=True)
+    one.add_argument("--table", help="the table")
+    one.add_argument("--query", metavar="SQL", help="the rows of a SELECT (full exports only)")
+    what.add_argument("--columns", metavar="COL,...", type=names, help="only these columns")
+    what.add_argument("--where", metavar="SQL", help="only rows for which this holds (full exports only)")
+    what.add_argument(
+        "--as-of", dest="snapshot", metavar="LSN|TIME", help="as it was at a position of the log, or a time"
+    )
+    what.add_argument(
+        "--incremental",
+        action="store_true",
+        help="bring the newest export there up to date; full if there is none",
+    )
+    how = parser.add_argument_group("how")
+    how.add_argument("--from", dest="source", choices=("replica", "log"), help="who is read (replica)")
+    how.add_argument("--partitions", type=count, help="how many partitions to read")
+    how.add_argument("--lease", metavar="DURATION", help="how long the state is held after it was last read")
+    where = parser.add_argument_group("where to")
+    where.add_argument("--to", required=True, metavar="PATH", help="directory or URL of the export")
+    where.add_argument("--format", default="parquet", choices=(*FORMATS, DELTA, ICEBERG), help="(parquet)")
+    where.add_argument("--compression", metavar="CODEC", help="of the files: snappy, zstd, gzip, none ...")
+    where.add_argument(
+        "--keep", type=count, default=2, help="generations to keep (2); Delta keeps its own way"
+    )
+    where.add_argument(
+        "--run-id", type=run_id, help="names this run: when the newest generation has it, nothing is done"
+    )
+
+
+def run(this: Run) -> None:
+    """Export. JobError and UsageError as they say."""
+    arguments = this.arguments
+    if arguments.format == ICEBERG:
+        raise UsageError(_NO_ICEBERG, hint="Export Parquet or Delta.")
+    if arguments.incremental:
+        for option, value in (("--query", arguments.query), ("--where", arguments.where)):
+            if value:
+                raise UsageError(
+                    f"an incremental export has no {option}", hint="Changes are those of whole tables."
+                )
+        if arguments.snapshot:
+            raise UsageError("an incremental export is as of now", hint="Leave out --as-of.")
+    if arguments.compression and arguments.format == DELTA:
+        raise UsageError("--compression is for files: Delta tables have their own setting")
+    base = source_options(arguments)
+    selection = given(arguments, table="table", query="query", where="where")
+    if arguments.columns:
+        selection["columns"] = listed(arguments.columns)
+    reading = given(arguments, snapshot="snapshot", source="from", partitions="numPartitions", lease="lease")
+    asked = Asked(
+        base=base,
+        selection=selection,
+        reading=reading,
+        columns=arguments.columns,
+        to=arguments.to,
+        file_format=arguments.format,
+        compression=arguments.compression,
+        incremental=arguments.incremental,
+        keep=arguments.keep,
+        run_id=arguments.run_id,
+    )
+    this.report |= {
+        "url": shown_url(base["url"]),
+        "table": arguments.table or arguments.query,
+        "to": arguments.to,
+        "format": arguments.format,
+    }
+    if arguments.format == DELTA:
+        from herdpy_spark.jobs.exporting import to_delta
+
+        to_delta.export(this, asked)
+    else:
+        from herdpy_spark.jobs.exporting import to_files
+
+        to_files.export(this, asked)
+
+
+JOB = Job(
+    name="export",
+    says=(
+        "Export a table, or the rows of a query, as it is at one position of the log.\n\n"
+        "Parquet and CSV exports are directories of generations: each has a manifest that names its files,\n"
+        "its position and a checksum of its rows. An incremental export reads what has changed since the\n"
+        "newest generation, and makes the next one of both; in Delta Lake the same is one MERGE. A run that\n"
+        "was killed leaves the export as it was."
+    ),
+    examples=(
+        "export --url herdpy://db1/shop --table orders --to /exports/orders",
+        "export --url herdpy://db1/shop --table orders --to /exports/orders --from log --incremental",
+        "export --url herdpy://db1/shop --table orders --to /exports/monday --as-of 2026-03-02T00:00:00Z",
+        "export --url herdpy://db1/shop --table orders --to s3a://lake/orders --format delta --with-delta",
+        'export --url herdpy:///srv/shop --query "SELECT id, total FROM orders" --to ./totals --format csv',
+    ),
+    add_arguments=_arguments,
+    run=run,
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(JOB))

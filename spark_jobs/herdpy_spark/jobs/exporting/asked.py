@@ -1,0 +1,46 @@
+"""What an export was asked for, whatever its format; and the names and times that runs have."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An export that is wanted.
+
+    Attributes:
+        base: the data source's options that say where the database is.
+        selection: those that say which rows and columns.
+        reading: those that say as of when, and how it is read.
+        columns: the columns wanted; None: all.
+        run_id: given by who wants it once; None: each run is another one.
+    """
+
+    base: dict[str, str]
+    selection: dict[str, str]
+    reading: dict[str, str]
+    columns: tuple[str, ...] | None
+    to: str
+    file_format: str
+    compression: str | None
+    incremental: bool
+    keep: int
+    run_id: str | None
+
+    @property
+    def subject(self) -> str:
+        """The table, or the query."""
+        return self.selection.get("table") or self.selection["query"]
+
+
+def new_run_id() -> str:
+    """A name that no other run has."""
+    return uuid.uuid4().hex[:16]
+
+
+def now() -> str:
+    """UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

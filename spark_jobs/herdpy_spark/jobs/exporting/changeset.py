@@ -1,0 +1,94 @@
+"""The net effect of a stretch of the change feed: what became of each key, and whether all else went away.
+
+    changes (op, key, after, sequence, schema) -> one row a key: its columns, and whether it is gone
+
+A truncation (or the table's being dropped and made again with the same columns) voids all rows before it,
+those of the generation before and those changed before it in the same stretch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from herdpy_spark.jobs.exporting.fingerprint import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+GONE = "__gone"
+"""Column of a change set: the key's row was deleted."""
+_HALF = "__half"
+_SEQUENCE = "sequence"
+_VOIDING = ("truncate", "drop")
+_DEFINING = ("create", "alter", "drop")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSet:
+    """What happened to a table after a generation.
+
+    Attributes:
+        rows: one row a key that changed: the table's columns, and ``GONE``. A key that is gone has NULL in
+            all columns but the key's.
+        voided: no row of the generation before is left but those that ``rows`` brings again.
+        events: how many changes of rows there were.
+        defined: the table's definition changed: (op, JSON) of each change, in order.
+    """
+
+    rows: DataFrame
+    voided: bool
+    events: int
+    defined: tuple[tuple[str, str | None], ...]
+
+
+def net(feed: DataFrame, schema: StructType, key: tuple[str, ...]) -> ChangeSet:
+    """The change set of a stretch of the feed, which must be whole and can be in any order.
+
+    Args:
+        schema: the columns wanted.
+        key: names of the key's columns, which are among them.
+    """
+    from pyspark.sql import functions as sql
+    from pyspark.sql.window import Window
+
+    told = (
+        feed.where(sql.col("op").isin(*_VOIDING, *_DEFINING))
+        .select("op", "schema", _SEQUENCE)
+        .sort(_SEQUENCE)
+        .collect()
+    )
+    voids = [row for row in told if row["op"] in _VOIDING]
+    changed = feed.where(sql.col("op").isin("insert", "update", "delete"))
+    if voids:
+        last = voids[-1][_SEQUENCE].asDict()
+        kind = feed.schema[_SEQUENCE].dataType.simpleString()
+        changed = changed.where(
+            sql.col(_SEQUENCE) > sql.struct(*(sql.lit(v).alias(n) for n, v in last.items())).cast(kind)
+        )
+    # An update can give a row another key: it ends one key's row and makes another's, in this order.
+    ended = changed.where("op <> 'insert'").select(*_columns(schema, key, "key", gone=True))
+    made = changed.where("op <> 'delete'").select(*_columns(schema, key, "after", gone=False))
+    by_key = Window.partitionBy(*map(quoted, key)).orderBy(sql.col(_SEQUENCE).desc(), sql.col(_HALF).desc())
+    newest = ended.unionByName(made).withColumn("__nth", sql.row_number().over(by_key)).where("__nth = 1")
+    return ChangeSet(
+        newest.drop("__nth", _HALF, _SEQUENCE),
+        bool(voids),
+        changed.count(),
+        tuple((row["op"], row["schema"]) for row in told if row["op"] in _DEFINING),
+    )
+
+
+def _columns(schema: StructType, key: tuple[str, ...], source: str, *, gone: bool) -> list[Column]:
+    """A change's columns: all of ``after``, or the ``key`` alone."""
+    from pyspark.sql import functions as sql
+
+    columns = [
+        sql.col(f"{source}.{quoted(one.name)}").cast(one.dataType).alias(one.name)
+        if not gone or one.name in key
+        else sql.lit(None).cast(one.dataType).alias(one.name)
+        for one in schema.fields
+    ]
+    half = sql.lit(0 if gone else 1).alias(_HALF)
+    return [*columns, sql.lit(gone).alias(GONE), half, sql.col(_SEQUENCE)]

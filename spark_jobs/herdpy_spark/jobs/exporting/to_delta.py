@@ -1,0 +1,161 @@
+"""Exports to a table of Delta Lake: overwritten whole, or one MERGE with what has changed.
+
+The position stands in the metadata of the very commit that brings the rows, so it cannot differ from them. A
+run that repeats a commit (the driver died before it heard of it) finds the new position, and goes on from
+there. Of two runs that merge at once, Delta lets one commit: both name the same application and its next
+version.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from herdpy import __version__
+from herdpy.log.lsn import LSN
+from herdpy_spark.jobs.database import Database
+from herdpy_spark.jobs.errors import JobError, UsageError
+from herdpy_spark.jobs.exporting import changeset, places
+from herdpy_spark.jobs.exporting.asked import Asked, new_run_id, now
+from herdpy_spark.jobs.exporting.changeset import GONE, ChangeSet
+from herdpy_spark.jobs.exporting.fingerprint import quoted
+from herdpy_spark.jobs.exporting.stretch import SCRATCH, stretch
+from herdpy_spark.jobs.exporting.to_files import FULL, INCREMENTAL, check_definition
+from herdpy_spark.jobs.session import has_delta, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from herdpy_spark.jobs.job import Run
+
+APPLICATION = "herdpy-export"
+_METADATA = "spark__databricks__delta__commitInfo__userMetadata"
+_APPLICATION = "spark__databricks__delta__write__txnAppId"
+_VERSION = "spark__databricks__delta__write__txnVersion"
+NO_DELTA = "Delta Lake is not on the class path"
+DELTA_HINT = (
+    "Give --with-delta, or spark-submit --packages io.delta:delta-spark_4.2_2.13:4.4.0 with the settings of"
+    " docs/spark.md."
+)
+
+
+def export(this: Run, asked: Asked) -> None:
+    """Bring the table up to date. JobError, UsageError as they say; the table is as it was then."""
+    spark = this.spark
+    if not has_delta(spark):
+        raise JobError(NO_DELTA, hint=DELTA_HINT)
+    table = places.place(asked.to, spark).join("").rstrip("/")
+    before = newest(spark, table)
+    if before is not None and asked.run_id is not None and before["run_id"] == asked.run_id:
+        this.report |= before | {"repeated": True}
+        return
+    database = Database(asked.base, asked.selection.get("table"))
+    number = 1 if before is None else int(before["generation"]) + 1
+    run_id = asked.run_id or new_run_id()
+    told: dict[str, Any] = {
+        "generation": number,
+        "table": asked.subject,
+        "columns": asked.selection.get("columns"),
+        "log_id": database.log_id,
+        "run_id": run_id,
+        "created": now(),
+        "herdpy": __version__,
+    }
+    merging = asked.incremental and before is not None
+    if asked.incremental and not database.key:
+        raise UsageError(f"table {asked.subject} has no primary key: changes cannot be merged")
+    if this.dry:
+        kind = INCREMENTAL if merging else FULL
+        this.report["plan"] = {"kind": kind, "generation": number, "since": (before or {}).get("lsn")}
+        return
+    if merging:
+        assert before is not None
+        _merge(this, asked, database, table, before, told)
+    else:
+        _overwrite(this, asked, database, table, told)
+    committed = newest(spark, table)
+    if committed is None or committed["run_id"] != run_id:  # Delta passes a version over that it knows
+        raise JobError(
+            f"another run exported to {asked.to} meanwhile: it stands at {(committed or {}).get('lsn')}",
+            hint="Nothing was changed by this one. Run it again to go on from there.",
+        )
+    this.report |= told
+
+
+def newest(spark: SparkSession, table: str) -> dict[str, Any] | None:
+    """What the newest commit of an export says of itself; None: there is none, or no table."""
+    from pyspark.sql import functions as sql
+
+    if not places.place(table, spark).names("_delta_log"):
+        return None
+    history = spark.sql(f"DESCRIBE HISTORY delta.{quoted(table)}")
+    for row in history.where(sql.col("userMetadata").isNotNull()).sort(sql.col("version").desc()).collect():
+        try:
+            found = json.loads(row["userMetadata"])[APPLICATION]
+        except (ValueError, KeyError, TypeError):
+            continue
+        return dict(found)
+    return None
+
+
+def _commit_settings(told: dict[str, Any]) -> dict[str, str]:
+    return {
+        _METADATA: json.dumps({APPLICATION: told}),
+        _APPLICATION: APPLICATION,
+        _VERSION: str(told["generation"]),
+    }
+
+
+def _overwrite(this: Run, asked: Asked, database: Database, table: str, told: dict[str, Any]) -> None:
+    with database.pinned(this.spark, asked.selection, asked.reading) as pinned:
+        told |= {"kind": FULL, "lsn": str(pinned.lsn)}
+        this.tell(f"exporting {asked.subject} as it is at {pinned.lsn}")
+        writer = pinned.frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        with settings(this.spark, **_commit_settings(told)):
+            writer.save(table)
+
+
+def _merge(
+    this: Run, asked: Asked, database: Database, table: str, before: dict[str, Any], told: dict[str, Any]
+) -> None:
+    for what, wanted in (("table", asked.subject), ("columns", told["columns"]), ("log_id", database.log_id)):
+        if before[what] != wanted:
+            raise UsageError(f"the table {asked.to} has another {what}: {before[what]}, not {wanted}")
+    since = LSN.parse(before["lsn"])
+    schema = this.spark.read.format("delta").load(table).schema
+    at = places.place(asked.to, this.spark)
+    with stretch(this.spark, asked.base | {"table": asked.subject}, since, at, told["run_id"]) as found:
+        changes = changeset.net(found.changes, schema, database.key)
+        this.tell(f"merging {changes.events:,} changes after {since} up to {found.upto}")
+        check_definition(changes, schema, this)
+        told |= {"kind": INCREMENTAL, "since": str(since), "lsn": str(found.upto), "changes": changes.events}
+        with settings(this.spark, **_commit_settings(told)):
+            _apply(this.spark, table, changes, database.key)
+    at.remove(SCRATCH)
+
+
+def _apply(spark: SparkSession, table: str, changes: ChangeSet, key: tuple[str, ...]) -> None:
+    if not changes.events and not changes.voided:  # the position alone moves on
+        empty = spark.createDataFrame([], changes.rows.drop(GONE).schema)
+        empty.write.format("delta").mode("append").save(table)
+        return
+    merge(spark, table, changes, key)
+
+
+def merge(spark: SparkSession, table: str, changes: ChangeSet, key: tuple[str, ...]) -> None:
+    """Apply a change set to a Delta table, in one commit."""
+    view = "herdpy_changes"
+    changes.rows.createOrReplaceTempView(view)
+    columns = [quoted(name) for name in changes.rows.columns if name != GONE]
+    on = " AND ".join(f"t.{quoted(name)} = c.{quoted(name)}" for name in key)
+    voiding = "WHEN NOT MATCHED BY SOURCE THEN DELETE" if changes.voided else ""
+    try:
+        spark.sql(
+            f"MERGE INTO delta.{quoted(table)} t USING {view} c ON {on}"
+            f" WHEN MATCHED AND c.{GONE} THEN DELETE"
+            f" WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = c.{name}' for name in columns)}"
+            f" WHEN NOT MATCHED AND NOT c.{GONE} THEN INSERT ({', '.join(columns)})"
+            f" VALUES ({', '.join(f'c.{name}' for name in columns)}) {voiding}"
+        )
+    finally:
+        spark.catalog.dropTempView(view)

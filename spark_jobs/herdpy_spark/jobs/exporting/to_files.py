@@ -1,0 +1,193 @@
+"""Exports to Parquet and CSV: one generation after the other."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from herdpy import __version__
+from herdpy.log.lsn import LSN
+from herdpy_spark.jobs.database import Database
+from herdpy_spark.jobs.errors import JobError, UsageError
+from herdpy_spark.jobs.exporting import changeset, places
+from herdpy_spark.jobs.exporting.asked import Asked, new_run_id, now
+from herdpy_spark.jobs.exporting.generations import Generations
+from herdpy_spark.jobs.exporting.manifest import DataFile, Manifest
+from herdpy_spark.jobs.exporting.rewriting import FileWriter
+from herdpy_spark.jobs.exporting.stretch import SCRATCH, stretch
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from herdpy_spark.jobs.job import Run
+
+FULL = "full"
+INCREMENTAL = "incremental"
+
+
+def export(this: Run, asked: Asked) -> None:
+    """Make the next generation. JobError, UsageError as they say; nothing is published then."""
+    local = places.is_local(asked.to)
+    generations = Generations(places.place(asked.to, None if local else this.spark))
+    newest = generations.newest()
+    if newest is not None and asked.run_id is not None and newest.run_id == asked.run_id:
+        this.tell(f"generation {newest.generation} is of run {asked.run_id}: nothing is to be done")
+        this.report |= _told(newest) | {"repeated": True}
+        return
+    database = Database(asked.base, asked.selection.get("table"))
+    if asked.incremental and newest is not None:
+        manifest = _incremental(this, asked, generations, newest, database)
+    else:
+        manifest = _full(this, asked, generations, newest, database)
+    if manifest is None:
+        return
+    generations.publish(manifest)
+    generations.place.remove(SCRATCH)
+    swept = generations.sweep(asked.keep)
+    this.tell(
+        f"generation {manifest.generation}: {manifest.fingerprint.rows:,} rows at {manifest.lsn}"
+        f" in {len(manifest.files)} files; {len(swept)} old ones removed"
+    )
+    this.report |= _told(manifest) | {"removed": len(swept)}
+
+
+def _full(
+    this: Run, asked: Asked, generations: Generations, newest: Manifest | None, database: Database
+) -> Manifest | None:
+    number = 1 if newest is None else newest.generation + 1
+    key = _key(asked, database)
+    if asked.incremental:
+        _require_key(asked, key)
+    if this.dry:
+        this.report["plan"] = {"kind": FULL, "generation": number, "key": list(key)}
+        this.tell(f"would export {asked.subject} whole, as generation {number} of {asked.to}")
+        return None
+    with database.pinned(this.spark, asked.selection, asked.reading) as pinned:
+        this.tell(f"exporting {asked.subject} as it is at {pinned.lsn}")
+        writer, run_id = _writer(this, asked, generations)
+        files = writer.write(number, pinned.frame)
+        return _manifest(asked, number, FULL, pinned.lsn, pinned.schema, key, files, run_id, database)
+
+
+def _incremental(
+    this: Run, asked: Asked, generations: Generations, newest: Manifest, database: Database
+) -> Manifest | None:
+    from pyspark.sql.types import StructType
+
+    _check_same(asked, newest, database)
+    key = _key(asked, database)
+    _require_key(asked, key)
+    number = newest.generation + 1
+    if this.dry:
+        this.report["plan"] = {"kind": INCREMENTAL, "generation": number, "since": str(newest.lsn)}
+        this.tell(f"would merge what has changed since {newest.lsn} into generation {number} of {asked.to}")
+        return None
+    schema = StructType.fromJson(newest.schema)
+    writer, run_id = _writer(this, asked, generations)
+    options = asked.base | {"table": asked.subject}
+    for name in ("numPartitions", "lease"):
+        if name in asked.reading:
+            options[name] = asked.reading[name]
+    with stretch(this.spark, options, newest.lsn, generations.place, run_id) as found:
+        changes = changeset.net(found.changes, schema, key)
+        this.tell(f"merging {changes.events:,} changes after {newest.lsn} up to {found.upto}")
+        check_definition(changes, schema, this)
+        files = writer.merge(number, newest, schema, changes)
+        this.report["changes"] = changes.events
+        return _manifest(
+            asked, number, INCREMENTAL, found.upto, schema, key, files, run_id, database, newest.lsn
+        )
+
+
+def check_definition(changes: changeset.ChangeSet, schema: StructType, this: Run) -> None:
+    """Whether the table is still the one whose rows are there. JobError: it was dropped."""
+    if changes.defined:
+        this.report["defined"] = [op for op, _ in changes.defined]
+        if changes.defined[-1][0] == "drop":
+            raise JobError("the table was dropped", hint="The export stays as it is.")
+
+
+def _check_same(asked: Asked, newest: Manifest, database: Database) -> None:
+    differs = {
+        "table": (newest.table, asked.subject),
+        "format": (newest.file_format, asked.file_format),
+        "columns": (newest.selection.get("columns"), asked.selection.get("columns")),
+        "log": (newest.log_id or database.log_id, database.log_id),
+    }
+    for what, (there, wanted) in differs.items():
+        if there != wanted:
+            raise UsageError(
+                f"the export in {asked.to} has another {what}: {there}, not {wanted}",
+                hint="Give another --to, or run a full export (without --incremental).",
+            )
+    if newest.selection.get("where"):
+        raise UsageError(f"the export in {asked.to} has only rows where {newest.selection['where']}")
+
+
+def _require_key(asked: Asked, key: tuple[str, ...]) -> None:
+    if not key:
+        raise UsageError(
+            f"table {asked.subject} has no primary key: changes cannot be merged",
+            hint="Leave out --incremental.",
+        )
+    missing = [name for name in key if asked.columns is not None and name not in asked.columns]
+    if missing:
+        raise UsageError(f"changes are merged by the key: --columns lacks {', '.join(missing)}")
+
+
+def _key(asked: Asked, database: Database) -> tuple[str, ...]:
+    return database.key if "table" in asked.selection else ()
+
+
+def _writer(this: Run, asked: Asked, generations: Generations) -> tuple[FileWriter, str]:
+    run_id = asked.run_id or new_run_id()
+    writer = FileWriter(
+        this.spark,
+        generations,
+        file_format=asked.file_format,
+        compression=asked.compression,
+        run_id=run_id,
+    )
+    return writer, run_id
+
+
+def _manifest(
+    asked: Asked,
+    number: int,
+    kind: str,
+    lsn: LSN,
+    schema: StructType,
+    key: tuple[str, ...],
+    files: tuple[DataFile, ...],
+    run_id: str,
+    database: Database,
+    since: LSN | None = None,
+) -> Manifest:
+    return Manifest(
+        generation=number,
+        kind=kind,
+        table=asked.subject,
+        lsn=lsn,
+        since=since,
+        file_format=asked.file_format,
+        schema=json.loads(schema.json()),
+        key=key,
+        files=files,
+        run_id=run_id,
+        created=now(),
+        log_id=database.log_id,
+        selection=dict(asked.selection),
+        herdpy=__version__,
+    )
+
+
+def _told(manifest: Manifest) -> dict[str, Any]:
+    return {
+        "generation": manifest.generation,
+        "kind": manifest.kind,
+        "lsn": str(manifest.lsn),
+        "since": None if manifest.since is None else str(manifest.since),
+        "rows": manifest.fingerprint.rows,
+        "files": len(manifest.files),
+        "bytes": sum(one.size_bytes for one in manifest.files),
+    }

@@ -1,0 +1,141 @@
+"""The table's columns out of the source's, and why a row is none of the table's. Pure expressions.
+
+    source columns -> the table's types -> row, or a reason in words: "column price: 'abc' is no integer"
+
+Only what a row shows by itself is found here: values that are none of their type, or too long, and NULLs that
+may not be. Keys that are there already, CHECK and UNIQUE are the database's to judge, when all rows are
+there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from herdpy_spark.jobs.errors import UsageError
+from herdpy_spark.jobs.exporting.fingerprint import quoted
+from herdpy_spark.jobs.loading.sources import CORRUPT
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField, StructType
+
+REASON = "__reason"
+SQL_TYPE = "herdpy.type"
+"""Metadata of a column of the data source: its type in SQL."""
+_SHOWN = 60
+_PATTERNS = {
+    "uuid": r"^\{?[0-9A-Fa-f]{4}(-?[0-9A-Fa-f]{4}){7}\}?$",
+    "numeric": r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*$|^\s*[+-]?(?i:nan|inf|infinity)\s*$",
+    "time without time zone": r"^\s*\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?\s*$",
+}
+_LENGTH = re.compile(r"character(?: varying)?\((\d+)\)")
+
+
+def columns_of(source: Sequence[str], table: StructType, renamed: Mapping[str, str]) -> dict[str, str]:
+    """Name of the table's column -> name of the source's that fills it.
+
+    Args:
+        renamed: source's name -> table's name, where they differ.
+
+    Raises:
+        UsageError: names that are nobody's.
+    """
+    there = set(source) - {CORRUPT}
+    unknown = sorted(set(renamed) - there)
+    if unknown:
+        raise UsageError(f"the source has no column {', '.join(unknown)}: it has {', '.join(sorted(there))}")
+    found = {renamed.get(name, name): name for name in source if name in there}
+    strange = [name for name in found if name not in table.names]
+    if strange:
+        raise UsageError(
+            f"the table has no column {', '.join(strange)}: it has {', '.join(table.names)}",
+            hint="--rename SOURCE=COLUMN gives another name, --drop COLUMN leaves one of the source out.",
+        )
+    return found
+
+
+def checked(rows: DataFrame, table: StructType, columns: Mapping[str, str]) -> DataFrame:
+    """The table's columns that ``columns`` names, the whole record as ``__source``, and ``REASON``."""
+    from pyspark.sql import functions as sql
+
+    values, reasons = [], []
+    for field in table.fields:
+        if field.name in columns:
+            given = sql.col(quoted(columns[field.name]))
+            value = _value(given, rows.schema[columns[field.name]], field)
+            values.append(value.alias(field.name))
+            reasons.append(_reason(given, value, field))
+    if CORRUPT in rows.columns:
+        broken = sql.col(CORRUPT).isNotNull()
+        reasons.insert(0, sql.when(broken, sql.lit("the record is damaged, or has another number of fields")))
+    source = sql.struct(*(sql.col(quoted(name)) for name in rows.columns)).alias("__source")
+    return rows.select(*values, source, sql.coalesce(*reasons, sql.lit(None).cast("string")).alias(REASON))
+
+
+def bad(checked_rows: DataFrame) -> DataFrame:
+    """The rows that are none of the table's: the reason, and the record as JSON."""
+    from pyspark.sql import functions as sql
+
+    kept = checked_rows.where(sql.col(REASON).isNotNull())
+    record = sql.to_json("__source", {"ignoreNullFields": "false"})
+    return kept.select(sql.col(REASON).alias("reason"), record.alias("record"))
+
+
+def good(checked_rows: DataFrame) -> DataFrame:
+    """The rows that are the table's."""
+    from pyspark.sql import functions as sql
+
+    return checked_rows.where(sql.col(REASON).isNull()).drop("__source", REASON)
+
+
+def strict(checked_rows: DataFrame) -> DataFrame:
+    """All rows; Spark's job ends with the first that is none of the table's, and says why."""
+    from pyspark.sql import functions as sql
+
+    names = [name for name in checked_rows.columns if name not in {"__source", REASON}]
+    record = sql.substring(sql.to_json("__source"), 1, 500)
+    told = sql.raise_error(sql.concat(sql.lit("BadRowError: "), REASON, sql.lit("; the record: "), record))
+    # A condition, so that no optimisation drops it with a column.
+    return checked_rows.where(
+        sql.when(sql.col(REASON).isNull(), True).otherwise(told.cast("boolean"))
+    ).select(*map(quoted, names))
+
+
+def _value(given: Column, source: StructField, target: StructField) -> Column:
+    from pyspark.sql import functions as sql
+    from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
+
+    if isinstance(source.dataType, ArrayType | MapType | StructType):
+        return sql.to_json(given)
+    if isinstance(target.dataType, StringType):
+        return given.cast("string")
+    if isinstance(source.dataType, StringType) and isinstance(target.dataType, BinaryType):
+        return sql.when(
+            given.startswith("\\x"), sql.try_to_binary(sql.substr(given, sql.lit(3)), sql.lit("hex"))
+        )
+    if isinstance(source.dataType, StringType):
+        return sql.trim(given).try_cast(target.dataType)
+    return given.try_cast(target.dataType)
+
+
+def _reason(given: Column, value: Column, field: StructField) -> Column:
+    from pyspark.sql import functions as sql
+
+    kind = str(field.metadata.get(SQL_TYPE, field.dataType.simpleString()))
+    place = sql.lit(f"column {field.name}: ")
+    shown = sql.concat(sql.lit("'"), sql.substring(given.cast("string"), 1, _SHOWN), sql.lit("'"))
+    fits = value.isNotNull()
+    if kind in _PATTERNS:
+        fits = fits & value.rlike(_PATTERNS[kind])
+    if kind == "json":
+        fits = fits & sql.try_parse_json(value).isNotNull()
+    reason = sql.when(given.isNotNull() & ~fits, sql.concat(place, shown, sql.lit(f" is no {kind}")))
+    length = _LENGTH.fullmatch(kind)
+    if length is not None:
+        long = sql.length(sql.rtrim(value) if kind.startswith("character(") else value) > int(length[1])
+        reason = reason.when(long, sql.concat(place, shown, sql.lit(f" is longer than {kind}")))
+    if not field.nullable:
+        reason = reason.when(given.isNull(), sql.concat(place, sql.lit("NULL where a value is needed")))
+    return reason

@@ -1,0 +1,225 @@
+"""The job ``verify``: whether an export is what it says, and what the table was at its position.
+
+    files: are they there, do they hold the rows of the manifest?  ->  table at that position: the same rows?
+                                                                   ->  which keys differ
+
+Rows are compared by a fingerprint (``exporting.fingerprint``); only where that differs are rows themselves
+compared, by key.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from herdpy_spark.jobs.arguments import count, given, shown_url, source_options
+from herdpy_spark.jobs.database import Database
+from herdpy_spark.jobs.errors import JobError
+from herdpy_spark.jobs.exporting import formats, places
+from herdpy_spark.jobs.exporting.fingerprint import aggregates, fingerprint, from_row, quoted, row_hash
+from herdpy_spark.jobs.exporting.generations import Generations
+from herdpy_spark.jobs.exporting.manifest import Manifest
+from herdpy_spark.jobs.exporting.rewriting import relative
+from herdpy_spark.jobs.job import Job, Run
+from herdpy_spark.jobs.running import main
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+_HINT = (
+    "A position can be read as long as the log and its published snapshots reach back to it. --latest"
+    " compares"
+    " with the table as it is now; --files-only does not look at it."
+)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_argument_group("what")
+    what.add_argument("--export", required=True, metavar="PATH", help="directory or URL of the export")
+    what.add_argument("--generation", type=count, metavar="N", help="which generation (the newest)")
+    what.add_argument(
+        "--files-only", action="store_true", help="compare the files with the manifest, no table"
+    )
+    what.add_argument(
+        "--latest",
+        action="store_true",
+        help="compare with the table as it is now, not at the export's position",
+    )
+    how = parser.add_argument_group("how")
+    how.add_argument("--from", dest="source", choices=("replica", "log"), help="who is read, with --latest")
+    how.add_argument("--partitions", type=count, help="how many partitions to read")
+    how.add_argument("--show", type=count, default=10, help="how many differing keys to tell (10)")
+
+
+def run(this: Run) -> None:
+    """Compare. JobError when something differs."""
+    arguments = this.arguments
+    local = places.is_local(arguments.export)
+    generations = Generations(places.place(arguments.export, None if local else this.spark))
+    manifest = (
+        generations.newest() if arguments.generation is None else generations.load(arguments.generation)
+    )
+    if manifest is None:
+        raise JobError(f"{arguments.export} is no export: it has no manifest")
+    this.report |= {
+        "export": arguments.export,
+        "generation": manifest.generation,
+        "table": manifest.table,
+        "lsn": str(manifest.lsn),
+    }
+    base = {} if arguments.files_only else source_options(arguments)
+    if base:
+        this.report["url"] = shown_url(base["url"])
+    if this.dry:
+        this.report["plan"] = {"files": len(manifest.files), "rows": manifest.fingerprint.rows}
+        return
+    damaged = damaged_files(this, generations, manifest)
+    this.report |= {"damaged_files": damaged, "fingerprint": asdict(manifest.fingerprint)}
+    if damaged:
+        raise JobError(
+            f"{len(damaged)} of {len(manifest.files)} files are not as they were written: "
+            + "; ".join(f"{name} {why}" for name, why in sorted(damaged.items())[:3]),
+            hint="Run a full export.",
+        )
+    this.tell(f"{len(manifest.files)} files hold the {manifest.fingerprint.rows:,} rows of the manifest")
+    if base:
+        _compare(this, generations, manifest, base)
+
+
+def damaged_files(this: Run, generations: Generations, manifest: Manifest) -> dict[str, str]:
+    """Files of a generation that are gone, or hold other rows; each with what is wrong with it."""
+    wrong: dict[str, str] = {}
+    whole = []
+    for one in manifest.files:
+        size = generations.place.size(one.path)
+        if size is None:
+            wrong[one.path] = "is missing"
+        elif size != one.size_bytes:
+            wrong[one.path] = f"has {size} bytes, not {one.size_bytes}"
+        else:
+            whole.append(one)
+    if not whole:
+        return wrong
+    schema = schema_of(manifest)
+    try:
+        held = _held(this, generations, [one.path for one in whole], schema, manifest.file_format)
+    except Exception:  # noqa: BLE001 - Spark does not say which file: each is asked alone, and says why
+        held = {}
+        for one in whole:
+            try:
+                held |= _held(this, generations, [one.path], schema, manifest.file_format)
+            except Exception as error:  # noqa: BLE001 - told as the file's damage
+                wrong[one.path] = f"cannot be read: {str(error).splitlines()[0]}"
+    for one in whole:
+        if one.path not in wrong and held.get(one.path) != one.fingerprint:
+            wrong[one.path] = f"holds other rows: {held.get(one.path)}, not {one.fingerprint}"
+    return wrong
+
+
+def _held(
+    this: Run, generations: Generations, names: list[str], schema: StructType, file_format: str
+) -> dict[str, Any]:
+    files = [generations.place.join(name) for name in names]
+    stored = formats.read(this.spark, files, schema, file_format, ("file_path",))
+    rows = stored.groupBy("file_path").agg(*aggregates(schema)).collect()
+    return {relative(row["file_path"]): from_row(row) for row in rows}
+
+
+def schema_of(manifest: Manifest) -> StructType:
+    """The columns of an export."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(manifest.schema)
+
+
+def _compare(this: Run, generations: Generations, manifest: Manifest, base: dict[str, str]) -> None:
+    arguments = this.arguments
+    reading = given(arguments, partitions="numPartitions")
+    if arguments.latest:
+        reading |= given(arguments, source="from")
+    else:
+        reading["snapshot"] = str(manifest.lsn)
+    database = Database(base, manifest.selection.get("table"))
+    if manifest.log_id and database.log_id and manifest.log_id != database.log_id:
+        raise JobError("the export is of another database: their logs have different identities")
+    with database.pinned(this.spark, manifest.selection, reading) as pinned:
+        try:
+            found = fingerprint(pinned.frame)
+        except Exception as error:
+            raise JobError(f"the table cannot be read at {manifest.lsn}: {error}", hint=_HINT) from error
+        equal = found == manifest.fingerprint
+        this.report |= {"equal": equal, "table_fingerprint": asdict(found), "compared_at": str(pinned.lsn)}
+        if equal:
+            this.tell(f"the table at {pinned.lsn} has the same {found.rows:,} rows")
+            return
+        stored = formats.read(
+            this.spark, generations.files(manifest), schema_of(manifest), manifest.file_format
+        )
+        shown = differences(pinned.frame, stored, manifest.key, arguments.show)
+    this.report["differences"] = shown
+    for one in shown:
+        this.tell(f"{one['which']}: {one['row']}")
+    raise JobError(
+        f"the export differs from the table at {pinned.lsn}: {manifest.fingerprint.rows:,} rows there,"
+        f" {found.rows:,} in the table"
+    )
+
+
+def differences(table: DataFrame, export: DataFrame, key: tuple[str, ...], most: int) -> list[dict[str, Any]]:
+    """Some of the rows that differ: by their keys where there are any, else as a whole.
+
+    ``which`` says where: "only in the table", "only in the export", "different".
+    """
+    from pyspark.sql import functions as sql
+
+    names = list(key) or export.columns
+    left = table.groupBy(*map(quoted, names)).agg(
+        sql.sum(row_hash(table.schema).cast("decimal(20,0)")).alias("__t"), sql.count("*").alias("__n")
+    )
+    right = export.groupBy(*map(quoted, names)).agg(
+        sql.sum(row_hash(export.schema).cast("decimal(20,0)")).alias("__e"), sql.count("*").alias("__m")
+    )
+    on = [sql.col(f"l.{quoted(name)}").eqNullSafe(sql.col(f"r.{quoted(name)}")) for name in names]
+    joined = left.alias("l").join(right.alias("r"), on, "full_outer")
+    differing = joined.where("NOT (__t <=> __e AND __n <=> __m)")
+    rows = differing.select(
+        sql.when(sql.col("__m").isNull(), "only in the table")
+        .when(sql.col("__n").isNull(), "only in the export")
+        .otherwise("different")
+        .alias("which"),
+        sql.struct(
+            *(
+                sql.when(sql.col("__n").isNull(), sql.col(f"r.{quoted(name)}"))
+                .otherwise(sql.col(f"l.{quoted(name)}"))
+                .alias(name)
+                for name in names
+            )
+        ).alias("row"),
+    )
+    return [
+        {"which": row["which"], "row": {name: str(value) for name, value in row["row"].asDict().items()}}
+        for row in rows.limit(most).collect()
+    ]
+
+
+JOB = Job(
+    name="verify",
+    says=(
+        "Compare an export with itself and with the table it is of.\n\n"
+        "The files must be there, whole, and hold the rows of the manifest; and the table, as it was at the\n"
+        "export's position, must have the same rows. What differs is told by key. Exit code 1 says that\n"
+        "something does."
+    ),
+    examples=(
+        "verify --url herdpy://db1/shop --export /exports/orders",
+        "verify --url herdpy://db1/shop --export /exports/orders --generation 12 --report -",
+        "verify --export /exports/orders --files-only",
+    ),
+    add_arguments=_arguments,
+    run=run,
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(JOB))

@@ -23,17 +23,18 @@ def rows_of(plan):
 
 
 @pytest.mark.parametrize("kept_bytes", [partition.KEPT_BYTES, 1])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_loads_of_every_kind_among_other_changes(tmp_path, monkeypatch, seed, kept_bytes):
     loads = Loads(seed)
     log = FileLog.open(str(tmp_path / "log"))
-    held = {log.append(Transaction(0, loads.first())): loads.rows()}
-    log.flush()
+    appended = [(log.append(Transaction(0, loads.first())), loads.rows())]
     for number in range(40):
         if records := loads.next():
-            held[log.append(Transaction(number, records))] = loads.rows()
+            appended.append((log.append(Transaction(number, records)), loads.rows()))
+        if number % 3:  # others share an entry
             log.flush()
     log.close()
+    held = {append.lsn: tables for append, tables in appended}
 
     def part(_, staged):
         data = loads.staged[staged.ledger_id]
@@ -43,11 +44,11 @@ def test_loads_of_every_kind_among_other_changes(tmp_path, monkeypatch, seed, ke
     monkeypatch.setattr(partition, "KEPT_BYTES", kept_bytes)
     address = LogAddress.of_database(tmp_path)
     parted = 0
-    for append, tables in held.items():
+    for lsn, tables in list(held.items())[seed::2]:
         for name, expected in tables.items():
-            plan = plan_table(address, name, append.lsn, 3)
-            parted += len(plan.ranges) == 3
-            assert rows_of(plan) == expected, (append.lsn, name)
+            plan = plan_table(address, name, lsn, seed + 2)
+            parted += len(plan.ranges) > 1
+            assert rows_of(plan) == expected, (lsn, name)
     assert parted > 10
 
 

@@ -20,9 +20,10 @@ class Sample:
         """Keys that each stand for so many rows."""
         self.points += [(key, rows) for key in keys]
         while len(self.points) > self._most:
-            self.points.sort()
-            pairs = zip(self.points[::2], self.points[1::2], strict=False)
-            self.points = [(key, one + other) for (_, one), (key, other) in pairs]
+            points = sorted(self.points)
+            odd = points[len(points) // 2 * 2 :]
+            pairs = zip(points[::2], points[1::2], strict=False)
+            self.points = [(key, one + other) for (_, one), (key, other) in pairs] + odd
 
 
 def cut(
@@ -36,7 +37,7 @@ def cut(
     if low is not None and high is not None and low >= high:
         return ()
     inside = sorted(
-        (key, rows) for key, rows in points if (low is None or key > low) and (high is None or key < high)
+        (key, rows) for key, rows in points if (low is None or key >= low) and (high is None or key < high)
     )
     total = sum(rows for _, rows in inside)
     bounds: list[bytes] = []

@@ -54,7 +54,7 @@ def test_damage_is_noticed_wherever_it_is():
     other["lsn"] = "7:43"
     damaged = [document[:-20], b"", b"[]", b'{"format": 1}', json.dumps(other).encode()]
     for one in damaged:
-        with pytest.raises(DamagedManifestError, match="m.json"):
+        with pytest.raises(DamagedManifestError, match=r"m\.json"):
             Manifest.parse(one, "m.json")
 
 

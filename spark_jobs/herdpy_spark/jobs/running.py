@@ -25,7 +25,7 @@ from herdpy_spark.jobs.session import open_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
+_PYTHON_ERROR = re.compile(r"^\s*(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
 
 
 def job_named(name: str) -> Job:
@@ -102,7 +102,7 @@ def said(error: BaseException) -> str:
     """What an error of Spark is about: the innermost error of Python in it, or else its first lines."""
     text = str(error)
     found = _PYTHON_ERROR.findall(text)
-    if found and found[-1][0] not in type(error).__name__:
+    if found:
         return f"{found[-1][0]}: {found[-1][1]}"
     lines = [line for line in text.splitlines() if line.strip()]
     return "\n".join([f"{type(error).__name__}: {lines[0] if lines else ''}", *lines[1:4]])

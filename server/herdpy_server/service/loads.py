@@ -141,6 +141,8 @@ class Loads(loads_pb2_grpc.LoadsServicer):
         """See the protocol."""
         load = Load(request.load_id, request.table, _mode(request.mode), request.table_id)
         here = self._tablespaces.find(request.tablespace).loads()
+        async with _session(here) as session:
+            await may_load(session)  # who does not lead has no place for ledgers either, and says who does
         source, ledgers = self._source(here, load.id, request.parts)
         publishing = Publishing(here.session(), load, source, ledgers)
         with _leader_told(here):

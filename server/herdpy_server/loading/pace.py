@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-LEAST_ROWS, MOST_ROWS = 32, 8192
+FIRST_ROWS, LEAST_ROWS, MOST_ROWS = 256, 32, 8192
 _LONG_S, _SHORT_S = 0.003, 0.001
 
 
@@ -14,7 +14,7 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        self.rows = 256
+        self.rows = FIRST_ROWS
 
     def took(self, seconds: float) -> None:
         """The last rows took so long: fewer or more, until they take one to three milliseconds."""

@@ -109,7 +109,10 @@ def test_a_load_that_was_published_has_its_outcome_at_once():
 
 def test_what_was_staged_is_published_in_its_order_and_progress_told():
     server, told = ScriptedLoads(Publish=published), []
-    staged = [TaskRows(0, 11, StagedPart(41, 0, 100, 5, 2)), TaskRows(2, 10, StagedFile("f", 120, 6, 3))]
+    staged = [
+        TaskRows(0, 11, (StagedPart(41, 0, 100, 5, 2),)),
+        TaskRows(2, 10, (StagedFile("f", 120, 6, 3),)),
+    ]
     with LoadsServer(server) as here:
         outcome = ServerLoads([here], "shop").publish(plan(), staged, lambda *rows: told.append(rows))
     assert outcome == OUTCOME
@@ -147,11 +150,11 @@ def test_a_row_that_is_refused_is_named_with_its_partition():
             detail_bin=b"id=7",
         )
 
-    staged = [TaskRows(n, n, StagedFile("f", 120, 6, 3)) for n in (0, 3)]
+    staged = [TaskRows(n, n, (StagedFile("f", 120, 6, 3),)) for n in (0, 3)]
     with LoadsServer(ScriptedLoads(Publish=refused)) as here, pytest.raises(LoadError) as caught:
         ServerLoads([here], "").publish(plan(), staged)
     assert caught.value.sqlstate == "23505"
-    assert "id=7; row 4 of the load, row 2 of part 2; the parts are Spark's partitions 0, 3" in str(
+    assert "id=7; row 4 of the load, row 2 of part 2; the parts are of Spark's partitions 0, 3" in str(
         caught.value
     )
 
@@ -182,7 +185,7 @@ def test_a_partition_arrives_as_one_stream_in_small_chunks():
     assert max(len(chunk.data) for chunk in chunks) <= 700
     table = pa.ipc.open_stream(data).read_all()
     assert table.column("id").to_pylist() == list(range(150))
-    assert rows == TaskRows(3, 17, StagedFile("file-1", len(data), chunks[-1].end.crc32c, 150))
+    assert rows == TaskRows(3, 17, (StagedFile("file-1", len(data), chunks[-1].end.crc32c, 150),))
 
 
 def test_a_stream_that_the_server_refuses_ends_the_task_with_its_reason():

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from herdpy.log.load_records import StagedPart
 from herdpy.rpc import loads_pb2 as pb
 from herdpy.rpc.place import Place
 from herdpy_spark.access.errors import AccessError
@@ -17,7 +16,7 @@ from herdpy_spark.access.servers import Servers
 from herdpy_spark.writing.errors import LoadError, LoadUnknownError
 from herdpy_spark.writing.leader import LeaderCalls, RefusedError, UnreachedError
 from herdpy_spark.writing.loop import LoadLoop
-from herdpy_spark.writing.messages import StagedFile, TaskRows
+from herdpy_spark.writing.messages import Staged, StagedFile, TaskRows
 from herdpy_spark.writing.plan import Ledgers, LoadMode, LoadOutcome, LoadPlan, ServerFiles, columns_of
 
 if TYPE_CHECKING:
@@ -196,31 +195,28 @@ def _told(refused: RefusedError, staged: Sequence[TaskRows]) -> str:
     """What the server said, with the row, and the partitions whose parts it counts."""
     error = refused.error
     told = [error.message, error.detail, error.hint, refused.where]
-    if refused.where and [one.partition for one in staged] != list(range(len(staged))):
-        told.append(f"the parts are Spark's partitions {', '.join(str(one.partition) for one in staged)}")
+    partitions = [one.partition for one in staged for _part in one.parts]
+    if refused.where and partitions != list(range(len(partitions))):
+        told.append(f"the parts are of Spark's partitions {', '.join(map(str, partitions))}")
     return "; ".join(text for text in told if text)
 
 
 def _parts(staged: Sequence[TaskRows]) -> list[pb.LoadPart]:
-    return [_part(one) for one in staged]
+    return [_part(part) for one in staged for part in one.parts]
 
 
-def _part(rows: TaskRows) -> pb.LoadPart:
-    match rows.staged:
-        case StagedPart() as part:
-            ledger = pb.StagedLedger(
-                ledger_id=part.ledger_id,
-                last_entry_id=part.last_entry_id,
-                size_bytes=part.size_bytes,
-                crc32c=part.crc,
-                rows=part.rows,
-            )
-            return pb.LoadPart(ledger=ledger)
-        case StagedFile() as part:
-            file = pb.StagedFile(id=part.id, size_bytes=part.size_bytes, crc32c=part.crc, rows=part.rows)
-            return pb.LoadPart(file=file)
-        case None:
-            raise AssertionError("a partition without rows has no part")
+def _part(part: Staged) -> pb.LoadPart:
+    if isinstance(part, StagedFile):
+        file = pb.StagedFile(id=part.id, size_bytes=part.size_bytes, crc32c=part.crc, rows=part.rows)
+        return pb.LoadPart(file=file)
+    ledger = pb.StagedLedger(
+        ledger_id=part.ledger_id,
+        last_entry_id=part.last_entry_id,
+        size_bytes=part.size_bytes,
+        crc32c=part.crc,
+        rows=part.rows,
+    )
+    return pb.LoadPart(ledger=ledger)
 
 
 def _outcome(done: Any) -> LoadOutcome:

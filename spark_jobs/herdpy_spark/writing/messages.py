@@ -36,12 +36,12 @@ class TaskRows(WriterCommitMessage):
     Attributes:
         partition: its number, which is the order in which rows count.
         task_attempt: which attempt of all the job's: unlike an attempt's number it is never used again.
-        staged: None where the partition has no rows, or the load was published before.
+        parts: where its rows are, in order; none where it has no rows, or the load was published before.
     """
 
     partition: int
     task_attempt: int
-    staged: Staged | None
+    parts: tuple[Staged, ...] = ()
 
 
 def staged_in_order(messages: list[TaskRows]) -> list[TaskRows]:
@@ -56,4 +56,4 @@ def staged_in_order(messages: list[TaskRows]) -> list[TaskRows]:
             raise ValueError(
                 f"partition {one.partition} has two winners: {one.task_attempt} and {other.task_attempt}"
             )
-    return [one for one in ordered if one.staged is not None]
+    return [one for one in ordered if one.parts]

@@ -1,4 +1,4 @@
-"""Where a task's stream of rows goes: a ledger, the server that leads, or a file. Above ``plan``, ``loop``.
+"""Where a task's stream of rows goes: a ledger, the server that leads, or a file. Above ``ledger_sink``.
 
 A sink takes the pieces of one Arrow IPC stream, and waits when it is ahead of who stores them: that is how
 Spark's reading of the rows is held back. What it made is part of nothing until the load is published.
@@ -7,7 +7,7 @@ Spark's reading of the rows is held back. What it made is part of nothing until 
 from __future__ import annotations
 
 import asyncio
-import logging
+import math
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -16,31 +16,37 @@ from typing import Any, Protocol
 import google_crc32c
 import grpc
 
-from herdpy.bookkeeper import BookKeeper, BookKeeperError
-from herdpy.log.bookkeeper.settings import LedgerLogSettings
-from herdpy.log.errors import LogWriteError
-from herdpy.log.staging import StagedLedger
 from herdpy.rpc import loads_pb2, loads_pb2_grpc
 from herdpy.rpc.errors import RemoteError
 from herdpy_spark.writing.errors import LoadError
+from herdpy_spark.writing.ledger_sink import LedgerSink
 from herdpy_spark.writing.loop import LoadLoop
 from herdpy_spark.writing.messages import Staged, StagedFile
 from herdpy_spark.writing.plan import DirectoryFiles, Ledgers, LoadPlan, ServerFiles
 
-_log = logging.getLogger("herdpy_spark.staging")
-
 
 class Sink(Protocol):
-    """One stream on its way. After ``finish`` or ``abandon`` it is closed."""
+    """Where the streams of one attempt at a partition go, one after the other.
+
+    Attributes:
+        part_bytes: a stream of this size is to be ended, and another one begun.
+    """
+
+    part_bytes: float
 
     def write(self, piece: bytes) -> None:
         """Add the next bytes; waits while too much is on its way. LoadError when they cannot be stored."""
 
     def finish(self, rows: int) -> Staged:
-        """Return when everything is safe: where it is. LoadError."""
+        """End a stream; returns where it is when everything is safe. LoadError."""
+
+    def close(self) -> None:
+        """Let go of connections; what was finished stays."""
 
     def abandon(self) -> None:
-        """Remove what was written, as far as can be now; never raises, for another error is on its way."""
+        """Remove all that was written, as far as can be now, and close. Never raises, for another error is
+        on its way.
+        """
 
 
 def open_sink(plan: LoadPlan, partition: int, task_attempt: int) -> Sink:
@@ -54,71 +60,10 @@ def open_sink(plan: LoadPlan, partition: int, task_attempt: int) -> Sink:
             return FileSink(Path(path), plan.load_id, partition, task_attempt)
 
 
-class LedgerSink:
-    """Writes a ledger of its own to the bookies."""
-
-    def __init__(self, place: Ledgers, load_id: str) -> None:
-        """Connect and make the ledger; LoadError when ZooKeeper or bookies are missing."""
-        self._loop = LoadLoop()
-        self._bk = BookKeeper(f"zk://{place.zookeeper}{place.root}")
-        try:
-            self._ledger: StagedLedger = self._loop.run(_make_ledger(self._bk, place, load_id))
-        except (BookKeeperError, LogWriteError) as error:
-            self._close()
-            raise LoadError(f"rows cannot be staged: {error}") from error
-        except BaseException:
-            self._close()
-            raise
-
-    def write(self, piece: bytes) -> None:
-        """See Sink."""
-        try:
-            self._loop.run(self._ledger.write(piece))
-        except LogWriteError as error:
-            raise LoadError(str(error)) from error
-
-    def finish(self, rows: int) -> Staged:
-        """See Sink."""
-        try:
-            part = self._loop.run(self._ledger.finish(rows))
-        except LogWriteError as error:
-            raise LoadError(str(error)) from error
-        self._close()
-        return part
-
-    def abandon(self) -> None:
-        """See Sink."""
-        try:
-            self._loop.run(self._ledger.abandon())
-        except Exception as error:  # noqa: BLE001 - the leader's sweep finds the ledger
-            _log.warning("a staged ledger was left", extra={"error": str(error)})
-        finally:
-            self._close()
-
-    def _close(self) -> None:
-        try:
-            self._loop.run(self._bk.close())
-        finally:
-            self._loop.close()
-
-
-async def _make_ledger(bk: BookKeeper, place: Ledgers, load_id: str) -> StagedLedger:
-    await bk.open()
-    settings = LedgerLogSettings(
-        tablespace=place.tablespace,
-        ensemble=place.ensemble,
-        write_quorum=place.write_quorum,
-        ack_quorum=place.ack_quorum,
-        strict=place.strict,
-        password=place.password,
-    )
-    return await StagedLedger.create(
-        bk, settings, log_id=place.log_id, tablespace=place.tablespace, load_id=load_id
-    )
-
-
 class ServerSink:
-    """Sends the stream to the server that leads, which keeps it in a file."""
+    """Sends the stream to the server that leads, which keeps it in a file. There is one stream only."""
+
+    part_bytes = math.inf
 
     def __init__(self, place: ServerFiles, load_id: str, max_chunk_bytes: int) -> None:
         self._loop = LoadLoop()
@@ -148,9 +93,7 @@ class ServerSink:
 
     def finish(self, rows: int) -> Staged:
         """See Sink."""
-        staged = self._loop.run(self._end(rows))
-        self._close()
-        return staged
+        return self._loop.run(self._end(rows))
 
     async def _end(self, rows: int) -> Staged:
         await self._write(self._call, end=loads_pb2.StageEnd(crc32c=self._crc, rows=rows))
@@ -172,11 +115,12 @@ class ServerSink:
             raise LoadError("the server ended a stream of rows before its end") from None
 
     def abandon(self) -> None:
-        """See Sink. A stream without its end leaves nothing."""
+        """See Sink. A stream without its end leaves nothing; one with it is left to the server's sweep."""
         self._call.cancel()
-        self._close()
+        self.close()
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """See Sink."""
         try:
             self._loop.run(self._channel.close())
         finally:
@@ -190,6 +134,8 @@ def _refused(error: Any) -> LoadError:
 
 class FileSink:
     """Writes a file below a database's directory, named by the task's attempt: no two write the same."""
+
+    part_bytes = math.inf
 
     def __init__(self, directory: Path, load_id: str, partition: int, task_attempt: int) -> None:
         name = f"{load_id.encode().hex()}-{partition}-{task_attempt}.arrow"
@@ -220,6 +166,9 @@ class FileSink:
         except OSError as error:
             raise LoadError(f"rows cannot be staged: {error}", "58030") from error
         return StagedFile(str(self._path), self._size_bytes, self._crc, rows)
+
+    def close(self) -> None:
+        """See Sink."""
 
     def abandon(self) -> None:
         """See Sink."""

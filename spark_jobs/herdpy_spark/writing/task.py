@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from herdpy_spark.writing.conforming import Conformer
-from herdpy_spark.writing.messages import TaskRows
+from herdpy_spark.writing.messages import Staged, TaskRows
 from herdpy_spark.writing.pieces import StreamPieces
 from herdpy_spark.writing.plan import LoadMode, LoadPlan
 from herdpy_spark.writing.staging import Sink, open_sink
@@ -32,7 +32,7 @@ def stage(
     *,
     open_sink: Callable[[LoadPlan, int, int], Sink] = open_sink,
 ) -> TaskRows:
-    """Stage a partition's rows as one stream; nothing is made for a partition without rows.
+    """Stage a partition's rows as one stream, or several; nothing is made for a partition without rows.
 
     Raises:
         RowError: a row does not fit the table.
@@ -40,20 +40,32 @@ def stage(
         LoadError: the rows cannot be stored.
     """
     conformer = conformer_of(plan, partition)
-    pieces = StreamPieces(conformer.schema)
     sink: Sink | None = None
+    parts: list[Staged] = []
+    pieces: StreamPieces | None = None
     try:
         for batch in batches:
             for slice_ in conformer.batches(batch, plan.max_chunk_bytes):
                 if sink is None:
                     sink = open_sink(plan, partition, task_attempt)
+                if pieces is None:
+                    pieces = StreamPieces(conformer.schema)
                     sink.write(pieces.start())
                 sink.write(pieces.batch(slice_))
-        if sink is None:
-            return TaskRows(partition, task_attempt, None)
-        sink.write(pieces.end())
-        return TaskRows(partition, task_attempt, sink.finish(pieces.rows))
+                if pieces.size_bytes >= sink.part_bytes:
+                    parts.append(_ended(sink, pieces))
+                    pieces = None
+        if sink is not None:
+            if pieces is not None:
+                parts.append(_ended(sink, pieces))
+            sink.close()
     except BaseException:
         if sink is not None:
             sink.abandon()
         raise
+    return TaskRows(partition, task_attempt, tuple(parts))
+
+
+def _ended(sink: Sink, pieces: StreamPieces) -> Staged:
+    sink.write(pieces.end())
+    return sink.finish(pieces.rows)

@@ -50,7 +50,7 @@ class LoadWriter(DataSourceArrowWriter):
         assert context is not None, "a writer writes in a task"
         partition, attempt = context.partitionId(), context.taskAttemptId()
         if isinstance(self._plan, LoadOutcome):
-            return TaskRows(partition, attempt, None)
+            return TaskRows(partition, attempt)
         return stage(self._plan, iterator, partition, attempt)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -63,7 +63,7 @@ class LoadWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Beside the driver: remove what was staged. After a commit that was done it does nothing."""
         if not isinstance(self._plan, LoadOutcome):
-            self._loads.abort(self._plan, [one for one in _rows(messages) if one.staged is not None])
+            self._loads.abort(self._plan, _rows(messages))
 
 
 def _rows(messages: list[WriterCommitMessage | None]) -> list[TaskRows]:

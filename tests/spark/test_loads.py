@@ -1,0 +1,221 @@
+"""DataFrames written to three servers and three bookies: all of a DataFrame is there, or nothing of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from decimal import Decimal
+
+import pytest
+from pyspark import TaskContext
+
+from tests.spark.staged import staged_ledgers
+
+
+@pytest.fixture
+def write(cluster):
+    """Write a DataFrame to a table, with options."""
+
+    def write(frame, table, save_mode="append", **options):
+        writer = frame.write.format("herdpy").option("url", cluster.url).option("table", table)
+        writer.options(**options).mode(save_mode).save()
+
+    return write
+
+
+@pytest.fixture
+def accounts(sql, new_name):
+    """A table of accounts 0 to 9, each with 100."""
+    name = new_name("accounts")
+    sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, owner TEXT DEFAULT 'bank', amount NUMERIC(10,2) NOT NULL)")
+    sql(f"INSERT INTO {name} (id, amount) SELECT g, 100 FROM generate_series(0, 9) AS s(g)")
+    return name
+
+
+def rows(sql, table):
+    return sql(f"SELECT id, owner, amount FROM {table} ORDER BY id")
+
+
+def frame_of(spark, *tuples):
+    return spark.createDataFrame(list(tuples), "id INT, owner STRING, amount INT").repartition(2)
+
+
+def test_all_rows_of_all_partitions_are_there_once(spark, sql, write, new_name):
+    table = new_name()
+    sql(f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, name TEXT)")
+    write(spark.range(0, 10_000, 1, 4).selectExpr("id", "concat('row ', id) AS name"), table)
+    assert sql(f"SELECT count(*), sum(id), min(name), max(name) FROM {table}") == [
+        (10_000, sum(range(10_000)), "row 0", "row 9999")
+    ]
+
+
+def test_values_of_every_type_arrive(spark, sql, write, new_name):
+    table = new_name()
+    columns = {
+        "b BOOLEAN": True,
+        "s SMALLINT": -3,
+        "i INTEGER": 2**31 - 1,
+        "l BIGINT": -(2**63),
+        "r REAL": 0.5,
+        "d DOUBLE PRECISION": 1e300,
+        "n NUMERIC(20,3)": Decimal("-12345678901234567.125"),
+        "x NUMERIC": Decimal("1.50"),
+        "t TEXT": "größer",
+        "y BYTEA": b"\0\xff",
+        "a DATE": dt.date(2026, 2, 28),
+        "z TIMESTAMP": dt.datetime(2026, 2, 28, 23, 59, 59, 999999),
+        "w TIMESTAMPTZ": dt.datetime(2026, 2, 28, 23, 59, 59, tzinfo=dt.UTC),
+        "u UUID": uuid.UUID(int=7),
+        "j JSON": {"a": [1, None]},
+    }
+    sql(f"CREATE TABLE {table} (id INT PRIMARY KEY, {', '.join(columns)})")
+    frame = spark.sql(
+        "SELECT 1 AS id, true AS b, -3S AS s, 2147483647 AS i, -9223372036854775808L AS l, 0.5F AS r,"
+        " 1e300D AS d,"
+        " -12345678901234567.125 AS n, 1.50 AS x, 'größer' AS t, X'00ff' AS y, DATE '2026-02-28' AS a,"
+        " TIMESTAMP_NTZ '2026-02-28 23:59:59.999999' AS z, TIMESTAMP '2026-02-28 23:59:59Z' AS w,"
+        " '00000000-0000-0000-0000-000000000007' AS u, '{\"a\": [1, null]}' AS j"
+    )
+    write(
+        frame.unionAll(
+            frame.selectExpr("2 AS id", *(f"CAST(NULL AS {kind}) {name}" for name, kind in frame.dtypes[1:]))
+        ),
+        table,
+    )
+    assert sql(f"SELECT * FROM {table} ORDER BY id") == [
+        (1, *columns.values()),
+        (2, *[None] * len(columns)),
+    ]
+
+
+def test_columns_are_matched_by_name_and_others_get_their_default(spark, sql, write, accounts):
+    write(spark.sql("SELECT 7.5 AS AMOUNT, 20 AS Id"), accounts)
+    assert rows(sql, accounts)[-1] == (20, "bank", Decimal("7.50"))
+
+
+def test_upsert_replaces_and_adds(spark, sql, write, accounts):
+    write(frame_of(spark, (9, "eve", 1), (10, "eve", 2)), accounts, mode="upsert")
+    assert rows(sql, accounts)[-3:] == [(8, "bank", 100), (9, "eve", 1), (10, "eve", 2)]
+
+
+def test_ignore_adds_and_leaves_what_is_there(spark, sql, write, accounts):
+    write(frame_of(spark, (9, "eve", 1), (10, "eve", 2)), accounts, mode="ignore")
+    assert rows(sql, accounts)[-2:] == [(9, "bank", 100), (10, "eve", 2)]
+
+
+def test_delete_takes_rows_away_by_their_key(spark, sql, write, accounts):
+    write(frame_of(spark, (3, "whoever", 0), (4, None, None), (99, None, None)), accounts, mode="delete")
+    assert [id for id, *_ in rows(sql, accounts)] == [0, 1, 2, 5, 6, 7, 8, 9]
+
+
+def test_overwrite_leaves_only_the_new_rows(spark, sql, write, accounts):
+    write(frame_of(spark, (3, "eve", 1)), accounts, "overwrite")
+    assert rows(sql, accounts) == [(3, "eve", 1)]
+
+
+def test_an_empty_dataframe_is_a_load_too(spark, sql, write, accounts):
+    write(spark.sql("SELECT 1 AS id, 'x' AS owner, 1 AS amount").where("false"), accounts, "overwrite")
+    assert rows(sql, accounts) == []
+
+
+def test_a_table_without_a_key_takes_rows_that_are_alike(spark, sql, write, new_name):
+    table = new_name()
+    sql(f"CREATE TABLE {table} (n INT)")
+    write(spark.sql("SELECT 1 AS n FROM range(0, 100, 1, 2)"), table)
+    assert sql(f"SELECT count(*), count(DISTINCT n) FROM {table}") == [(100, 1)]
+
+
+def test_a_load_that_was_done_adds_nothing(spark, sql, write, accounts):
+    write(frame_of(spark, (20, "eve", 1)), accounts, loadId="nightly-1")
+    write(frame_of(spark, (21, "eve", 1), (22, "eve", 1)), accounts, loadId="nightly-1")
+    assert [id for id, *_ in rows(sql, accounts)] == [*range(10), 20]
+
+
+# What is refused.
+
+
+def refused(write, frame, table, **options):
+    with pytest.raises(Exception) as caught:
+        write(frame, table, loadId="refused", **options)
+    return str(caught.value)
+
+
+def test_a_null_is_refused_by_its_task_with_its_row(spark, sql, write, accounts, cluster):
+    text = refused(write, frame_of(spark, (10, "eve", 1), (11, "eve", None)), accounts)
+    assert '(id = 11), column "amount": NULL in a column that is NOT NULL' in text
+    assert len(rows(sql, accounts)) == 10
+    assert staged_ledgers(cluster.bookkeeper_uri, "refused") == []
+
+
+def test_a_key_that_is_there_is_refused_with_its_row(spark, sql, write, accounts, cluster):
+    frame = spark.range(0, 2, 1, 2).selectExpr("if(id = 0, 10, 3) AS id", "'eve' AS owner", "1 AS amount")
+    text = refused(write, frame, accounts)
+    assert "duplicate key value violates unique constraint" in text
+    assert "(id)=(3)" in text
+    assert "row 2 of the load: row 1 of part 2" in text
+    assert len(rows(sql, accounts)) == 10
+    assert staged_ledgers(cluster.bookkeeper_uri, "refused") == []
+
+
+def test_a_row_that_breaks_a_check_is_refused(spark, sql, write, new_name):
+    table = new_name()
+    sql(f"CREATE TABLE {table} (id INT PRIMARY KEY, n INT CHECK (n > 0))")
+    text = refused(write, spark.sql("SELECT * FROM VALUES (1, 5), (2, 0) AS v(id, n)").coalesce(1), table)
+    assert "violates check constraint" in text
+    assert "row 2 of the load" in text
+
+
+@pytest.mark.parametrize(
+    ("select", "says"),
+    [
+        ("SELECT 1 AS id, 2 AS amount, 3 AS colour", 'no column "colour"; it has id, owner, amount'),
+        ("SELECT 1 AS id, 'x' AS owner", 'null value in column "amount"'),
+        ("SELECT array(1) AS id, 2 AS amount", 'column "id": an Arrow column of type list'),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused_before_any_task(spark, write, accounts, select, says):
+    assert says in refused(write, spark.sql(select), accounts)
+
+
+def test_a_table_that_is_not_there_is_refused(spark, write, new_name):
+    assert "42P01" in refused(write, spark.sql("SELECT 1 AS id"), new_name("nothing"))
+
+
+def test_options_that_contradict_each_other_are_refused(spark, write, accounts):
+    with pytest.raises(Exception, match="the option mode is upsert, and the save mode overwrite"):
+        write(frame_of(spark, (1, "x", 1)), accounts, "overwrite", mode="upsert")
+
+
+# Tasks that fail.
+
+
+def test_a_task_that_is_tried_again_adds_its_rows_once(spark, sql, write, new_name):
+    table = new_name()
+    sql(f"CREATE TABLE {table} (id BIGINT PRIMARY KEY)")
+
+    def fail_late(batches):
+        """Every partition's first two attempts fail when they have staged some rows."""
+        yield from batches
+        if TaskContext.get().attemptNumber() < 2:
+            raise RuntimeError("this attempt fails")
+
+    frame = spark.range(0, 30_000, 1, 3)
+    write(frame.mapInArrow(fail_late, frame.schema), table)
+    assert sql(f"SELECT count(*), sum(id) FROM {table}") == [(30_000, sum(range(30_000)))]
+
+
+def test_a_job_that_fails_leaves_nothing(spark, sql, write, new_name, cluster):
+    table = new_name()
+    sql(f"CREATE TABLE {table} (id BIGINT PRIMARY KEY)")
+
+    def fail_last(batches):
+        yield from batches
+        if TaskContext.get().partitionId() == 2:
+            raise RuntimeError("this partition fails")
+
+    frame = spark.range(0, 3_000, 1, 3)
+    with pytest.raises(Exception, match="this partition fails"):
+        write(frame.mapInArrow(fail_last, frame.schema), table, loadId="failed")
+    assert sql(f"SELECT count(*) FROM {table}") == [(0,)]
+    # Those of tasks that ended are gone; what a worker that was killed has left is for the sweep.
+    assert len(staged_ledgers(cluster.bookkeeper_uri, "failed")) <= 4

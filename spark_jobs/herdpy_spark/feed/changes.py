@@ -36,7 +36,7 @@ from herdpy_spark.feed.block import (
     to_batch,
 )
 from herdpy_spark.feed.followed import DEFINING, FollowedTable
-from herdpy_spark.feed.shape import Array, Shape
+from herdpy_spark.feed.shape import Array, SchemaChangedError, Shape
 from herdpy_sql.catalog import Table, encode_table
 from herdpy_sql.staged import kept_keys, kept_rows
 
@@ -88,11 +88,19 @@ class ChangeReader:
             SchemaChangedError: a row has columns for which the feed has no place.
             ValueError: the log's bytes do not fit the definition.
         """
-        for entry in entries:
-            for number, transaction in enumerate(entry.transactions()):
-                origin = Origin(entry.lsn, number, transaction.request_id, transaction.timestamp_us)
-                yield from self._transaction(origin, transaction.records)
-        yield from self._flush()
+        lsn = None
+        try:
+            for entry in entries:
+                lsn = entry.lsn
+                for number, transaction in enumerate(entry.transactions()):
+                    origin = Origin(lsn, number, transaction.request_id, transaction.timestamp_us)
+                    yield from self._transaction(origin, transaction.records)
+            yield from self._flush()
+        except SchemaChangedError as error:
+            raise SchemaChangedError(
+                f"{error}. Rows of it are in the log up to {lsn}. Start the query again, from its checkpoint,"
+                " with a DataFrame that is made now: it has the table's present columns"
+            ) from error
 
     def _transaction(self, origin: Origin, records: list[Record]) -> Iterator[pa.RecordBatch]:
         self._block.begin(origin)

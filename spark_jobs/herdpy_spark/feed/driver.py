@@ -251,10 +251,15 @@ def describe(database: Database, name: str) -> Described | None:
     try:
         found = database.servers.describe(name)
     except AccessError as error:
-        if error.is_transient or error.is_gone:
-            return None
-        raise
+        if _is_refused(error):
+            raise
+        return None
     return None if found.table is None else Described(found.table, found.applied)
+
+
+def _is_refused(error: AccessError) -> bool:
+    """Whether the role may not, rather than a server that cannot say (it is away, or older)."""
+    return error.sqlstate.startswith("28") or error.sqlstate == "42501"
 
 
 def newest_table(database: Database, name: str) -> Table | None:
@@ -265,7 +270,7 @@ def newest_table(database: Database, name: str) -> Table | None:
         except AccessError as error:
             if error.is_gone:
                 return None
-            if not error.is_transient:
+            if _is_refused(error):
                 raise
     address = database.address()
     with opened(address) as ledgers:

@@ -130,6 +130,9 @@ class View(Reader, Protocol):
     def drop_table(self, table: Table) -> None:
         """Remove ``table``, its rows and its indexes."""
 
+    def alter_table(self, table: Table, changed: Table) -> None:
+        """Give ``table`` another definition; name, columns, key and indexes stay as they are."""
+
     def create_index(self, table: Table, index: Index) -> None:
         """Define ``index`` and fill it from the rows; SqlError 23505 when they are not unique."""
 

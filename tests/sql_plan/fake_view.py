@@ -119,6 +119,9 @@ class FakeView:
         self._catalog = self._catalog.without_table(table.id)
         del self.rows[table.id]
 
+    def alter_table(self, table: Table, changed: Table) -> None:
+        self._catalog = self._catalog.with_table(changed)
+
     def create_index(self, table: Table, index: Index) -> None:
         self.entries[index.id] = SortedBytes()
         for key, image in self.rows[table.id].scan(None, None, False):

@@ -8,6 +8,7 @@ row. (A leader has computed the same changes before it logged the records, and m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from herdpy.log.records import (
@@ -222,8 +223,8 @@ class Applier:
     def _alter_table(self, record: AlterTable) -> None:
         table = decode_table(record.definition)
         before = self.catalog.tables[table.id]
-        if (table.columns, table.key, table.indexes) != (before.columns, before.key, before.indexes):
-            raise ValueError(f"table {table.name} has other columns, another key or other indexes")
+        if replace(table, identity_full=before.identity_full, checks=before.checks) != before:
+            raise ValueError(f"table {before.name} would have another name, other columns or another key")
         self.catalog = self.catalog.with_table(table)
 
     def _drop_table(self, record: DropTable) -> None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from herdpy.codec.kinds import Datum
 from herdpy.log.records import (
+    AlterTable,
+    Before,
     CreateIndex,
     CreateTable,
     Delete,
@@ -199,6 +201,8 @@ class Workspace(Reading):
         if moved:
             self._put(db, key, None)
         self._put(db, new_key, new_image)
+        if table.identity_full:
+            self.records.append(Before(db, key, image))
         self.records.append(Update(db, key if moved else None, new_key, new_image))
 
     def delete(self, table: Table, key: bytes, image: bytes) -> None:
@@ -210,6 +214,8 @@ class Workspace(Reading):
             for index_id, entry, _ in self._entries(ops, ops.decode(image), key):
                 self._put(index_id, entry, None)
         self._put(db, key, None)
+        if table.identity_full:
+            self.records.append(Before(db, key, image))
         self.records.append(Delete(db, key))
 
     def truncate(self, table: Table) -> None:
@@ -247,6 +253,13 @@ class Workspace(Reading):
         for db in (table.id, *(index.id for index in table.indexes)):
             self._clear(db)
         self._defined(catalog.without_table(table.id), DropTable(table.id))
+
+    def alter_table(self, table: Table, changed: Table) -> None:
+        """Give ``table`` another definition; name, columns, key and indexes stay as they are."""
+        catalog = self._define()
+        self.ops(table)
+        self._locks.acquire_table(self._owner, table.id)
+        self._defined(catalog.with_table(changed), AlterTable(encode_table(changed)))
 
     def create_index(self, table: Table, index: Index) -> None:
         """Define ``index`` and fill it from the rows; SqlError 23505 when they are not unique."""

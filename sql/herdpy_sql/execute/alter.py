@@ -1,4 +1,4 @@
-"""ALTER TABLE: keys that are added to a table that has rows.
+"""ALTER TABLE: keys that are added to a table that has rows, and what the log has of rows that change.
 
 A table's rows lie in the order of its key, so giving it a key is to write it anew: the old one is
 dropped and a new one of the same name is filled, in one statement.
@@ -100,3 +100,25 @@ class AddUniquePlan(Plan):
 
     def explain(self) -> list[str]:
         return [f"Add Unique Constraint {self.index.name} to {self.table.name}"]
+
+
+class IdentityPlan(Plan):
+    """ALTER TABLE ... REPLICA IDENTITY.
+
+    Args:
+        full: the log is to have each row as it was before it is changed or deleted.
+    """
+
+    tag = "ALTER TABLE"
+
+    def __init__(self, table: Table, *, full: bool) -> None:
+        self.table = table
+        self.full = full
+
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+        if self.table.identity_full != self.full:
+            view.alter_table(self.table, replace(self.table, identity_full=self.full))
+        return Outcome(None, 0)
+
+    def explain(self) -> list[str]:
+        return [f"Replica Identity {'Full' if self.full else 'Default'} of {self.table.name}"]

@@ -73,12 +73,14 @@ def _columns(cursor: Cursor) -> list[str]:
 
 
 def _alter(cursor: Cursor) -> Command:
-    """ALTER TABLE name ADD [CONSTRAINT name] PRIMARY KEY | UNIQUE (columns)."""
+    """ALTER TABLE name ADD [CONSTRAINT name] PRIMARY KEY | UNIQUE (columns), or REPLICA IDENTITY."""
     if not cursor.accept("TABLE"):
         raise _unsupported(cursor, f"ALTER {cursor.peek()}")
     options = ["IF EXISTS"] if cursor.accept("IF", "EXISTS") else []
     cursor.accept("ONLY")
     table = _table_name(cursor)
+    if cursor.accept("REPLICA", "IDENTITY"):
+        return _identity(cursor, table, options)
     if not cursor.accept("ADD"):
         raise _unsupported(cursor, f"ALTER TABLE ... {cursor.peek()}")
     label = cursor.name() if cursor.accept("CONSTRAINT") else ""
@@ -101,6 +103,20 @@ def _alter(cursor: Cursor) -> Command:
     return Command(
         "ALTER TABLE", label, None, (kind, *options), names=(table, *((None, column) for column in columns))
     )
+
+
+def _identity(cursor: Cursor, table: tuple[str | None, str], options: list[str]) -> Command:
+    """FULL | DEFAULT, after REPLICA IDENTITY."""
+    for kind in ("FULL", "DEFAULT"):
+        if cursor.accept(kind):
+            return Command("ALTER TABLE", "", None, (f"REPLICA IDENTITY {kind}", *options), names=(table,))
+    if cursor.peek() in {"NOTHING", "USING"}:
+        raise SqlError(
+            "0A000",
+            f"REPLICA IDENTITY {cursor.peek()} is not supported",
+            hint="A row is known by its primary key (DEFAULT), or the log has all of it as it was (FULL).",
+        )
+    raise cursor.fail()
 
 
 def _unsupported(cursor: Cursor, what: str) -> SqlError:

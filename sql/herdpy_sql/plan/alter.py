@@ -1,4 +1,4 @@
-"""ALTER TABLE ... ADD PRIMARY KEY or UNIQUE, VACUUM and ANALYZE: commands to plans."""
+"""ALTER TABLE ... ADD PRIMARY KEY or UNIQUE, REPLICA IDENTITY, VACUUM and ANALYZE: commands to plans."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from herdpy.codec.kinds import Kind
 from herdpy_sql.catalog import Index, KeyPart
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.alter import AddKeyPlan, AddUniquePlan
+from herdpy_sql.execute.alter import AddKeyPlan, AddUniquePlan, IdentityPlan
 from herdpy_sql.execute.base import Outcome
 from herdpy_sql.execute.base import Plan as BasePlan
 from herdpy_sql.execute.define import duplicate
@@ -43,10 +43,13 @@ def _alter(command: Command, catalog: Catalog) -> Plan:
         if error.sqlstate == "42P01" and "IF EXISTS" in command.options:
             return NothingToAlter()
         raise
+    kind = command.options[0]
+    if kind.startswith("REPLICA IDENTITY"):
+        return IdentityPlan(table, full=kind.endswith("FULL"))
     columns = [column for _, column in listed]
     positions = _positions(table, columns)
     names = FreshNames(table.name, catalog)
-    primary = command.options[0] == "PRIMARY KEY"
+    primary = kind == "PRIMARY KEY"
     if command.argument:
         label = checked_name(command.argument)
         if label in names.taken - {table.key_name if table.has_hidden_key else ""}:

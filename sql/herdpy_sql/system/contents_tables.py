@@ -86,6 +86,7 @@ def _classes(context: Context) -> Rows:
             relnatts=len(table.visible),
             relchecks=len(table.checks),
             relhasindex=bool(indexes),
+            relreplident="f" if table.identity_full else "d",
         )
         for index in indexes:
             yield _class(index.oid, index.name, PUBLIC_OID, "i", relnatts=len(index.parts))

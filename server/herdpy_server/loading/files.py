@@ -161,15 +161,20 @@ class StagedFiles:
         """Remove all parts of a load; no error when there are none."""
         await self._in_thread(partial(shutil.rmtree, self._of(load_id), True))
 
-    async def sweep(self, now_s: float | None = None) -> int:
-        """Remove parts that are too old, and what crashes left; how many files that were."""
-        return await self._in_thread(partial(self._sweep, time.time() if now_s is None else now_s))
+    async def sweep(self, now_s: float | None = None, *, begins: bool = False) -> int:
+        """Remove parts that are too old; how many files that were.
 
-    def _sweep(self, now_s: float) -> int:
+        Args:
+            begins: the process begins: whatever is on its way is what a crash left, and goes too.
+        """
+        return await self._in_thread(partial(self._sweep, time.time() if now_s is None else now_s, begins))
+
+    def _sweep(self, now_s: float, begins: bool) -> int:
         count = 0
         for directory in list(self._directory.iterdir()) if self._directory.is_dir() else ():
             for path in list(directory.iterdir()) if directory.is_dir() else ():
-                if now_s - path.stat().st_mtime > self.kept_s:
+                is_left = begins and path.suffix == ".new"
+                if is_left or now_s - path.stat().st_mtime > self.kept_s:
                     logger.info("a staged part that nobody published is removed", extra={"path": str(path)})
                     path.unlink(missing_ok=True)
                     count += 1

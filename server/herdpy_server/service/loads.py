@@ -79,9 +79,11 @@ class Loads(loads_pb2_grpc.LoadsServicer):
             await asyncio.wait({self._sweeping})
 
     async def _sweep(self) -> None:
+        begins = True
         while True:
             try:
-                await self._files.sweep()
+                await self._files.sweep(begins=begins)
+                begins = False
             except OSError as error:
                 logger.warning("staged parts could not be removed", extra={"reason": str(error)})
             await asyncio.sleep(_SWEEP_S)

@@ -188,6 +188,7 @@ def _entry(entry: EntryReport, names: Names, *, rows: bool) -> dict[str, Any]:
                         "table": names.table(record.table_id),
                         "rows": record.rows,
                         "bytes": record.bytes,
+                        **({"detail": record.detail} if record.detail else {}),
                         **({"content": list(names.rows(record))} if rows else {}),
                     }
                     for record in transaction.records

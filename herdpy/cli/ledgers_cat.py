@@ -173,4 +173,5 @@ class _HerdpyLog:
             for record in transaction.records:
                 table = f" table {record.table_id}" if record.table_id is not None else ""
                 rows = f" {record.rows:,} rows" if record.rows else ""
-                sys.stdout.write(f"    {record.name}{table}{rows} ({record.bytes:,} bytes)\n")
+                detail = f" {record.detail}" if record.detail else ""
+                sys.stdout.write(f"    {record.name}{table}{rows}{detail} ({record.bytes:,} bytes)\n")

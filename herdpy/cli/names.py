@@ -40,12 +40,12 @@ class Names:
 
     def learn(self, entry: EntryReport) -> None:
         """Take up the tables that an entry defines."""
-        from herdpy.log.records import CreateTable
+        from herdpy.log.records import AlterTable, CreateTable
         from herdpy_sql.catalog import decode_table
 
         for transaction in entry.transactions:
             for report in transaction.records:
-                if isinstance(report.record, CreateTable):
+                if isinstance(report.record, CreateTable | AlterTable):
                     table = decode_table(report.record.definition)
                     self._tables[table.id] = table
 
@@ -58,28 +58,30 @@ class Names:
 
     def describe(self, report: RecordReport) -> str:
         """A record on one line."""
-        from herdpy.log.records import CreateTable
+        from herdpy.log.records import AlterTable, CreateTable
         from herdpy_sql.catalog import decode_table
 
         words = [report.name]
-        if isinstance(report.record, CreateTable):
+        if isinstance(report.record, CreateTable | AlterTable):
             words.append(decode_table(report.record.definition).name)
         elif report.table_id is not None:
             words.append(self.table(report.table_id) or "")
         if report.rows:
             words.append(f"{report.rows:,} row{'s' if report.rows > 1 else ''}")
+        if report.detail:
+            words.append(report.detail)
         words.append(f"({report.bytes:,} bytes)")
         return " ".join(words)
 
     def rows(self, report: RecordReport) -> Iterator[str]:
-        """The rows that a record carries, as JSON; keys alone of rows that go."""
+        """The rows that a record carries itself, as JSON; keys alone of rows that go."""
         from herdpy.log import records
 
         record: Any = report.record
         table = self._tables.get(report.table_id) if report.table_id is not None else None
         if table is None:
             return
-        if isinstance(record, records.Insert | records.Update):
+        if isinstance(record, records.Insert | records.Update | records.Before):
             yield _object(table, table.row_codec.decode(record.row))
         elif isinstance(record, records.Delete):
             values: list[Any] = [None] * len(table.columns)

@@ -18,14 +18,28 @@ from herdpy.log.file_reading import predecessor_of
 from herdpy.log.files import Files, OsFiles
 from herdpy.log.ledger_list import FileLedgerList, LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN, START
-from herdpy.log.records import InsertBatch, Record, TablesChecksum
+from herdpy.log.records import (
+    Before,
+    Delete,
+    Insert,
+    InsertBatch,
+    LoadBatch,
+    LoadDone,
+    Record,
+    TablesChecksum,
+    Update,
+)
 from herdpy.log.recovery import TornTail, scan_open_ledger
 from herdpy.log.transaction import Transaction
 
 
 @dataclass(slots=True, frozen=True)
 class RecordReport:
-    """A record: its type's name and number, its table (None: it names none), rows and bytes."""
+    """A record: its type's name and number, its table (None: it names none), rows and bytes.
+
+    Attributes:
+        detail: what else it says, in a few words.
+    """
 
     name: str
     type: int
@@ -33,6 +47,7 @@ class RecordReport:
     rows: int
     bytes: int
     record: Record
+    detail: str = ""
 
 
 @dataclass(slots=True, frozen=True)
@@ -102,15 +117,37 @@ class LogCheck:
 
 def report_record(record: Record) -> RecordReport:
     """A record for people."""
-    rows = record.rows if isinstance(record, InsertBatch) else 0
-    if record.type in (16, 17, 18):
+    rows = record.rows if isinstance(record, InsertBatch | LoadBatch) else 0
+    if isinstance(record, Insert | Update | Delete | Before):
         rows = 1
     if isinstance(record, TablesChecksum):
         rows = len(record.checksums)
     size = len(record.encode())
     return RecordReport(
-        type(record).__name__, record.type, getattr(record, "table_id", None), rows, size, record
+        type(record).__name__,
+        record.type,
+        getattr(record, "table_id", None),
+        rows,
+        size,
+        record,
+        _detail(record),
     )
+
+
+def _detail(record: Record) -> str:
+    if isinstance(record, LoadBatch):
+        ledgers = ", ".join(str(part.ledger_id) for part in record.parts)
+        return f"{record.op.name.lower()}, staged in {ledgers or 'no ledger'}"
+    if isinstance(record, LoadDone):
+        counts = {
+            "inserted": record.inserted,
+            "updated": record.updated,
+            "deleted": record.deleted,
+            "skipped": record.skipped,
+        }
+        told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+        return f"load {record.load_id!r}: {told or 'no rows'}"
+    return ""
 
 
 def report_transaction(lsn: LSN, transaction: Transaction) -> TransactionReport:

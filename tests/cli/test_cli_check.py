@@ -56,6 +56,14 @@ def test_entries_are_decoded_with_names(run, filled):
     assert run("log", filled, "--from", last, "--json").stdout.count('"lsn"') == 1
 
 
+def test_rows_as_they_were_are_shown(run, filled):
+    run("sql", filled, "-c", "ALTER TABLE t REPLICA IDENTITY FULL", "-c", "DELETE FROM t WHERE id = 3")
+    lines = run("log", filled, "--from", "1:0", "--rows").stdout.splitlines()
+    kinds = [line.split(maxsplit=2)[:2] for line in lines if line.startswith("    ") and line[4] != " "]
+    assert kinds[-3:] == [["AlterTable", "t"], ["Before", "t"], ["Delete", "t"]]
+    assert '      {"id": 3, "name": "name 3"}' in lines[-4:]
+
+
 def test_following_shows_what_another_process_writes(filled, tmp_path):
     follow = command("log", filled, "--follow", "--rows", "--json")
     with (

@@ -3,13 +3,19 @@
 from herdpy.log import (
     LSN,
     START,
+    Before,
     Insert,
     InsertBatch,
+    LoadBatch,
+    LoadDone,
+    LoadOp,
+    StagedPart,
     TablesChecksum,
     Transaction,
     Truncate,
     inspect,
 )
+from herdpy.log.inspect import report_record
 
 
 def _log(disk, kit):
@@ -122,3 +128,14 @@ def test_torn_tails_and_unfinished_transactions_are_no_damage(disk, kit):
     assert result.problems == []
     assert [torn.entry_id for torn in result.torn] == [4]
     assert (result.transactions, result.unfinished) == (1, 1)
+
+
+def test_loads_say_where_their_rows_stand_and_what_became_of_them():
+    parts = (StagedPart(9, 0, 10, 0, 5), StagedPart(12, 0, 10, 0, 2))
+    batch = report_record(LoadBatch(7, LoadOp.UPSERT, -1, parts))
+    assert (batch.name, batch.table_id, batch.rows) == ("LoadBatch", 7, 7)
+    assert batch.detail == "upsert, staged in 9, 12"
+    done = report_record(LoadDone("nightly", 7, 1200, 0, 0, 3))
+    assert (done.table_id, done.rows, done.detail) == (7, 0, "load 'nightly': 1,200 inserted, 3 skipped")
+    assert report_record(LoadDone("none", 7, 0, 0, 0, 0)).detail == "load 'none': no rows"
+    assert report_record(Before(7, b"k", b"row")).rows == 1

@@ -247,7 +247,7 @@ class LeaseLogRequest(_message.Message):
     tablespace: _builtins.str
     upto_us: _builtins.int
     lease_s: _builtins.float
-    """How long without a renewal; 1 to 86400 seconds."""
+    """How long without a renewal: from 1 s to a day; 0 stands for a usual length."""
     purpose: _builtins.str
     """For operators to see: who reads and what for."""
     @_builtins.property

@@ -37,6 +37,7 @@ from herdpy_server.process.statements import StatementStatistics
 from herdpy_server.replica.roles import ReplicatedRoles
 from herdpy_server.service import Reloaded
 from herdpy_server.serving import OneDatabase, ServedDatabase, Tablespaces, settle_interpreter
+from herdpy_server.serving.alone_log import AloneLog, PublishSettings
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.registry import SessionRegistry
 from herdpy_server.sessions.roles import RoleStore
@@ -74,6 +75,7 @@ class ServerProcess:
         self._page = StatusPage(self.status, self.metrics, __version__)
         self._doors: list[tuple[str, Door]] = []
         self._database: ServedDatabase | None = None
+        self._log: AloneLog | None = None
         self._member: Member | None = None
         self._end = asyncio.Event()
         self._fast = asyncio.Event()
@@ -113,7 +115,10 @@ class ServerProcess:
         if self._end.is_set():
             return
         settle_interpreter()
-        databases = OneDatabase(database, config.postgres.database or None)
+        publish = PublishSettings(**msgspec.structs.asdict(config.publish))
+        databases = OneDatabase(database, config.postgres.database or None, publish)
+        self._log = databases.log
+        databases.log.start()
         postgres = PostgresDoor(config, databases, RoleStore(database.path))
         self.metrics.registry = postgres.server.registry
         self._page.tablespaces = databases
@@ -201,6 +206,9 @@ class ServerProcess:
         notify("STOPPING=1")
         doors, self._doors = self._doors, []
         await asyncio.gather(*[self._close(door) for _name, door in doors])
+        log, self._log = self._log, None
+        if log is not None:
+            await log.close()
         database, self._database = self._database, None
         if database is not None:
             await database.close()

@@ -12,6 +12,7 @@ import pytest
 from herdpy.rpc import (
     admin_pb2_grpc,
     loads_pb2_grpc,
+    logs_pb2_grpc,
     partitions_pb2,
     partitions_pb2_grpc,
     snapshots_pb2_grpc,
@@ -38,6 +39,11 @@ def partitions(channel: grpc.Channel) -> Any:
 def loads(channel: grpc.Channel) -> Any:
     """A stub."""
     return loads_pb2_grpc.LoadsStub(channel)
+
+
+def logs(channel: grpc.Channel) -> Any:
+    """A stub."""
+    return logs_pb2_grpc.LogsStub(channel)
 
 
 def basic(user: str, password: str = "") -> tuple[tuple[str, str], ...]:

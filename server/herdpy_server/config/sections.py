@@ -292,6 +292,31 @@ class Grpc(Section, frozen=True, kw_only=True):
     ] = 16
 
 
+class Publish(Section, frozen=True, kw_only=True):
+    """Snapshots for those who read the log themselves, such as Spark; for a server that is alone.
+
+    In a cluster each tablespace has these as options: ALTER TABLESPACE ... SET (snapshot_url = '...').
+    """
+
+    url: Annotated[
+        str,
+        _says("Where to: a directory, or a URL of a store such as s3://bucket/prefix; empty: nowhere."),
+    ] = ""
+    interval_s: Annotated[float, _float(1.0, 365 * _DAY_S, "How often.")] = 3600.0
+    keep: Annotated[int, _int(1, 1000, "How many of the newest stay.")] = 2
+    history_s: Annotated[
+        float,
+        _float(
+            0.0,
+            3650 * _DAY_S,
+            "Moments of so long ago stay readable: snapshots and the log are kept for that.",
+        ),
+    ] = 0.0
+    niceness: Annotated[
+        int, _int(0, 19, "How far the process that writes them stands back behind the server (nice).")
+    ] = 10
+
+
 class Logging(Section, frozen=True, kw_only=True):
     """What the server tells of itself, on standard error or in a file."""
 
@@ -333,6 +358,7 @@ class ServerConfig(Section, frozen=True, kw_only=True):
     http: Http = field(default_factory=Http)
     cluster: Cluster = field(default_factory=Cluster)
     grpc: Grpc = field(default_factory=Grpc)
+    publish: Publish = field(default_factory=Publish)
     logging: Logging = field(default_factory=Logging)
     shutdown: Shutdown = field(default_factory=Shutdown)
 

@@ -9,6 +9,7 @@ admin          looking after the server
 snapshots      copies of the store, downloaded: ``shelf`` keeps them, ``leases`` says for how long
 positions      what callers have seen elsewhere
 partitions     a table in parts at one moment: ``plans`` cuts it
+logs           where logs are, for those who read them themselves; leases on them; published snapshots
 """
 
 import os

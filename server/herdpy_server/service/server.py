@@ -16,7 +16,13 @@ import grpc
 from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from herdpy.rpc import admin_pb2_grpc, loads_pb2_grpc, partitions_pb2_grpc, snapshots_pb2_grpc
+from herdpy.rpc import (
+    admin_pb2_grpc,
+    loads_pb2_grpc,
+    logs_pb2_grpc,
+    partitions_pb2_grpc,
+    snapshots_pb2_grpc,
+)
 from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.loading.files import StagedFiles
 from herdpy_server.pgwire.authority import Authority
@@ -25,6 +31,7 @@ from herdpy_server.service.caller import Callers
 from herdpy_server.service.gate import HEALTH, REFLECTION, Gate
 from herdpy_server.service.health import Health
 from herdpy_server.service.loads import Loads
+from herdpy_server.service.logs import Logs
 from herdpy_server.service.partitions import Partitions
 from herdpy_server.service.plans import Plans
 from herdpy_server.service.settings import ServiceSettings
@@ -39,8 +46,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("herdpy.rpc")
 
 ADMIN, SNAPSHOTS, PARTITIONS = "herdpy.v1.Admin", "herdpy.v1.Snapshots", "herdpy.v1.Partitions"
-LOADS = "herdpy.v1.Loads"
-SERVICES = (ADMIN, LOADS, PARTITIONS, SNAPSHOTS)
+LOADS, LOGS = "herdpy.v1.Loads", "herdpy.v1.Logs"
+SERVICES = (ADMIN, LOADS, LOGS, PARTITIONS, SNAPSHOTS)
 _THREADS = 4
 _LAST_PATIENCE_S = 0.5  # for callers to take the error that ends their call
 _KEEPALIVE_MS = 30_000
@@ -78,6 +85,7 @@ class GrpcServer:
                 SNAPSHOTS: lambda caller: caller.replicates,
                 PARTITIONS: lambda _caller: True,
                 LOADS: lambda _caller: True,
+                LOGS: lambda _caller: True,  # and what it does not tell everybody it judges by itself
                 REFLECTION: lambda _caller: True,
             },
         )
@@ -89,6 +97,7 @@ class GrpcServer:
         self._loads = Loads(tablespaces, files, self._stagers, settings.max_message_bytes)
         self._tablespaces = tablespaces
         self._admin = Admin(node, tablespaces, registry)
+        self._logs = Logs(tablespaces, self._callers)
         self._certificates: grpc.ServerCertificateConfiguration | None = None
         self._server: Any = None
 
@@ -119,6 +128,7 @@ class GrpcServer:
         partitions = Partitions(self._tablespaces, self._plans, self._reader)
         partitions_pb2_grpc.add_PartitionsServicer_to_server(partitions, server)
         loads_pb2_grpc.add_LoadsServicer_to_server(self._loads, server)
+        logs_pb2_grpc.add_LogsServicer_to_server(self._logs, server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection((*SERVICES, HEALTH, REFLECTION), server)
         self.load_tls()

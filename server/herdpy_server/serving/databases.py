@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from herdpy.log import LedgerInfo
 from herdpy.log.lsn import LSN
+from herdpy_server.serving.alone_log import AloneLog, PublishSettings
 from herdpy_server.serving.database import ServedDatabase
 from herdpy_server.serving.driver import Run
 from herdpy_server.serving.loads import LoadsHere
@@ -51,12 +52,19 @@ class OneDatabase:
     Args:
         database: it.
         name: the only one that clients may ask for; None: whichever they like.
+        publish: where and when snapshots of it are published.
+
+    Attributes:
+        log: see ``Served``; to be started and closed by who has it.
     """
 
-    def __init__(self, database: ServedDatabase, name: str | None = None) -> None:
+    def __init__(
+        self, database: ServedDatabase, name: str | None = None, publish: PublishSettings | None = None
+    ) -> None:
         self.database = database
         self.name = name
         self.run = database.run
+        self.log = AloneLog(name or ALONE, database, publish or PublishSettings())
 
     def session(self, database: str) -> Session:
         """See :class:`Databases`."""

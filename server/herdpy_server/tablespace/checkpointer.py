@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from herdpy.log import START, CommitLog
+from herdpy.log import LSN, START, CommitLog
 from herdpy_server.store import Store
 
 logger = logging.getLogger("herdpy.checkpointer")
@@ -26,6 +26,7 @@ class Checkpointer:
         on_progress: called after each flush and each failure of the cadence, in its thread.
         checkpoints, failures, seconds: how many were made, how many failed, and how long those that
             were made took in all.
+        floor: the position after which somebody else wants the log's entries; None: nobody. In any thread.
         caught_up_at: when (time.monotonic) the store last had all that the log had.
 
     Args:
@@ -45,8 +46,10 @@ class Checkpointer:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._writing = threading.Lock()
+        self._trimming = threading.Lock()
         self.failure: Exception | None = None
         self.on_progress: Callable[[], None] = lambda: None
+        self.floor: Callable[[], LSN | None] = lambda: None
         self.checkpoints = self.failures = 0
         self.seconds = 0.0
         self.caught_up_at = time.monotonic()
@@ -102,7 +105,14 @@ class Checkpointer:
                 break
             before = ledger.last
             excess -= ledger.length
-        return self._log.trim(min(before, self._store.durable))
+        with self._trimming:
+            floor = self.floor()
+            return self._log.trim(min(before, self._store.durable, before if floor is None else floor))
+
+    def await_trimming(self) -> None:
+        """Return when no trimming is under way that asked for the floor before this was called."""
+        with self._trimming:
+            pass
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -1,0 +1,169 @@
+"""The service Logs (``herdpy/rpc/logs.proto``)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from herdpy.log.lsn import LSN
+from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc
+from herdpy_server.service.caller import Callers
+from herdpy_server.service.leases import DEFAULT_S
+from herdpy_server.serving.logs import MAX_LEASE_S, From, LogLease, LogPlace, PublishedAt
+from herdpy_sql.catalog import encode_table
+from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from herdpy_server.serving.tablespaces import Served, Tablespaces
+
+_PROGRESS_S = 1.0
+_MAX_PURPOSE = 200
+_LEAST_LEASE_S = 1.0
+
+
+class Logs(logs_pb2_grpc.LogsServicer):
+    """Answers calls out of the tablespaces' logs."""
+
+    def __init__(self, tablespaces: Tablespaces, callers: Callers) -> None:
+        self._tablespaces = tablespaces
+        self._callers = callers
+
+    async def Describe(self, request: Any, context: Any) -> Any:
+        """See the protocol."""
+        served = self._tablespaces.find(request.tablespace)
+        may_read = (await self._callers.judge(context)).replicates
+        told = _told(await served.log.place(), may_read=may_read)
+        told.applied.CopyFrom(_lsn(served.standing().applied))
+        if request.table:
+            told.table.CopyFrom(_table(served, request.table))
+        return told
+
+    async def Lease(self, request: Any, context: Any) -> Any:
+        """See the protocol."""
+        await self._replicates(context)
+        log = self._tablespaces.find(request.tablespace).log
+        purpose = request.purpose[:_MAX_PURPOSE]
+        return _leased(request, await log.lease(_wanted(request), _seconds(request.lease_s), purpose))
+
+    async def Renew(self, request: Any, context: Any) -> Any:
+        """See the protocol."""
+        await self._replicates(context)
+        after = _position(request.after) if request.HasField("after") else None
+        log = self._tablespaces.find(request.tablespace).log
+        return _leased(request, await log.renew(request.id, after, _seconds(request.lease_s)))
+
+    async def Release(self, request: Any, context: Any) -> Any:
+        """See the protocol."""
+        await self._replicates(context)
+        await self._tablespaces.find(request.tablespace).log.release(request.id)
+        return logs_pb2.ReleaseLogLeaseResponse()
+
+    async def Publish(  # type: ignore[override]  # the stubs know generators only
+        self, request: Any, context: Any
+    ) -> None:
+        """See the protocol."""
+        await self._replicates(context)
+        log = self._tablespaces.find(request.tablespace).log
+        progress = logs_pb2.PublishSnapshotProgress()
+
+        def told(rows: int, total: int, written: int) -> None:
+            progress.rows, progress.total_rows, progress.bytes = rows, max(total, rows), written
+
+        task = asyncio.get_running_loop().create_task(log.publish(request.url, told))
+        try:
+            while not task.done():
+                await asyncio.wait({task}, timeout=_PROGRESS_S)
+                if not task.done():
+                    await context.write(progress)
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+        progress.done.CopyFrom(_snapshot(task.result()))
+        await context.write(progress)
+
+    async def _replicates(self, context: Any) -> None:
+        """SqlError 42501 for who may only ask where the log is."""
+        caller = await self._callers.judge(context)
+        if not caller.replicates:
+            raise SqlError(
+                "42501",
+                f'role "{caller.user}" may not read the log',
+                hint="It takes a superuser, or a role with REPLICATION.",
+            )
+
+
+def _leased(request: Any, lease: LogLease) -> Any:
+    told = logs_pb2.LogLease(
+        id=lease.id,
+        tablespace=request.tablespace,
+        after=_lsn(lease.after),
+        lease=common_pb2.Lease(remaining_s=lease.remaining_s),
+    )
+    if lease.snapshot is not None:
+        told.snapshot.CopyFrom(_snapshot(lease.snapshot))
+    return told
+
+
+def _wanted(request: Any) -> From:
+    said = request.WhichOneof("from")
+    if said == "after":
+        return From(after=_position(request.after))
+    if said == "upto":
+        return From(upto=_position(request.upto))
+    return From(upto_us=request.upto_us) if said == "upto_us" else From()
+
+
+def _told(place: LogPlace, *, may_read: bool) -> Any:
+    kind = logs_pb2.LOG_KIND_FILES if place.directory else logs_pb2.LOG_KIND_BOOKKEEPER
+    told = logs_pb2.LogDescription(
+        tablespace=place.tablespace,
+        log_id=place.log_id,
+        kind=kind,
+        zookeeper=place.zookeeper,
+        ledgers_root=place.ledgers_root,
+        ledger_list=place.ledger_list,
+        password=place.password if may_read else b"",
+        directory=place.directory,
+        base=_lsn(place.base),
+        snapshot_url=place.snapshot_url,
+        nodes=[
+            logs_pb2.LogNode(node=one.node, grpc=one.grpc, state=one.state, applied=_lsn(one.applied))
+            for one in place.nodes
+        ],
+        leader=place.leader,
+    )
+    if place.snapshot is not None:
+        told.snapshot.CopyFrom(_snapshot(place.snapshot))
+    return told
+
+
+def _table(served: Served, name: str) -> Any:
+    """The definition of a table, and the position that it holds at: read in one turn of the loop."""
+    standing = served.standing()
+    store = standing.store
+    if store is None:
+        raise SqlError(
+            "57P03", f"tablespace {standing.name} cannot be read here now", hint="Ask another node."
+        )
+    table = store.catalog.by_name.get(name)
+    if table is None:
+        raise SqlError("42P01", f'relation "{name}" does not exist')
+    return logs_pb2.TableDescription(definition=encode_table(table).decode(), lsn=_lsn(store.applied))
+
+
+def _seconds(lease_s: float) -> float:
+    """How long a lease is to be; 0 or nonsense stands for the usual length."""
+    return min(max(lease_s if lease_s > 0 else DEFAULT_S, _LEAST_LEASE_S), MAX_LEASE_S)
+
+
+def _position(told: Any) -> LSN:
+    return LSN(told.ledger_id, told.entry_id)
+
+
+def _lsn(lsn: LSN) -> Any:
+    return common_pb2.Lsn(ledger_id=lsn.ledger_id, entry_id=lsn.entry_id)
+
+
+def _snapshot(one: PublishedAt) -> Any:
+    return logs_pb2.PublishedSnapshot(url=one.url, lsn=_lsn(one.lsn), time_us=one.time_us)

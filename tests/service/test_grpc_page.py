@@ -30,7 +30,7 @@ def test_the_examples_run(served, tmp_path, monkeypatch):
     assert place in PAGE.read_text()
     page.write_text(PAGE.read_text().replace(place, f"127.0.0.1:{served.grpc_port}"))
     monkeypatch.chdir(tmp_path)
-    assert run_page(page) == 4
+    assert run_page(page) == 5
 
 
 def test_limits_and_names_are_those_of_the_source():

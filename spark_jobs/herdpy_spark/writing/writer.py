@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from herdpy_spark.access import find
 from herdpy_spark.options import OptionError, Options
 from herdpy_spark.writing.beginning import begin
+from herdpy_spark.writing.directory import DirectoryLoads
 from herdpy_spark.writing.errors import LoadError
 from herdpy_spark.writing.loads import Loads, ServerLoads
 from herdpy_spark.writing.messages import TaskRows, staged_in_order
@@ -93,7 +94,7 @@ def loads_of(options: Options) -> Loads:
     """Who publishes loads where the options say. AccessError; LoadError: nobody does."""
     database = find(options)
     if database.directory is not None:
-        raise LoadError("a directory takes no loads", "0A000")
+        return DirectoryLoads(database.directory)
     if database.servers is None:
         raise LoadError("every server of the tablespace is stopped, and one must publish the load")
     return ServerLoads(database.servers.places, database.servers.tablespace)

@@ -1,0 +1,103 @@
+"""DataFrames written to the embedded database in a directory: begun, staged and published as Spark does."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import herdpy
+from herdpy_spark.writing.beginning import begin
+from herdpy_spark.writing.conforming import ColumnError
+from herdpy_spark.writing.directory import DirectoryLoads
+from herdpy_spark.writing.errors import LoadError
+from herdpy_spark.writing.plan import LoadMode, LoadOutcome
+from herdpy_spark.writing.task import stage
+
+SCHEMA = pa.schema([("ID", pa.int32()), ("amount", pa.int64())])
+
+
+@pytest.fixture
+def path(tmp_path):
+    with herdpy.connect(str(tmp_path / "shop"), autocommit=True) as connection:
+        connection.execute(
+            "CREATE TABLE t (id INT PRIMARY KEY, amount NUMERIC NOT NULL, kind TEXT DEFAULT 'x')"
+        )
+        connection.execute("INSERT INTO t (id, amount) VALUES (1, 1), (2, 2)")
+    return str(tmp_path / "shop")
+
+
+def rows(path):
+    with herdpy.connect(path) as connection:
+        return [
+            (id, int(amount)) for id, amount in connection.execute("SELECT id, amount FROM t ORDER BY id")
+        ]
+
+
+def batches(**columns):
+    yield pa.RecordBatch.from_pydict(columns, SCHEMA)
+
+
+def staged(loads, mode=LoadMode.APPEND, load_id="one", **columns):
+    plan = begin(loads, load_id, "t", mode, SCHEMA)
+    return plan, [stage(plan, batches(**columns), 0, 7)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "after"),
+    [
+        (LoadMode.OVERWRITE, [(2, 20), (3, 30)]),
+        (LoadMode.IGNORE, [(1, 1), (2, 2), (3, 30)]),
+        (LoadMode.DELETE, [(1, 1)]),
+    ],
+)
+def test_each_mode(path, tmp_path, mode, after):
+    loads = DirectoryLoads(path)
+    plan, parts = staged(loads, mode, ID=[2, 3], amount=[20, 30])
+    loads.publish(plan, parts)
+    assert rows(path) == after
+    assert not list((tmp_path / "shop" / "loads").iterdir())
+
+
+def test_a_load_is_done_once(path):
+    loads = DirectoryLoads(path)
+    plan, parts = staged(loads, ID=[3], amount=[30])
+    outcome = loads.publish(plan, parts)
+    assert (outcome.inserted, rows(path)) == (1, [(1, 1), (2, 2), (3, 30)])
+    assert begin(loads, "one", "t", LoadMode.APPEND, SCHEMA) == outcome
+    loads.abort(plan, parts)
+    assert rows(path) == [(1, 1), (2, 2), (3, 30)]
+    assert isinstance(outcome, LoadOutcome)
+
+
+def test_a_row_that_is_there_is_refused_and_named(path):
+    loads = DirectoryLoads(path)
+    plan, parts = staged(loads, ID=[3, 2], amount=[30, 20])
+    with pytest.raises(LoadError, match="row 2 of the load") as caught:
+        loads.publish(plan, parts)
+    assert caught.value.sqlstate == "23505"
+    assert rows(path) == [(1, 1), (2, 2)]
+
+
+def test_columns_that_are_not_the_tables_are_refused(path):
+    with pytest.raises(ColumnError, match='no column "colour"'):
+        begin(DirectoryLoads(path), "one", "t", LoadMode.APPEND, pa.schema([("colour", pa.string())]))
+
+
+def test_damaged_files_are_noticed(path, tmp_path):
+    loads = DirectoryLoads(path)
+    plan, parts = staged(loads, ID=[3], amount=[30])
+    (file,) = (tmp_path / "shop" / "loads").glob("*/*")
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(LoadError, match="is not what was staged"):
+        loads.publish(plan, parts)
+    assert rows(path) == [(1, 1), (2, 2)]
+
+
+def test_a_directory_that_is_open_elsewhere_says_so(path, monkeypatch):
+    with (
+        herdpy.connect(path),
+        pytest.raises(LoadError, match=r"in use|open|another"),
+    ):
+        begin(DirectoryLoads(path), "one", "t", LoadMode.APPEND, SCHEMA)

@@ -67,7 +67,7 @@ def nothing_kept():
 def place(tmp_path, monkeypatch):
     """A table of 3000 rows in row groups of 100, published; then some rows changed."""
     monkeypatch.setattr(writer_module, "MAX_ROW_GROUP", 100)
-    database = Database.acquire(tmp_path / "db", max_ledger_bytes=20_000, log_retention_bytes=0)
+    database = Database.acquire(tmp_path / "db", max_ledger_bytes=20_000)
     connection = herdpy.connect(str(tmp_path / "db"))
     cursor = connection.cursor()
     cursor.execute("CREATE TABLE t (id int PRIMARY KEY, name text)")

@@ -7,14 +7,14 @@ is decoded, and nothing else.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress, repeat
 from struct import Struct
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 
 from herdpy.codec.arrow import ArrowStreamReader
 from herdpy.log import CorruptLedgerError, RecordError
@@ -42,44 +42,64 @@ _UNCHANGED = 0xFFFF_FFFF
 _INSERT, _UPDATE, _DELETE, _TRUNCATE = Insert.type, Update.type, Delete.type, Truncate.type
 _BATCHES = (InsertBatch.type, LoadBatch.type)
 _OUT_ROWS = 65_536
+pc: Any = pyarrow.compute
 
 Row: TypeAlias = "bytes | int | None"
 """A row's image; or its number among the rows that came as Arrow; or None, where it is gone."""
 
 
 class Delta:
-    """The changes, when all spans were read.
+    """The changes, when all spans were read: by column, so that a partition's are picked without a loop.
 
     Attributes:
-        nbytes: about how much memory it takes.
+        nbytes: how much memory they take.
     """
 
     def __init__(self, shape: Shape, rows: dict[bytes, Row], batches: list[pa.RecordBatch]) -> None:
         self._shape = shape
-        self._rows = rows
-        self._keys = sorted(rows)
+        self._keys: Array = pa.array(list(rows), pa.large_binary())
         self._arrow = pa.Table.from_batches(batches, shape.schema)
-        images = sum(len(row) for row in rows.values() if type(row) is bytes)
-        self.nbytes = images + self._arrow.nbytes + 150 * len(rows)
+        values = list(rows.values())
+        images = [row if type(row) is bytes else None for row in values] if batches else values
+        numbers = [row if type(row) is int else None for row in values] if batches else []
+        self._images: Array = pa.array(images, pa.large_binary())
+        self._numbers: Array = pa.array(numbers, pa.int64())
+        parts = (self._keys, self._images, self._numbers, self._arrow)
+        self.nbytes = sum(part.nbytes for part in parts)
 
-    def touched(self, low: bytes | None, high: bytes | None) -> list[bytes]:
-        """The keys in [low, high) that were touched, in order."""
+    def part(self, low: bytes | None, high: bytes | None) -> DeltaPart:
+        """The changes of rows whose keys are in [low, high)."""
+        keys, inside = self._keys, None
+        if low is not None:
+            inside = pc.greater_equal(keys, pa.scalar(low, pa.large_binary()))
+        if high is not None:
+            below = pc.less(keys, pa.scalar(high, pa.large_binary()))
+            inside = below if inside is None else pc.and_(inside, below)
+        picked = [self._keys, self._images, self._numbers]
+        if inside is not None:
+            picked = [array.filter(inside) if len(array) else array for array in picked]
+        return DeltaPart(self._shape, picked[0], picked[1].drop_null(), picked[2].drop_null(), self._arrow)
+
+
+class DeltaPart:
+    """Those of a range of keys."""
+
+    def __init__(self, shape: Shape, keys: Array, images: Array, numbers: Array, arrow: pa.Table) -> None:
+        self._shape, self._keys, self._images = shape, keys, images
+        self._numbers, self._arrow = numbers, arrow
+
+    def keys(self) -> Array:
+        """The keys that were touched, in order, as a binary array."""
         keys = self._keys
-        start = 0 if low is None else bisect_left(keys, low)
-        stop = len(keys) if high is None else bisect_left(keys, high)
-        return keys[start:stop]
+        return keys.take(pc.sort_indices(keys)).cast(pa.binary())
 
-    def batches(self, keys: Sequence[bytes], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """These columns of the rows that these keys have now."""
-        found = self._rows
-        for start in range(0, len(keys), _OUT_ROWS):
-            rows = [found[key] for key in keys[start : start + _OUT_ROWS]]
-            images = [row for row in rows if type(row) is bytes]
-            numbers = [row for row in rows if type(row) is int]
-            if images:
-                yield self._shape.decoded(names, images)
-            if numbers:
-                yield from self._arrow.select(list(names)).take(pa.array(numbers)).to_batches()
+    def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """These columns of the rows as they are now."""
+        for start in range(0, len(self._images), _OUT_ROWS):
+            yield self._shape.decoded(names, self._images.slice(start, _OUT_ROWS))
+        arrow = self._arrow.select(list(names))
+        for start in range(0, len(self._numbers), _OUT_ROWS):
+            yield from arrow.take(self._numbers.slice(start, _OUT_ROWS)).to_batches()
 
 
 class DeltaReader:

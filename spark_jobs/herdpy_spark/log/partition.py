@@ -45,11 +45,12 @@ def read_partition(
     shape.projected(names)
     low, high = plan.ranges[number]
     delta = _delta(plan, number)
-    touched = [] if delta is None else delta.touched(low, high)
+    changes = None if delta is None else delta.part(low, high)
     if plan.snapshot is not None:
-        yield from SnapshotRows(plan.snapshot, shape, (low, high), touched, names).read(plan.files)
-    if delta is not None:
-        yield from delta.batches(touched, names)
+        changed = None if changes is None else changes.keys()
+        yield from SnapshotRows(plan.snapshot, shape, (low, high), changed, names).read(plan.files)
+    if changes is not None:
+        yield from changes.batches(names)
 
 
 def _delta(plan: LogPlan, number: int) -> Delta | None:

@@ -45,8 +45,8 @@ class Shape:
             raise ValueError(f"table {self.table.name} {what}; it has {', '.join(self.visible)}")
         return pa.schema([self._field(self.table.positions[name]) for name in names])
 
-    def decoded(self, names: Sequence[str], images: Sequence[bytes]) -> pa.RecordBatch:
-        """These columns of rows that are given as images."""
+    def decoded(self, names: Sequence[str], images: Array) -> pa.RecordBatch:
+        """These columns of rows that are given as images, in a large_binary array."""
         positions = [self.table.positions[name] for name in names]
         precisions = [self.table.columns[at].type.precision for at in positions]
         return images_to_batch(self.table.fields, names, positions, images, precisions)

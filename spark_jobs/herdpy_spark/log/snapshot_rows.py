@@ -27,16 +27,16 @@ class SnapshotRows:
     """The rows of a range of keys.
 
     Args:
-        changed: keys, in order, of rows that are left out.
+        changed: keys, in order, of rows that are left out; a binary array.
         names: the columns that are given.
     """
 
     def __init__(
-        self, ref: SnapshotRef, shape: Shape, within: KeyRange, changed: Sequence[bytes], names: Sequence[str]
+        self, ref: SnapshotRef, shape: Shape, within: KeyRange, changed: Array | None, names: Sequence[str]
     ) -> None:
         self._ref, self._shape = ref, shape
         self._low, self._high = within
-        self._changed = changed
+        self._changed: Array = pa.array([], pa.binary()) if changed is None else changed
         self._schema = shape.projected(names)
 
     def read(self, files: Sequence[SnapshotFile]) -> Iterator[pa.RecordBatch]:
@@ -59,8 +59,8 @@ class SnapshotRows:
                 cut = (self._low is not None and least < self._low) or (
                     self._high is not None and most >= self._high
                 )
-                changed = self._changed[bisect_left(self._changed, least) : bisect_right(self._changed, most)]
-                if not cut and not changed:
+                changed = self._changed_in(least, most)
+                if not cut and not len(changed):
                     plain.append(group)
                     continue
                 if plain:
@@ -70,6 +70,12 @@ class SnapshotRows:
             if plain:
                 yield from self._groups(parquet, plain, names)
 
+    def _changed_in(self, least: bytes, most: bytes) -> Array:
+        """The changed keys from ``least`` to ``most``, both included."""
+        keys = self._changed
+        start = bisect_left(keys, least, key=_bytes)
+        return keys.slice(start, bisect_right(keys, most, start, key=_bytes) - start)
+
     def _groups(
         self, parquet: pq.ParquetFile, groups: list[int], names: list[str]
     ) -> Iterator[pa.RecordBatch]:
@@ -77,13 +83,12 @@ class SnapshotRows:
             yield self._dressed(batch)
 
     def _group(
-        self, parquet: pq.ParquetFile, group: int, names: list[str], changed: Sequence[bytes]
+        self, parquet: pq.ParquetFile, group: int, names: list[str], changed: Array
     ) -> Iterator[pa.RecordBatch]:
-        gone = pa.array(changed, pa.binary())
         for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=[group], columns=[*names, KEY_COLUMN]):
             kept = between(batch, self._low, self._high)
-            if len(gone):
-                kept = kept.filter(pc.invert(pc.is_in(kept.column(KEY_COLUMN), value_set=gone)))
+            if len(changed):
+                kept = kept.filter(pc.invert(pc.is_in(kept.column(KEY_COLUMN), value_set=changed)))
             if kept.num_rows:
                 yield self._dressed(kept)
 
@@ -98,6 +103,11 @@ class SnapshotRows:
             array: Array = batch.column(field.name)
             arrays.append(array if array.type == field.type else array.cast(field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _bytes(scalar: Any) -> bytes:
+    key: bytes = scalar.as_py()
+    return key
 
 
 def _bounds(parquet: pq.ParquetFile, group: int, file: SnapshotFile) -> tuple[bytes, bytes]:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from herdpy_spark.access import Database, find
 from herdpy_spark.batch import from_log, replica
-from herdpy_spark.batch.leases import LogLease, lease_log
+from herdpy_spark.batch.leases import lease_log
 from herdpy_spark.batch.query import Query
 from herdpy_spark.batch.selection import Selection
+from herdpy_spark.directory import publish
 from herdpy_spark.log import LogAddress
 from herdpy_spark.options import OptionError, Options
 from herdpy_sql.catalog import Table, decode_table, encode_table
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from herdpy.log.lsn import LSN
-    from herdpy_spark.batch.rows import Rows
+    from herdpy_spark.batch.rows import Keeper, Rows
 
 __all__ = ["batch_reader", "batch_schema", "table_definition"]
 
@@ -131,11 +132,14 @@ def _reads_log(database: Database, options: Options) -> bool:
 
 def _log(
     database: Database, options: Options, *, lease: bool = True
-) -> tuple[LogAddress, LSN | int | None, LogLease | None]:
+) -> tuple[LogAddress, LSN | int | None, Keeper | None]:
     """The log, the position in it, and who keeps it."""
     at = None if isinstance(options.snapshot, str) else options.snapshot
+    if database.directory is not None:
+        publication = publish(database.directory)
+        return publication.address, publication.newest if at is None else at, publication
     address = database.address()
-    keeper = None
+    keeper: Keeper | None = None
     if lease and database.servers is not None:
         keeper = lease_log(database.servers, at, options.lease_s)
     return address, at, keeper

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from herdpy.log.lsn import LSN
 from herdpy_spark import log
-from herdpy_spark.batch.leases import LogLease
+from herdpy_spark.batch.rows import Keeper
 from herdpy_spark.log import LogAddress, LogPlan
 from herdpy_spark.options import OptionError
 from herdpy_sql.catalog import Table, decode_table
@@ -19,11 +19,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.values import from_text
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from herdpy.codec.kinds import Datum
-
-Hold = Callable[[], "AbstractContextManager[None]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +32,7 @@ class LogRows:
     """
 
     plans: tuple[LogPlan, ...]
-    keeper: LogLease | None
+    keeper: Keeper | None
 
     @property
     def lsn(self) -> LSN:
@@ -93,7 +89,7 @@ def plan_table(
     *,
     partitions: int,
     bounds: tuple[str | None, str | None],
-    keeper: LogLease | None,
+    keeper: Keeper | None,
 ) -> LogRows:
     """Plan a table at one position.
 
@@ -114,7 +110,7 @@ def plan_table(
 
 
 def plan_tables(
-    address: LogAddress, tables: Sequence[str], at: LSN | int | None, keeper: LogLease | None
+    address: LogAddress, tables: Sequence[str], at: LSN | int | None, keeper: Keeper | None
 ) -> LogRows:
     """Plan several tables at one position. Errors as of :func:`plan_table`."""
     return LogRows(tuple(log.plan_tables(address, tables, at)), keeper)

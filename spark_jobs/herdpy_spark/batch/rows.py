@@ -46,6 +46,13 @@ class Rows(Protocol):
         """
 
 
+class Keeper(Protocol):
+    """Who keeps a state of the log: a lease of a cluster, or a directory's snapshot. It can be pickled."""
+
+    def held(self) -> AbstractContextManager[None]:
+        """See ``Rows``."""
+
+
 class LapsedError(Exception):
     """The state that a DataFrame stands on is not held any more."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import typer
 
-from herdpy.cli import dev, drill, ledgers, tablespaces
+from herdpy.cli import dev, drill, ledgers, published, tablespaces
 from herdpy.cli.command_bulk import export_command, import_command
 from herdpy.cli.command_check import check_command
 from herdpy.cli.command_log import log_command
@@ -15,7 +15,6 @@ from herdpy.cli.command_sql import sql_command
 from herdpy.cli.command_state import checkpoint_command, info_command, version_command
 from herdpy.cli.errors import guarded
 from herdpy.cli.server import server_command
-from herdpy.cli.snapshot import snapshot_command
 from herdpy.cli.spark import CONTEXT as SPARK_CONTEXT
 from herdpy.cli.spark import spark_command
 from herdpy.cli.status import status_command
@@ -43,7 +42,6 @@ for _name, _command in (
     ("sql", sql_command),
     ("import", import_command),
     ("export", export_command),
-    ("snapshot", snapshot_command),
     ("log", log_command),
     ("check", check_command),
     ("info", info_command),
@@ -57,6 +55,11 @@ _tablespaces = typer.Typer(help=tablespaces.HELP, no_args_is_help=True)
 for _name, _command in tablespaces.COMMANDS:
     _tablespaces.command(_name, help=_help(_command))(guarded(_command))
 app.add_typer(_tablespaces, name="tablespace")
+
+_snapshots = typer.Typer(help=published.HELP, cls=published.SnapshotGroup, no_args_is_help=True)
+for _name, _command in published.COMMANDS:
+    _snapshots.command(_name, help=_help(_command))(guarded(_command))
+app.add_typer(_snapshots, name="snapshot")
 
 _ledgers = typer.Typer(help=ledgers.HELP, no_args_is_help=True)
 for _name, _command in ledgers.COMMANDS:

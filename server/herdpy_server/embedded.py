@@ -20,9 +20,15 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from herdpy.log import Append
+from herdpy.log.published import Manifest, PublishedSnapshotError
+from herdpy.log.wait import run_blocking
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.engine import Engine, is_closed, is_closing
+from herdpy_server.publishing.moment import moment_of
+from herdpy_server.publishing.snapshot import Progress, there, write_snapshot
+from herdpy_server.publishing.state import applied_state
 from herdpy_server.sessions import LastWait, Session
+from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.embedded")
 
@@ -183,6 +189,35 @@ class Database:
         if self._closed:
             raise is_closed(self.path)
         return self._engine.checkpoint()
+
+    def publish(
+        self, url: str, tablespace: str = "default", progress: Progress = lambda _rows, _bytes: None
+    ) -> Manifest:
+        """Publish what is committed now as a snapshot for readers of the log, in this thread.
+
+        Others go on meanwhile. At a position that was published to ``url`` before nothing is written.
+
+        Args:
+            url: a directory, or whatever fsspec knows.
+            tablespace: the name under which readers look for it.
+
+        Raises:
+            SqlError: 58030, the place refused something; 57P03 when the database is closed.
+        """
+        with self._turn:
+            if self._closed:
+                raise is_closed(self.path)
+            state = applied_state(self.store)
+        try:
+            found = run_blocking(moment_of(self.log, self.log.state, state.lsn, time.time_ns() // 1000))
+            manifest = there(url, tablespace, state.lsn)
+            if manifest is not None and manifest.log_id == found.log_id:
+                return manifest
+            return write_snapshot(state, url, tablespace, found, progress=progress)
+        except PublishedSnapshotError as error:
+            raise SqlError("58030", str(error)) from error
+        finally:
+            state.close()
 
     @property
     def checkpoint_failure(self) -> Exception | None:

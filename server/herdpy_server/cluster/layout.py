@@ -118,7 +118,7 @@ class PublishedRecord(Record, frozen=True, kw_only=True):
 
     Attributes:
         url: where they are.
-        created_us: when it was published.
+        created_us: when it was published; ``node``: by whom.
         floor: entries after it are kept, as far as is known to be wanted then.
         snapshots: all that readers may begin from, newest first; this one too.
     """
@@ -127,6 +127,7 @@ class PublishedRecord(Record, frozen=True, kw_only=True):
     url: str
     time_us: int
     created_us: int = 0
+    node: str = ""
     floor: LSN = START
     snapshots: tuple[SnapshotRecord, ...] = ()
 

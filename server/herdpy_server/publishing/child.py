@@ -15,16 +15,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from herdpy.log.lsn import LSN
-from herdpy.log.published import (
-    DamagedSnapshotError,
-    Manifest,
-    PublishedSnapshotError,
-    SnapshotRef,
-    dated,
-    load,
-    remove_others,
-)
+from herdpy.log.published import PublishedSnapshotError, dated, remove_others
 from herdpy_server.child_process import end_with_parent, stand_back
 from herdpy_server.publishing.messages import (
     At,
@@ -39,7 +30,7 @@ from herdpy_server.publishing.messages import (
     encode,
     from_server,
 )
-from herdpy_server.publishing.snapshot import Moment, write_snapshot
+from herdpy_server.publishing.snapshot import Moment, there, write_snapshot
 from herdpy_server.publishing.state import frozen_state
 from herdpy_server.store import StoreDamagedError
 
@@ -96,7 +87,7 @@ def publish(start: Start, talk: _Talk) -> None:
             told_s = time.monotonic()
             talk.say(Progress(rows, written))
 
-    manifest = _there(start, state.lsn)
+    manifest = there(start.url, start.tablespace, state.lsn)
     moment: Moment | Callable[[], Moment] = partial(_moment, talk)  # found out while rows are written
     if manifest is not None:
         moment = _moment(talk)
@@ -121,19 +112,6 @@ def publish(start: Start, talk: _Talk) -> None:
 def _moment(talk: _Talk) -> Moment:
     at = talk.hear(At)
     return Moment(at.log_id, at.crc, at.time_us)
-
-
-def _there(start: Start, lsn: LSN) -> Manifest | None:
-    """What was published at this LSN before; None when there is nothing, or it is damaged."""
-    ref = SnapshotRef(start.url, start.tablespace, lsn)
-    try:
-        manifest = load(ref)
-        place = ref.place()
-        sizes = {file.path: file.size_bytes for table in manifest.tables for file in table.files}
-        whole = all(place.size(path) == size for path, size in sizes.items())
-    except DamagedSnapshotError:
-        return None
-    return manifest if whole else None
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from herdpy.log.published import Manifest, SnapshotWriter
+from herdpy.log.lsn import LSN
+from herdpy.log.published import DamagedSnapshotError, Manifest, SnapshotRef, SnapshotWriter, load
 from herdpy_server.publishing.state import State
 from herdpy_server.publishing.tables import batches, schema
 from herdpy_sql.catalog import encode_table
@@ -25,6 +26,21 @@ class Moment:
     log_id: str
     crc: int | None
     time_us: int
+
+
+def there(url: str, tablespace: str, lsn: LSN) -> Manifest | None:
+    """What was published at this LSN before; None when there is nothing, or it is damaged.
+
+    Of its files only the sizes are looked at. PublishedSnapshotError: the place cannot be read.
+    """
+    ref = SnapshotRef(url, tablespace, lsn)
+    try:
+        manifest = load(ref)
+    except DamagedSnapshotError:
+        return None
+    place = ref.place()
+    files = [file for table in manifest.tables for file in table.files]
+    return manifest if all(place.size(file.path) == file.size_bytes for file in files) else None
 
 
 def write_snapshot(

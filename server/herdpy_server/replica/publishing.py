@@ -22,7 +22,7 @@ from herdpy.log.lsn import LSN
 from herdpy.log.published import Retention
 from herdpy_server.cluster.certain import GivenUpError
 from herdpy_server.cluster.errors import ClusterError
-from herdpy_server.cluster.layout import PublishedRecord, SnapshotRecord
+from herdpy_server.cluster.layout import PublishedRecord, SnapshotRecord, TablespacePaths
 from herdpy_server.cluster.positions import now_us, read_needs
 from herdpy_server.cluster.published import PublishingLock, published_of, tell_published
 from herdpy_server.cluster.readers import lease_reader
@@ -59,10 +59,13 @@ class ReplicaPublishing:
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self._host = replica.host
-        self._paths = replica.host.coordination.layout.tablespace(replica.info.name)
         self._wanted = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self.failure: Exception | None = None
+
+    @property
+    def _paths(self) -> TablespacePaths:
+        return self._host.coordination.layout.tablespace(self._replica.info.name)
 
     def start(self) -> None:
         """Publish from now on."""
@@ -163,6 +166,7 @@ class ReplicaPublishing:
                 url=shelf.newest.url,
                 time_us=shelf.newest.time_us,
                 created_us=began_us,
+                node=self._host.node,
                 floor=shelf.floor,
                 snapshots=tuple(SnapshotRecord(lsn, time_us) for lsn, time_us in shelf.snapshots),
             )

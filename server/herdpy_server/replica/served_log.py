@@ -18,7 +18,7 @@ from herdpy.log.ledger_list import LedgerListState
 from herdpy.log.lsn import LSN, START
 from herdpy_server.cluster.certain import GivenUpError
 from herdpy_server.cluster.errors import MalformedMetadataError, PositionTrimmedError
-from herdpy_server.cluster.layout import PublishedRecord
+from herdpy_server.cluster.layout import PublishedRecord, TablespacePaths
 from herdpy_server.cluster.positions import now_us, read_needs
 from herdpy_server.cluster.published import published_of
 from herdpy_server.cluster.readers import ReaderLease, found_lease, lease_reader
@@ -50,7 +50,10 @@ class ServedLogOfReplica:
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self._host = replica.host
-        self._paths = replica.host.coordination.layout.tablespace(replica.info.name)
+
+    @property
+    def _paths(self) -> TablespacePaths:
+        return self._host.coordination.layout.tablespace(self._replica.info.name)
 
     async def place(self) -> LogPlace:
         """See ``ServedLog``."""

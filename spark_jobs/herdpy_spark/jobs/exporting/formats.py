@@ -19,6 +19,7 @@ _CSV = {
     "header": "true",
     "escape": '"',
     "multiLine": "true",
+    "nullValue": "\\N",
     "lineSep": "\n",
     "ignoreLeadingWhiteSpace": "false",
     "ignoreTrailingWhiteSpace": "false",

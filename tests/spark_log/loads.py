@@ -22,11 +22,16 @@ from herdpy.log.records import (
 from herdpy_sql.catalog import HIDDEN_KEY, Column, KeyPart, Table, encode_table
 from herdpy_sql.types import Base, SqlType
 
-BIGINT, TEXT, NUMERIC = SqlType(Base.BIGINT), SqlType(Base.TEXT), SqlType(Base.NUMERIC, None, 12, 2)
+BIGINT, TEXT, CHAR, NUMERIC = (
+    SqlType(Base.BIGINT),
+    SqlType(Base.TEXT),
+    SqlType(Base.CHAR, 3),
+    SqlType(Base.NUMERIC, None, 12, 2),
+)
 KEYED = Table(
     1,
     "keyed",
-    (Column("name", TEXT), Column("a", BIGINT, not_null=True), Column("b", TEXT, not_null=True)),
+    (Column("name", TEXT), Column("a", BIGINT, not_null=True), Column("b", CHAR, not_null=True)),
     (KeyPart(1, descending=True), KeyPart(2)),
     "keyed_pkey",
 )
@@ -94,7 +99,8 @@ class Loads:
         if not rows:
             return []
         names, keys, others = zip(*rows, strict=True)
-        columns = {"name": names, "a": pa.array(keys, pa.int64()), "b": others}
+        padded = [one + " " * self.random.randrange(5) for one in others]  # of which nothing is kept
+        columns = {"name": names, "a": pa.array(keys, pa.int64()), "b": padded}
         if op == LoadOp.DELETE:
             del columns["name"]
         parts = self._parts(pa.table(columns))

@@ -34,6 +34,7 @@ from herdpy_spark.log.history import MAX_MESSAGE_BYTES, Span, records_start
 from herdpy_spark.log.ledgers import Ledgers
 from herdpy_spark.log.ranges import KeyRange
 from herdpy_spark.log.shape import Array, Shape
+from herdpy_sql.staged import kept_keys
 
 _HEAD = Struct(">BBIII").unpack_from  # type, version, length, table, and the first number of what follows
 _U32 = Struct(">I").unpack_from
@@ -220,7 +221,7 @@ class DeltaReader:
             for batch in reader.feed(piece):
                 count = batch.num_rows
                 if record.op == LoadOp.DELETE:
-                    rows.update(zip(shape.keys(batch.columns), repeat(None)))
+                    rows.update(zip(kept_keys(shape.table, batch), repeat(None)))
                 else:
                     positions = list(shape.table.visible)
                     columns: list[Array] = list(batch.columns)

@@ -11,8 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from herdpy.codec.arrow import arrow_type, batch_to_keys, conform, datums_to_array, images_to_batch
+from herdpy.codec.arrow import arrow_type, batch_to_keys, datums_to_array, images_to_batch
 from herdpy_sql.catalog import Table, decode_table
+from herdpy_sql.staged import kept_array
 
 Array = Any  # pyarrow's stubs know arrays by element type
 
@@ -57,9 +58,8 @@ class Shape:
         given = dict(zip(positions, columns, strict=True))
         arrays = []
         for at in self.live:
-            column = self.table.columns[at]
             if at in given:
-                arrays.append(conform(given[at], self.table.fields[at], column.type.precision))
+                arrays.append(kept_array(self.table, at, given[at]))
             else:
                 arrays.append(self.missing(at, count))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

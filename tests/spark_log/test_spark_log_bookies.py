@@ -1,9 +1,11 @@
 """A log read from real bookies: beside its leader, without it, and while a bookie dies."""
 
 import asyncio
+import os
 import random
 import threading
 import uuid
+import warnings
 
 import pytest
 
@@ -110,3 +112,26 @@ def test_no_zookeeper_is_an_error_that_names_it(closed_after, monkeypatch):
     address = LogAddress("t", zookeeper="127.0.0.1:1", list_path="/x")
     with pytest.raises(LogUnavailableError, match=r"127\.0\.0\.1:1"):
         end(address)
+
+
+def test_a_forked_worker_connects_by_itself(bookkeeper_cluster, closed_after):
+    path = f"/spark-log/{uuid.uuid4().hex}/ledgers"
+    settings = LedgerLogSettings(password=b"secret")
+    ends = asyncio.run(write(bookkeeper_cluster, path, [8, 8], settings))
+    address = address_of(bookkeeper_cluster, path)
+    assert end(address) == ends[-1]  # this process has a client now
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking beside threads is what is shown here
+        child = os.fork()
+    if not child:
+        try:
+            os.write(writer, str(end(address)).encode())
+            bookies.close_clients()
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        assert answer.read() == str(ends[-1])
+    os.waitpid(child, 0)
+    assert end(address) == ends[-1]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from herdpy_spark.jobs.arguments import count, names, pair, shown_url, source_options
 from herdpy_spark.jobs.database import load_outcome
 from herdpy_spark.jobs.errors import JobError, UsageError
+from herdpy_spark.jobs.exporting.places import for_spark
 from herdpy_spark.jobs.job import Job, Run
 from herdpy_spark.jobs.loading import checking, creating, sources
 from herdpy_spark.jobs.running import main
@@ -77,7 +78,7 @@ def source_of(arguments: argparse.Namespace) -> sources.Source:
         if kind != sources.CSV:
             raise UsageError("--null is for CSV")
         options.setdefault("nullValue", arguments.null)
-    return sources.Source(kind, tuple(arguments.paths), options)
+    return sources.Source(kind, tuple(map(for_spark, arguments.paths)), options)
 
 
 def _by_name(paths: list[str]) -> str:
@@ -166,7 +167,7 @@ def _without_bad(this: Run, fitting: DataFrame, load_id: str) -> DataFrame:
     fitting = fitting.persist()
     aside = checking.bad(fitting)
     bad = aside.count()
-    place = f"{arguments.quarantine.rstrip('/')}/{load_id}"
+    place = f"{for_spark(arguments.quarantine).rstrip('/')}/{load_id}"
     this.report["bad"] = bad
     if bad:
         aside.coalesce(1).write.mode("overwrite").json(place)

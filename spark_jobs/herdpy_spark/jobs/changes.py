@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from herdpy_spark.jobs.arguments import count, given, shown_url, source_options
 from herdpy_spark.jobs.database import Database
 from herdpy_spark.jobs.errors import JobError, UsageError
+from herdpy_spark.jobs.exporting.places import for_spark
 from herdpy_spark.jobs.job import Job, Run
 from herdpy_spark.jobs.running import main
 
@@ -104,9 +105,10 @@ def _start(this: Run, feed: DataFrame, key: tuple[str, ...]) -> StreamingQuery:
     sink = arguments.format
     shown = messages(feed) if sink == "json" else feed
     writer = shown.writeStream.queryName(f"herdpy changes of {arguments.table}")
-    checkpoint = arguments.checkpoint or (f"{arguments.to.rstrip('/')}/_checkpoint" if arguments.to else None)
-    if checkpoint:
-        writer = writer.option("checkpointLocation", checkpoint)
+    to = for_spark(arguments.to).rstrip("/") if arguments.to else None
+    if arguments.checkpoint or to:
+        kept = for_spark(arguments.checkpoint) if arguments.checkpoint else f"{to}/_checkpoint"
+        writer = writer.option("checkpointLocation", kept)
     if arguments.available_now:
         writer = writer.trigger(availableNow=True)
     else:
@@ -117,7 +119,7 @@ def _start(this: Run, feed: DataFrame, key: tuple[str, ...]) -> StreamingQuery:
         return writer.foreachBatch(Copy(arguments.to, key).apply).start()
     if sink == "console":
         return writer.format("console").option("truncate", "false").start()
-    return writer.format(sink).start(arguments.to)
+    return writer.format(sink).start(to)
 
 
 def _await(this: Run, query: StreamingQuery) -> None:

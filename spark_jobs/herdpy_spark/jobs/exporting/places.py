@@ -55,6 +55,11 @@ def local_path(url: str) -> Path:
     return Path(unquote(urlsplit(url).path) if _SCHEME.match(url) else url).absolute()
 
 
+def for_spark(url: str) -> str:
+    """A path or URL as Spark takes it: the JVM's working directory may be another one than this process's."""
+    return url if not is_local(url) else str(local_path(url))
+
+
 def place(url: str, spark: SparkSession | None = None) -> Place:
     """The place of a path or URL. ValueError where it is not local and there is no session to reach it."""
     if is_local(url):

@@ -1,0 +1,119 @@
+"""How fast Spark exports and loads, and what becomes of the leader's point statements meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+
+from measure import Line, in_turn
+from spark_bed import TABLE, SparkBed, line, wanted_ratio
+
+import herdpy
+
+EXPORT_WANTED = {"replica": 0.5, "log": 0.3}
+LOAD_WANTED = 100_000
+LATENCY_WANTED = 1.2
+_IDLE_S = 10.0
+_PAUSE_S = 0.002  # a client that thinks: what is measured is the wait, not the throughput
+
+
+def measure_export(bed: SparkBed) -> list[Line]:
+    """The table as Parquet, from a replica and from the log, each in turn with the copy of Parquet files."""
+    lines = []
+    for source, least in EXPORT_WANTED.items():
+        if source == "log":
+            bed.publish()
+        runs, peer = in_turn(bed.rounds, partial(_export, bed, source), bed.copy)
+        lines.append(wanted_ratio(line(f"export from {source}; Parquet copy", "rows/s", runs, peer), least))
+    return lines
+
+
+def _export(bed: SparkBed, source: str) -> float:
+    return bed.timed(bed.source(**{"from": source}))
+
+
+def measure_load(bed: SparkBed) -> list[Line]:
+    """The same rows into an empty table, through three bookies; from Parquet files."""
+    runs = []
+    for number in range(bed.rounds):
+        bed.sql(f"CREATE TABLE loaded_{number} ({TABLE})")
+        runs.append(bed.rows / _load(bed, f"loaded_{number}"))
+        bed.sql(f"DROP TABLE loaded_{number}")
+    made = line("load", "rows/s", runs)
+    made.wanted, made.met = f"{LOAD_WANTED:,} rows/s", made.ours >= LOAD_WANTED
+    return [made]
+
+
+def _load(bed: SparkBed, table: str) -> float:
+    stored = bed.spark.read.parquet(bed.parquet)
+    began = time.perf_counter()
+    stored.write.format("herdpy").options(url=bed.cluster.url, table=table).mode("append").save()
+    return time.perf_counter() - began
+
+
+def measure_latency(bed: SparkBed) -> list[Line]:
+    """p99 of a client's SELECT and UPDATE by key: idle, during an export of the log, during a load."""
+    bed.publish()
+    seconds = 1.0 if bed.quick else _IDLE_S
+    idle, exporting, loading = [], [], []
+    for number in range(bed.rounds):
+        idle.append(_while(bed, lambda: time.sleep(seconds)))
+        exporting.append(_while(bed, partial(_export, bed, "log")))
+        bed.sql(f"CREATE TABLE aside_{number} ({TABLE})")
+        loading.append(_while(bed, partial(_load, bed, f"aside_{number}")))
+        bed.sql(f"DROP TABLE aside_{number}")
+    lines = []
+    for at, kind in enumerate(("SELECT", "UPDATE")):
+        quiet = [one[at] for one in idle]
+        for what, runs in (("an export from the log", exporting), ("a load", loading)):
+            made = line(f"p99 of {kind} during {what}; idle", "ms", [one[at] for one in runs], quiet)
+            if runs is exporting:
+                made.wanted = f"{LATENCY_WANTED:g} x"
+                made.met = made.ratio is not None and made.ratio <= LATENCY_WANTED
+            lines.append(made)
+    return lines
+
+
+def _while(bed: SparkBed, work: Callable[[], object]) -> tuple[float, float]:
+    """p99 in ms of SELECT and UPDATE by key, one client, while the work is done."""
+    over = threading.Event()
+    waits: tuple[list[float], list[float]] = ([], [])
+    errors: list[BaseException] = []
+
+    def client() -> None:
+        try:
+            with herdpy.connect(bed.cluster.url, autocommit=True) as connection:
+                number = 0
+                while not over.is_set():
+                    number = (number + 7919) % bed.rows
+                    for kept, statement in zip(waits, (SELECT, UPDATE), strict=True):
+                        began = time.perf_counter()
+                        connection.execute(statement, (number,))
+                        kept.append((time.perf_counter() - began) * 1000)
+                    time.sleep(_PAUSE_S)
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    thread = threading.Thread(target=client)
+    thread.start()
+    try:
+        work()
+    finally:
+        over.set()
+        thread.join()
+    if errors:
+        raise errors[0]
+    return _p99(waits[0]), _p99(waits[1])
+
+
+SELECT = "SELECT a FROM bench WHERE id = %s"
+UPDATE = "UPDATE bench SET a = a + 1 WHERE id = %s"
+
+
+def _p99(waits: list[float]) -> float:
+    ordered = sorted(waits)
+    return ordered[int(len(ordered) * 0.99)] if ordered else median([0.0])

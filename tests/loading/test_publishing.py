@@ -288,6 +288,17 @@ def test_rows_without_a_key_of_their_own(db):
         assert caught.value.sqlstate == "42P10"
 
 
+def test_a_load_that_memory_does_not_hold(tmp_path):
+    with opened(tmp_path / "db", memtable_limit_bytes=100_000) as database:
+        db = Db(database)
+        db("CREATE TABLE t (id int PRIMARY KEY)")
+        batch = db.batch("t", "append", id=list(range(5000)))
+        with pytest.raises(SqlError) as caught:
+            db.publish("one", "t", "append", batch)
+        assert caught.value.sqlstate == "54000"
+        assert db.publish("one", "t", "append", batch.slice(0, 1000)).inserted == 1000
+
+
 def test_another_table_of_the_same_name(db):
     db("CREATE TABLE t (id int PRIMARY KEY)")
     plan = db.plan("t", "append", ["id"])

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from herdpy_server.tablespace import Transaction
     from herdpy_sql.catalog import Table
 
+_MEMTABLES = 4
+"""How many times the memory for changes one load may take: an error is better than a leader that is killed."""
+
 
 class Publishing:
     """One load on its way into its table.
@@ -65,9 +68,9 @@ class Publishing:
         """Publish, or tell what the load came to when it was published before.
 
         Raises:
-            SqlError: nothing was added: 22..., 23... a row does not fit (see ``rows``; the field ``where``
-                says which); 42P01, 42P10, 42804, 55000 table and rows do not fit together; 25006 another
-                node leads; 53..., 57P0.; or 08007: it may have been published, a repetition tells.
+            SqlError: nothing was added: 22..., 23... a row does not fit (the field ``where`` says which);
+                42P01, 42P10, 42804, 55000 table and rows do not fit together; 25006 another node leads;
+                54000 it is too large; 53..., 57P0. Or 08007: it may have been published, a repetition tells.
         """
         session = self._session
         session.begins(f"publish load {self.load.id} into {self.load.table}")
@@ -164,9 +167,21 @@ class Publishing:
             except SqlError as error:
                 raise self._located(error, staged, at) from error.__cause__
             pace.took(perf_counter() - began)
+            self._check_memory(transaction)
             at += some.num_rows
             self.rows += some.num_rows
             await Pause()
+
+    def _check_memory(self, transaction: Transaction) -> None:
+        limit = _MEMTABLES * self._session.tablespace.memtable_limit_bytes
+        used = sum(delta.nbytes for delta in transaction.workspace.layer.values())
+        if 0 < limit < used:
+            raise SqlError(
+                "54000",
+                f"the load takes more than {limit >> 20} MB of memory until it is committed",
+                detail=f"That is {_MEMTABLES} times memtable_limit_bytes, after {self.rows} rows.",
+                hint="Cut it into several loads, each with an id of its own.",
+            )
 
     async def _locked(self, transaction: Transaction, write: Callable[[], None]) -> None:
         """Write, again and again until no lock has to be waited for."""

@@ -38,6 +38,14 @@ def command(sql: str) -> TablespaceCommand:
         ),
         ("ALTER TABLESPACE t SET (retention_bytes = 7kB, retention = 90)", "ALTER TABLESPACE", (), "t",
          {"retention_bytes": 7168, "retention_s": 90.0}),
+        (
+            "ALTER TABLESPACE t SET (snapshot_url = ' s3://b/p ', snapshot_interval = '1h',"
+            " snapshot_keep = 3, snapshot_history = '1d')",
+            "ALTER TABLESPACE", (), "t",
+            {"snapshot_url": "s3://b/p", "snapshot_interval_s": 3600.0, "snapshot_keep": 3,
+             "snapshot_history_s": 86_400.0},
+        ),
+        ("ALTER TABLESPACE t SET (snapshot_url = '')", "ALTER TABLESPACE", (), "t", {"snapshot_url": ""}),
         ("ALTER TABLESPACE t LEADER 'db-1'", "ALTER TABLESPACE", (), "t", {"leader": "db-1"}),
         ("ALTER TABLESPACE t LEADER default", "ALTER TABLESPACE", (), "t", {"leader": None}),
         ("ALTER TABLESPACE t SET (leader = none)", "ALTER TABLESPACE", (), "t", {"leader": None}),
@@ -69,6 +77,7 @@ def test_what_is_said(sql, name, options, tablespace, changes):
         ("CREATE TABLESPACE t WITH (strict = 2)", "22023", 36),
         ("CREATE TABLESPACE t WITH (retention_bytes = '1 parsec')", "22023", 45),
         ("CREATE TABLESPACE t WITH (retention = '1 fortnight')", "22023", 39),
+        ("CREATE TABLESPACE t WITH (snapshot_keep = '1h')", "22023", 43),
         ("CREATE TABLESPACE t LOCATION '/x'", "0A000", 21),
         ("CREATE TABLESPACE t OWNER ann", "0A000", 21),
         ("ALTER TABLESPACE t", "42601", 19),

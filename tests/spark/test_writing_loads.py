@@ -130,6 +130,21 @@ def test_a_publish_that_broke_off_is_repeated_under_its_id(failure):
     assert [request.load_id for _, request in server.asked] == ["nightly"] * 3
 
 
+def test_a_publish_that_breaks_off_late_is_repeated_too():
+    now_s = [0.0]
+
+    def late(_request, context):
+        now_s[0] += 3600
+        return slow(context)
+
+    async def slow(context):
+        await context.write(pb.PublishProgress(rows=1, total_rows=5))
+        await broken()(None, context)
+
+    with LoadsServer(ScriptedLoads(Publish=in_turn(late, published))) as here:
+        assert ServerLoads([here], "", patience_s=60.0, clock=lambda: now_s[0]).publish(plan(), []) == OUTCOME
+
+
 def test_an_outcome_that_nobody_tells_is_unknown_and_says_how_to_learn_it():
     with (
         LoadsServer(ScriptedLoads(Publish=broken())) as here,

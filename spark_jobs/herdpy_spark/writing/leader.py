@@ -59,16 +59,24 @@ class LeaderCalls:
         place: the server that answered last.
     """
 
-    def __init__(self, places: Sequence[Place], patience_s: float) -> None:
+    def __init__(
+        self, places: Sequence[Place], patience_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """Args:
         places: servers to begin with, at least one.
-        patience_s: how long a call is tried.
+        patience_s: how long a call is tried without any progress.
         """
         assert places
         self.place = places[0]
         self._places = list(places)
         self._patience_s = patience_s
+        self._clock = clock
+        self._until_s = clock()
         self._next = 1
+
+    def progressed(self) -> None:
+        """A server works on the call that is under way: patience begins anew."""
+        self._until_s = max(self._until_s, self._clock() + self._patience_s)
 
     async def call(self, do: Call[T], patience_s: float | None = None) -> T:
         """What ``do`` gives, by the server that leads.
@@ -77,7 +85,7 @@ class LeaderCalls:
             RefusedError: that server says no, and would again.
             UnreachedError: none that leads was found in time.
         """
-        until = time.monotonic() + (self._patience_s if patience_s is None else patience_s)
+        self._until_s = self._clock() + (self._patience_s if patience_s is None else patience_s)
         pause_s, may_be_done, moved = _FIRST_PAUSE_S, False, False
         while True:
             place = self.place
@@ -97,7 +105,7 @@ class LeaderCalls:
                 else:
                     raise RefusedError(error, _where(trailers)) from broken
                 reason = f"{place.target}: {error.message}"
-                if time.monotonic() >= until:
+                if self._clock() >= self._until_s:
                     raise UnreachedError(reason, may_be_done=may_be_done) from broken
             if not moved:
                 await asyncio.sleep(pause_s)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -73,6 +74,7 @@ class ServerLoads:
         *,
         patience_s: float = PATIENCE_S,
         abort_patience_s: float = ABORT_PATIENCE_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Args:
         places: of some of its servers; the one that leads is found.
@@ -80,7 +82,7 @@ class ServerLoads:
         patience_s: how long a leader is looked for.
         abort_patience_s: the same, when what was staged is only to be removed.
         """
-        self._calls = LeaderCalls(places, patience_s)
+        self._calls = LeaderCalls(places, patience_s, clock)
         self._tablespace = tablespace
         self._abort_patience_s = abort_patience_s
 
@@ -124,6 +126,7 @@ class ServerLoads:
 
         async def ask(stub: Any, place: Place) -> Any:
             async for message in stub.Publish(request, metadata=place.metadata):
+                self._calls.progressed()
                 if progress is not None:
                     progress(message.rows, message.total_rows)
                 if message.HasField("outcome"):

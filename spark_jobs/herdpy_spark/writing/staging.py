@@ -6,9 +6,9 @@ Spark's reading of the rows is held back. What it made is part of nothing until 
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
+import queue
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,9 +20,11 @@ from herdpy.rpc import loads_pb2, loads_pb2_grpc
 from herdpy.rpc.errors import RemoteError
 from herdpy_spark.writing.errors import LoadError
 from herdpy_spark.writing.ledger_sink import LedgerSink
-from herdpy_spark.writing.loop import LoadLoop
 from herdpy_spark.writing.messages import Staged, StagedFile
 from herdpy_spark.writing.plan import DirectoryFiles, Ledgers, LoadPlan, ServerFiles
+
+_WAITING_CHUNKS = 4
+_LOOK_EVERY_S = 0.2
 
 
 class Sink(Protocol):
@@ -61,58 +63,52 @@ def open_sink(plan: LoadPlan, partition: int, task_attempt: int) -> Sink:
 
 
 class ServerSink:
-    """Sends the stream to the server that leads, which keeps it in a file. There is one stream only."""
+    """Sends the stream to the server that leads, which keeps it in a file. There is one stream only.
+
+    gRPC's own thread takes the chunks, as fast as the server does; a few wait for it.
+    """
 
     part_bytes = math.inf
 
     def __init__(self, place: ServerFiles, load_id: str, max_chunk_bytes: int) -> None:
-        self._loop = LoadLoop()
-        self._place = place
-        self._load_id = load_id
         self._max_chunk_bytes = max_chunk_bytes
         self._crc = 0
-        try:
-            self._channel, self._call = self._loop.run(self._begin())
-        except BaseException:
-            self._loop.close()
-            raise
-
-    async def _begin(self) -> tuple[grpc.aio.Channel, Any]:
-        channel = self._place.place.channel()
-        stub: Any = loads_pb2_grpc.LoadsStub(channel)
-        call = stub.Stage(metadata=self._place.place.metadata)
-        await self._write(call, load_id=self._load_id, tablespace=self._place.tablespace)
-        return channel, call
+        self._chunks: queue.Queue[Any] = queue.Queue(_WAITING_CHUNKS)
+        self._channel = place.place.blocking_channel()
+        stub: Any = loads_pb2_grpc.LoadsStub(self._channel)
+        self._call = stub.Stage.future(iter(self._chunks.get, None), metadata=place.place.metadata)
+        self._put(loads_pb2.StageChunk(load_id=load_id, tablespace=place.tablespace))
 
     def write(self, piece: bytes) -> None:
         """See Sink."""
         self._crc = google_crc32c.extend(self._crc, piece)
         size = self._max_chunk_bytes
         for at in range(0, len(piece), size):
-            self._loop.run(self._write(self._call, data=piece[at : at + size]))
+            self._put(loads_pb2.StageChunk(data=piece[at : at + size]))
 
     def finish(self, rows: int) -> Staged:
         """See Sink."""
-        return self._loop.run(self._end(rows))
-
-    async def _end(self, rows: int) -> Staged:
-        await self._write(self._call, end=loads_pb2.StageEnd(crc32c=self._crc, rows=rows))
-        try:
-            await self._call.done_writing()
-            file = await self._call
-        except grpc.aio.AioRpcError as error:
-            raise _refused(error) from error
+        self._put(loads_pb2.StageChunk(end=loads_pb2.StageEnd(crc32c=self._crc, rows=rows)))
+        self._put(None)
+        file = self._result()
         return StagedFile(file.id, file.size_bytes, file.crc32c, file.rows)
 
-    async def _write(self, call: Any, **fields: Any) -> None:
-        try:
-            await call.write(loads_pb2.StageChunk(**fields))
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+    def _put(self, chunk: Any) -> None:
+        while True:
+            if self._call.done():
+                self._result()
+                raise LoadError("the server ended a stream of rows before its end")
             try:
-                await call  # the call is over, and this says why
-            except grpc.aio.AioRpcError as error:
-                raise _refused(error) from error
-            raise LoadError("the server ended a stream of rows before its end") from None
+                self._chunks.put(chunk, timeout=_LOOK_EVERY_S)
+                return
+            except queue.Full:
+                continue
+
+    def _result(self) -> Any:
+        try:
+            return self._call.result()
+        except grpc.RpcError as error:
+            raise _refused(error) from None
 
     def abandon(self) -> None:
         """See Sink. A stream without its end leaves nothing; one with it is left to the server's sweep."""
@@ -121,10 +117,11 @@ class ServerSink:
 
     def close(self) -> None:
         """See Sink."""
-        try:
-            self._loop.run(self._channel.close())
-        finally:
-            self._loop.close()
+        with suppress(queue.Empty):
+            while True:
+                self._chunks.get_nowait()
+        self._chunks.put(None)  # who takes chunks ends
+        self._channel.close()
 
 
 def _refused(error: Any) -> LoadError:

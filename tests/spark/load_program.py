@@ -1,0 +1,74 @@
+"""A Spark job in processes of its own, which loads the numbers 0 to n - 1; for tests that kill some of them.
+
+    python load_program.py '{"master": "local[2]", "url": ..., "table": ..., "rows": 1000, "place": ..., ...}'
+
+``place`` is a directory in which its processes tell, by files, how far they are: each attempt at a task by
+``began-<partition>-<attempt>``, the driver by ``staged`` and ``published``. ``hold`` is where they wait to be
+killed: "tasks" (first attempts, until there is the file ``go``), "staged" or "published" (the driver).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+
+def main(given: dict[str, Any]) -> None:
+    from pyspark import TaskContext
+    from pyspark.sql import SparkSession
+
+    from herdpy_spark.source import HerdPyDataSource
+    from herdpy_spark.writing.writer import LoadWriter
+
+    place, hold = Path(given["place"]), given.get("hold", "")
+
+    class HeldWriter(LoadWriter):
+        def commit(self, messages: Any) -> None:
+            (place / "staged").touch()
+            if hold == "staged":
+                threading.Event().wait()
+            super().commit(messages)
+            (place / "published").touch()
+            if hold == "published":
+                threading.Event().wait()
+
+    class HeldSource(HerdPyDataSource):
+        def writer(self, schema: Any, overwrite: bool) -> Any:
+            made: Any = super().writer(schema, overwrite)
+            return HeldWriter(made._loads, made._plan)
+
+    def held(batches: Any) -> Any:
+        context = TaskContext.get()
+        assert context is not None
+        yield from batches
+        (place / f"began-{context.partitionId()}-{context.taskAttemptId()}").touch()
+        while hold == "tasks" and context.attemptNumber() == 0 and not (place / "go").exists():
+            time.sleep(0.02)
+
+    builder = SparkSession.builder.master(given["master"]).appName("load")
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "512m",
+        "spark.executor.memory": "512m",
+        "spark.local.dir": str(place),
+        "spark.sql.warehouse.dir": str(place),
+        "spark.log.level": "ERROR",
+        **given.get("settings", {}),
+    }.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.dataSource.register(HeldSource)
+    frame = spark.range(0, given["rows"], 1, given["partitions"])
+    writer = frame.mapInArrow(held, frame.schema).write.format("herdpy").mode("append")
+    writer.options(url=given["url"], table=given["table"], loadId=given["load_id"]).save()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

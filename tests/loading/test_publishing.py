@@ -277,6 +277,24 @@ def test_a_load_waits_for_rows_that_others_write(db):
     assert db("SELECT v FROM t") == [("load",), ("load",)]
 
 
+def test_what_was_done_before_a_wait_is_done_again(db):
+    db("CREATE TABLE t (id int PRIMARY KEY, v int UNIQUE)")
+    session = db.database.session()
+    db.database.run(session.execute("BEGIN"))
+    db.database.run(session.execute("INSERT INTO t VALUES (99, 5)"))
+    batch = db.batch("t", "upsert", id=[1, 2], v=[4, 5])
+    outcomes = []
+    loading = threading.Thread(target=lambda: outcomes.append(db.publish("one", "t", "upsert", batch)))
+    waits = db.database.tablespace.locks.waits
+    loading.start()
+    while db.database.tablespace.locks.waits == waits:
+        assert loading.is_alive()
+    db.database.run(session.execute("ROLLBACK"))
+    loading.join()
+    assert outcomes[0][4:] == (2, 0, 0, 0)
+    assert db("SELECT id, v FROM t") == [(1, 4), (2, 5)]
+
+
 def test_rows_without_a_key_of_their_own(db):
     db("CREATE TABLE t (v int)", "INSERT INTO t VALUES (0)")
     db.publish("one", "t", "append", db.batch("t", "append", v=[1, 2]), db.batch("t", "append", v=[2]))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from herdpy_sql.catalog import Table
 
 _MEMTABLES = 4
-"""How many times the memory for changes one load may take: an error is better than a leader that is killed."""
+"""So many times the memory for changes one load may take: an error is better than a leader that is killed."""
 
 
 class Publishing:

@@ -9,6 +9,7 @@ import pytest
 
 import herdpy
 from herdpy.log import LSN, START, LogClosedError
+from herdpy_server import embedded
 from herdpy_spark.access import Database
 from herdpy_spark.feed import driver as feed_driver
 from herdpy_spark.feed.driver import FeedDriver, newest_table
@@ -191,3 +192,19 @@ def test_a_checkpoint_of_another_log_is_refused(tmp_path):
         driver_of(tmp_path / "b")[0].next(begin, None)
     with pytest.raises(ValueError, match="not an offset of a change feed"):
         Offset.from_json({"ledger": 1})
+
+
+def test_a_directory_whose_log_is_trimmed_still_says_what_its_tables_are(tmp_path):
+    run(tmp_path, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    before = end(LogAddress.of_database(tmp_path))
+    run(tmp_path, "INSERT INTO t VALUES (2)")
+    database = embedded.Database.acquire(tmp_path)
+    try:
+        assert database.log.trim(before)
+    finally:
+        database.release()
+    driver, shape = driver_of(tmp_path)
+    begin = driver.first("earliest")
+    assert begin.lsn == before
+    (found,) = changes(driver.tasks(begin, driver.next(begin, None)), shape)
+    assert [change["after"] for change in found] == [{"id": 2}]

@@ -21,7 +21,7 @@ from herdpy_spark.feed.offsets import Offset
 from herdpy_spark.feed.shape import Shape
 from herdpy_spark.feed.stretches import Skimmer, Stretch
 from herdpy_spark.log.address import LogAddress
-from herdpy_spark.log.entries import read, time_position, transaction_end
+from herdpy_spark.log.entries import bounds, read, time_position, transaction_end
 from herdpy_spark.log.ledgers import Ledgers, opened
 from herdpy_spark.log.plan import LogPlan, NoSuchTableError, plan_table
 from herdpy_spark.options import OptionError, Position
@@ -245,7 +245,12 @@ class FeedDriver:
 
 
 def describe(database: Database, name: str) -> Described | None:
-    """The table as a server has it; None: no server answers, or it has none of that name now."""
+    """The table as a server has it; None: no server answers, or it has none of that name now.
+
+    Of a directory's database: as its checkpoint has it, unless its log is whole, which says more.
+    """
+    if database.directory is not None:
+        return _checkpointed(database, database.directory, name)
     if database.servers is None:
         return None
     try:
@@ -255,6 +260,17 @@ def describe(database: Database, name: str) -> Described | None:
             raise
         return None
     return None if found.table is None else Described(found.table, found.applied)
+
+
+def _checkpointed(database: Database, directory: str, name: str) -> Described | None:
+    if bounds(database.address()).base == START:
+        return None
+    from herdpy_spark.directory import publish
+
+    address = publish(directory).address
+    (ref, *_) = snapshots(address.snapshot_url, address.tablespace)
+    found = next((one for one in load(ref).tables if one.name == name), None)
+    return None if found is None else Described(decode_table(found.definition.encode()), ref.lsn)
 
 
 def _is_refused(error: AccessError) -> bool:
@@ -275,4 +291,4 @@ def newest_table(database: Database, name: str) -> Table | None:
     address = database.address()
     with opened(address) as ledgers:
         end = transaction_end(ledgers, ledgers.confirmed())
-        return table_at(address, ledgers, name, end, lambda: None)
+        return table_at(address, ledgers, name, end, lambda: describe(database, name))

@@ -194,7 +194,15 @@ class ClusterFacts:
         for name, replica in sorted(self._replicas.items()):
             body, lease, log = replica.body, replica.guard.lease, replica.log
             leader = replica.guard.leader
-            failures = () if body is None else (log and log.failure, body.checkpointer.failure)
+            failures = (
+                ()
+                if body is None
+                else (
+                    log and log.failure,
+                    body.checkpointer.failure,
+                    replica.publishing.failure,
+                )
+            )
             rows.append(
                 {
                     "tablespace": name,

@@ -1,4 +1,4 @@
-"""docs/spark.md: its examples run, in order, on the cluster and session that tests share; its options are all.
+"""docs/spark.md: its examples run, in order, on the cluster and session that tests share; options are all.
 
 `herdpy://db1/shop` is the cluster. Jobs run in this process, in the session that is there.
 """

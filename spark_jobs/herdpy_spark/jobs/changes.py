@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from herdpy_spark.jobs.arguments import count, given, shown_url, source_options
 from herdpy_spark.jobs.database import Database
 from herdpy_spark.jobs.errors import JobError, UsageError
+from herdpy_spark.jobs.exporting.formats import TIMES
 from herdpy_spark.jobs.exporting.places import for_spark
 from herdpy_spark.jobs.job import Job, Run
 from herdpy_spark.jobs.running import main
@@ -154,7 +155,7 @@ def messages(feed: DataFrame) -> DataFrame:
         sql.struct("lsn", "transaction_id", "position", "request_id", "commit_time").alias("source"),
     )
     # What is NULL is said: a message without a column would mean another table.
-    options = {"ignoreNullFields": "false"}
+    options = {"ignoreNullFields": "false", **TIMES}
     return feed.select(sql.to_json("key", options).alias("key"), sql.to_json(value, options).alias("value"))
 
 

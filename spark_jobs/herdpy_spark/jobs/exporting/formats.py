@@ -14,7 +14,12 @@ PARQUET = "parquet"
 CSV = "csv"
 FORMATS = (PARQUET, CSV)
 
-#: Both ways alike. Spark's own defaults trim blanks, cut times to milliseconds and escape with a backslash.
+#: Spark's JSON and CSV cut times to milliseconds where nothing else is said.
+TIMES = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+#: Both ways alike. Spark's own defaults trim blanks, and escape with a backslash.
 _CSV = {
     "header": "true",
     "escape": '"',
@@ -24,8 +29,7 @@ _CSV = {
     "ignoreLeadingWhiteSpace": "false",
     "ignoreTrailingWhiteSpace": "false",
     "dateFormat": "yyyy-MM-dd",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    **TIMES,
 }
 
 

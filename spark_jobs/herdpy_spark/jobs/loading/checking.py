@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from herdpy_spark.jobs.errors import UsageError
 from herdpy_spark.jobs.exporting.fingerprint import quoted
+from herdpy_spark.jobs.exporting.formats import TIMES
 from herdpy_spark.jobs.loading.sources import CORRUPT
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def bad(checked_rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as sql
 
     kept = checked_rows.where(sql.col(REASON).isNotNull())
-    record = sql.to_json("__source", {"ignoreNullFields": "false"})
+    record = sql.to_json("__source", {"ignoreNullFields": "false", **TIMES})
     return kept.select(sql.col(REASON).alias("reason"), record.alias("record"))
 
 

@@ -1,4 +1,4 @@
-"""A load leaves others their turn: on a server's loop between its slices, under its id one after the other."""
+"""A load leaves others their turn: on a server's loop between slices, under its id one after the other."""
 
 from __future__ import annotations
 

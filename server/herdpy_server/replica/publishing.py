@@ -94,6 +94,11 @@ class ReplicaPublishing:
                 except (BookKeeperError, ClusterError, LogError, GivenUpError, SqlError, OSError) as error:
                     self._failed(error)
                     wait_s = min(_RETRY_S, self._replica.info.snapshot_interval_s)
+                except Exception as error:
+                    logger.exception(
+                        "publishing failed, and is tried again", extra={"tablespace": self._replica.info.name}
+                    )
+                    self.failure, wait_s = error, _RETRY_S
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._wanted.wait()

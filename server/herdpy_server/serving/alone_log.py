@@ -21,7 +21,7 @@ import lmdb
 
 from herdpy.log import LogError
 from herdpy.log.lsn import LSN, START
-from herdpy.log.published import Retention, choose, dated
+from herdpy.log.published import Retention, choose, dated, load
 from herdpy_server.publishing.moment import moment_of
 from herdpy_server.publishing.process import MomentOf, Order
 from herdpy_server.publishing.publisher import Shelf, copy, publish_and_prune
@@ -128,14 +128,16 @@ class AloneLog:
                     reason = str(error)
                     logger.error("a snapshot was not published, and is tried again", extra={"reason": reason})
                 due_s = min(_RETRY_S, self._settings.interval_s)
+            except Exception:
+                logger.exception("publishing failed, and is tried again")
+                due_s = _RETRY_S
             await asyncio.sleep(due_s)
 
     async def _look(self) -> float:
         """Find what an earlier process has published; in how many seconds the next is due."""
         url = self._settings.url
-        found, damaged = await asyncio.get_running_loop().run_in_executor(
-            None, dated, url, self._name, self._log.state.log_id
-        )
+        loop = asyncio.get_running_loop()
+        found, damaged = await loop.run_in_executor(None, dated, url, self._name, self._log.state.log_id)
         for error in damaged:
             logger.error("%s", error)
         kept, floor = choose(found, self._settings.retention, now_us=_now_us())
@@ -144,7 +146,8 @@ class AloneLog:
         times = {one.ref.lsn: one.time_us for one in found}
         self._snapshots = [PublishedAt(url, ref.lsn, times[ref.lsn]) for ref in kept]
         self._floor = floor
-        return self._snapshots[0].time_us / 1e6 + self._settings.interval_s - time.time()
+        made_us = (await loop.run_in_executor(None, load, kept[0])).created_us
+        return made_us / 1e6 + self._settings.interval_s - time.time()
 
     # Publishing.
 

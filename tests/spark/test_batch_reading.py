@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from herdpy.log.lsn import LSN
-from herdpy.rpc import partitions_pb2, partitions_pb2_grpc
+from herdpy.rpc import logs_pb2, logs_pb2_grpc, partitions_pb2, partitions_pb2_grpc
 from herdpy.testing.registry import LEDGERS_ROOT
 from herdpy_spark.access import AccessError
 from herdpy_spark.options import OptionError
@@ -182,12 +182,17 @@ def test_what_was_committed_before_is_in_the_frame_and_a_follower_is_read(cluste
         assert found.reader._rows.place.port != leader
 
 
-def test_a_state_that_is_let_go_of_says_so(cluster, orders):
-    found = read(cluster.url, table="orders", numPartitions=2)
-    assert len(found.partition(0)) == 1500
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_state_that_is_let_go_of_says_so(cluster, orders, source):
+    found = read(cluster.url, table="orders", numPartitions=2, source=source)
+    assert found.partition(0)
     held = found.reader._rows
-    channel = held.place.blocking_channel()
-    partitions_pb2_grpc.PartitionsStub(channel).Release(partitions_pb2.PlanId(id=held.plan))
+    place = held.place if source == "replica" else held.keeper.servers.places[0]
+    channel = place.blocking_channel()
+    if source == "replica":
+        partitions_pb2_grpc.PartitionsStub(channel).Release(partitions_pb2.PlanId(id=held.plan))
+    else:
+        logs_pb2_grpc.LogsStub(channel).Release(logs_pb2.LogLeaseId(id=held.keeper.id))
     channel.close()
     with pytest.raises(Exception, match="Make the DataFrame again"):
         found.partition(1)

@@ -88,7 +88,9 @@ class Servers:
                 failures.append(str(error))
             finally:
                 channel.close()
-        raise AccessError(f"no server answers: {'; '.join(failures)}", is_transient=True)
+        raise AccessError(
+            f"no server answers: {'; '.join(failures)}; the option grpc names other doors", is_transient=True
+        )
 
     def describe(self, table: str | None = None, places: Sequence[Place] = ()) -> Description:
         """The tablespace, and a table of it. Raises AccessError (``is_gone``: there is no such thing)."""
@@ -142,7 +144,7 @@ def servers_of_url(url: str, user: str | None, password: str | None, doors: str 
 
     Args:
         user, password: where the URL has none.
-        doors: "host:port,..." of gRPC doors; None: they are asked for by SQL.
+        doors: "host:port,..." of gRPC doors; None: those that the servers tell.
 
     Raises:
         AccessError: no server answers by SQL, or it does not tell where its gRPC door is.
@@ -166,9 +168,6 @@ def servers_of_url(url: str, user: str | None, password: str | None, doors: str 
         tls=mode in ("require", "verify-ca", "verify-full"),
         ca=Path(ca) if ca and ca != "system" else None,
     )
-    tablespace = server.database or ""
-    if doors is not None:
-        return Servers(tablespace, _doors(doors.split(","), like))
     import psycopg
 
     try:
@@ -184,18 +183,20 @@ def servers_of_url(url: str, user: str | None, password: str | None, doors: str 
         ) as connection:
             like = replace(like, tls=bool(connection.pgconn.ssl_in_use))
             nodes = connection.execute("SELECT grpc_address FROM herdpy.nodes ORDER BY node").fetchall()
-            found = [address for (address,) in nodes if address]
-            if not found:
-                found = _own_door(connection)
+            if doors is not None:
+                found = doors.split(",")
+            else:
+                found = [address for (address,) in nodes if address] if nodes else _own_door(connection)
     except psycopg.Error as error:
         raise AccessError(
             f"{options.name}: {error}", sqlstate=error.sqlstate or "08006", is_transient=True
         ) from error
-    return Servers(tablespace, _doors(found, like))
+    # A server that is alone serves what it has under any name.
+    return Servers((server.database or "") if nodes else "", _doors(found, like))
 
 
 def _own_door(connection: Any) -> list[str]:
-    """Of a server that is alone: it says its port, and its host is where we are connected."""
+    """Of a server that is alone: its host, and its port if the role may see that, or the usual one."""
     rows = connection.execute(
         "SELECT value FROM herdpy.settings WHERE scope = 'server' AND name = 'grpc.port'"
     ).fetchall()

@@ -94,6 +94,13 @@ class ReplicaRows:
         except AccessError as error:
             if error.is_gone and error.sqlstate == "42704":
                 raise LapsedError(f"the state at {self.lsn} is gone from {self.place.target}") from error
+            if error.is_transient:
+                raise AccessError(
+                    f"{error}. The state that the DataFrame reads is in that server alone: when it does not "
+                    "come back, make the DataFrame again",
+                    sqlstate=error.sqlstate,
+                    is_transient=True,
+                ) from error
             raise
 
 

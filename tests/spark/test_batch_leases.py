@@ -1,0 +1,55 @@
+"""Leases on the log: renewed while a task reads, and their end told before anything is read."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from herdpy.rpc.place import Place
+from herdpy_spark.access import AccessError, Servers
+from herdpy_spark.batch.leases import LogLease
+from herdpy_spark.batch.rows import LapsedError
+
+
+class Asked(Servers):
+    """Servers that note each call, and answer as they are told."""
+
+    def __init__(self, error: AccessError | None = None) -> None:
+        super().__init__("t", [Place("127.0.0.1")])
+        self.error = error
+        self.calls = 0
+        self.often = threading.Event()
+
+    def call(self, do: Any, places: Any = ()) -> Any:
+        self.calls += 1
+        if self.calls >= 5:
+            self.often.set()
+        if self.error is not None:
+            raise self.error
+
+
+def test_a_lease_is_renewed_as_long_as_a_task_reads():
+    servers = Asked()
+    with LogLease(servers, "id", "t", 0.03).held():
+        assert servers.often.wait(60)
+    last = servers.calls
+    assert not [one for one in threading.enumerate() if one.name == "herdpy-lease"]
+    assert servers.calls == last
+
+
+def test_a_lease_that_is_over_is_told_before_anything_is_read():
+    lease = LogLease(Asked(AccessError("not there", is_gone=True)), "id", "t", 600.0)
+    with pytest.raises(LapsedError, match="Make the DataFrame again"), lease.held():
+        pytest.fail("it was read")
+
+
+def test_servers_that_are_away_do_not_stop_a_reading_of_the_log():
+    with LogLease(Asked(AccessError("away", is_transient=True)), "id", "t", 600.0).held():
+        pass
+
+
+def test_an_error_of_the_reading_is_its_own():
+    with pytest.raises(ZeroDivisionError), LogLease(Asked(), "id", "t", 600.0).held():
+        raise ZeroDivisionError

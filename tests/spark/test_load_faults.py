@@ -7,6 +7,7 @@ same with Spark's own processes killed is in test_spark_kills.
 from __future__ import annotations
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -181,6 +182,21 @@ def test_a_leader_killed_between_staging_and_publishing_loses_nothing(driver, is
         cluster.start(leader)
     assert is_loaded()
     assert isinstance(driver().plan, LoadOutcome)
+
+
+def test_a_leader_killed_while_it_publishes_adds_the_rows_once(driver, is_loaded, cluster):
+    run = driver()
+    messages = run.tasks()
+    leader = cluster.await_leader()
+    with ThreadPoolExecutor(1) as threads:
+        commit = threads.submit(run.writer.commit, messages)
+        cluster.kill(leader)
+        try:
+            commit.result()
+        finally:
+            cluster.start(leader)
+    assert is_loaded()
+    assert driver().plan.inserted == 4000
 
 
 def test_a_bookie_killed_while_rows_are_staged_is_not_noticed(driver, is_loaded, cluster):

@@ -83,9 +83,9 @@ def test_a_follower_names_the_leader():
     )
 
 
-def test_a_server_that_is_down_is_passed_over(nowhere):
+def test_servers_that_are_down_are_passed_over(nowhere):
     with LoadsServer(ScriptedLoads(Begin=begun)) as here:
-        made = ServerLoads([nowhere, here], "").begin("nightly", "orders", LoadMode.APPEND, ["id"])
+        made = ServerLoads([nowhere, nowhere, here], "").begin("nightly", "orders", LoadMode.APPEND, ["id"])
     assert isinstance(made, LoadPlan)
 
 

@@ -46,6 +46,7 @@ bench: $(READY)  ## measure against sqlite3, PostgreSQL and BookKeeper's Java cl
 	$(BIN)/python bench/bookkeeper.py
 	@sh tools/install-postgres.sh
 	$(BIN)/python bench/cluster.py
+	$(BIN)/python bench/spark.py
 
 soak: $(READY)   ## long runs: hundreds of kills, thousands of seeds
 	@sh tools/install-postgres.sh

@@ -23,7 +23,7 @@ from tests.docs.test_examples import Block, blocks_of, commands_of, prints
 
 pytestmark = pytest.mark.timeout(900)
 
-PAGE = (Path(__file__).parents[2] / "docs/spark.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 URL = "herdpy://db1/shop"
 OPTION = re.compile(r"^\| `(\w+)` \| ([a-z, ]+) \| (.+) \|$", re.MULTILINE)
 _CALLS = {"read": "read", "write": "write", "stream": "stream"}

@@ -7,7 +7,8 @@ LMDB by one merge of sorted keys. Nothing is changed before all checks have pass
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,7 +52,8 @@ def insert_many(space: Workspace, table: Table, rows: Iterable[Sequence[Datum]])
         images = list(map(ops.encode, taken))
     except ValueError as error:
         raise SqlError("22000", str(error)) from error
-    _add(space, ops, keys, images, taken.__getitem__, taken)
+    with _without_number():
+        _add(space, ops, keys, images, taken.__getitem__, taken)
     space.records += map(Insert, repeat(table.id), keys, images)
     return len(taken)
 
@@ -68,9 +70,20 @@ def insert_batch(space: Workspace, table: Table, batch: pa.RecordBatch) -> int:
     except ValueError as error:
         raise SqlError("22000", str(error)) from error
     decode, images = ops.decode, expanded.images
-    _add(space, ops, expanded.keys, images, lambda row: decode(images[row]), None)
+    with _without_number():
+        _add(space, ops, expanded.keys, images, lambda row: decode(images[row]), None)
     space.records.append(InsertBatch(table.id, batches.to_stream(batch), batch.num_rows, expanded))
     return batch.num_rows
+
+
+@contextmanager
+def _without_number() -> Iterator[None]:
+    """A statement's error does not say which of its rows it was."""
+    try:
+        yield
+    except SqlError as error:
+        error.fields.pop("nth", None)
+        raise
 
 
 def add_batch(space: Workspace, table: Table, expanded: Expanded) -> None:

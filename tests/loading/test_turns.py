@@ -9,7 +9,7 @@ import pytest
 
 from herdpy.log.wait import Wait
 from herdpy_server.loading import Load, LoadMode, Publishing
-from herdpy_server.loading.pace import LEAST_ROWS, MOST_ROWS, Pace
+from herdpy_server.loading.pace import FIRST_ROWS, LEAST_ROWS, MOST_ROWS, Pace
 from herdpy_server.loading.source import Batches, in_one_part
 from herdpy_server.serving import ServedDatabase
 from herdpy_server.tablespace.load_turns import LoadTurns
@@ -46,20 +46,36 @@ def batch(first=0, count=ROWS):
 
 
 def test_the_loop_has_a_turn_after_each_slice(tmp_path, monkeypatch):
-    monkeypatch.setattr(Pace, "took", lambda _self, _seconds: None)
-    slices = ROWS / Pace().rows
+    turns, taken_in = 0, []
+    monkeypatch.setattr(Pace, "took", lambda _self, _seconds: taken_in.append(turns))
 
     async def work(database):
-        turns = 0
+        nonlocal turns
         loading = asyncio.ensure_future(published(database, [batch()]))
         while not loading.done():
             await asyncio.sleep(0)
             turns += 1
-        return turns, loading.result()
+        return loading.result()
 
-    turns, outcome = served(tmp_path, work)
-    assert outcome.inserted == ROWS
-    assert turns >= slices
+    assert served(tmp_path, work).inserted == ROWS
+    assert len(taken_in) == -(-ROWS // FIRST_ROWS)
+    assert len(set(taken_in)) == len(taken_in)
+
+
+def test_a_load_can_be_cancelled(db):
+    db("CREATE TABLE t (id int PRIMARY KEY)")
+    session = db.database.session()
+
+    def batches():
+        yield batch()
+        session.cancel()
+        yield batch(ROWS)
+
+    load = Load("one", "t", LoadMode.APPEND)
+    with pytest.raises(SqlError) as caught:
+        db.database.run(Publishing(session, load, Batches(in_one_part(batches()))).run())
+    assert caught.value.sqlstate == "57014"
+    assert db("SELECT count(*) FROM t") == [(0,)]
 
 
 def test_a_load_ends_when_its_database_closes(tmp_path):

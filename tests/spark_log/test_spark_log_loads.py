@@ -9,11 +9,11 @@ import pytest
 from herdpy.bookkeeper import BookKeeper
 from herdpy.log import CorruptLedgerError, FileLog, LogTrimmedError, Transaction
 from herdpy.log.bookkeeper import LedgerLogSettings, ZnodeLedgerList, take_over
-from herdpy.log.records import LoadBatch
+from herdpy.log.records import Insert, LoadBatch, Truncate
 from herdpy.log.staging import StagedLedger, delete_staged
 from herdpy_spark.log import LogAddress, bookies, partition, plan_table, read_partition
 from herdpy_spark.log.directory import FileLedgers
-from tests.spark_log.loads import Loads
+from tests.spark_log.loads import KEYED, Loads
 from tests.spark_log.workload import plain
 
 
@@ -50,6 +50,22 @@ def test_loads_of_every_kind_among_other_changes(tmp_path, monkeypatch, seed, ke
             parted += len(plan.ranges) > 1
             assert rows_of(plan) == expected, (lsn, name)
     assert parted > 10
+
+
+def test_a_truncate_within_an_entry_empties_what_was_kept_of_a_range(tmp_path, monkeypatch):
+    def insert(*key):
+        return Insert(1, KEYED.key_codec.encode(key), KEYED.row_codec.encode(["x", *key]))
+
+    log = FileLog.open(str(tmp_path / "log"))
+    log.append(Transaction(0, Loads(0).first())).block()
+    one = log.append(Transaction(1, [insert(1, "a")]))
+    for records in ([Truncate(1)], [insert(2, "b")]):
+        log.append(Transaction(2, records))
+    log.close()
+    assert one.lsn == log.lac
+    monkeypatch.setattr(partition, "KEPT_BYTES", 1)
+    plan = plan_table(LogAddress.of_database(tmp_path), "keyed", low=[9])  # the key descends
+    assert rows_of(plan) == [{"name": "x", "a": 2, "b": "b"}]
 
 
 def test_a_part_that_lacks_rows_is_damage(tmp_path, monkeypatch):

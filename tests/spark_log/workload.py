@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import string
 import time
+import uuid
 from contextlib import suppress
 
 import pyarrow as pa
@@ -122,8 +123,8 @@ class Workload:
         return [
             r.choice("abc\u00e9"),
             r.randrange(-2, RANGES["v"]),
-            None,
-            "infinity",
+            r.choice([None, str(uuid.UUID(int=r.getrandbits(128)))]),
+            r.choice(["infinity", "-infinity", "2026-02-28", None]),
             b"\0x",
             f"{r.randrange(100)}.{r.randrange(1000)}",
         ]

@@ -140,18 +140,18 @@ def test_images_of_before_go_with_the_change_of_their_row():
         Transaction(
             1,
             [
-                Before(7, key(1), row(1, "old")),
                 Before(7, key(2), row(2, "two")),
-                Update(7, key(1), key(5), row(5, "new")),
+                Before(7, key(1), row(1, "old")),
                 Delete(7, key(2)),
+                Update(7, key(1), key(5), row(5, "new")),
                 Delete(7, key(3)),
             ],
         ),
         Transaction(2, [Delete(7, key(1))]),
     )
     assert told(found, "op", "key", "before") == [
-        ("update", {"id": 1}, {"id": 1, "v": "old"}),
         ("delete", {"id": 2}, {"id": 2, "v": "two"}),
+        ("update", {"id": 1}, {"id": 1, "v": "old"}),
         ("delete", {"id": 3}, None),
         ("delete", {"id": 1}, None),
     ]

@@ -1,0 +1,100 @@
+"""What Spark calls of a stream, called as Spark does (offsets as JSON, readers and partitions pickled), on a
+real cluster: loads of statements, images of before, servers that say where the log is, and a lease on it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pyspark.cloudpickle import dumps, loads
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from herdpy.log.lsn import LSN
+from herdpy_spark.log import bookies
+from herdpy_spark.source import HerdPyDataSource
+from tests.support.feed_replay import Replica
+
+
+@pytest.fixture
+def reader_of(cluster):
+    made = []
+
+    def make(table, **options):
+        given = {"url": cluster.url, "table": table, "startingOffsets": "earliest", **options}
+        source = HerdPyDataSource(given)
+        reader = source.streamReader(source.schema())
+        made.append(reader)
+        return reader
+
+    yield make
+    for reader in made:
+        reader.stop()
+    bookies.close_clients()
+
+
+def through_json(offset):
+    return json.loads(json.dumps(offset))
+
+
+def changes_of(reader, begin, upto):
+    """The rows that tasks make of a batch."""
+    found = []
+    for partition in reader.partitions(begin, upto):
+        task = loads(dumps((type(reader)(reader._options, reader._schema), partition)))
+        for batch in task[0].read(task[1]):
+            found += batch.to_pylist()
+    return sorted(found, key=lambda one: tuple(one["sequence"].values()))
+
+
+def follow(reader, at, replica, until):
+    """All batches up to a position."""
+    limit = reader.getDefaultReadLimit()
+    while LSN(at["ledger"], at["entry"]) < until:
+        upto = through_json(reader.latestOffset(at, limit))
+        for change in changes_of(reader, at, upto):
+            assert (change["before"] is not None) == (change["op"] in {"update", "delete"})
+            replica.apply(change)
+        reader.commit(upto)
+        at = upto
+    return at
+
+
+def test_a_streams_reader_follows_a_cluster(reader_of, sql, new_name):
+    name = new_name()
+    sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, name TEXT)")
+    sql(f"ALTER TABLE {name} REPLICA IDENTITY FULL")
+    for number in range(30):
+        sql(f"INSERT INTO {name} VALUES (%s, %s)", (number, f"n{number}"))
+    reader = reader_of(name, maxEntriesPerTrigger="10")
+    assert reader.getDefaultReadLimit() == ReadMaxRows(10)
+    replica = Replica()
+    at = follow(reader, through_json(reader.initialOffset()), replica, sql.position())
+    assert len(replica.rows) == 30
+    assert reader._lease is not None
+    assert reader._lease._made.id
+    reader.stop()
+
+    sql(f"UPDATE {name} SET name = name || '+' WHERE id < 10")
+    sql(f"UPDATE {name} SET id = id + 1000 WHERE id >= 20")
+    sql(f"DELETE FROM {name} WHERE id = 15")
+    # Another one goes on, and ends where the log ended when it began.
+    reader = reader_of(name)
+    target = sql.position()
+    while True:
+        reader.prepareForTriggerAvailableNow()
+        if LSN(*_place(reader.latestOffset(at, ReadAllAvailable()))) >= target:
+            break
+    sql(f"TRUNCATE {name}")
+    upto = through_json(reader.latestOffset(at, ReadAllAvailable()))
+    assert LSN(*_place(upto)) == target
+    for change in changes_of(reader, at, upto):
+        replica.apply(change)
+    assert len(replica.rows) == 29
+    assert {row["name"] for row in replica.rows.values()} >= {"n0+", "n9+", "n10", "n29"}
+    assert reader.latestOffset(upto, ReadAllAvailable()) == upto
+    latest = reader_of(name, startingOffsets="latest").initialOffset()
+    assert LSN(*_place(latest)) >= target
+
+
+def _place(offset):
+    return offset["ledger"], offset["entry"]

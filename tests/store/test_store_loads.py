@@ -136,6 +136,23 @@ def test_store_and_model_agree(
     shutil.rmtree(home)
 
 
+@pytest.mark.usefixtures("small")
+def test_beyond_the_newest_a_load_is_kept_for_its_ledgers_and_not_found(tmp_path: Path) -> None:
+    entries: list[tuple[str, list[int]] | None] = [(f"load {at}", [1]) for at in range(COUNT + 2)]
+    store = Store.open(tmp_path / "s")
+    for at in range(len(entries)):
+        take(store, entries, at)
+    for _ in range(2):
+        assert [store.load(f"load {at}") is None for at in range(COUNT + 2)] == [True] * 2 + [False] * COUNT
+        assert all(store.loads.needs(100 * at) for at in range(COUNT + 2))
+        store.flush()
+        store.close()
+        store = Store.open(tmp_path / "s")
+    assert store.log_trimmed(LSN(1, 0)) == [0]
+    assert [one.outcome.load_id for one in store.loads] == [f"load {at}" for at in range(1, COUNT + 2)]
+    store.close()
+
+
 def test_a_load_is_the_transaction_that_ends_with_it_and_names_its_ledgers() -> None:
     parts = (StagedPart(8, 0, 9, 0, 1), StagedPart(6, 0, 9, 0, 1))
     batches = [LoadBatch(7, LoadOp.INSERT, -1, parts), LoadBatch(7, LoadOp.INSERT, -1, parts[:1])]

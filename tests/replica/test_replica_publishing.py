@@ -18,7 +18,8 @@ from herdpy.dev import LocalCluster
 from herdpy.log.lsn import LSN
 from herdpy.log.published import load as load_manifest
 from herdpy.log.published import read_batches, snapshots
-from herdpy.rpc import common_pb2, logs_pb2
+from herdpy.rpc import admin_pb2, common_pb2, logs_pb2
+from herdpy.rpc.admin_pb2_grpc import AdminStub
 from herdpy.rpc.logs_pb2_grpc import LogsStub
 from herdpy.testing.registry import ClusterZnodes
 from herdpy.testing.waiting import await_until
@@ -76,10 +77,20 @@ def await_trimmed(cluster: LocalCluster, beyond: LSN) -> None:
 
 
 def rolled(cluster: LocalCluster, beyond: int) -> None:
-    """Wait until the log is two ledgers past one: who trims has had the time to."""
-    leader = await_leader(cluster)
-    query = f"SELECT count(*) FROM herdpy.ledgers WHERE tablespace = 'herdpy' AND ledger_id > {beyond}"
-    assert await_until(lambda: int(run(cluster, leader, query)[0][0]) > 3, PATIENCE_S)
+    """Wait until nothing but what is published and leased keeps that ledger, and who trims has looked."""
+
+    def past() -> bool:
+        with ClusterZnodes(cluster.zookeeper) as znodes:
+            found = [
+                znodes.read(f"/herdpy/tablespaces/herdpy/positions/{one.id}")
+                for one in cluster.status().servers
+            ]
+        return all(data is not None and json.loads(data)["durable"][0] > beyond + 1 for data in found)
+
+    assert await_until(past, PATIENCE_S)
+    with channel(cluster, await_leader(cluster)) as opened:
+        for _round in range(3):  # each has the leader look at once; a later one comes after an earlier
+            AdminStub(opened).Checkpoint(admin_pb2.CheckpointRequest(), timeout=PATIENCE_S)
 
 
 def test_a_follower_publishes_and_the_log_is_kept(cluster: LocalCluster, tmp_path: Path) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from herdpy.testing.waiting import await_until
@@ -117,6 +119,8 @@ def job(cluster, table, tmp_path):
     yield start
     for one in jobs:
         one.close()
+    # A cluster on one machine keeps its executors' output beside Spark itself.
+    shutil.rmtree(Path(pyspark.__file__).parent / "work", ignore_errors=True)
 
 
 @pytest.fixture

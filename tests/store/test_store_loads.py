@@ -150,6 +150,12 @@ def test_beyond_the_newest_a_load_is_kept_for_its_ledgers_and_not_found(tmp_path
         store = Store.open(tmp_path / "s")
     assert store.log_trimmed(LSN(1, 0)) == [0]
     assert [one.outcome.load_id for one in store.loads] == [f"load {at}" for at in range(1, COUNT + 2)]
+    assert store.log_trimmed(LSN(1, 3)) == [100, 200, 300]
+    take(store, [*entries, ("more", [1])], len(entries))
+    store.flush()
+    store.close()
+    store = Store.open(tmp_path / "s")
+    assert store.log_trimmed(LSN(1, 3)) == []  # nobody deletes them once more
     store.close()
 
 

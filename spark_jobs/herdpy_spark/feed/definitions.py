@@ -56,7 +56,11 @@ def table_at(
     base = ledgers.state().base
     if base == START:
         return _along(ledgers, FollowedTable(name, None), START, at)
-    ref = newest(address.snapshot_url, address.tablespace, at) if address.snapshot_url else None
+    ref = (
+        newest(address.snapshot_url, address.tablespace, at, log_id=address.log_id)
+        if address.snapshot_url
+        else None
+    )
     if ref is not None and ref.lsn >= base:
         manifest = load(ref)
         found = next((one for one in manifest.tables if one.name == name), None)

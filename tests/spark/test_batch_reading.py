@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import threading
 from decimal import Decimal
@@ -10,6 +11,7 @@ import pytest
 
 from herdpy.log.lsn import LSN
 from herdpy.rpc import logs_pb2, logs_pb2_grpc, partitions_pb2, partitions_pb2_grpc
+from herdpy.rpc.logs import publish
 from herdpy.testing.registry import LEDGERS_ROOT
 from herdpy_spark.access import AccessError
 from herdpy_spark.options import OptionError
@@ -28,11 +30,11 @@ def zookeeper(cluster):
 
 
 @pytest.fixture(scope="module")
-def orders(sql):
+def sold(sql):
     """A table with a key of two columns, and what is in it."""
-    sql("CREATE TABLE orders (id INT, kind INT, customer TEXT, price NUMERIC(9,2), PRIMARY KEY (id, kind))")
+    sql("CREATE TABLE sold (id INT, kind INT, customer TEXT, price NUMERIC(9,2), PRIMARY KEY (id, kind))")
     sql(
-        "INSERT INTO orders SELECT g, g % 7, 'customer ' || g % 5, g / 4.0 "
+        "INSERT INTO sold SELECT g, g % 7, 'customer ' || g % 5, g / 4.0 "
         "FROM generate_series(1, 3000) AS s (g)"
     )
     return ORDERS
@@ -104,28 +106,28 @@ def test_all_actions_of_a_frame_see_one_state(spark, cluster, sql, new_name, sou
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("partitions", [1, 3, 16])
-def test_partitions_have_each_row_once(cluster, orders, source, partitions):
-    found = read(cluster.url, table="orders", source=source, numPartitions=partitions)
+def test_partitions_have_each_row_once(cluster, sold, source, partitions):
+    found = read(cluster.url, table="sold", source=source, numPartitions=partitions)
     parts = [found.partition(number) for number in range(len(found.partitions))]
     assert 1 <= len(parts) <= partitions
-    assert sorted(row for part in parts for row in part) == orders
+    assert sorted(row for part in parts for row in part) == sold
     if source == "replica":
         assert max(map(len, parts)) - min(map(len, parts)) <= 2
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_columns_conditions_and_bounds(cluster, orders, source):
+def test_columns_conditions_and_bounds(cluster, sold, source):
     def rows(**options):
-        return sorted(read(cluster.url, table="orders", source=source, numPartitions=3, **options).rows())
+        return sorted(read(cluster.url, table="sold", source=source, numPartitions=3, **options).rows())
 
-    assert rows(columns="price,id") == sorted((price, n) for n, _k, _c, price in orders)
+    assert rows(columns="price,id") == sorted((price, n) for n, _k, _c, price in sold)
     assert rows(columns="id", where="customer = 'customer 3' AND price < 20") == [
         (3 + 5 * n,) for n in range(16)
     ]
-    assert rows(where="id >= 100 AND id < 200 AND kind = 1") == [row for row in orders[99:199] if row[1] == 1]
+    assert rows(where="id >= 100 AND id < 200 AND kind = 1") == [row for row in sold[99:199] if row[1] == 1]
     assert rows(lowerBound="2990", columns="id") == [(n,) for n in range(2990, 3001)]
     assert rows(lowerBound="10", upperBound="20", where="kind <> 3") == [
-        row for row in orders[9:19] if row[1] != 3
+        row for row in sold[9:19] if row[1] != 3
     ]
     assert rows(where="false") == []
     with pytest.raises((OptionError, AccessError), match="invalid input syntax for type integer"):
@@ -133,20 +135,20 @@ def test_columns_conditions_and_bounds(cluster, orders, source):
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_query_reads_its_tables_at_one_state(cluster, sql, orders, new_name, source):
+def test_a_query_reads_its_tables_at_one_state(cluster, sql, sold, new_name, source):
     names = new_name("names")
     sql(f"CREATE TABLE {names} (kind INT PRIMARY KEY, name TEXT)")
     sql(f"INSERT INTO {names} SELECT g, 'kind ' || g FROM generate_series(0, 5) AS s (g)")
     found = read(
         cluster.url,
         source=source,
-        query=f"WITH some AS (SELECT kind, price FROM orders WHERE id <= 70) "
+        query=f"WITH some AS (SELECT kind, price FROM sold WHERE id <= 70) "
         f"SELECT n.name, count(*) AS items, sum(price) AS total FROM some LEFT JOIN {names} n USING (kind)"
         " GROUP BY n.name ORDER BY 1",
     )
     sql(f"DELETE FROM {names}")
     assert found.schema.names == ["name", "items", "total"]
-    wanted = {kind: [price for n, of, _c, price in orders if of == kind and n <= 70] for kind in range(7)}
+    wanted = {kind: [price for n, of, _c, price in sold if of == kind and n <= 70] for kind in range(7)}
     assert found.rows() == [
         *((f"kind {kind}", 10, str(sum(wanted[kind]))) for kind in range(6)),
         (None, 10, str(sum(wanted[6]))),
@@ -183,8 +185,8 @@ def test_what_was_committed_before_is_in_the_frame_and_a_follower_is_read(cluste
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_state_that_is_let_go_of_says_so(cluster, orders, source):
-    found = read(cluster.url, table="orders", numPartitions=2, source=source)
+def test_a_state_that_is_let_go_of_says_so(cluster, sold, source):
+    found = read(cluster.url, table="sold", numPartitions=2, source=source)
     assert found.partition(0)
     held = found.reader._rows
     place = held.place if source == "replica" else held.keeper.servers.places[0]
@@ -231,37 +233,50 @@ def test_sums_are_the_same_while_money_moves(cluster, sql, new_name):
     assert len(seen) == 6
 
 
-def test_what_is_not_there(cluster, zookeeper, orders):
+def test_what_is_not_there(cluster, zookeeper, sold):
     for url, source in ((cluster.url, "replica"), (cluster.url, "log"), (zookeeper, "log")):
         with pytest.raises(Exception, match="nowhere"):
             read(url, table="nowhere", source=source)
     with pytest.raises(OptionError, match="no column nothing"):
-        read(cluster.url, table="orders", columns="id,nothing")
+        read(cluster.url, table="sold", columns="id,nothing")
     with pytest.raises(OptionError, match=r"where: column .nothing. does not exist"):
-        read(cluster.url, table="orders", where="nothing = 1")
+        read(cluster.url, table="sold", where="nothing = 1")
     with pytest.raises(AccessError, match=r"127\.0\.0\.1"):
-        read("herdpy://127.0.0.1:1/herdpy", table="orders")
+        read("herdpy://127.0.0.1:1/herdpy", table="sold")
     with pytest.raises(AccessError, match="no tablespace elsewhere"):
-        read(zookeeper.replace("tablespace=herdpy", "tablespace=elsewhere"), table="orders")
+        read(zookeeper.replace("tablespace=herdpy", "tablespace=elsewhere"), table="sold")
 
 
-def test_a_schema_may_be_given(spark, cluster, orders):
-    reader = spark.read.format("herdpy").option("url", cluster.url).option("table", "orders")
+def test_a_schema_may_be_given(spark, cluster, sold):
+    reader = spark.read.format("herdpy").option("url", cluster.url).option("table", "sold")
     assert reader.schema("kind int, id int").load().filter("id = 9").collect() == [(2, 9)]
     with pytest.raises(Exception, match=r"the column price is decimal\(9,2\), not double"):
         reader.schema("price double").load().count()
 
 
-def test_the_log_is_read_with_every_server_stopped(cluster, sql, zookeeper, orders):
-    position: LSN = sql.position()
+def test_snapshot_and_ledgers_are_read_with_every_server_stopped(cluster, sql, zookeeper, new_name, tmp_path):
+    table = new_name("kept")
+    sql(f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)")
+    sql(f"INSERT INTO {table} SELECT g, g FROM generate_series(1, 2000) AS s (g)")
+    sql(f"ALTER TABLESPACE herdpy SET (snapshot_url = '{tmp_path}', snapshot_interval = '1h')")
     servers = [one.id for one in cluster.status().servers]
-    for name in servers:
-        cluster.stop(name)
     try:
-        found = read(zookeeper, table="orders", source="log", where="kind = 2", numPartitions=2)
-        assert found.reader.lsn >= position
-        assert sorted(found.rows()) == [row for row in orders if row[1] == 2]
+        place = read(cluster.url, table=table, source="log").reader._rows.keeper.servers.places[0]
+        asyncio.run(publish(place))
+        sql(f"UPDATE {table} SET v = -v WHERE id % 100 = 7")
+        sql(f"DELETE FROM {table} WHERE id > 1990")
+        sql(f"INSERT INTO {table} VALUES (5000, 5)")
+        wanted = sql(f"SELECT * FROM {table} ORDER BY id")
+        position: LSN = sql.position()
+        for name in servers:
+            cluster.stop(name)
+        found = read(zookeeper, table=table, source="log", numPartitions=2)
+        (plan,) = found.reader._rows.plans
+        assert plan.snapshot is not None
+        assert plan.snapshot.lsn < position <= found.reader.lsn
+        assert sorted(found.rows()) == wanted
     finally:
         for name in servers:
             cluster.start(name)
         cluster.await_leader(timeout_s=60.0)
+        sql("ALTER TABLESPACE herdpy SET (snapshot_url = '')")

@@ -53,7 +53,7 @@ def test_a_run_is_done_once_and_what_differs_is_told(job: Job, sql, table: str, 
     planned = job("export", "--table", table, "--to", to, "--incremental", "--dry-run")
     assert planned["plan"] == {"kind": "incremental", "generation": 2, "since": first["lsn"]}
     other = job("export", "--table", f"{table}x", "--to", to, "--incremental", code=2)
-    assert "does not exist" in other["error"]["message"]
+    assert "has another table" in other["error"]["message"]
     (file,) = export_files(str(to))
     path = Path(file.removeprefix("file://"))
     damaged = bytearray(path.read_bytes())

@@ -187,7 +187,7 @@ class Options:
     )
     lease_s: float = _option(
         "lease",
-        _ALL,
+        ("read", "stream"),
         _seconds,
         "how long the state is held after it was last read: 90s, 10min, at most 1h",
         DEFAULT_LEASE_S,

@@ -96,7 +96,8 @@ def test_only_who_may_replicate_leases_and_publishes(channel: grpc.Channel) -> N
         code, state, _ = refused(lambda: call(metadata=basic("guest"), timeout=TIMEOUT_S))  # noqa: B023
         assert (code, state) == (grpc.StatusCode.PERMISSION_DENIED, "42501")
     assert stub.Describe(logs_pb2.DescribeLogRequest(), metadata=basic("guest"), timeout=TIMEOUT_S).log_id
-    assert stub.Lease(Lease(lease_s=1), metadata=basic("spark"), timeout=TIMEOUT_S).id
+    lease = stub.Lease(Lease(), metadata=basic("spark"), timeout=TIMEOUT_S)
+    stub.Release(logs_pb2.LogLeaseId(id=lease.id), metadata=basic("spark"), timeout=TIMEOUT_S)
 
 
 def test_a_snapshot_is_published_and_the_log_kept_after_it(
@@ -172,13 +173,16 @@ def test_what_is_gone_cannot_be_leased(server: RunningServer, channel: grpc.Chan
         code, state, text = refused(lambda: stub.Lease(request, timeout=TIMEOUT_S))  # noqa: B023
         assert (code, state) == (grpc.StatusCode.OUT_OF_RANGE, "22003")
         assert "the log begins after" in text
-    assert lsn(stub.Lease(Lease(upto_us=done.time_us), timeout=TIMEOUT_S).snapshot.lsn) == lsn(done.lsn)
+    there = stub.Lease(Lease(upto_us=done.time_us), timeout=TIMEOUT_S)
+    assert lsn(there.snapshot.lsn) == lsn(done.lsn)
     kept = stub.Lease(Lease(after=position(base)), timeout=TIMEOUT_S)
     assert not kept.HasField("snapshot") or lsn(done.lsn) == base
     moved = stub.Renew(
         logs_pb2.RenewLogLeaseRequest(id=kept.id, after=done.lsn, lease_s=1), timeout=TIMEOUT_S
     )
     assert lsn(moved.after) == lsn(moved.snapshot.lsn) == lsn(done.lsn)
+    for lease in (there, kept):
+        stub.Release(logs_pb2.LogLeaseId(id=lease.id), timeout=TIMEOUT_S)
 
 
 def test_a_copy_elsewhere_is_the_callers_own(channel: grpc.Channel, place: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ server, and ends with it. What it has written until then is no snapshot, since t
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 import time
 from collections.abc import Callable
@@ -43,6 +44,7 @@ def main() -> None:
     """The process's life."""
     start = msgspec.json.decode(sys.argv[1], type=Start)
     end_with_parent(start.parent)
+    faulthandler.enable()
     stand_back(start.niceness)
     talk = _Talk(sys.stdin.buffer, sys.stdout.buffer)
     try:

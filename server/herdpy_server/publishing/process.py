@@ -1,6 +1,9 @@
 """A publishing process as its server sees it: started, answered, and killed when nobody wants it any more.
 
 Above ``messages``; ``child`` is the other end. On the loop's thread.
+
+It is started by ``subprocess``, which uses vfork. A loop's own way of starting processes forks, and then
+threads of gRPC, which begin again in the copy, may end it by a signal before it has become another program.
 """
 
 from __future__ import annotations
@@ -9,9 +12,11 @@ import asyncio
 import contextlib
 import logging
 import os
+import subprocess
 import sys
-from asyncio.subprocess import PIPE, Process
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from asyncio.streams import FlowControlMixin
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +40,8 @@ logger = logging.getLogger("herdpy.publishing")
 
 STALLED_AFTER_S = 900.0
 """A process that says nothing for so long is killed: a place that does not answer may hold it for ever."""
+
+_Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 _LINE_BYTES = 16 << 20
 _MODULE = "herdpy_server.publishing.child"
@@ -95,36 +102,52 @@ async def publish(
         niceness=order.niceness,
         parent=os.getpid(),
     )
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", _MODULE, encode(start).decode(), stdin=PIPE, stdout=PIPE,
-        limit=_LINE_BYTES,
-    )  # fmt: skip
+    command = [sys.executable, "-m", _MODULE, encode(start).decode()]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
-        return await _conversation(process, order, moment_of, decide, told)
+        async with _line_to(process) as line:
+            return await _conversation(process, line, order, moment_of, decide, told)
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await asyncio.shield(process.wait())
+        process.kill()
+        await asyncio.shield(asyncio.to_thread(process.wait))
+
+
+@asynccontextmanager
+async def _line_to(process: subprocess.Popen[bytes]) -> AsyncIterator[_Line]:
+    """Its output and its input."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=_LINE_BYTES)
+    output, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
+    feed, protocol = await loop.connect_write_pipe(FlowControlMixin, process.stdin)
+    try:
+        yield reader, asyncio.StreamWriter(feed, protocol, None, loop)
+    finally:
+        feed.close()
+        output.close()
 
 
 async def _conversation(
-    process: Process, order: Order, moment_of: MomentOf, decide: Decide, told: Told
+    process: subprocess.Popen[bytes],
+    line_to: _Line,
+    order: Order,
+    moment_of: MomentOf,
+    decide: Decide,
+    told: Told,
 ) -> Published:
-    assert process.stdin is not None
-    assert process.stdout is not None
+    output, answers = line_to
     total = 0
     published: Published | None = None
     held: LSN | None = None
     while True:
         try:
             async with asyncio.timeout(STALLED_AFTER_S):
-                line = await process.stdout.readline()
+                line = await output.readline()
         except TimeoutError:
             raise SqlError(
                 "58030", f"nothing was written to {order.url} for {STALLED_AFTER_S:g} s", hint="Is it there?"
             ) from None
         if not line.endswith(b"\n"):
-            status = await process.wait()
+            status = await asyncio.to_thread(process.wait)
             raise SqlError("58000", f"the publishing process ended before it was done (status {status})")
         answer: At | Stay | None = None
         match from_child.decode(line):
@@ -151,6 +174,6 @@ async def _conversation(
             case Failed(kind, text):
                 raise SqlError(_SQLSTATES[kind], text)
         if answer is not None:
-            process.stdin.write(encode(answer) + b"\n")
+            answers.write(encode(answer) + b"\n")
             with contextlib.suppress(ConnectionError):  # that it has ended is told by the next line
-                await process.stdin.drain()
+                await answers.drain()

@@ -57,7 +57,7 @@ def table_at(
     if base == START:
         return _along(ledgers, FollowedTable(name, None), START, at)
     ref = (
-        newest(address.snapshot_url, address.tablespace, at, log_id=address.log_id)
+        newest(address.snapshot_url, address.tablespace, at, log_id=address.log_id or None)
         if address.snapshot_url
         else None
     )

@@ -180,7 +180,7 @@ def _published_at(address: LogAddress, lsn: LSN) -> SnapshotRef | None:
     """The snapshot at exactly this LSN: then the log itself is not needed."""
     if not address.snapshot_url:
         return None
-    ref = newest(address.snapshot_url, address.tablespace, lsn, log_id=address.log_id)
+    ref = newest(address.snapshot_url, address.tablespace, lsn, log_id=address.log_id or None)
     return ref if ref is not None and ref.lsn == lsn else None
 
 
@@ -198,7 +198,7 @@ def _resolved(address: LogAddress, ledgers: Ledgers, at: LSN | int | None) -> LS
         # Nothing in the log is as old; but a snapshot where it begins may be of that time.
         base = ledgers.state().base
         url = address.snapshot_url
-        ref = newest(url, address.tablespace, base, at, address.log_id) if url else None
+        ref = newest(url, address.tablespace, base, at, address.log_id or None) if url else None
         if ref is None or ref.lsn != base:
             raise
         return base
@@ -223,7 +223,7 @@ def _snapshot_before(
     """The newest snapshot that holds nothing after ``upto``, from which the log goes on."""
     state = ledgers.state()
     url = address.snapshot_url
-    ref = newest(url, address.tablespace, upto, log_id=address.log_id) if url else None
+    ref = newest(url, address.tablespace, upto, log_id=address.log_id or None) if url else None
     if ref is None:
         if state.base == START:
             return None, None

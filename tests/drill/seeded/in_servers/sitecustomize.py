@@ -66,13 +66,13 @@ def applies_an_entry_late(module: ModuleType, is_on: Callable[[], bool]) -> None
     apply = module._apply  # type: ignore[attr-defined]
     held: dict[int, list[bytes]] = {}
 
-    async def late(store: Any, safe: Any, lsn: Any, encoded: list[bytes], turns: Any) -> None:
+    async def late(store: Any, safe: Any, lsn: Any, encoded: list[bytes], *others: Any) -> None:
         now = held.pop(id(store), [])
         if is_on():
             held[id(store)] = encoded
         else:
             now = now + encoded
-        await apply(store, safe, lsn, now, turns)
+        await apply(store, safe, lsn, now, *others)
 
     module._apply = late  # type: ignore[attr-defined]
 

@@ -30,6 +30,7 @@ def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+@pytest.mark.soak
 def test_tiny_sizes(tmp_path: Path) -> None:
     told = tmp_path / "figures.json"
     done = run("many", "read", "tail", "memory", "--quick", "--json", str(told))

@@ -17,6 +17,7 @@ from measure import Line
 
 import herdpy
 from herdpy.dev import LocalCluster
+from herdpy.rpc.errors import RemoteError
 from herdpy.rpc.logs import publish
 from herdpy.rpc.place import Place
 
@@ -88,7 +89,14 @@ class SparkBed:
         url = (self.directory / "snapshots").as_uri()
         self.sql(f"ALTER TABLESPACE herdpy SET (snapshot_url = '{url}', snapshot_interval = '1d')")
         door = next(address for (address,) in self.sql("SELECT grpc_address FROM herdpy.nodes") if address)
-        asyncio.run(publish(Place.parse(f"grpc://{door}")))
+        while True:
+            try:
+                asyncio.run(publish(Place.parse(f"grpc://{door}")))
+                return
+            except RemoteError as error:
+                if "being published" not in str(error):  # by the tablespace itself, since it was told where
+                    raise
+            time.sleep(0.5)
 
 
 @contextlib.contextmanager

@@ -51,10 +51,12 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="herdpy-bench-", dir=arguments.dir) as directory,
         spark_bed(Path(directory), rows=rows, cores=arguments.cores, quick=arguments.quick) as bed,
     ):
-        for name in arguments.parts or PARTS:
-            print(f"{name} ...", file=sys.stderr, flush=True)
-            lines += PARTS[name](bed)
-    report(f"Spark beside a cluster, {rows:,} rows", lines, arguments.json)
+        try:
+            for name in arguments.parts or PARTS:
+                print(f"{name} ...", file=sys.stderr, flush=True)
+                lines += PARTS[name](bed)
+        finally:  # what was measured before a part failed is told
+            report(f"Spark beside a cluster, {rows:,} rows", lines, arguments.json)
 
 
 if __name__ == "__main__":

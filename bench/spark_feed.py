@@ -51,6 +51,7 @@ def _rate(bed: SparkBed) -> Line:
 def _visible(bed: SparkBed) -> Line:
     """From the answer to a commit until a micro-batch with the change is handed to the program."""
     bed.sql("CREATE TABLE seen (id BIGINT PRIMARY KEY, at DOUBLE PRECISION)")
+    ((position,),) = bed.sql("SELECT herdpy.commit_position()")  # "latest" is whenever the stream begins
     arrived: dict[int, float] = {}
 
     def take(batch: Any, _number: int) -> None:
@@ -59,7 +60,7 @@ def _visible(bed: SparkBed) -> Line:
             arrived.setdefault(row["id"], now)
 
     query = (
-        _feed(bed, "seen", "latest")
+        _feed(bed, "seen", position)
         .writeStream.foreachBatch(take)
         .option("checkpointLocation", str(bed.directory / "seen"))
         .trigger(processingTime="0 seconds")

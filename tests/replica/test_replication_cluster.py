@@ -309,6 +309,7 @@ def test_followers_answer_at_the_level_that_is_asked_for(cluster: LocalCluster) 
         assert there.execute("SELECT count(*) >= 0 FROM w").fetchone() == (True,)
 
 
+@pytest.mark.soak
 def test_rolling_restart_loses_and_doubles_nothing(cluster: LocalCluster) -> None:
     with writing(cluster) as writers:
         for name in [one.id for one in cluster.status().servers]:

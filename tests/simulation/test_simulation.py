@@ -16,7 +16,7 @@ def seeds(first: int, count: int) -> range:
     return range(SEED, SEED + 1) if SEED else range(first, first + count)
 
 
-@pytest.mark.parametrize("first", range(1, 76, 15))
+@pytest.mark.parametrize("first", range(1, 46, 15))
 def test_seeds(simulation_directory: Path, first: int) -> None:
     for seed in seeds(first, 15):
         simulate(simulation_directory, seed)

@@ -120,6 +120,7 @@ def test_merged_stretches_are_the_table(spark, tmp_path, file_format, monkeypatc
         assert at.fingerprint.rows == len(model.rows)
 
 
+@pytest.mark.soak
 def test_files_without_a_changed_key_stay(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(rewriting, "ROWS_PER_FILE", 10)
     writer, _ = export(spark, tmp_path / "export", formats.PARQUET)

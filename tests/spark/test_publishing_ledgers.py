@@ -182,6 +182,7 @@ def test_a_published_load_cannot_be_given_up(cluster, sql, loader, new_name, loa
     assert staged_ledgers(cluster.bookkeeper_uri, load_id) == [parts[0].ledger.ledger_id]
 
 
+@pytest.mark.soak
 def test_a_leader_killed_while_it_publishes(cluster, sql, new_name, load_id):
     """Whether it was done before the crash, or is by the repetition: it is done once."""
     table = new_name()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from herdpy.log.lsn import LSN
@@ -78,6 +80,8 @@ def test_a_lease_on_a_snapshot_alone(world: World) -> None:
             await lease_reader(znodes, paths, LSN(2, 0), "spark", lease_s=HOUR_S)
         lease = await lease_reader(znodes, paths, LSN(2, 0), "spark", lease_s=HOUR_S, entries=False)
         assert await claim(LSN(7, 0)) == LSN(7, 0)
+        shared = [await found_lease(other, paths, lease.reader, lease_s=HOUR_S) for _ in range(8)]
+        await asyncio.gather(*(one.renew() for one in shared))  # tasks of one job, all at once
         found = await found_lease(other, paths, lease.reader, lease_s=2 * HOUR_S)
         await found.renew()
         (record,) = (await read_needs(znodes, paths)).readers.values()

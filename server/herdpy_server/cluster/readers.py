@@ -47,18 +47,18 @@ class ReaderLease:
         """
         lsn = self.record.lsn if lsn is None else max(lsn, self.record.lsn)
         record = msgspec.structs.replace(self.record, lsn=lsn, expires_us=_expiry(self._lease_s))
-        znode = await self._znodes.exists(self._path)
-        if znode is None:
-            raise PositionTrimmedError(f"the lease of reader {self.reader} had expired")
         data = encode(record)
-        try:
-            version = await set_from(
-                self._znodes, self._path, data, znode.version, patience=Patience(_PATIENCE_S)
-            )
-        except NoNodeError:
-            version = None
-        if version is None:
-            raise PositionTrimmedError(f"the lease of reader {self.reader} had expired")
+        version = None
+        while version is None:  # others who share the lease may renew it between the two
+            znode = await self._znodes.exists(self._path)
+            try:
+                if znode is None:
+                    raise NoNodeError(self._path)
+                version = await set_from(
+                    self._znodes, self._path, data, znode.version, patience=Patience(_PATIENCE_S)
+                )
+            except NoNodeError:
+                raise PositionTrimmedError(f"the lease of reader {self.reader} had expired") from None
         self.record = record
         await _check_kept(self._znodes, self._paths, record)
 

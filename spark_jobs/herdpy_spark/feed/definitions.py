@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from herdpy.log import LSN, START, LogError
-from herdpy.log.published import load, newest
+from herdpy.log.published import load
 from herdpy.log.records import CreateTable, decode_record
 from herdpy_spark.feed.followed import DEFINING, FollowedTable
 from herdpy_spark.feed.stretches import frames
@@ -56,11 +56,7 @@ def table_at(
     base = ledgers.state().base
     if base == START:
         return _along(ledgers, FollowedTable(name, None), START, at)
-    ref = (
-        newest(address.snapshot_url, address.tablespace, at, log_id=address.log_id or None)
-        if address.snapshot_url
-        else None
-    )
+    ref = address.newest_snapshot(at)
     if ref is not None and ref.lsn >= base:
         manifest = load(ref)
         found = next((one for one in manifest.tables if one.name == name), None)

@@ -1,12 +1,16 @@
 """Where a tablespace's log is: what a task needs to read it without any server. The lowest module here.
 
-Made by the driver, from a server, from ZooKeeper or from a directory, and sent to the tasks.
+Made by the driver, from a server, from ZooKeeper or from a directory, and sent to the tasks. It also
+finds what is published of the log.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+
+from herdpy.log.lsn import LSN
+from herdpy.log.published import SnapshotRef, newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,15 @@ class LogAddress:
     ) -> LogAddress:
         """The log of the embedded database in the directory ``path``."""
         return cls(tablespace, directory=os.path.join(path, "log"), snapshot_url=snapshot_url)
+
+    def newest_snapshot(self, upto: LSN, time_us: int | None = None) -> SnapshotRef | None:
+        """The newest published snapshot of this log that holds nothing after ``upto`` and ``time_us``.
+
+        None: there is none, or nothing is published. Raises as ``herdpy.log.published.newest``.
+        """
+        if not self.snapshot_url:
+            return None
+        return newest(self.snapshot_url, self.tablespace, upto, time_us, self.log_id or None)
 
     def __str__(self) -> str:
         where = self.directory or f"zk://{self.zookeeper}{self.list_path}"

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from herdpy.codec.kinds import Datum
 from herdpy.log import LSN, START, ChainError, LogError, LogTrimmedError
-from herdpy.log.published import Manifest, SnapshotFile, SnapshotRef, SnapshotTable, load, newest
+from herdpy.log.published import Manifest, SnapshotFile, SnapshotRef, SnapshotTable, load
 from herdpy_spark.log.address import LogAddress
 from herdpy_spark.log.entries import read, time_position, transaction_end
 from herdpy_spark.log.history import Histories, History, Span, sample_loads
@@ -178,9 +178,7 @@ def _points(base: SnapshotTable | None, partitions: int) -> list[tuple[bytes, fl
 
 def _published_at(address: LogAddress, lsn: LSN) -> SnapshotRef | None:
     """The snapshot at exactly this LSN: then the log itself is not needed."""
-    if not address.snapshot_url:
-        return None
-    ref = newest(address.snapshot_url, address.tablespace, lsn, log_id=address.log_id or None)
+    ref = address.newest_snapshot(lsn)
     return ref if ref is not None and ref.lsn == lsn else None
 
 
@@ -197,8 +195,7 @@ def _resolved(address: LogAddress, ledgers: Ledgers, at: LSN | int | None) -> LS
     except LogTrimmedError:
         # Nothing in the log is as old; but a snapshot where it begins may be of that time.
         base = ledgers.state().base
-        url = address.snapshot_url
-        ref = newest(url, address.tablespace, base, at, address.log_id or None) if url else None
+        ref = address.newest_snapshot(base, at)
         if ref is None or ref.lsn != base:
             raise
         return base
@@ -222,8 +219,7 @@ def _snapshot_before(
 ) -> tuple[SnapshotRef | None, Manifest | None]:
     """The newest snapshot that holds nothing after ``upto``, from which the log goes on."""
     state = ledgers.state()
-    url = address.snapshot_url
-    ref = newest(url, address.tablespace, upto, log_id=address.log_id or None) if url else None
+    ref = address.newest_snapshot(upto)
     if ref is None:
         if state.base == START:
             return None, None

@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from herdpy.codec._arrowtypes import Array, arrow_type, dress, has_type, nulls_of, pc, spans_of
+from herdpy.codec._arrowlists import LISTS, element_of
+from herdpy.codec._arrowtypes import Array, arrow_type, dress, has_type, nulls_of, pc, spans_of, storage
 from herdpy.codec._compile import quantum
 from herdpy.codec._rowencode import decimal_text
+from herdpy.codec.jsonb import canonical_jsonb
 from herdpy.codec.kinds import Field, KeyField, Kind
 
 _PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
@@ -50,6 +52,8 @@ def conform(array: Any, field: Field | KeyField, precision: int | None = None) -
     except pa.ArrowInvalid as error:
         raise ValueError(f"not a valid Arrow array: {error}") from error
     array = _plain(array)
+    if field.kind in LISTS and not pa.types.is_null(array.type):
+        return _list(array, field, precision)
     target: Any = arrow_type(field, precision)
     if has_type(array, field):
         if field.kind in {Kind.DECIMAL64, Kind.DECIMAL128} and array.type.precision > target.precision:
@@ -93,8 +97,10 @@ def _converted(array: Array, field: Field | KeyField, target: pa.DataType) -> Ar
         case Kind.DECIMAL if number:
             text_of = _float_text(given) if types.is_floating(given) else _number_text
             return _by_row(array, pa.string(), text_of)
-        case Kind.TEXT | Kind.JSON | Kind.DECIMAL if text:
+        case Kind.TEXT | Kind.JSON | Kind.JSONB | Kind.DECIMAL if text:
             return _cast(array, target)
+        case Kind.INTERVAL if types.is_duration(given):
+            return _durations(array, target)
         case Kind.BYTES if (
             types.is_large_binary(given) or types.is_binary_view(given) or types.is_fixed_size_binary(given)
         ):
@@ -111,6 +117,37 @@ def _converted(array: Array, field: Field | KeyField, target: pa.DataType) -> Ar
             return dress(array, target)
         case _:
             return None
+
+
+def _list(array: Array, field: Field | KeyField, precision: int | None) -> Array:
+    """Return lists of any form as those of the field, their values conformed."""
+    given, types = array.type, pa.types
+    if types.is_fixed_size_list(given) or types.is_large_list(given) or types.is_list_view(given):
+        array = array.cast(pa.list_(given.value_type))
+    elif not types.is_list(given):
+        raise ValueError(f"an Arrow column of type {given} cannot be stored as {field.kind.name}")
+    if field.kind == Kind.VECTOR:
+        _check_vector(array, field.scale)
+    element = element_of(field)
+    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    values = storage(conform(array.values.slice(first, last - first), element, precision))
+    offsets = pc.subtract(array.offsets, first)
+    mask = array.is_null() if array.null_count else None
+    return pa.ListArray.from_arrays(offsets, values, type=pa.list_(values.type), mask=mask)
+
+
+def _check_vector(array: Array, dimensions: int) -> None:
+    lengths = pc.fill_null(pc.list_value_length(array), dimensions or 1).to_numpy(zero_copy_only=False)
+    wrong = (lengths != dimensions) if dimensions else (lengths < 1)
+    _refuse(array, wrong, f"does not have {dimensions} dimensions" if dimensions else "has no dimension")
+    if array.values.null_count:
+        raise ValueError("a vector cannot contain NULL")
+
+
+def _durations(array: Array, target: pa.DataType) -> Array:
+    """Return durations as intervals of their microseconds."""
+    us = array.cast(pa.duration("us")).cast(pa.int64()).to_pylist()
+    return pa.array([None if one is None else (0, 0, one * 1000) for one in us], target)
 
 
 def _cast(array: Array, target: pa.DataType) -> Array:
@@ -205,6 +242,8 @@ def _checked(array: Array, kind: Kind) -> Array:
                 zero = pc.match_substring(array, "\0")
                 wrong = pc.fill_null(zero, False).to_numpy(zero_copy_only=False)
                 _refuse(array, wrong, "contains the character U+0000")
+        case Kind.JSONB:
+            return _by_row(array, pa.string(), canonical_jsonb, ValueError)
         case Kind.TIME:
             counts = pc.fill_null(array.view(pa.int64()), 0).to_numpy(zero_copy_only=False)
             _refuse(array, (counts < 0) | (counts > MICROSECONDS_A_DAY), "is not a time of day")
@@ -215,14 +254,19 @@ def _checked(array: Array, kind: Kind) -> Array:
     return array
 
 
-def _by_row(array: Array, target: pa.DataType, convert: Callable[[Any], Any]) -> Array:
+def _by_row(
+    array: Array,
+    target: pa.DataType,
+    convert: Callable[[Any], Any],
+    kind: type[ValueError] = OutOfRangeError,
+) -> Array:
     """Return an array of each value converted; ValueError names the row that cannot be."""
     result: list[Any] = []
     for row, value in enumerate(array.to_pylist()):
         try:
             result.append(None if value is None else convert(value))
         except (ValueError, InvalidOperation) as error:
-            raise OutOfRangeError(f"row {row}: {value!r} does not fit: {error}") from error
+            raise kind(f"row {row}: {value!r} does not fit: {error}") from error
     return pa.array(result, target)
 
 

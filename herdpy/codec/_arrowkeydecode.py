@@ -49,7 +49,9 @@ def keys_to_arrays(
     decode = KeyCodec(key_fields).decode
     rows = [decode(key) for key in keys]
     return [
-        datums_to_array(Field(one.kind, one.scale), [row[at] for row in rows], digits[at])
+        datums_to_array(
+            Field(one.kind, one.scale, element=one.element), [row[at] for row in rows], digits[at]
+        )
         for at, one in enumerate(key_fields)
     ]
 

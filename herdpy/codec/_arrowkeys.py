@@ -72,10 +72,11 @@ def _values(one: KeyField, array: Array) -> NumpyArray | Array:
     match one.kind:
         case Kind.TEXT | Kind.BYTES:
             return _terminated(one, array)
-        case Kind.DECIMAL:
-            # Its digits have no fixed place, so it goes row by row.
-            encode = KeyCodec([KeyField(Kind.DECIMAL, descending=one.descending)]).encode
-            datums = array_to_datums(Field(Kind.DECIMAL), array)
+        case Kind.DECIMAL | Kind.JSONB | Kind.ARRAY | Kind.VECTOR | Kind.INTERVAL:
+            # Their bytes have no fixed places, so they go row by row.
+            own = KeyField(one.kind, one.scale, one.descending, element=one.element)
+            encode = KeyCodec([own]).encode
+            datums = array_to_datums(Field(one.kind, one.scale, element=one.element), array)
             return pa.array([b"" if datum is None else encode((datum,)) for datum in datums], pa.binary())
         case _:
             matrix = _fixed(one, array)

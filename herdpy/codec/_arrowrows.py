@@ -7,6 +7,7 @@ itself, which is told that the buffer is a binary array of alternating gaps and 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,11 +15,19 @@ import numpy as np
 import pyarrow as pa
 
 from herdpy.codec._arrowconform import conform
+from herdpy.codec._arrowlists import (
+    LISTS,
+    contents_reader,
+    contents_writer,
+    intervals_from_slots,
+    slots_from_intervals,
+)
 from herdpy.codec._arrowtypes import (
     NUMBERS,
     Array,
     Buffer,
     NumpyArray,
+    array_to_datums,
     arrow_type,
     buffer_of,
     datums_to_array,
@@ -37,7 +46,13 @@ from herdpy.codec._rowslots import VARIABLE, bitmap_width, slot_width
 from herdpy.codec.kinds import Field, Kind
 
 _LIMIT = 2**31 - 1
-_SLOTS = NUMBERS | {Kind.BOOL: "u1", Kind.DECIMAL64: "<i8", Kind.DECIMAL128: "V16", Kind.UUID: "V16"}
+_SLOTS = NUMBERS | {
+    Kind.BOOL: "u1",
+    Kind.DECIMAL64: "<i8",
+    Kind.DECIMAL128: "V16",
+    Kind.UUID: "V16",
+    Kind.INTERVAL: "V16",
+}
 
 
 def images_to_batch(
@@ -97,7 +112,9 @@ def images_to_batch(
 def _retyped(array: Array, kind: pa.DataType) -> Array:
     """Return a storage array as the wanted type, which may be a decimal of another precision."""
     inner = storage_type(kind)
-    if array.type != inner:
+    if array.type != inner and pa.types.is_list(inner):
+        array = array.cast(inner)
+    elif array.type != inner:
         array = pa.Array.from_buffers(inner, len(array), array.buffers(), array.null_count, array.offset)
     return dress(array, kind)
 
@@ -180,6 +197,8 @@ def _column(field: Field, slots: NumpyArray, nulls: NumpyArray | None) -> Array:
         values = np.empty((count, 2), "<i8")
         values[:, 0] = slots
         np.right_shift(values[:, 0], 63, out=values[:, 1])
+    elif field.kind == Kind.INTERVAL:
+        values = intervals_from_slots(slots, nulls)
     elif field.kind in NUMBERS:
         values = hide_negative_infinity(np.ascontiguousarray(slots), field.kind)
     else:
@@ -212,7 +231,15 @@ def _contents(
     valid = validity(nulls)
     _, places, data = taken.buffers()
     missing = int(nulls.sum()) if valid is not None and nulls is not None else 0
-    return pa.Array.from_buffers(arrow_type(field), count, [valid, places, data], missing, taken.offset)
+    kind = pa.binary() if field.kind in LISTS else arrow_type(field)
+    found: Array = pa.Array.from_buffers(kind, count, [valid, places, data], missing, taken.offset)
+    if field.kind not in LISTS:
+        return found
+    read = contents_reader(field)
+    try:
+        return datums_to_array(field, [None if one is None else read(one) for one in found.to_pylist()])
+    except struct.error as error:
+        raise ValueError(f"a damaged row image: {error}") from error
 
 
 def batch_to_images(fields: Sequence[Field], batch: pa.RecordBatch) -> list[bytes]:
@@ -244,7 +271,7 @@ def _images(layout: _Layout, arrays: Sequence[Array], count: int) -> list[bytes]
         if nulls is not None:
             fixed["nulls"][:, i >> 3] |= nulls.astype(np.uint8) << (i & 7)
         if field.kind in VARIABLE:
-            filled = array.view(pa.binary())
+            filled = _bytes_of(field, array) if field.kind in LISTS else array.view(pa.binary())
             filled = filled if nulls is None else pc.fill_null(filled, b"")
             contents.append(filled)
             end = end + np.diff(spans_of(filled)[0])
@@ -268,8 +295,17 @@ def _images(layout: _Layout, arrays: Sequence[Array], count: int) -> list[bytes]
     return joined
 
 
+def _bytes_of(field: Field, array: Array) -> Array:
+    """Return what images have of arrays or vectors, as a binary array."""
+    write = contents_writer(field)
+    datums = array_to_datums(field, array)
+    return pa.array([None if datum is None else write(datum) for datum in datums], pa.binary())
+
+
 def _slots_of(field: Field, array: Array) -> NumpyArray:
     """Return the slots of a fixed-width column; undefined where NULL."""
+    if field.kind == Kind.INTERVAL:
+        return slots_from_intervals(array)
     if field.kind == Kind.BOOL:
         values: NumpyArray = pc.fill_null(array, False).to_numpy(zero_copy_only=False).astype(np.uint8)
         return values

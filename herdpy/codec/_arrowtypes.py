@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -13,6 +14,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from herdpy.codec._arrowlists import (
+    INTERVAL,
+    LISTS,
+    array_to_intervals,
+    element_of,
+    intervals_to_array,
+    list_spans,
+    lists_to_array,
+)
 from herdpy.codec._compile import EXACT, quantum
 from herdpy.codec.kinds import (
     DATE_NEGATIVE_INFINITY,
@@ -71,8 +81,12 @@ def arrow_type(field: Field | KeyField, precision: int | None = None) -> pa.Data
             return pa.decimal128(precision or 18, field.scale)
         case Kind.DECIMAL128:
             return pa.decimal128(precision or 38, field.scale)
-        case Kind.TEXT | Kind.JSON | Kind.DECIMAL:
+        case Kind.TEXT | Kind.JSON | Kind.JSONB | Kind.DECIMAL:
             return pa.string()
+        case Kind.INTERVAL:
+            return INTERVAL
+        case Kind.ARRAY | Kind.VECTOR:
+            return pa.list_(storage_type(arrow_type(element_of(field), precision)))
         case Kind.BYTES:
             return pa.binary()
         case Kind.DATE:
@@ -91,6 +105,11 @@ def has_type(array: Array, field: Field | KeyField) -> bool:
     """Return whether an array is of a field's type, whatever a decimal's precision."""
     if field.kind in {Kind.DECIMAL64, Kind.DECIMAL128}:
         return bool(pa.types.is_decimal128(array.type) and array.type.scale == field.scale)
+    if field.kind == Kind.ARRAY and pa.types.is_list(array.type):
+        wanted, held = arrow_type(field).value_type, array.type.value_type  # type: ignore[attr-defined]
+        if pa.types.is_decimal128(wanted):
+            return bool(pa.types.is_decimal128(held) and held.scale == wanted.scale)
+        return bool(held == wanted)
     return bool(array.type == arrow_type(field))
 
 
@@ -177,6 +196,13 @@ def datums_to_array(field: Field, datums: Sequence[Datum], precision: int | None
         return pa.array(datums, pa.int64()).view(target)
     if kind == Kind.DECIMAL:
         return pa.array([None if d is None else format(d, "f") for d in datums], target)
+    if kind == Kind.INTERVAL:
+        return intervals_to_array(datums)
+    if kind in LISTS:
+        lists: Any = datums
+        whole = [one for values in lists if values is not None for one in values]
+        values = storage(datums_to_array(element_of(field), whole, precision))
+        return lists_to_array(target, values, [None if one is None else len(one) for one in lists])
     return dress(pa.array(datums, storage_type(target)), target)
 
 
@@ -187,7 +213,11 @@ def array_to_datums(field: Field, array: Array) -> list[Datum]:
     kind = field.kind
     if kind in NUMBERS:
         return _with_nulls(integers_of(array, kind).tolist(), array)
-    if kind == Kind.BOOL or kind in {Kind.TEXT, Kind.JSON, Kind.BYTES}:
+    if kind == Kind.INTERVAL:
+        return _with_nulls(array_to_intervals(array), array)
+    if kind in LISTS:
+        return _lists(field, array)
+    if kind == Kind.BOOL or kind in {Kind.TEXT, Kind.JSON, Kind.JSONB, Kind.BYTES}:
         listed: list[Datum] = array.to_pylist()
         return listed
     if kind == Kind.DECIMAL:
@@ -199,6 +229,14 @@ def array_to_datums(field: Field, array: Array) -> list[Datum]:
         whole = np.frombuffer(inner.buffers()[1], "V16", len(array), inner.offset * 16)
         return _with_nulls(whole.tolist(), array)
     return _with_nulls(_decimals(array, field.scale), array)
+
+
+def _lists(field: Field, array: Array) -> list[Datum]:
+    element = element_of(field)
+    ends, values = list_spans(array)
+    whole = array_to_datums(element, dress(values, arrow_type(element)))
+    lists: list[Datum] = [tuple(whole[a:b]) for a, b in itertools.pairwise(ends)]
+    return _with_nulls(lists, array)
 
 
 def _with_nulls(values: list[Any], array: Array) -> list[Datum]:

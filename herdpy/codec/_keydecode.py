@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from herdpy.codec._compile import EXACT, quantum
 from herdpy.codec._keybytes import FLIP, bits_float32, bits_float64, read_bytes, read_decimal, read_text
-from herdpy.codec.kinds import Datum, KeyField, Kind
+from herdpy.codec.jsonkeys import read_jsonb
+from herdpy.codec.kinds import Datum, Field, Interval, KeyField, Kind
 
 ColumnDecoder = Callable[[bytes, int], tuple[Datum, int]]
 
@@ -51,13 +52,13 @@ def column_decoder(one: KeyField) -> ColumnDecoder:
 
 def _value_decoder(one: KeyField) -> ColumnDecoder:
     match one.kind:
-        case Kind.TEXT | Kind.BYTES | Kind.DECIMAL:
+        case Kind.TEXT | Kind.BYTES | Kind.DECIMAL | Kind.JSONB | Kind.ARRAY | Kind.VECTOR:
             return _variable_decoder(one)
         case Kind.UUID:
             width = 16
         case Kind.FLOAT32 | Kind.FLOAT64:
             width = 4 if one.kind == Kind.FLOAT32 else 8
-        case Kind.DECIMAL128:
+        case Kind.DECIMAL128 | Kind.INTERVAL:
             width = 16
         case _:
             width = BITS[INTEGERS[one.kind]] // 8
@@ -82,6 +83,8 @@ def _value_decoder(one: KeyField) -> ColumnDecoder:
                 return bits_float64(bits), end
             case Kind.DECIMAL64 | Kind.DECIMAL128:
                 return EXACT.multiply(bits - half, unit), end
+            case Kind.INTERVAL:
+                return _interval(bits - half), end
             case _:
                 return bits - half, end
 
@@ -93,11 +96,36 @@ def _variable_decoder(one: KeyField) -> ColumnDecoder:
         Kind.TEXT: read_text,
         Kind.BYTES: read_bytes,
         Kind.DECIMAL: read_decimal,
+        Kind.JSONB: read_jsonb,
     }
-    read = readers[one.kind]
+    read = readers.get(one.kind) or _array_reader(one)
 
     def decode_descending(key: bytes, at: int) -> tuple[Datum, int]:
         value, end = read(key[at:].translate(FLIP), 0)
         return value, at + end
 
     return decode_descending if one.descending else read
+
+
+def _interval(span: int) -> Interval:
+    """Return the interval of that span with the most months and days that are in it, all of one sign."""
+    sign = -1 if span < 0 else 1
+    days, us = divmod(abs(span), 86_400_000_000)
+    months = min(days // 30, 2**31 - 1)
+    rest = min(days - months * 30, 2**31 - 1)
+    us += (days - months * 30 - rest) * 86_400_000_000
+    return Interval(sign * months, sign * rest, sign * us)
+
+
+def _array_reader(one: KeyField) -> ColumnDecoder:
+    element = one.element or Field(Kind.FLOAT32)
+    read = column_decoder(KeyField(element.kind, element.scale, nullable=True, element=element.element))
+
+    def read_array(key: bytes, at: int) -> tuple[Datum, int]:
+        found: list[Datum] = []
+        while key[at]:
+            value, at = read(key, at)
+            found.append(value)
+        return tuple(found), at + 1
+
+    return read_array

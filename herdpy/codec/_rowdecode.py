@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from herdpy.codec._compile import EXACT, compile_function, quantum
+from herdpy.codec._contents import array_decoder, read_interval, read_vector
 from herdpy.codec._rowslots import ERRORS, SLOTS, VARIABLE, Decoder, bitmap_width, slot_width
 from herdpy.codec.kinds import Datum, Field, Kind
 
@@ -66,6 +67,12 @@ def _make_layout_decoder(
     ]
     namespace: dict[str, Any] = {f"missing{p}": fields[p].missing for p in positions}
     namespace |= {f"unit{p}": quantum(fields[p].scale) for p in positions}
+    for p in positions:
+        element = fields[p].element
+        if element is not None:
+            namespace[f"array{p}"] = array_decoder(element)
+        elif fields[p].kind == Kind.VECTOR:
+            namespace[f"array{p}"] = read_vector
     namespace |= {
         "unpack_from": struct.Struct("<" + "".join(formats)).unpack_from,
         "count": struct.pack("<H", count),
@@ -73,6 +80,7 @@ def _make_layout_decoder(
         "otherwise": otherwise,
         "from_bytes": int.from_bytes,
         "multiply": EXACT.multiply,
+        "read_interval": read_interval,
         "Decimal": Decimal,
         "errors": ERRORS,
         "refuse": _refuse_image,
@@ -109,8 +117,12 @@ def _decoding(p: int, kind: Kind, before: str, start: int) -> str:
     """Return the expression of column p's datum; ``before`` names the end of the one before, or ""."""
     content = f"image[{f'{start} + {before}' if before else start}:{start} + e{p}]"
     match kind:
-        case Kind.TEXT | Kind.JSON:
+        case Kind.TEXT | Kind.JSON | Kind.JSONB:
             return f"{content}.decode()"
+        case Kind.ARRAY | Kind.VECTOR:
+            return f"array{p}({content})"
+        case Kind.INTERVAL:
+            return f"read_interval(c{p})"
         case Kind.BYTES:
             return content
         case Kind.DECIMAL:

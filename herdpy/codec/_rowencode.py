@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from herdpy.codec._compile import EXACT, compile_function, quantum, unscaled
+from herdpy.codec._contents import array_encoder, interval_bytes, vector_bytes
 from herdpy.codec._rowslots import ERRORS, SLOTS, Encoder, bitmap_width
 from herdpy.codec.kinds import Datum, Field, Kind
 
@@ -34,8 +35,12 @@ class _Encoding:
 def _encoding(i: int, kind: Kind, end: str) -> _Encoding:
     """Return column i's encoding; ``end`` is the expression of the end before it, or ""."""
     match kind:
-        case Kind.TEXT | Kind.JSON:
+        case Kind.TEXT | Kind.JSON | Kind.JSONB:
             content = f"v{i}.encode()"
+        case Kind.ARRAY | Kind.VECTOR:
+            content = f"array{i}(v{i})"
+        case Kind.INTERVAL:
+            return _Encoding([f"v{i} = interval_bytes(v{i})"], f"v{i}", f"v{i} = empty")
         case Kind.DECIMAL:
             content = f"decimal_text(v{i})"
         case Kind.BYTES:
@@ -98,13 +103,19 @@ def make_encoder(fields: tuple[Field, ...]) -> Encoder:
 
 
 def _encoding_names(fields: Sequence[Field]) -> dict[str, Any]:
-    names = {
+    names: dict[str, Any] = {
         "empty": b"",
         "multiply": EXACT.multiply,
         "unscaled": unscaled,
         "decimal_text": decimal_text,
+        "interval_bytes": interval_bytes,
     }
     for i, field in enumerate(fields):
+        if field.kind == Kind.ARRAY:
+            assert field.element is not None
+            names[f"array{i}"] = array_encoder(field.element)
+        elif field.kind == Kind.VECTOR:
+            names[f"array{i}"] = vector_bytes
         if field.kind in {Kind.DECIMAL64, Kind.DECIMAL128}:
             names |= {f"ten{i}": 10**field.scale, f"unit{i}": quantum(field.scale), f"scale{i}": field.scale}
     return names

@@ -29,8 +29,12 @@ SLOTS = {
     Kind.TIMESTAMPTZ: "q",
     Kind.UUID: "16s",
     Kind.JSON: "I",
+    Kind.INTERVAL: "16s",
+    Kind.ARRAY: "I",
+    Kind.JSONB: "I",
+    Kind.VECTOR: "I",
 }
-VARIABLE = frozenset({Kind.TEXT, Kind.JSON, Kind.BYTES, Kind.DECIMAL})
+VARIABLE = frozenset({Kind.TEXT, Kind.JSON, Kind.BYTES, Kind.DECIMAL, Kind.ARRAY, Kind.JSONB, Kind.VECTOR})
 
 Encoder = Callable[[Sequence[Datum]], bytes]
 Decoder = Callable[[bytes], tuple[Datum, ...]]

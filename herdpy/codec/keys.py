@@ -23,6 +23,14 @@ DECIMAL                 0x01 negative, 0x02 zero, 0x03 positive. If positive the
                         the digits without trailing zeros, two a byte as BCD + 1 (the last one
                         padded with a 0), and 0x00. If negative, the same of the absolute value,
                         all bits flipped
+INTERVAL                16: its span in microseconds (a month has 30 days, a day 24 hours),
+                        big-endian, sign bit flipped
+ARRAY                   each element as 0x01 and its ascending bytes, a NULL as 0x02; then 0x00
+VECTOR                  as an ARRAY of FLOAT32
+JSONB                   0x01 null; 0x02 and a string as TEXT; 0x03 and a number as DECIMAL; 0x04
+                        false; 0x05 true; 0x06 array and 0x07 object, the number of elements or
+                        pairs (4, big-endian) and these, a pair's key as TEXT; 0x00 an empty
+                        array that is the whole value
 ======================  ========================================================================
 
 A descending column is the same bytes with all bits flipped. A nullable column has a tag before
@@ -55,7 +63,8 @@ from herdpy.codec._keybytes import (
     uuid_bytes,
 )
 from herdpy.codec._keydecode import BITS, INTEGERS, NULL_FIRST, NULL_LAST, VALUE, column_decoder
-from herdpy.codec.kinds import Datum, KeyField, Kind
+from herdpy.codec.jsonkeys import jsonb_bytes
+from herdpy.codec.kinds import Datum, Field, KeyField, Kind
 
 KeyEncoder = Callable[[Sequence[Datum]], bytes]
 
@@ -171,6 +180,9 @@ def _expression_names(i: int, one: KeyField) -> dict[str, Any]:
         "decimal_bytes": decimal_bytes,
         "flip": FLIP,
         "tag": bytes([VALUE]),
+        "jsonb_bytes": jsonb_bytes,
+        "interval_bytes": _interval_bytes,
+        f"array{i}": _array_maker(one),
         f"ten{i}": 10**one.scale,
         f"unit{i}": quantum(one.scale),
         f"scale{i}": one.scale,
@@ -188,8 +200,11 @@ def _encoding(i: int, one: KeyField) -> tuple[str, str]:
         case Kind.DECIMAL64 | Kind.DECIMAL128:
             whole = f"int(multiply({value}, ten{i})) if {value}.same_quantum(unit{i})"
             value = f"({whole} else unscaled({value}, scale{i}))"
-        case Kind.TEXT | Kind.BYTES | Kind.UUID | Kind.DECIMAL:
+        case Kind.TEXT | Kind.BYTES | Kind.UUID | Kind.DECIMAL | Kind.JSONB | Kind.INTERVAL:
             expression = f"{one.kind.name.lower()}_bytes({value})"
+            return "", f"{expression}.translate(flip)" if down else expression
+        case Kind.ARRAY | Kind.VECTOR:
+            expression = f"array{i}({value})"
             return "", f"{expression}.translate(flip)" if down else expression
         case Kind.BOOL:
             return "B", f"255 - {value}" if down else value
@@ -198,6 +213,26 @@ def _encoding(i: int, one: KeyField) -> tuple[str, str]:
     if bits == 128:
         return "", f"({shifted}).to_bytes(16, 'big')"
     return INTEGERS[one.kind], shifted
+
+
+def _interval_bytes(value: Any) -> bytes:
+    return int(value.span + (1 << 127)).to_bytes(16, "big")
+
+
+def _array_maker(one: KeyField) -> Callable[[Any], bytes] | None:
+    """Return what makes the bytes of an ascending ARRAY or VECTOR."""
+    if one.kind == Kind.VECTOR:
+        element = Field(Kind.FLOAT32)
+    elif one.kind == Kind.ARRAY and one.element is not None:
+        element = one.element
+    else:
+        return None
+    encode = _make_encoder((KeyField(element.kind, element.scale, nullable=True, element=element.element),))
+
+    def array_bytes(values: Sequence[Datum]) -> bytes:
+        return b"".join([encode((value,)) for value in values]) + b"\0"
+
+    return array_bytes
 
 
 def _refuse(fields: Sequence[KeyField], values: Sequence[Datum]) -> NoReturn:

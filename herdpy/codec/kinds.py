@@ -18,6 +18,10 @@ DATE                      int, days since 1970-01-01
 TIME                      int, microseconds since midnight
 TIMESTAMP, TIMESTAMPTZ    int, microseconds since 1970-01-01 00:00 (UTC for TIMESTAMPTZ)
 UUID                      bytes, 16 of them, in RFC 4122 order
+INTERVAL                  Interval: months, days and microseconds, each with its sign
+ARRAY                     tuple of the element's datums, of one dimension
+JSONB                     str, the one text of the value (``herdpy_sql.values.jsonb``)
+VECTOR                    tuple of floats that are rounded to 32 bits
 ========================  ==========================================================
 
 Dates and times are integers because comparing, encoding and handing them to Arrow then costs
@@ -30,8 +34,26 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any, NamedTuple
 
-Datum = bool | int | float | Decimal | str | bytes | None
+#: Arrow counts an interval's time in nanoseconds of 64 bits, and so does DuckDB.
+MAX_INTERVAL_US = (2**63 - 1) // 1000
+
+
+class Interval(NamedTuple):
+    """The datum of an INTERVAL. Two that PostgreSQL takes for equal (1 month, 30 days) are not equal here."""
+
+    months: int = 0
+    days: int = 0
+    us: int = 0
+
+    @property
+    def span(self) -> int:
+        """Microseconds, a month being 30 days and a day 24 hours: what PostgreSQL compares by."""
+        return (self.months * 30 + self.days) * 86_400_000_000 + self.us
+
+
+Datum = bool | int | float | Decimal | str | bytes | Interval | tuple[Any, ...] | None
 
 
 class Kind(enum.IntEnum):
@@ -54,6 +76,10 @@ class Kind(enum.IntEnum):
     TIMESTAMPTZ = 15
     UUID = 16
     JSON = 17
+    INTERVAL = 18
+    ARRAY = 19
+    JSONB = 20
+    VECTOR = 21
 
 
 DATE_INFINITY = 2**31 - 1
@@ -68,13 +94,15 @@ class Field:
 
     Attributes:
         kind: the physical kind.
-        scale: digits after the point, for DECIMAL64 and DECIMAL128.
+        scale: digits after the point, for DECIMAL64 and DECIMAL128; a VECTOR's dimensions (0: any).
         missing: the datum of rows that were written before the column was added.
+        element: what an ARRAY is of.
     """
 
     kind: Kind
     scale: int = 0
     missing: Datum = None
+    element: Field | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +114,4 @@ class KeyField:
     descending: bool = False
     nullable: bool = False
     nulls_first: bool = False
+    element: Field | None = None

@@ -21,15 +21,18 @@ INT64, TIME, TIMESTAMP, TIMESTAMPTZ         8       two's complement; microsecon
 FLOAT32, FLOAT64                            4, 8    IEEE 754
 DECIMAL64, DECIMAL128                       8, 16   value * 10**scale, two's complement
 UUID                                        16      the bytes in RFC 4122 order
-TEXT, JSON, BYTES, DECIMAL                  4       unsigned: where the column's bytes end,
+INTERVAL                                    16      months (4), days (4), microseconds (8)
+TEXT, JSON, BYTES, DECIMAL, JSONB, ARRAY,   4       unsigned: where the column's bytes end,
+VECTOR
                                                     counted from the start of the variable area;
                                                     they start where the variable column before
                                                     ends (0 for the first)
 ==========================================  ======  =============================================
 
-TEXT and JSON are UTF-8; DECIMAL is the number in ASCII with all its digits and no exponent ("-12.50",
-"1000"), which keeps its display scale. The slot of a NULL is all zeros, except that a variable
-column's still says where it would end, which is the end of the one before.
+TEXT, JSON and JSONB are UTF-8; ``_contents`` tells what ARRAY and VECTOR have; DECIMAL is the number
+in ASCII with all its digits and no exponent ("-12.50", "1000"), which keeps its display scale. The
+slot of a NULL is all zeros, except that a variable column's still says where it would end, which is
+the end of the one before.
 
 Columns are only appended: a dropped one keeps its place (and is written as NULL), so the layout
 of an image of n columns follows from the first n fields of any later definition of the table,

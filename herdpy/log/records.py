@@ -1,6 +1,7 @@
 """The records of the log: one change each, as bytes and back. Above ``record_frame``, below transactions.
 
-Those that loads and change feeds brought are in ``load_records``; all can be had from here.
+Those that loads and change feeds brought are in ``load_records``, those of what is no table in
+``object_records``; all can be had from here.
 
 A record is framed by its type, the version of its body's layout and the body's length, so that a
 reader can step over what it does not know. Keys and row images are opaque here; ``herdpy.codec``
@@ -16,6 +17,7 @@ from typing import ClassVar, get_args
 
 from herdpy.log.errors import RecordError
 from herdpy.log.load_records import Before, LoadBatch, LoadDone, LoadOp, StagedPart
+from herdpy.log.object_records import DropObject, PutObject, SequenceAdvance
 from herdpy.log.record_frame import FRAME, FRAME_BYTES, at_least, exactly
 
 _T = Struct(">BBII")  # frame, table
@@ -35,6 +37,7 @@ __all__ = [
     "CreateTable",
     "Delete",
     "DropIndex",
+    "DropObject",
     "DropRole",
     "DropTable",
     "Insert",
@@ -42,8 +45,10 @@ __all__ = [
     "LoadBatch",
     "LoadDone",
     "LoadOp",
+    "PutObject",
     "PutRole",
     "Record",
+    "SequenceAdvance",
     "StagedPart",
     "TablesChecksum",
     "Truncate",
@@ -312,6 +317,9 @@ Record = (
     | Truncate
     | PutRole
     | DropRole
+    | PutObject
+    | DropObject
+    | SequenceAdvance
     | Insert
     | Update
     | Delete

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,14 +22,18 @@ from herdpy.bookkeeper.errors import (
     error_of,
 )
 from herdpy.bookkeeper.settings import ClientSettings
+from herdpy.bookkeeper.wire import requests
 from herdpy.bookkeeper.wire.adds import AddEncoder
 from herdpy.bookkeeper.wire.status import Status
 from herdpy.testing.cluster import BookKeeperCluster, ClusterView
 from herdpy.testing.tls import Certificates
+from herdpy.testing.waiting import await_until
 from tests.bookkeeper.scripted_bookie import Op, on_both_loops, run
 
 PASSWORD = b"password"
 USER, USER_PASSWORD = "bookkeeper-client", 'quo"ted'
+PATIENCE_S = 20.0
+PATIENT: dict[str, float] = {"request_timeout_s": PATIENCE_S, "connect_timeout_s": PATIENCE_S}
 
 
 class Ledger:
@@ -124,6 +129,19 @@ def test_a_bookie_without_tls_refuses_it(bookkeeper_cluster: ClusterView, tmp_pa
     run(test)
 
 
+def serves(bookie_id: str) -> bool:
+    """Whether the bookie takes requests: for a moment after it has registered, it closes connections that ask
+    (BookieNettyServer.java, RejectRequestHandler).
+    """
+    host, _, port = bookie_id.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), PATIENCE_S) as connection:
+            connection.sendall(requests.start_tls(1))
+            return bool(connection.recv(1))
+    except ConnectionError:
+        return False
+
+
 def test_tls_and_sasl(own_cluster: Callable[..., BookKeeperCluster], tmp_path: Path) -> None:
     certificates = Certificates.issue(tmp_path)
     jaas = tmp_path / "jaas.conf"
@@ -142,13 +160,14 @@ def test_tls_and_sasl(own_cluster: Callable[..., BookKeeperCluster], tmp_path: P
         java_options=(f"-Djava.security.auth.login.config={jaas}",),
     )
     (bookie_id,) = cluster.bookie_ids
+    assert await_until(lambda: serves(bookie_id), PATIENCE_S)
     user = SaslDigestMd5(USER, USER_PASSWORD)
     trusted = certificates.client_context()
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
 
     async def accepted() -> None:
-        pool = BookiePool(ClientSettings(tls=trusted, auth=user))
+        pool = BookiePool(ClientSettings(**PATIENT, tls=trusted, auth=user))
         bookie = pool.get(bookie_id)
         ledger = Ledger(pool, bookie)
         data = random.Random(6).randbytes(1_000_000)
@@ -161,18 +180,19 @@ def test_tls_and_sasl(own_cluster: Callable[..., BookKeeperCluster], tmp_path: P
         pool.close()
 
     async def in_the_clear() -> None:
-        pool = BookiePool(ClientSettings(auth=user))
+        pool = BookiePool(ClientSettings(**PATIENT, auth=user))
         assert await Ledger(pool, pool.get(bookie_id)).add(0).status() == Status.EOK
         pool.close()
 
     async def wrong_authority() -> None:
-        pool = BookiePool(ClientSettings(tls=Certificates.issue(elsewhere).client_context(), auth=user))
+        other = Certificates.issue(elsewhere).client_context()
+        pool = BookiePool(ClientSettings(**PATIENT, tls=other, auth=user))
         with pytest.raises(AuthenticationError, match="certificate"):
             await pool.get(bookie_id).info()
         pool.close()
 
     async def without_authentication() -> None:
-        pool = BookiePool(ClientSettings(tls=trusted))
+        pool = BookiePool(ClientSettings(**PATIENT, tls=trusted))
         bookie = pool.get(bookie_id)
         assert await Ledger(pool, bookie).add(0).status() == Status.EUA
         with pytest.raises(UnauthorizedError):
@@ -180,7 +200,7 @@ def test_tls_and_sasl(own_cluster: Callable[..., BookKeeperCluster], tmp_path: P
         pool.close()
 
     async def wrong_password() -> None:
-        settings = ClientSettings(tls=trusted, auth=SaslDigestMd5(USER, "guess"), connect_timeout_s=1.0)
+        settings = ClientSettings(tls=trusted, auth=SaslDigestMd5(USER, "guess"), connect_timeout_s=4.0)
         pool = BookiePool(settings)
         bookie = pool.get(bookie_id)
         op = Ledger(pool, bookie).add(0)

@@ -287,6 +287,25 @@ def test_closing_while_kazoo_reconnects_to_a_silent_zookeeper(server: ZooKeeperS
     world.run(program)
 
 
+def test_closing_without_zookeeper_is_not_told_as_a_failure(
+    server: ZooKeeperServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = RealWorld(server)
+
+    async def program() -> None:
+        znodes = KazooZnodes(server.hostport)
+        await znodes.start()
+        states = Seen()
+        znodes.on_session(states)
+        await asyncio.to_thread(server.stop)
+        await states.until(lambda state: state is SessionState.SUSPENDED)
+        caplog.clear()
+        await znodes.close()
+
+    world.run(program)
+    assert not [record for record in caplog.records if record.name.startswith("kazoo")]
+
+
 def test_a_thread_that_connects_into_a_black_hole_is_left_to_its_end() -> None:
     before = set(threading.enumerate())
     with socket.socket() as listener:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import math
 import struct
 from collections.abc import Callable
@@ -10,7 +12,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from herdpy.codec.kinds import Datum, Field, KeyField, Kind
+from herdpy.codec.jsonb import jsonb_text
+from herdpy.codec.kinds import MAX_INTERVAL_US, Datum, Field, Interval, KeyField, Kind
 
 _BITS = {
     Kind.INT16: 16,
@@ -54,7 +57,23 @@ def _decimals(draw: st.DrawFn) -> Decimal:
     return Decimal(f"{digits}E-{draw(st.integers(0, 40 if digits else 9))}")
 
 
-def datums(kind: Kind, scale: int = 0, *, key: bool = False, arrow: bool = False) -> st.SearchStrategy[Any]:
+_INTERVALS = st.one_of(
+    st.builds(Interval, st.integers(-2, 2), st.integers(-60, 60), st.integers(-2, 2)),
+    st.builds(Interval, _integers(32), _integers(32), st.integers(-MAX_INTERVAL_US, MAX_INTERVAL_US)),
+)
+_JSON = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.sampled_from(["", "a", "b\x01", "é"]), st.integers(-3, 30).map(Decimal)
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b", "aa"]), inner),
+    max_leaves=6,
+)
+ELEMENTS = [k for k in Kind if k not in {Kind.ARRAY, Kind.VECTOR}]
+
+
+def datums(
+    kind: Kind, scale: int = 0, element: Field | None = None, *, key: bool = False, arrow: bool = False
+) -> st.SearchStrategy[Any]:
     """Return the values of a kind, extremes and infinities among them; no NULL.
 
     ``key``: only those that a key can hold. ``arrow``: only those that Arrow can hold, which are
@@ -63,6 +82,16 @@ def datums(kind: Kind, scale: int = 0, *, key: bool = False, arrow: bool = False
     if arrow and kind in _ARROW:
         return datums(kind, scale, key=key).filter(lambda value: _ARROW[kind](value, scale))
     match kind:
+        case Kind.INTERVAL:
+            return _INTERVALS
+        case Kind.JSONB:
+            return _JSON.map(jsonb_text)
+        case Kind.VECTOR:
+            return st.lists(st.floats(width=32), min_size=1, max_size=4).map(tuple)
+        case Kind.ARRAY:
+            assert element is not None
+            one = datums(element.kind, element.scale, key=key, arrow=arrow)
+            return st.lists(one | st.none(), max_size=4).map(tuple)
         case Kind.BOOL:
             return st.booleans()
         case Kind.FLOAT32:
@@ -95,12 +124,19 @@ def fields(draw: st.DrawFn, kinds: list[Kind] | None = None, *, arrow: bool = Fa
     """Return a field of any kind, with a value for rows older than the column."""
     kind = draw(st.sampled_from(kinds or list(Kind)))
     scale = draw(st.integers(0, 6)) if kind in {Kind.DECIMAL64, Kind.DECIMAL128} else 0
-    return Field(kind, scale, draw(st.none() | datums(kind, scale, arrow=arrow)))
+    element = draw(_element(ELEMENTS)) if kind == Kind.ARRAY else None
+    return Field(kind, scale, draw(st.none() | datums(kind, scale, element, arrow=arrow)), element)
+
+
+@st.composite
+def _element(draw: st.DrawFn, kinds: list[Kind]) -> Field:
+    kind = draw(st.sampled_from(kinds))
+    return Field(kind, draw(st.integers(0, 6)) if kind in {Kind.DECIMAL64, Kind.DECIMAL128} else 0)
 
 
 def rows(columns: list[Field], *, arrow: bool = False) -> st.SearchStrategy[tuple[Datum, ...]]:
     """Return rows of these fields; about one datum in five is NULL."""
-    one = [st.one_of(*[datums(f.kind, f.scale, arrow=arrow)] * 4, st.none()) for f in columns]
+    one = [st.one_of(*[datums(f.kind, f.scale, f.element, arrow=arrow)] * 4, st.none()) for f in columns]
     return st.tuples(*one)
 
 
@@ -109,13 +145,17 @@ def key_fields(draw: st.DrawFn, kinds: list[Kind] | None = None) -> KeyField:
     """Return a key field of any kind and direction."""
     kind = draw(st.sampled_from(kinds or [k for k in Kind if k != Kind.JSON]))
     scale = draw(st.integers(0, 6)) if kind in {Kind.DECIMAL64, Kind.DECIMAL128} else 0
-    return KeyField(kind, scale, draw(st.booleans()), draw(st.booleans()), draw(st.booleans()))
+    ordered = [k for k in ELEMENTS if k != Kind.JSON]
+    element = draw(_element(ordered)) if kind == Kind.ARRAY else None
+    return KeyField(kind, scale, draw(st.booleans()), draw(st.booleans()), draw(st.booleans()), element)
 
 
 def keys(columns: list[KeyField], *, arrow: bool = False) -> st.SearchStrategy[tuple[Datum, ...]]:
     """Return keys of these fields, NULL where a field takes it."""
     one = [
-        st.one_of(datums(f.kind, f.scale, key=True, arrow=arrow), *([st.none()] if f.nullable else []))
+        st.one_of(
+            datums(f.kind, f.scale, f.element, key=True, arrow=arrow), *([st.none()] if f.nullable else [])
+        )
         for f in columns
     ]
     return st.tuples(*one)
@@ -125,6 +165,8 @@ def same(left: Datum, right: Datum) -> bool:
     """Return whether two datums are the same to the last displayed digit (NaN is itself, -0.0 is not 0.0)."""
     if type(left) is not type(right):
         return False
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return len(left) == len(right) and all(map(same, left, right))
     if isinstance(left, float) and isinstance(right, float):
         if math.isnan(left):
             return math.isnan(right)
@@ -137,6 +179,51 @@ def same(left: Datum, right: Datum) -> bool:
 def same_rows(left: tuple[Datum, ...], right: tuple[Datum, ...]) -> bool:
     """Return whether two rows have the same datums."""
     return len(left) == len(right) and all(map(same, left, right))
+
+
+_read = functools.cache(json.loads)
+
+
+def _json_order(left: Any, right: Any, *, top: bool = True) -> int:
+    """compareJsonbContainers of PostgreSQL 15."""
+    ranks = [_json_rank(one, top=top) for one in (left, right)]
+    if ranks[0] != ranks[1]:
+        return _order(*ranks)
+    if isinstance(left, list | dict):
+        if len(left) != len(right):
+            return _order(len(left), len(right))
+        one, two = (
+            [part for pair in value.items() for part in pair] if isinstance(value, dict) else value
+            for value in (left, right)
+        )
+        return next(
+            (found for a, b in zip(one, two, strict=True) if (found := _json_order(a, b, top=False))), 0
+        )
+    return 0 if left is None else _order(left, right)
+
+
+def _json_rank(value: Any, *, top: bool) -> int:
+    if value == [] and top and isinstance(value, list):
+        return -1
+    kinds = (type(None), str, (int, float), bool, list, dict)
+    return (
+        3 if isinstance(value, bool) else next(i for i, kind in enumerate(kinds) if isinstance(value, kind))
+    )
+
+
+def _ordered(field: KeyField | Field, left: Any, right: Any) -> int:
+    if field.kind == Kind.JSONB:
+        return _json_order(_read(left), _read(right))
+    if field.kind == Kind.INTERVAL:
+        return _order(left.span, right.span)
+    if field.kind in {Kind.ARRAY, Kind.VECTOR}:
+        element = field.element or Field(Kind.FLOAT32)
+        for a, b in zip(left, right, strict=False):
+            found = _order(a is None, b is None) if a is None or b is None else _ordered(element, a, b)
+            if found:
+                return found
+        return _order(len(left), len(right))
+    return _order(left, right)
 
 
 def _order(left: Any, right: Any) -> int:
@@ -152,7 +239,7 @@ def compare(columns: list[KeyField], left: tuple[Datum, ...], right: tuple[Datum
             result = int(a is None) - int(b is None)
             result = -result if column.nulls_first else result
         else:
-            result = -_order(a, b) if column.descending else _order(a, b)
+            result = -_ordered(column, a, b) if column.descending else _ordered(column, a, b)
         if result:
             return result
     return 0

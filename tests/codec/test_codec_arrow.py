@@ -19,7 +19,7 @@ from herdpy.codec.arrow import (
     images_to_batch,
 )
 from herdpy.codec.keys import KeyCodec
-from herdpy.codec.kinds import Field, KeyField, Kind
+from herdpy.codec.kinds import Field, Interval, KeyField, Kind
 from herdpy.codec.rows import RowCodec
 from tests.codec.codec_data import fields, key_fields, keys, rows, same, same_rows
 
@@ -50,7 +50,7 @@ def test_datums_come_back_from_arrays(kind, data):
     assert same_rows(tuple(array_to_datums(field, array.slice(begin))), tuple(column[begin:]))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(data=st.data())
 def test_images_become_the_batch_that_rows_become(data):
     columns = data.draw(st.lists(fields(arrow=True), min_size=1, max_size=6))
@@ -68,7 +68,7 @@ def test_images_become_the_batch_that_rows_become(data):
     assert batch.num_rows == len(many)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(data=st.data())
 def test_images_of_several_layouts_share_a_batch_in_order(data):
     columns = data.draw(st.lists(fields(arrow=True), min_size=1, max_size=5))
@@ -84,7 +84,7 @@ def test_images_of_several_layouts_share_a_batch_in_order(data):
     assert batch.num_rows == len(expected)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(data=st.data())
 def test_batches_become_the_images_that_rows_become(data):
     columns = data.draw(st.lists(fields(arrow=True), min_size=1, max_size=6))
@@ -96,13 +96,14 @@ def test_batches_become_the_images_that_rows_become(data):
     assert batch_to_images(columns, batch.slice(begin)) == images[begin:]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_columns_become_the_keys_that_rows_become(data):
     columns = data.draw(st.lists(key_fields(), min_size=1, max_size=4))
     many = data.draw(st.lists(keys(columns, arrow=True), max_size=5))
     arrays = [
-        datums_to_array(Field(f.kind, f.scale), [row[i] for row in many]) for i, f in enumerate(columns)
+        datums_to_array(Field(f.kind, f.scale, element=f.element), [row[i] for row in many])
+        for i, f in enumerate(columns)
     ]
     codec = KeyCodec(columns)
     whole = [codec.encode(row) for row in many]
@@ -152,7 +153,14 @@ def test_infinities_are_those_of_duckdb():
 
 def test_duckdb_reads_every_kind():
     duckdb = pytest.importorskip("duckdb")
-    columns = [Field(kind, 2 if kind in {Kind.DECIMAL64, Kind.DECIMAL128} else 0) for kind in Kind]
+    columns = [
+        Field(
+            kind,
+            2 if kind in {Kind.DECIMAL64, Kind.DECIMAL128} else 0,
+            element=Field(Kind.INT32) if kind == Kind.ARRAY else None,
+        )
+        for kind in Kind
+    ]
     row = tuple(
         {
             Kind.BOOL: True,
@@ -168,6 +176,10 @@ def test_duckdb_reads_every_kind():
             Kind.DATE: -(2**31),
             Kind.TIMESTAMP: -(2**63),
             Kind.UUID: bytes(range(16)),
+            Kind.INTERVAL: Interval(-1, 2, 3),
+            Kind.ARRAY: (1, None),
+            Kind.JSONB: '{"a": 1}',
+            Kind.VECTOR: (0.5, -1.0),
         }.get(f.kind, 7)
         for f in columns
     )
@@ -195,6 +207,10 @@ def test_duckdb_reads_every_kind():
             "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE",
             "UUID": "UUID",
             "JSON": "VARCHAR",
+            "INTERVAL": "INTERVAL",
+            "ARRAY": "INTEGER[]",
+            "JSONB": "VARCHAR",
+            "VECTOR": "FLOAT[]",
         }
         assert connection.sql('SELECT "DATE"::text, "TIMESTAMP"::text FROM t LIMIT 1').fetchall() == [
             ("-infinity", "-infinity")

@@ -32,7 +32,7 @@ FIXED = [
 def test_keys_become_the_arrays_of_their_values(kinds, data):
     columns = data.draw(st.lists(key_fields(kinds), min_size=1, max_size=4))
     if kinds:
-        columns = [KeyField(one.kind, one.scale, one.descending) for one in columns]
+        columns = [KeyField(one.kind, one.scale, one.descending, element=one.element) for one in columns]
     many = data.draw(st.lists(keys(columns, arrow=True), max_size=6))
     codec = KeyCodec(columns)
     encoded = [codec.encode(values) for values in many]
@@ -41,7 +41,8 @@ def test_keys_become_the_arrays_of_their_values(kinds, data):
     for array in arrays:
         array.validate()
     lists = [
-        array_to_datums(Field(one.kind, one.scale), array) for one, array in zip(columns, arrays, strict=True)
+        array_to_datums(Field(one.kind, one.scale, element=one.element), array)
+        for one, array in zip(columns, arrays, strict=True)
     ]
     assert len({len(column) for column in lists}) == 1
     for row, key in zip(zip(*lists, strict=True), encoded, strict=True):

@@ -152,7 +152,7 @@ def test_a_paused_leader_that_wakes_writes_nothing_more(bookkeeper_cluster):
     asyncio.run(program())
 
 
-@pytest.mark.parametrize("quorums", [(3, 2, 2), (3, 3, 2)])
+@pytest.mark.parametrize("quorums", [pytest.param((3, 2, 2), marks=pytest.mark.soak), (3, 3, 2)])
 def test_one_of_three_bookies_is_gone_for_good(own_cluster, quorums):
     cluster = own_cluster(3)
     ensemble, write, ack = quorums

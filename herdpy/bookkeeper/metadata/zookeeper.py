@@ -39,7 +39,7 @@ from herdpy.bookkeeper.metadata.znodes import (
     Znode,
 )
 from herdpy.bookkeeper.metadata.zookeeper_bridge import LOST, AsyncResult, Bridge
-from herdpy.bookkeeper.metadata.zookeeper_ending import end_session
+from herdpy.bookkeeper.metadata.zookeeper_ending import KazooLog, end_session
 from herdpy.bookkeeper.metadata.zookeeper_reads import Fire, Reads
 from herdpy.bookkeeper.metadata.zookeeper_watch import ChildrenWatch, DataWatch, PersistentWatch
 
@@ -93,6 +93,7 @@ class KazooZnodes:
         self._acl = CREATOR_ALL_ACL if acl is Acl.CREATOR else OPEN_ACL_UNSAFE
         self._auth = [("digest", digest_auth)] if digest_auth is not None else None
         self._client: Any = None
+        self._log = KazooLog()
         self._reads: Reads  # once started
         self._connected = asyncio.Event()
         self._state = SessionState.LOST
@@ -117,6 +118,7 @@ class KazooZnodes:
             default_acl=self._acl,
             auth_data=self._auth,
             connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
+            logger=self._log,
         )
         self._reads = Reads(self._client, self._bridge)
         self._client.add_listener(self._state_in_thread)
@@ -149,6 +151,7 @@ class KazooZnodes:
         await asyncio.shield(self._closing)
 
     async def _end(self) -> None:
+        self._log.is_over = True
         if self._client is not None:
             await end_session(self._client, self._bridge)
 

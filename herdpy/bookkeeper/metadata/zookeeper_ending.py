@@ -27,6 +27,24 @@ CUT_PATIENCE_S = 0.5
 """How long kazoo's threads may take to end after their connection was shut down."""
 
 
+class KazooLog(logging.LoggerAdapter[logging.Logger]):
+    """What kazoo logs of one client, until that is closed on purpose.
+
+    A client that is closed while ZooKeeper is away would say that it failed to connect: it was told not to.
+
+    Attributes:
+        is_over: the client is being closed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.getLogger("kazoo.client"), {})
+        self.is_over = False
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - logging names it so
+        """Whether anybody is told."""
+        return not self.is_over and super().isEnabledFor(level)
+
+
 async def end_session(client: Any, bridge: Bridge) -> None:
     """Stop a kazoo client, and wait for the end of its threads for at most the two times above.
 

@@ -13,6 +13,8 @@ from tests.bookkeeper.faults.history import content_of
 from tests.bookkeeper.faults.workload import PATIENCE_S, Tailing, appending
 from tests.bookkeeper.faults.world import World, run
 
+pytestmark = pytest.mark.soak  # real processes for minutes: not with every commit
+
 
 @pytest.fixture
 def world() -> Iterator[World]:

@@ -12,6 +12,8 @@ from tests.bookkeeper.faults.history import content_of
 from tests.bookkeeper.faults.workload import Tailing, appending
 from tests.bookkeeper.faults.world import FAULTS, LOUD, QUICK, all_but, expire_session, lost_zookeeper, run
 
+pytestmark = pytest.mark.soak  # real processes for minutes: not with every commit
+
 SHORT_SIGHTED = replace(QUICK, read_ahead_entries=4)
 """Most of the ledger is yet to be read when a bookie fails."""
 

@@ -21,6 +21,8 @@ from tests.bookkeeper.faults.workload import IN_FLIGHT, Tailing, appending
 from tests.bookkeeper.faults.world import LOUD, reaches, run
 from tests.support.relay import relay_to
 
+pytestmark = pytest.mark.soak  # real processes for minutes: not with every commit
+
 
 def without_fence():
     """Recovery reads and does not fence."""

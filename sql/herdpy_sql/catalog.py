@@ -1,9 +1,9 @@
-"""What exists: tables, columns, indexes, checks and roles, as immutable values.
+"""What exists: tables, columns, indexes, checks, roles and other objects, as immutable values.
 
 A :class:`Catalog` is never changed in place: each definition gives a new one with a higher
 version, so that a plan is valid exactly as long as the catalog it was made from is the session's,
 and a transaction that defines tables simply carries its own. Definitions travel in the log and lie
-in the store as the bytes of :func:`encode_table` and :func:`encode_index` (JSON).
+in the store as the bytes that ``definitions`` makes of them.
 """
 
 from __future__ import annotations
@@ -11,20 +11,30 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from herdpy.codec.keys import KeyCodec
-from herdpy.codec.kinds import Datum, Field, KeyField, Kind
+from herdpy.codec.kinds import Datum, Field, KeyField
 from herdpy.codec.rows import RowCodec
-from herdpy_sql.types import Base, SqlType
+from herdpy_sql.enum_types import relabelled
+from herdpy_sql.foreign_keys import ForeignKey
+from herdpy_sql.objects import (
+    FIRST_USER_OID,
+    RELATION_KINDS,
+    CatalogObject,
+    CommentDefinition,
+    EnumDefinition,
+    RightsDefinition,
+    SchemaDefinition,
+    StatisticsDefinition,
+)
+from herdpy_sql.types import SqlType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
-FIRST_USER_OID = 16384
-"""PostgreSQL's object ids of what users make begin here."""
+PUBLIC = "public"
+"""The schema of what is made without naming one."""
 
 HIDDEN_KEY = "__rowid"
 """Name of the BIGINT column that keys a table declared without a primary key."""
@@ -45,8 +55,10 @@ class Column:
     Attributes:
         default: the DEFAULT expression as SQL text, or None.
         missing: the datum of rows written before the column was added.
-        hidden: not shown by ``SELECT *`` (the hidden key).
+        hidden: not shown by ``SELECT *`` (the hidden key, and what expression indexes keep).
         dropped: keeps its place in row images, and is otherwise gone.
+        identity: "ALWAYS" or "BY DEFAULT" of an identity column, whose default takes values of its sequence.
+        generated: the expression that its value is always made of, as SQL text over the row; or None.
     """
 
     name: str
@@ -56,11 +68,18 @@ class Column:
     missing: Datum = None
     hidden: bool = False
     dropped: bool = False
+    generated: str | None = None
+    identity: str = ""
 
     @property
     def visible(self) -> bool:
         """Whether ``SELECT *`` shows it."""
         return not (self.hidden or self.dropped)
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether it is the hidden key."""
+        return self.hidden and self.generated is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +97,7 @@ class Index:
 
     Attributes:
         constraint: made by a UNIQUE constraint rather than by CREATE UNIQUE INDEX.
+        predicate: of a partial index, the position of the hidden column that is true of the rows it has.
     """
 
     id: int
@@ -86,14 +106,20 @@ class Index:
     parts: tuple[KeyPart, ...]
     unique: bool = False
     constraint: bool = False
+    predicate: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A CHECK constraint, its condition as SQL text over the table's columns."""
+    """A CHECK constraint, its condition as SQL text over the table's columns.
+
+    Attributes:
+        validated: the rows that were there when it was made were checked (not so: NOT VALID).
+    """
 
     name: str
     condition: str
+    validated: bool = True
 
 
 @dataclass(frozen=True)
@@ -102,6 +128,8 @@ class Table:
 
     Attributes:
         identity_full: the log has each row as it was before it is changed or deleted (REPLICA IDENTITY FULL).
+        schema: the schema that it is in.
+        on_commit: what becomes of a temporary table at a commit: "DROP", "DELETE" (its rows), or "".
     """
 
     id: int
@@ -112,6 +140,9 @@ class Table:
     checks: tuple[Check, ...] = ()
     indexes: tuple[Index, ...] = ()
     identity_full: bool = False
+    schema: str = PUBLIC
+    on_commit: str = ""
+    foreign_keys: tuple[ForeignKey, ...] = ()
 
     @property
     def oid(self) -> int:
@@ -140,7 +171,7 @@ class Table:
     @functools.cached_property
     def fields(self) -> tuple[Field, ...]:
         """The fields of this table's row images."""
-        return tuple(Field(c.type.kind, c.type.scale or 0, c.missing) for c in self.columns)
+        return tuple(replace(c.type.field, missing=c.missing) for c in self.columns)
 
     @functools.cached_property
     def row_codec(self) -> RowCodec:
@@ -181,6 +212,7 @@ class Table:
             KeyField(
                 kind=self.fields[p.position].kind,
                 scale=self.fields[p.position].scale,
+                element=self.fields[p.position].element,
                 descending=p.descending,
                 nullable=not self.columns[p.position].not_null,
                 nulls_first=p.nulls_first,
@@ -191,9 +223,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Catalog:
-    """Every table of a tablespace. ``next_id`` numbers tables and indexes alike, never twice.
+    """Everything of a tablespace. ``next_id`` numbers tables, indexes and objects alike, never twice.
 
     Attributes:
+        objects: schemas, sequences, views, types and comments by id.
+        path: the schemas where names without one are looked for; no part of what exists.
         roles: definitions by name, which mean nothing here; None as long as there never was one.
     """
 
@@ -201,16 +235,105 @@ class Catalog:
     next_id: int = 1
     tables: Mapping[int, Table] = field(default_factory=dict)
     roles: Mapping[str, bytes] | None = None
+    objects: Mapping[int, CatalogObject] = field(default_factory=dict)
+    path: tuple[str, ...] = field(default=(PUBLIC,), compare=False)
+
+    @functools.cached_property
+    def derived(self) -> dict[object, object]:
+        """What others derive from these definitions and keep with them (names that were looked up)."""
+        return {}
 
     @functools.cached_property
     def by_name(self) -> Mapping[str, Table]:
-        """Tables by name."""
-        return {table.name: table for table in self.tables.values()}
+        """Tables along the path by name."""
+        found: dict[str, Table] = {}
+        for schema in reversed(self.path):
+            found |= {table.name: table for table in self.tables.values() if table.schema == schema}
+        return found
 
     @functools.cached_property
     def index_by_name(self) -> Mapping[str, Index]:
-        """Secondary indexes by name."""
-        return {index.name: index for table in self.tables.values() for index in table.indexes}
+        """Secondary indexes along the path by name."""
+        return {index.name: index for table in self.by_name.values() for index in table.indexes}
+
+    @functools.cached_property
+    def relations(self) -> Mapping[tuple[str, str], Relation]:
+        """Tables, indexes, views and sequences by schema and name."""
+        found: dict[tuple[str, str], Relation] = {}
+        for table in self.tables.values():
+            found[table.schema, table.name] = table
+            found |= {(table.schema, index.name): index for index in table.indexes}
+        for one in self.objects.values():
+            if one.kind in RELATION_KINDS:
+                found[one.schema, one.name] = one
+        return found
+
+    @functools.cached_property
+    def objects_by_name(self) -> Mapping[tuple[str, str, str], CatalogObject]:
+        """Objects by kind, schema ("" for what is in none) and name."""
+        return {(one.kind, one.schema, one.name): one for one in self.objects.values()}
+
+    @functools.cached_property
+    def referencing(self) -> Mapping[int, tuple[tuple[Table, ForeignKey], ...]]:
+        """By a table's id: the foreign keys that refer to it, each with its table."""
+        found: dict[int, list[tuple[Table, ForeignKey]]] = {}
+        for table in self.tables.values():
+            for one in table.foreign_keys:
+                found.setdefault(one.table_id, []).append((table, one))
+        return {number: tuple(those) for number, those in found.items()}
+
+    def has_schema(self, name: str) -> bool:
+        """Whether there is a schema of that name."""
+        found = self.objects_by_name.get(("schema", "", name))
+        if found is None:
+            return name == PUBLIC or name.startswith("pg_temp_")
+        return not (isinstance(found.definition, SchemaDefinition) and found.definition.dropped)
+
+    def along(self, path: tuple[str, ...]) -> Catalog:
+        """This catalog with the schemas of ``path`` that there are as its path: always the same object."""
+        found = self.derived.get(path)
+        if found is None:
+            there = tuple(dict.fromkeys(one for one in path if self.has_schema(one)))
+            found = self
+            if there != self.path:
+                found = replace(self, path=there)
+                found.derived[path] = found
+                found = self.derived.setdefault(("along", *there), found)
+            self.derived[path] = found
+        return found  # type: ignore[return-value]
+
+    def find(self, schema: str | None, name: str, path: Sequence[str] | None = None) -> Relation | None:
+        """The table, index, view or sequence of that name: in ``schema``, or the first along the path."""
+        relations = self.relations
+        if schema == "pg_temp":
+            schema = next((one for one in self.path if one.startswith("pg_temp_")), schema)
+        if schema is not None:
+            return relations.get((schema, name))
+        for one in self.path if path is None else path:
+            found = relations.get((one, name))
+            if found is not None:
+                return found
+        return None
+
+    def table_named(self, text: str) -> Table | None:
+        """The table of that name along the path, or of the name "schema.table", both as they are kept."""
+        found: Relation | None = self.by_name.get(text)
+        if found is None and "." in text:
+            schema, _, name = text.partition(".")
+            found = self.relations.get((schema, name))
+        return found if isinstance(found, Table) else None
+
+    def object(self, kind: str, schema: str, name: str) -> CatalogObject | None:
+        """The object of that kind and name."""
+        return self.objects_by_name.get((kind, schema, name))
+
+    def statistics_of(self, table_id: int) -> tuple[CatalogObject, ...]:
+        """What ANALYZE left of a table: one object, or none."""
+        return tuple(
+            one
+            for one in self.objects.values()
+            if isinstance(one.definition, StatisticsDefinition) and one.definition.table_id == table_id
+        )
 
     def with_table(self, table: Table) -> Catalog:
         """This catalog with ``table`` added, or changed."""
@@ -219,13 +342,14 @@ class Catalog:
             self,
             version=self.version + 1,
             next_id=max(self.next_id, highest + 1),
-            tables={**self.tables, table.id: table},
+            tables={**self.tables, table.id: relabelled(table, self.objects)},
         )
 
     def without_table(self, table_id: int) -> Catalog:
-        """This catalog without that table and its indexes."""
+        """This catalog without that table, its indexes, and what was said of them."""
+        gone = {table_id, *(index.id for index in self.tables[table_id].indexes)}
         rest = {key: table for key, table in self.tables.items() if key != table_id}
-        return replace(self, version=self.version + 1, tables=rest)
+        return replace(self, version=self.version + 1, tables=rest, objects=self._uncommented(gone))
 
     def with_index(self, index: Index) -> Catalog:
         """This catalog with ``index`` added to its table."""
@@ -235,9 +359,38 @@ class Catalog:
     def without_index(self, table_id: int, index_id: int) -> Catalog:
         """This catalog without that index."""
         table = self.tables[table_id]
-        return self.with_table(
-            replace(table, indexes=tuple(index for index in table.indexes if index.id != index_id))
+        rest = tuple(index for index in table.indexes if index.id != index_id)
+        changed = self.with_table(replace(table, indexes=rest))
+        return replace(changed, objects=self._uncommented({index_id}))
+
+    def with_object(self, one: CatalogObject) -> Catalog:
+        """This catalog with an object added, or changed."""
+        objects = {**self.objects, one.id: one}
+        tables = self.tables
+        if isinstance(one.definition, EnumDefinition):
+            tables = {key: relabelled(table, objects) for key, table in tables.items()}
+        return replace(
+            self,
+            version=self.version + 1,
+            next_id=max(self.next_id, one.id + 1),
+            tables=tables,
+            objects=objects,
         )
+
+    def without_object(self, object_id: int) -> Catalog:
+        """This catalog without that object, and what was said of it. KeyError when it is not there."""
+        rest = self._uncommented({object_id})
+        del rest[object_id]
+        return replace(self, version=self.version + 1, objects=rest)
+
+    def _uncommented(self, gone: Collection[int]) -> dict[int, CatalogObject]:
+        """The objects without the comments on, and the rights to, what has one of those ids."""
+        return {
+            key: one
+            for key, one in self.objects.items()
+            if not isinstance(one.definition, CommentDefinition | RightsDefinition)
+            or one.definition.id not in gone
+        }
 
     def with_role(self, name: str, definition: bytes) -> Catalog:
         """This catalog with that role added, or changed."""
@@ -250,97 +403,5 @@ class Catalog:
         return replace(self, version=self.version + 1, roles=rest)
 
 
-def encode_table(table: Table) -> bytes:
-    """The definition of a table as bytes, for the log and the store."""
-    raw = {
-        "id": table.id,
-        "name": table.name,
-        "columns": [_encode_column(column) for column in table.columns],
-        "key": [_encode_part(part) for part in table.key],
-        "key_name": table.key_name,
-        "checks": [{"name": check.name, "condition": check.condition} for check in table.checks],
-        "indexes": [_index_dict(index) for index in table.indexes],
-    }
-    if table.identity_full:
-        raw["identity_full"] = True
-    return msgspec.json.encode(raw)
-
-
-def encode_index(index: Index) -> bytes:
-    """The definition of an index as bytes, for the log."""
-    return msgspec.json.encode(_index_dict(index))
-
-
-def decode_table(data: bytes) -> Table:
-    """The inverse of :func:`encode_table`."""
-    raw = msgspec.json.decode(data)
-    return Table(
-        id=raw["id"],
-        name=raw["name"],
-        columns=tuple(_decode_column(column) for column in raw["columns"]),
-        key=tuple(KeyPart(**part) for part in raw["key"]),
-        key_name=raw["key_name"],
-        checks=tuple(Check(**check) for check in raw["checks"]),
-        indexes=tuple(_decode_index(index) for index in raw["indexes"]),
-        identity_full=raw.get("identity_full", False),
-    )
-
-
-def decode_index(data: bytes) -> Index:
-    """The inverse of :func:`encode_index`."""
-    return _decode_index(msgspec.json.decode(data))
-
-
-def _index_dict(index: Index) -> dict[str, object]:
-    return {
-        "id": index.id,
-        "name": index.name,
-        "table_id": index.table_id,
-        "parts": [_encode_part(part) for part in index.parts],
-        "unique": index.unique,
-        "constraint": index.constraint,
-    }
-
-
-def _decode_index(raw: dict[str, object]) -> Index:
-    parts = tuple(KeyPart(**part) for part in raw.pop("parts"))  # type: ignore[attr-defined]
-    return Index(parts=parts, **raw)  # type: ignore[arg-type]
-
-
-def _encode_part(part: KeyPart) -> dict[str, object]:
-    return {"position": part.position, "descending": part.descending, "nulls_first": part.nulls_first}
-
-
-def _encode_column(column: Column) -> dict[str, object]:
-    kind = column.type.kind
-    missing = None
-    if column.missing is not None:
-        missing = RowCodec([Field(kind, column.type.scale or 0)]).encode([column.missing]).hex()
-    return {
-        "name": column.name,
-        "type": [column.type.base.value, column.type.length, column.type.precision, column.type.scale],
-        "kind": kind.name,
-        "not_null": column.not_null,
-        "default": column.default,
-        "missing": missing,
-        "hidden": column.hidden,
-        "dropped": column.dropped,
-    }
-
-
-def _decode_column(raw: dict[str, object]) -> Column:
-    base, length, precision, scale = cast("tuple[str, int | None, int | None, int | None]", raw["type"])
-    sql_type = SqlType(Base(base), length, precision, scale)
-    missing: Datum = None
-    if raw["missing"] is not None:
-        row = RowCodec([Field(Kind[str(raw["kind"])], sql_type.scale or 0)])
-        missing = row.decode(bytes.fromhex(str(raw["missing"])))[0]
-    return Column(
-        name=str(raw["name"]),
-        type=sql_type,
-        not_null=bool(raw["not_null"]),
-        default=raw["default"],  # type: ignore[arg-type]
-        missing=missing,
-        hidden=bool(raw["hidden"]),
-        dropped=bool(raw["dropped"]),
-    )
+Relation = Table | Index | CatalogObject
+"""What shares its names within a schema: tables, indexes, views and sequences."""

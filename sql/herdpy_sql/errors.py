@@ -51,4 +51,4 @@ class SqlError(Exception):
     @property
     def retryable(self) -> bool:
         """Whether the same transaction may well succeed when it is run again from its start."""
-        return self.sqlstate in {"40001", "40P01", "55P03", "57P03"}
+        return self.sqlstate in {"40001", "40P01", "55P03", "57P03", "72000"}

@@ -2,7 +2,7 @@
 
 Beside ``catalog``, above the codecs; needs pyarrow. Who applies the log and who only reads it makes the same
 rows of a load's Arrow batches by what is here. Staged are the table's columns, in order, without the hidden
-key and without dropped columns; of rows to delete, the key's columns in the key's order.
+key and without generated and dropped columns; of rows to delete, the key's columns in the key's order.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import pyarrow.compute
 
 from herdpy.codec.arrow import arrow_type, batch_to_keys, conform
 from herdpy_sql.errors import SqlError
+from herdpy_sql.generated import fill_generated
+from herdpy_sql.storage import Clock
 from herdpy_sql.types import Base
 from herdpy_sql.values.texts import limit_text
 
@@ -29,7 +31,7 @@ def staged_positions(table: Table, *, keys_only: bool) -> tuple[int, ...]:
     """The table's columns that are staged, in the order in which they stand there."""
     if keys_only:
         return table.key_positions
-    return tuple(at for at, column in enumerate(table.columns) if column.visible)
+    return tuple(at for at, column in enumerate(table.columns) if column.visible and column.generated is None)
 
 
 def kept_array(table: Table, position: int, array: Array) -> Array:
@@ -58,13 +60,15 @@ def kept_rows(table: Table, batch: pa.RecordBatch, first_row_id: int) -> pa.Reco
     count = batch.num_rows
     arrays: list[Array] = []
     for position, column in enumerate(table.columns):
-        if column.visible:
+        if column.visible and column.generated is None:
             arrays.append(kept_array(table, position, next(given)))
-        elif column.hidden:
+        elif column.numbers_rows:
             arrays.append(pa.array(range(first_row_id, first_row_id + count), pa.int64()))
         else:
             dropped: Any = pa.nulls
             arrays.append(dropped(count, arrow_type(table.fields[position], column.type.precision)))
+    if any(column.generated is not None for column in table.columns):
+        fill_generated(table, arrays, Clock(0, 0))  # they look at no clock
     return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in table.columns])
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from herdpy_sql.lock_modes import ACCESS_EXCLUSIVE, UPDATE
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Catalog, Index, Table
+    from herdpy_sql.execute.deferred import Deferred
+    from herdpy_sql.objects import CatalogObject
+    from herdpy_sql.sequences import SequenceState
 
 
 class MustWait(Exception):  # noqa: N818 - a signal to the session, not an error
@@ -30,16 +35,36 @@ class MustWait(Exception):  # noqa: N818 - a signal to the session, not an error
         self.wait = wait
 
 
-class Clock(NamedTuple):
-    """The time that a statement may see, evaluated once by the leader and passed in.
+class Sequences(Protocol):
+    """The sequences that a statement may use; their names are texts as a regclass has them.
 
-    Both are TIMESTAMPTZ datums: microseconds since 1970-01-01 00:00 UTC. ``zone`` is the session's
-    time zone by its IANA name.
+    SqlError as PostgreSQL has it: 42P01, 42809, 2200H, 22003, 55000.
+    """
+
+    def nextval(self, sequence: str) -> int:
+        """The next value, which is never taken back."""
+
+    def currval(self, sequence: str) -> int:
+        """The value that the session was given last."""
+
+    def lastval(self) -> int:
+        """The value that the session was given last of any sequence."""
+
+    def setval(self, sequence: str, value: int, called: bool) -> int:
+        """Let it go on after ``value``, or with it where it is not ``called``."""
+
+
+class Clock(NamedTuple):
+    """The surroundings of a statement: the time, evaluated once by the leader and passed in, and sequences.
+
+    Both times are TIMESTAMPTZ datums: microseconds since 1970-01-01 00:00 UTC. ``zone`` is the session's
+    time zone by its IANA name. ``sequences`` is None where there are none to be used.
     """
 
     transaction_us: int
     statement_us: int
     zone: str = "UTC"
+    sequences: Sequences | None = None
 
 
 class Reader(Protocol):
@@ -91,17 +116,41 @@ class View(Reader, Protocol):
     and raise SqlError 23505 naming the constraint when a key or unique index entry exists already.
     They are visible to later reads of the same view at once. NOT NULL, CHECK and coercion are the
     plan's business and come before.
+
+    Attributes:
+        deferred: checks that the transaction has put off; None as long as there never was one.
     """
+
+    deferred: Deferred | None
 
     @property
     def catalog(self) -> Catalog:
         """The catalog that this statement sees."""
 
-    def lock_row(self, table: Table, key: bytes) -> None:
-        """Make sure no other transaction writes the row under ``key`` until this one ends."""
+    @property
+    def newest(self) -> Reader:
+        """All that is committed by now, with the own changes, whatever snapshot the transaction stands on."""
+
+    def lock_row(self, table: Table, key: bytes, mode: int = UPDATE) -> None:
+        """Keep others from the row under ``key`` until this transaction ends, as far as ``mode`` does.
+
+        Modes are those of rows in ``herdpy_sql.lock_modes``; UPDATE: nobody else locks or writes it.
+        """
+
+    def try_lock_row(self, table: Table, key: bytes, mode: int = UPDATE) -> bool:
+        """As :meth:`lock_row`; False where that would have to wait for another transaction."""
+
+    def lock_table(self, table: Table, mode: int = ACCESS_EXCLUSIVE, *, wait: bool = True) -> bool:
+        """Lock a whole table in one of its modes; False where others are in the way, unless ``wait``."""
 
     def lock_rows(self, table: Table, keys: Collection[bytes]) -> None:
         """As :meth:`lock_row` for many keys, all of them or none."""
+
+    def lock_many(self, db: int, keys: Collection[bytes]) -> None:
+        """As :meth:`lock_rows`, for the keys of any database: the entries of an index, by its id."""
+
+    def existing(self, db: int, keys: Collection[bytes]) -> set[bytes]:
+        """Those of the ``keys`` of a database that are visible."""
 
     def insert(self, table: Table, values: Sequence[Datum]) -> None:
         """Add a row: a datum for every physical column of ``table`` (None for dropped ones)."""
@@ -130,8 +179,14 @@ class View(Reader, Protocol):
     def drop_table(self, table: Table) -> None:
         """Remove ``table``, its rows and its indexes."""
 
+    def lock_definition(self, table: Table) -> None:
+        """Keep others from writing to ``table`` and from defining anything, until the transaction ends."""
+
     def alter_table(self, table: Table, changed: Table) -> None:
-        """Give ``table`` another definition; name, columns, key and indexes stay as they are."""
+        """Give ``table`` another definition: the same id and indexes of the same ids.
+
+        Its rows must be ones of the new definition, too, or be none.
+        """
 
     def create_index(self, table: Table, index: Index) -> None:
         """Define ``index`` and fill it from the rows; SqlError 23505 when they are not unique."""
@@ -139,8 +194,26 @@ class View(Reader, Protocol):
     def create_index_slowly(self, table: Table, index: Index) -> Iterator[None]:
         """As :meth:`create_index`, in steps of few rows. Its locks keep other writers away in between."""
 
+    def create_index_online(self, table: Table, index: Index) -> Iterator[MustWait | None]:
+        """As :meth:`create_index_slowly`, but others may write to the table in between.
+
+        Its locks it takes at the end; it gives what must be waited for then.
+        """
+
     def drop_index(self, table: Table, index: Index) -> None:
         """Remove ``index``."""
+
+    def put_object(self, one: CatalogObject) -> None:
+        """Define an object that is no table (a new id from ``catalog.next_id``), or change it."""
+
+    def drop_object(self, one: CatalogObject) -> None:
+        """Remove an object that is there."""
+
+    def sequence_state(self, one: CatalogObject) -> SequenceState:
+        """How far a sequence has come."""
+
+    def restart_sequence(self, one: CatalogObject, state: SequenceState) -> None:
+        """Give a sequence a state as part of the transaction: others see it, or not, with the commit."""
 
     def snapshot(self) -> Snapshot:
         """What this view sees now, held fast."""

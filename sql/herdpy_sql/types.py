@@ -7,7 +7,7 @@ Python forms of its values are in ``values``; casts between types in ``expr``.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from herdpy.codec.kinds import Field, Kind
 
@@ -32,8 +32,11 @@ class Base(enum.Enum):
     TIMESTAMPTZ = "timestamp with time zone"
     UUID = "uuid"
     JSON = "json"
-    INTERVAL = "interval"  # in expressions only, so far: no column can have it
-    ARRAY = "array"  # of parameters and expressions; no column can have it
+    INTERVAL = "interval"
+    ARRAY = "array"
+    JSONB = "jsonb"
+    VECTOR = "vector"
+    ENUM = "enum"
     UNKNOWN = "unknown"  # a literal or parameter whose type its place will decide
 
 
@@ -55,7 +58,11 @@ _KINDS = {
     Base.UUID: Kind.UUID,
     Base.JSON: Kind.JSON,
     Base.UNKNOWN: Kind.TEXT,
-    Base.INTERVAL: Kind.TEXT,  # results only: as PostgreSQL writes it
+    Base.INTERVAL: Kind.INTERVAL,
+    Base.ARRAY: Kind.ARRAY,
+    Base.JSONB: Kind.JSONB,
+    Base.VECTOR: Kind.VECTOR,
+    Base.ENUM: Kind.FLOAT64,  # the place of the label among the others
 }
 
 _OIDS = {
@@ -78,6 +85,8 @@ _OIDS = {
     Base.INTERVAL: 1186,
     Base.NUMERIC: 1700,
     Base.UUID: 2950,
+    Base.JSONB: 3802,
+    Base.VECTOR: 16300,  # an extension's, which has a fixed one here
 }
 
 _ARRAY_OIDS = {
@@ -98,10 +107,38 @@ _ARRAY_OIDS = {
     Base.NUMERIC: 1231,
     Base.JSON: 199,
     Base.UUID: 2951,
+    Base.INTERVAL: 1187,
+    Base.JSONB: 3807,
+    Base.VECTOR: 16301,
 }
+_FIRST_USER_OID = 16384
 
+_ENUM_ARRAYS = 1 << 30
 _DECIMAL64_DIGITS = 18
 _DECIMAL128_DIGITS = 38
+
+
+@dataclass(frozen=True, slots=True)
+class EnumType:
+    """What an ENUM is: its name and its labels, each with its place; a label's place never changes.
+
+    Attributes:
+        id: of the catalog's object.
+        labels: in order; places are finite and grow.
+    """
+
+    id: int
+    schema: str
+    name: str
+    labels: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def oid(self) -> int:
+        """Its object id, where PostgreSQL's clients want one."""
+        return _FIRST_USER_OID + self.id
+
+
+_OID, _OIDS_ARRAY = 26, 1028
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +147,12 @@ class SqlType:
 
     Attributes:
         base: the type without modifiers.
-        length: characters, for VARCHAR(n) and CHAR(n); None without a limit.
+        length: characters, for VARCHAR(n) and CHAR(n); dimensions, for VECTOR(n); None without a limit.
         precision, scale: for NUMERIC(p, s); None for a NUMERIC of any precision and scale.
-        element: what an ARRAY is of.
+        element: what an ARRAY is of; the modifiers are its elements'.
+        enum: what an ENUM is, or the elements of an ARRAY.
+        told: the object id that clients are told, of types that only the system catalog has ("char", name,
+            oid[]) and whose values are those of another.
     """
 
     base: Base
@@ -120,6 +160,20 @@ class SqlType:
     precision: int | None = None
     scale: int | None = None
     element: Base | None = None
+    enum: EnumType | None = None
+    told: int | None = None
+
+    @property
+    def element_type(self) -> SqlType:
+        """What the values of an ARRAY are of, with modifiers."""
+        assert self.element is not None
+        told = _OID if self.told == _OIDS_ARRAY else None
+        return replace(self, base=self.element, element=None, told=told)
+
+    @property
+    def plain(self) -> SqlType:
+        """The type without modifiers."""
+        return SqlType(self.base, element=self.element, enum=self.enum, told=self.told)
 
     @property
     def kind(self) -> Kind:
@@ -133,23 +187,40 @@ class SqlType:
     @property
     def field(self) -> Field:
         """The row-image field of a column of this type (whose missing value is NULL)."""
-        return Field(self.kind, self.scale or 0)
+        if self.element is not None:
+            return Field(Kind.ARRAY, element=self.element_type.field)
+        return Field(self.kind, (self.length if self.base is Base.VECTOR else self.scale) or 0)
 
     @property
     def oid(self) -> int:
         """PostgreSQL's object id of the type."""
+        if self.told is not None:
+            return self.told
+        if self.enum is not None:  # the array's is one that no object has: ids are never negative
+            return self.enum.oid if self.element is None else _ENUM_ARRAYS + self.enum.id
         return _OIDS[self.base] if self.element is None else _ARRAY_OIDS[self.element]
 
     @property
     def typmod(self) -> int:
         """PostgreSQL's type modifier: -1 for none."""
-        if self.base is Base.NUMERIC and self.precision is not None:
+        if self.precision is not None:
             return ((self.precision << 16) | (self.scale or 0)) + 4
+        if Base.VECTOR in (self.base, self.element):
+            return self.length or -1
         return -1 if self.length is None else self.length + 4
+
+    @property
+    def name(self) -> str:
+        """PostgreSQL's name without modifiers, as messages have it."""
+        if self.element is not None:
+            return f"{self.element_type.name}[]"
+        return self.base.value if self.enum is None else self.enum.name
 
     def __str__(self) -> str:
         if self.element is not None:
-            return f"{self.element.value}[]"
+            return f"{self.element_type}[]"
+        if self.enum is not None:
+            return self.enum.name
         if self.base is Base.NUMERIC and self.precision is not None:
             return f"numeric({self.precision},{self.scale or 0})"
         if self.length is not None:
@@ -157,13 +228,20 @@ class SqlType:
         return self.base.value
 
 
-def array_of(element: Base) -> SqlType:
+def array_of(element: Base | SqlType) -> SqlType:
     """The type of arrays of a type; TEXT's for one that there are no arrays of."""
+    if isinstance(element, SqlType):
+        if element.base in _ARRAY_OIDS or element.enum is not None:
+            return replace(element, base=Base.ARRAY, element=element.base)
+        return SqlType(Base.ARRAY, element=Base.TEXT)
     return SqlType(Base.ARRAY, element=element if element in _ARRAY_OIDS else Base.TEXT)
 
 
 ARRAYS = {oid: array_of(base) for base, oid in _ARRAY_OIDS.items()}
 """The types of arrays by object id."""
+
+OIDS = SqlType(Base.ARRAY, element=Base.INTEGER, told=_OIDS_ARRAY)
+"""Arrays of object ids, of the system catalog."""
 
 BOOLEAN = SqlType(Base.BOOLEAN)
 SMALLINT = SqlType(Base.SMALLINT)
@@ -182,4 +260,6 @@ TIMESTAMPTZ = SqlType(Base.TIMESTAMPTZ)
 UUID = SqlType(Base.UUID)
 JSON = SqlType(Base.JSON)
 INTERVAL = SqlType(Base.INTERVAL)
+JSONB = SqlType(Base.JSONB)
+VECTOR = SqlType(Base.VECTOR)
 UNKNOWN = SqlType(Base.UNKNOWN)

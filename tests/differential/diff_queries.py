@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from diff_expressions import Column, Scope, condition, expression, operator, ref
 from diff_run import Statement
+from diff_shapes import SHAPES
 from diff_values import FAMILIES, FAMILY, INTEGERS, literal, value
 
 
@@ -34,7 +35,7 @@ def select(rng: random.Random, tables: list[Table]) -> Statement:
     shapes = [
         _by_key, _by_key, _range, _range, _indexed, _plain, _plain, _expressions, _expressions, _join, _join,
         _outer_join, _aggregate, _aggregate, _grouped, _grouped, _distinct, _set_operation, _cte, _window,
-        _exists, _in_subquery, _scalar_subquery, _values, _derived,
+        _exists, _in_subquery, _scalar_subquery, _values, _derived, *SHAPES,
     ]  # fmt: skip
     statement = rng.choice(shapes)(rng, tables)
     statement.typed = rng.random() < 0.5

@@ -210,7 +210,7 @@ OUTSIDE = [
     "SET memory_limit = '1TB'", "SET lock_configuration = false", "SET temp_directory = '{file}'", "RESET enable_external_access", "USE x", "CHECKPOINT x",
     "VACUUM '{file}'", "ANALYZE nosuch", "SELECT pg_numkey('1')", "SELECT pg_finput('a', 1)", "SELECT pg_limit_rows(-1)", "SELECT * FROM s0", "SELECT * FROM memory.main.s0", "SELECT * FROM information_schema.nosuch",
     "SELECT nextval('x')", "SELECT * FROM repeat_row(1, num_rows = 10)", "SELECT * FROM checkpoint()", "SELECT * FROM force_checkpoint()", "SELECT * FROM test_all_types()",
-    "SELECT write_log('x')", "SELECT * FROM duckdb_logs()", "SELECT * FROM summary((SELECT 1))", "SUMMARIZE t", "DESCRIBE t", "SHOW TABLES", "FROM t", "PIVOT t ON a USING count(*)",
+    "SELECT write_log('x')", "SELECT * FROM duckdb_logs()", "SELECT * FROM summary((SELECT 1))", "SUMMARIZE t", "DESCRIBE nosuch", "SHOW TABLES FROM nosuch", "FROM t", "PIVOT t ON a USING count(*)",
 ]  # fmt: skip
 
 

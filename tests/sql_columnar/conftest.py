@@ -156,7 +156,7 @@ def ours(sql: str, params: tuple[Any, ...] = (), clock: Clock = CLOCK) -> Answer
         answer.sql = query.sql if query is not None else ""
         return answer
     types = [column.type for column in query.columns]
-    shown = [str if t.base is Base.INTERVAL else to_text(t) for t in types]
+    shown = [to_text(t) for t in types]
     rows = [
         tuple(None if v is None else f(v) for v, f in zip(row, shown, strict=True))
         for row in to_datums(table, types)

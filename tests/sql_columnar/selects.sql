@@ -325,3 +325,49 @@ SELECT read_csv('/etc/passwd')
 SELECT * FROM read_csv('/etc/passwd')
 SELECT lower(NULL), upper('x'), abs(NULL), length('') 
 SELECT CAST(NULL AS int) + 1, NULL + 1, NULL::text || 'x', -NULL::int
+-- WITH TIES
+SELECT id, small FROM items ORDER BY small FETCH FIRST 4 ROWS WITH TIES
+SELECT price FROM items ORDER BY price DESC NULLS LAST OFFSET 1 FETCH FIRST 1 ROW WITH TIES
+SELECT price FROM items ORDER BY price DESC OFFSET 2 FETCH NEXT 1 ROW WITH TIES
+SELECT code, count(*) FROM items GROUP BY code ORDER BY count(*) DESC FETCH FIRST ROW WITH TIES
+SELECT DISTINCT name, code FROM items ORDER BY name FETCH FIRST 2 ROWS WITH TIES
+SELECT DISTINCT ON (name) name, id FROM items ORDER BY name, id FETCH FIRST 2 ROWS WITH TIES
+SELECT rate * 2 FROM items ORDER BY rate * 2 DESC NULLS LAST FETCH FIRST 2 ROWS WITH TIES
+SELECT sum(id) OVER (ORDER BY id), small FROM items ORDER BY small FETCH FIRST 4 ROWS WITH TIES
+SELECT small FROM items UNION ALL SELECT small FROM items ORDER BY small FETCH FIRST 3 ROWS WITH TIES
+VALUES (1), (1), (2) ORDER BY 1 FETCH FIRST 1 ROW WITH TIES
+SELECT id FROM items ORDER BY small OFFSET 1 FETCH FIRST 0 ROWS WITH TIES
+SELECT id FROM items ORDER BY small FETCH FIRST (1 + 3) ROWS WITH TIES
+SELECT id FROM items FETCH FIRST 2 ROWS WITH TIES
+-- GROUP BY DISTINCT
+SELECT name, code, count(*) FROM items GROUP BY DISTINCT ROLLUP (name, code), ROLLUP (name) ORDER BY 1, 2, 3
+SELECT name, code, count(*) FROM items GROUP BY DISTINCT CUBE (name, code), name ORDER BY 1, 2, 3
+SELECT name, code, grouping(name, code) FROM items GROUP BY DISTINCT GROUPING SETS ((name), (name, code), (name)) ORDER BY 1, 2, 3
+SELECT name, count(*) FROM items GROUP BY ALL ROLLUP (name), ROLLUP (name) ORDER BY 1, 2
+SELECT name, count(*) FROM items GROUP BY DISTINCT name ORDER BY 1
+-- TABLESAMPLE
+SELECT count(*) FROM items TABLESAMPLE BERNOULLI (100)
+SELECT count(i.name) FROM items AS i TABLESAMPLE SYSTEM (0) REPEATABLE (1)
+SELECT i.name, o.qty FROM items i TABLESAMPLE BERNOULLI (100) REPEATABLE (1.5) JOIN orders o TABLESAMPLE SYSTEM (100) ON o.item = i.id ORDER BY o.id
+SELECT (SELECT count(*) FROM orders TABLESAMPLE BERNOULLI (50) REPEATABLE (7)) = (SELECT count(*) FROM orders TABLESAMPLE BERNOULLI (50) REPEATABLE (7))
+SELECT count(*) FROM items TABLESAMPLE BERNOULLI (100.5)
+SELECT count(*) FROM items TABLESAMPLE BERNOULLI (NULL)
+SELECT count(*) FROM items TABLESAMPLE wibble (1)
+WITH w AS (SELECT 1) SELECT * FROM w TABLESAMPLE SYSTEM (10)
+-- rows
+SELECT id FROM items WHERE (name, id) = (SELECT 'apple', 1) ORDER BY 1
+SELECT id FROM items WHERE (small, id) > (SELECT small, id FROM items WHERE id = 6) ORDER BY 1
+SELECT id FROM items i WHERE (name, id) = (SELECT i.name, item FROM orders o WHERE o.item = i.id AND o.id <> 2) ORDER BY 1
+SELECT id FROM items WHERE (small, id) = (SELECT small, id FROM items)
+SELECT id FROM items WHERE (small, id) = (SELECT small FROM items)
+SELECT ROW(1, 2) IS DISTINCT FROM ROW(1, 3), (1, NULL) IS NOT DISTINCT FROM (1, NULL)
+SELECT id FROM items WHERE name LIKE ANY (ARRAY['app%', '%a']) ORDER BY 1
+SELECT id FROM items WHERE name NOT LIKE ALL (ARRAY['app%', '%a']) ORDER BY 1
+SELECT id FROM items WHERE name ILIKE ALL ('{A%,%E}') ORDER BY 1
+SELECT id FROM items i WHERE NOT EXISTS (SELECT FROM orders o WHERE o.item = i.id) ORDER BY 1
+SELECT i.id, s.* FROM items i, LATERAL generate_series(1, i.id) WITH ORDINALITY AS s (x, n) WHERE i.id < 4 ORDER BY 1, 2
+SELECT (date '2024-01-01', date '2024-02-01') OVERLAPS (date '2024-01-15', date '2024-03-01')
+SELECT (date '2024-01-01', interval '1 month') OVERLAPS (date '2024-01-31', interval '10 days')
+SELECT (date '2024-01-01', NULL) OVERLAPS (date '2024-01-01', date '2024-03-01'), (date '2024-03-01', date '2024-01-01') OVERLAPS (date '2024-02-01', date '2024-02-01')
+SELECT id, (born, seen) OVERLAPS (timestamp '2000-01-01', timestamp '2022-01-01') FROM items ORDER BY id
+SELECT (1, 2) OVERLAPS (3, 4)

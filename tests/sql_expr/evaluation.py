@@ -12,6 +12,7 @@ import sqlglot
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import NotOwn, Params, bind, compile_expr, settle, sql_type
 from herdpy_sql.expr.nodes import ColumnRef, Expr
+from herdpy_sql.parse.parser import HerdPostgres
 from herdpy_sql.storage import Clock
 from herdpy_sql.types import SqlType
 from herdpy_sql.values import from_text, to_text
@@ -34,7 +35,7 @@ class Columns:
 
 def parse(text: str) -> Any:
     """The node of one expression."""
-    return sqlglot.parse_one("SELECT " + text, dialect="postgres").expressions[0]
+    return sqlglot.parse_one("SELECT " + text, dialect=HerdPostgres).expressions[0]
 
 
 def type_named(name: str) -> SqlType:

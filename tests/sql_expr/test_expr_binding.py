@@ -120,8 +120,8 @@ def test_wrong_sql(text, sqlstate):
 @pytest.mark.parametrize(
     "text",
     [
-        *("(select 1)", "sum(i)", "i in (select 1)", "s ~ 'x'", "random()", "gen_random_uuid()", "i::jsonb"),
-        *("array[i]", "z - z", "interval '1 day'", "n ^ 2.0", "regexp_replace(s, 'a', 'b')", "sqrt(n)"),
+        *("(select 1)", "sum(i)", "i in (select 1)", "s ~ 'x'", "random()", "gen_random_uuid()"),
+        *("n ^ 2.0", "regexp_replace(s, 'a', 'b')", "sqrt(n)"),
     ],
 )
 def test_left_to_the_other_engine(text):

@@ -7,7 +7,7 @@ from tests.sql_expr.evaluation import Columns, answer, datums, type_named
 from tests.sql_expr.expressions import COLUMNS, ROWS, Generator
 
 TYPES = {name: type_named(text) for name, text in COLUMNS.items()}
-NAMES = {one.oid: one.base.value for one in TYPES.values()}
+NAMES = {one.oid: one.base.value for one in TYPES.values()} | {1186: "interval"}
 SEEDS = 700
 BATCHES = 7
 

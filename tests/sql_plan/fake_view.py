@@ -15,6 +15,8 @@ import pyarrow as pa
 from herdpy.codec.arrow import datums_to_array
 from herdpy_sql.catalog import Catalog, Index, Table
 from herdpy_sql.errors import SqlError
+from herdpy_sql.objects import CatalogObject
+from herdpy_sql.sequences import SequenceState
 
 
 class SortedBytes:
@@ -48,12 +50,18 @@ class FakeView:
         self._catalog = Catalog()
         self.rows: dict[int, SortedBytes] = {}
         self.entries: dict[int, SortedBytes] = {}
+        self.states: dict[int, SequenceState] = {}
         self.last_row_id = 0
         self.locked: list[bytes] = []
+        self.deferred = None
 
     @property
     def catalog(self) -> Catalog:
         return self._catalog
+
+    @property
+    def newest(self) -> FakeView:
+        return self
 
     # --- reading ---
 
@@ -68,8 +76,18 @@ class FakeView:
 
     # --- writing ---
 
-    def lock_row(self, table: Table, key: bytes) -> None:
+    def lock_row(self, table: Table, key: bytes, mode: int = 3) -> None:
         self.locked.append(key)
+
+    def try_lock_row(self, table: Table, key: bytes, mode: int = 3) -> bool:
+        self.locked.append(key)
+        return True
+
+    def existing(self, db: int, keys: Sequence[bytes]) -> set[bytes]:
+        return {key for key in keys if key in self.rows[db].values}
+
+    def lock_many(self, db: int, keys: Sequence[bytes]) -> None:
+        self.locked += keys
 
     def insert(self, table: Table, values: Sequence[Any]) -> None:
         key = table.key_codec.encode([values[p] for p in table.key_positions])
@@ -95,7 +113,8 @@ class FakeView:
         assert self.rows[table.id].values[key] == image
         values = table.row_codec.decode(image)
         for index in table.indexes:
-            self.entries[index.id].pop(self._entry(table, index, key, values))
+            if index.predicate is None or values[index.predicate] is True:
+                self.entries[index.id].pop(self._entry(table, index, key, values))
         self.rows[table.id].pop(key)
 
     def next_row_id(self, table: Table) -> int:
@@ -119,6 +138,9 @@ class FakeView:
         self._catalog = self._catalog.without_table(table.id)
         del self.rows[table.id]
 
+    def lock_definition(self, table: Table) -> None:
+        assert self._catalog.tables[table.id] == table
+
     def alter_table(self, table: Table, changed: Table) -> None:
         self._catalog = self._catalog.with_table(changed)
 
@@ -128,9 +150,25 @@ class FakeView:
             self._add_entry(table, index, key, table.row_codec.decode(image))
         self._catalog = self._catalog.with_index(index)
 
+    def create_index_slowly(self, table: Table, index: Index) -> Iterator[None]:
+        self.create_index(table, index)
+        return iter(())
+
     def drop_index(self, table: Table, index: Index) -> None:
         self._catalog = self._catalog.without_index(table.id, index.id)
         del self.entries[index.id]
+
+    def put_object(self, one: CatalogObject) -> None:
+        self._catalog = self._catalog.with_object(one)
+
+    def drop_object(self, one: CatalogObject) -> None:
+        self._catalog = self._catalog.without_object(one.id)
+
+    def restart_sequence(self, one: CatalogObject, state: SequenceState) -> None:
+        self.states[one.id] = state
+
+    def sequence_state(self, one: CatalogObject) -> SequenceState:
+        return self.states[one.id]
 
     # --- what a session does ---
 
@@ -164,6 +202,8 @@ class FakeView:
         return entry if index.unique and None not in columns else entry + key
 
     def _add_entry(self, table: Table, index: Index, key: bytes, values: Sequence[Any]) -> None:
+        if index.predicate is not None and values[index.predicate] is not True:
+            return
         entry = self._entry(table, index, key, values)
         if entry in self.entries[index.id].values:
             raise _duplicate(index.name)

@@ -9,6 +9,7 @@ from golden import Block
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Outcome, Plan
+from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.parse import split
 from herdpy_sql.plan import Explain, ShowSetting, prepare
 from herdpy_sql.storage import Clock
@@ -37,20 +38,33 @@ class Session:
             None if value is None else input_converter(kind)(value)
             for value, kind in zip(params, plan.param_types, strict=True)
         )
-        answer = None
-        if plan.source is not None:
-            snapshot = self.view.snapshot()
-            tables = {
-                scan.name: snapshot.arrow(scan.table, scan.positions, *scan.bounds(datums))
-                for scan in plan.source.scans
-            }
-            answer = plan.source.run(tables, datums, CLOCK)
         saved = self.view.save()
         try:
+            if isinstance(plan, StagedPlan):
+                return self._in_stages(plan, datums)
+            answer = None if plan.source is None else self._asked(plan.source, datums)
             return plan.run(self.view, datums, CLOCK, answer)
         except BaseException:
             self.view.restore(saved)  # a failed statement leaves nothing
             raise
+
+    def _asked(self, query, datums):
+        snapshot = self.view.snapshot()
+        tables = {
+            scan.name: snapshot.arrow(scan.table, scan.positions, *scan.bounds(datums))
+            for scan in query.scans
+        }
+        return query.run(tables, datums, CLOCK)
+
+    def _in_stages(self, plan: StagedPlan, datums) -> Outcome:
+        steps = plan.asking(self.view, datums, CLOCK)
+        answer = None
+        while True:
+            try:
+                asked = steps.send(answer)
+            except StopIteration as stop:
+                return stop.value
+            answer = self._asked(asked.source, datums)
 
     def rows(self, sql: str, params: Sequence[object] = (), **options) -> list[tuple[object, ...]]:
         """The rows of a query as datums, whichever engine ran it."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from runner import Session
+from runner import CLOCK, Session
 
 from herdpy_sql.execute.query import PointSelect, SelectPlan
 from herdpy_sql.execute.sources import FullScan, IndexScan, KeyGet, KeyGets, KeyScan
@@ -58,11 +58,25 @@ def session() -> Session:
     return make_session()
 
 
+KEYS = ["ab", "nf", "fb", "sd", "xs", "ba", "an", "abn"]
+"""Columns that a key or an index begins with, and some that none does."""
+
+
+@st.composite
+def row_comparisons(draw: st.DrawFn) -> str:
+    columns = draw(st.sampled_from(KEYS))
+    values = [draw(st.sampled_from(COLUMNS[column])) for column in columns]
+    op = draw(st.sampled_from(["<", "<=", ">", ">="]))
+    return f"({', '.join(columns)}) {op} ({', '.join(values)})"
+
+
 @st.composite
 def comparisons(draw: st.DrawFn) -> str:
     column = draw(st.sampled_from(sorted(COLUMNS)))
     value = st.sampled_from(COLUMNS[column])
-    kind = draw(st.integers(0, 9))
+    kind = draw(st.integers(0, 11))
+    if kind >= 10:
+        return draw(row_comparisons())
     if kind == 0:
         return f"{column} IN ({', '.join(draw(st.lists(value, min_size=1, max_size=3)))})"
     if kind == 1:
@@ -179,6 +193,10 @@ def source_of(session: Session, sql: str) -> object:
         ("a <> 1", FullScan, None),
         ("a = s", FullScan, None),
         ("x = 'a'", IndexScan, "t_x"),
+        ("(a, b) > (1, 'a')", KeyScan, None),
+        ("a > 1 OR (a = 1 AND b >= 'a')", KeyScan, None),
+        ("(x, s) <= ('a', 1)", IndexScan, "t_x"),
+        ("(b, a) > ('a', 1)", FullScan, None),
     ],
 )
 def test_choice(session: Session, where: str, kind: type, name: str | None) -> None:
@@ -205,6 +223,17 @@ def test_limit_reads_no_further(session: Session) -> None:
     finally:
         del view.scan
     assert len(seen) <= 3
+
+
+@pytest.mark.parametrize("page", ["(a, b) > (1, 'a')", "(a, b) >= (1, 'ab')", "(a, b) <= (1, 'a')"])
+def test_a_page_begins_where_it_should(session: Session, page: str) -> None:
+    """Both columns bound the range: what is read is what is wanted, and nothing before it."""
+    plan = session.plan(f"SELECT a, b FROM t WHERE {page}", engine="own")
+    assert isinstance(plan, SelectPlan)
+    (step,) = plan.pipeline.steps
+    read = [step.decode(image) for _, image in step.source.pairs(session.view, (), (), CLOCK)]
+    wanted = session.rows(f"SELECT a, b FROM t WHERE {page}", engine="own", scan_only=True)
+    assert read == wanted
 
 
 def same(session: Session, sql: str) -> bool:

@@ -52,7 +52,7 @@ def test_offsets_point_into_the_whole_text() -> None:
     )
 )
 def test_quoted_semicolons_never_cut(parts: list[str]) -> None:
-    assert len(split("SELECT " + " ".join(parts) + " ; SELECT 2")) == 2
+    assert len(split("SELECT " + ", ".join(parts) + " ; SELECT 2")) == 2
 
 
 WORDS = [
@@ -189,6 +189,30 @@ def test_positions_count_characters_of_the_whole_text(sql: str, position: int) -
         parse(last)
     assert caught.value.sqlstate == "42601"
     assert caught.value.position == position
+
+
+@pytest.mark.parametrize(
+    ("sql", "near", "position"),
+    [
+        ("SELECT 1_000", "1_000", 8),
+        ("SELECT 0x10", "0x10", 8),
+        ("SELECT 12abc", "12abc", 8),
+        ("SELECT 1.5e", "1.5e", 8),
+        ("SELECT 'a' 'b'", "'b'", 12),
+        ("SELECT $$a$$\n'b'", "'b'", 14),
+    ],
+)
+def test_what_sticks_to_a_number_or_a_string(sql: str, near: str, position: int) -> None:
+    with pytest.raises(SqlError) as refused:
+        split(sql)
+    assert refused.value.sqlstate == "42601"
+    assert refused.value.message.endswith(f'at or near "{near}"')
+    assert refused.value.position == position
+
+
+def test_numbers_and_strings_that_are_whole() -> None:
+    for sql in ("SELECT 1.5e+3, 1e-2, 2., .5, 1e3, 1.e2, 7", "SELECT 'a'\n'b', E'x'\n  'y'", "SELECT 'a''b'"):
+        split(sql)
 
 
 def test_commands() -> None:

@@ -36,7 +36,7 @@ def command(sql: str) -> TablespaceCommand:
             "ALTER TABLESPACE", (), "t",
             {"retention_bytes": 1_572_864, "retention_s": 172_800.0, "strict": False},
         ),
-        ("ALTER TABLESPACE t SET (retention_bytes = 7kB, retention = 90)", "ALTER TABLESPACE", (), "t",
+        ("ALTER TABLESPACE t SET (retention_bytes = '7kB', retention = 90)", "ALTER TABLESPACE", (), "t",
          {"retention_bytes": 7168, "retention_s": 90.0}),
         (
             "ALTER TABLESPACE t SET (snapshot_url = ' s3://b/p ', snapshot_interval = '1h',"

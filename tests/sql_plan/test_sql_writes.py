@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from runner import CLOCK, Session
 
-from herdpy_sql.catalog import decode_table, encode_table
+from herdpy_sql.definitions import decode_table, encode_table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan
 from herdpy_sql.parse import split
@@ -193,7 +193,7 @@ def test_preset_parameter_types_are_kept(session: Session) -> None:
 
 def test_forced_engines(session: Session) -> None:
     with pytest.raises(SqlError) as caught:
-        session.plan("SELECT count(*) FROM t", engine="own")
+        session.plan("SELECT a, count(*) FROM t GROUP BY a", engine="own")
     assert caught.value.sqlstate == "0A000"
     assert session.plan("SELECT * FROM t WHERE id = 1", engine="columnar").engine == "columnar"
     assert session.plan("UPDATE t SET a = 1 WHERE id = 1", engine="columnar").engine == "columnar"

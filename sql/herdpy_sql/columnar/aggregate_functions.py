@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from herdpy_sql.columnar import casts
+from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.aggregates import AGGREGATES, ANONYMOUS, Aggregate, Frame, register
 from herdpy_sql.columnar.binder import Binder
 from herdpy_sql.columnar.operators import order_key
 from herdpy_sql.columnar.typed import INTEGERS, MAX_DIGITS, STRINGS, Typed, numeric_text
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import BIGINT, BOOLEAN, BYTEA, DOUBLE, NUMERIC, REAL, TEXT, Base, SqlType
+from herdpy_sql.types import BIGINT, BOOLEAN, BYTEA, DOUBLE, INTERVAL, NUMERIC, REAL, TEXT, Base
 
 _GROWTH = 12  # digits that a sum may gain: 10^12 rows
 
@@ -39,7 +39,7 @@ def _sum(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
     if base is Base.BIGINT:
         return Typed(f"CAST({frame.apply('sum', x.sql)} AS DECIMAL(32,0))", NUMERIC, (32, 0))
     if base is Base.NUMERIC:
-        return _sum_numeric(x, frame)
+        return _sum_numeric(binder, x, frame)
     if base in (Base.REAL, Base.DOUBLE):
         total = frame.apply("sum", x.sql)
         wide = f"pg_fsum({total}, {frame.apply('bool_or', f'isinf({x.sql})', ordered=False)})"
@@ -47,12 +47,12 @@ def _sum(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
             return Typed(f"pg_tofloat({wide})", REAL)
         return Typed(wide, DOUBLE)
     if base is Base.INTERVAL:
-        raise SqlError("0A000", "sum of intervals is not supported")
+        return _of_intervals(binder, "interval_sum", x, frame)
     raise ValueError
 
 
-def _sum_numeric(x: Typed, frame: Frame) -> Typed:
-    if x.dec is None or x.dec[0] > MAX_DIGITS - 6:
+def _sum_numeric(binder: Binder, x: Typed, frame: Frame) -> Typed:
+    if x.dec is None or (x.dec[0] > MAX_DIGITS - 6 and binder.digits(MAX_DIGITS + 1, x.dec[1]) > MAX_DIGITS):
         text = frame.apply("list", numeric_text(x))
         return Typed(f"pg_numsum({text})", NUMERIC)
     dec = (min(x.dec[0] + _GROWTH, MAX_DIGITS), x.dec[1])
@@ -69,30 +69,92 @@ def _avg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
     (x,) = arguments
     base = x.base
     if base in INTEGERS or base is Base.NUMERIC:
-        total = _sum_numeric(x, frame) if base is Base.NUMERIC else Typed(frame.apply("sum", x.sql), BIGINT)
+        total = (
+            _sum_numeric(binder, x, frame)
+            if base is Base.NUMERIC
+            else Typed(frame.apply("sum", x.sql), BIGINT)
+        )
         text = numeric_text(total) if total.base is Base.NUMERIC else f"CAST({total.sql} AS VARCHAR)"
+        if total.dec is not None and total.dec[0] != total.dec[1] and total.scale_sql is None:
+            text = f"CAST({frame.apply('sum', x.sql)} AS VARCHAR)"
         counted = order_key(x) if frame.distinct else x.sql
         count = frame.apply("count", counted, ordered=False)
-        return Typed(f"pg_numdiv({text}, CAST(nullif({count}, 0) AS VARCHAR))", NUMERIC)
+        return Typed(f"pg_numavg({text}, CAST(nullif({count}, 0) AS VARCHAR))", NUMERIC)
     if base in (Base.REAL, Base.DOUBLE):
         x = casts.as_double(binder, x)
         infinite = frame.apply("bool_or", f"isinf({x.sql})", ordered=False)
         wide = f"pg_fsum({frame.apply('avg', x.sql)}, {infinite})"
         return Typed(wide, DOUBLE)
     if base is Base.INTERVAL:
-        raise SqlError("0A000", "avg of intervals is not supported")
+        return _of_intervals(binder, "interval_avg", x, frame)
     raise ValueError
+
+
+def _of_intervals(binder: Binder, name: str, x: Typed, frame: Frame) -> Typed:
+    found = library.call(binder, name, [Typed(frame.apply("list", x.sql), INTERVAL, array=True)])
+    assert found is not None
+    return found
+
+
+def _gathered(binder: Binder, name: str, x: Typed, frame: Frame) -> Typed:
+    """jsonb_agg and json_agg: the values as a list, which a function of the library makes JSON of."""
+    x = casts.settle_text(binder, x)
+    if x.array:
+        x = _as_json(binder, x)
+    sql = numeric_text(x) if x.base is Base.NUMERIC else x.sql
+    listed = Typed(frame.apply("list", sql), x.type, array=True)
+    found = library.call(binder, name, [listed])
+    assert found is not None
+    return found
+
+
+def _as_json(binder: Binder, x: Typed) -> Typed:
+    found = library.call(binder, "to_jsonb", [x])
+    assert found is not None
+    return found
+
+
+def _json_agg(name: str) -> Aggregate:
+    def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+        (x,) = arguments
+        return _gathered(binder, name, x, frame)
+
+    return function
+
+
+@register("jsonb_object_agg", "json_object_agg")
+def _json_object_agg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+    key, x = casts.as_text(binder, arguments[0]), casts.settle_text(binder, arguments[1])
+    if x.array:
+        x = _as_json(binder, x)
+    sql = numeric_text(x) if x.base is Base.NUMERIC else x.sql
+    keys = Typed(frame.apply("list", key.sql), TEXT, array=True)
+    found = library.call(
+        binder, "jsonb_of_pairs", [keys, Typed(frame.apply("list", sql), x.type, array=True)]
+    )
+    assert found is not None
+    return found
+
+
+AGGREGATES["jsonb_agg"] = _json_agg("jsonb_of_list")
+AGGREGATES["json_agg"] = _json_agg("json_of_list")
+AGGREGATES["json_agg of rows"] = _json_agg("json_of_rows")
+ANONYMOUS.update(("jsonb_agg", "json_agg", "jsonb_object_agg", "json_object_agg"))
 
 
 def _extreme(name: str) -> Aggregate:
     def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
         (x,) = arguments
         x = casts.settle_text(binder, x)
-        if x.base in (Base.BOOLEAN, Base.UUID, Base.JSON, Base.BYTEA) or x.array:
+        if x.base in (Base.BOOLEAN, Base.UUID, Base.JSON, Base.JSONB, Base.BYTEA, Base.VECTOR):
             raise ValueError
+        if x.array:
+            if x.base is Base.NUMERIC and x.dec is None:
+                raise SqlError("0A000", f"{name} of arrays of numeric is not supported")
+            return Typed(frame.apply(name, x.sql), x.type, x.dec, array=True)
         if x.is_text_numeric:
             return Typed(frame.apply(f"arg_{name}", f"{x.sql}, pg_numkey({x.sql})"), NUMERIC)
-        type_ = TEXT if x.base is Base.VARCHAR else (x.type if x.base is Base.CHAR else SqlType(x.base))
+        type_ = TEXT if x.base is Base.VARCHAR else (x.type if x.base is Base.CHAR else x.type.plain)
         scale = None
         if x.scale_sql is not None:
             scale = frame.apply(f"arg_{name}", f"{x.scale_sql}, {x.sql}", ordered=False)
@@ -198,5 +260,7 @@ def _string_agg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
 def _array_agg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
     (x,) = arguments
     x = casts.settle_text(binder, x)
+    if x.array:
+        raise SqlError("0A000", "arrays of several dimensions are not supported")
     sql = numeric_text(x) if x.scale_sql is not None else x.sql
     return Typed(frame.apply("list", sql), x.type, None if x.scale_sql is not None else x.dec, array=True)

@@ -13,10 +13,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts
+from herdpy_sql.columnar import casts, rows, set_returning
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.functions import no_function
-from herdpy_sql.columnar.operators import condition, order_key
+from herdpy_sql.columnar.operators import condition, is_row, order_key
 from herdpy_sql.columnar.ordering import direction_of
 from herdpy_sql.columnar.scope import Scope
 from herdpy_sql.columnar.typed import Typed
@@ -59,6 +59,9 @@ _NODES: dict[type[exp.Expression], str] = {
     exp.VariancePop: "var_pop",
     exp.GroupConcat: "string_agg",
     exp.ArrayAgg: "array_agg",
+    exp.JSONArrayAgg: "json_agg",
+    exp.JSONBObjectAgg: "jsonb_object_agg",
+    exp.JSONObjectAgg: "json_object_agg",
     exp.Corr: "corr",
     exp.CovarPop: "covar_pop",
     exp.CovarSamp: "covar_samp",
@@ -97,7 +100,14 @@ def call(
     binder: Binder, name: str, nodes: list[Any], node: Any, scope: Scope, frame: Frame | None = None
 ) -> Typed:
     """An aggregate that sqlglot does not know by class."""
-    return _apply(binder, name, nodes, None, scope, frame or Frame())
+    return _apply(binder, name, *_ordered(nodes), scope, frame or Frame())
+
+
+def _ordered(nodes: list[Any]) -> tuple[list[Any], Any]:
+    """Arguments, and the ORDER BY that stands behind the last of them."""
+    if nodes and isinstance(nodes[-1], exp.Order):
+        return [*nodes[:-1], nodes[-1].this], nodes[-1]
+    return nodes, None
 
 
 @handles(exp.Filter)
@@ -128,7 +138,7 @@ def bind_aggregate(binder: Binder, node: Any, scope: Scope, frame: Frame) -> Typ
         name = str(node.this).lower()
         if name not in AGGREGATES:
             raise SqlError("42809", f"{name} is not an aggregate or window function")
-        return _apply(binder, name, node.expressions, None, scope, frame)
+        return _apply(binder, name, *_ordered(node.expressions), scope, frame)
     name = _NODES.get(type(node), "")
     if not name:
         raise SqlError("42809", f"{node.sql_name().lower()} is not an aggregate or window function")
@@ -154,14 +164,15 @@ def bind_aggregate(binder: Binder, node: Any, scope: Scope, frame: Frame) -> Typ
 
 
 def _inside(
-    binder: Binder, nodes: list[Any], scope: Scope
+    binder: Binder, nodes: list[Any], scope: Scope, name: str = ""
 ) -> tuple[list[Typed], frozenset[tuple[int, str, int]]]:
     """Bind an aggregate's arguments: no aggregate or window inside, and columns need not be grouped."""
     grouped, scope.grouped = scope.grouped, False
     try:
-        parts = binder.bind_all(nodes, scope)
+        parts = [_argument(binder, name, node, scope) for node in nodes]
     finally:
         scope.grouped = grouped
+    set_returning.refuse_in_arguments(parts, "aggregate")
     if any(p.agg for p in parts):
         raise SqlError("42803", "aggregate function calls cannot be nested")
     if any(p.window for p in parts):
@@ -170,19 +181,27 @@ def _inside(
     return parts, outer
 
 
+def _argument(binder: Binder, name: str, node: Any, scope: Scope) -> Typed:
+    if name == "count":
+        return rows.counted(binder, node, scope)
+    return rows.argument(binder, node, scope) if name in rows.MAKERS else binder.bind(node, scope)
+
+
 def _apply(binder: Binder, name: str, nodes: list[Any], order: Any, scope: Scope, frame: Frame) -> Typed:
     windowed = bool(frame.over)
     if not windowed and scope.clause in ("WHERE", "JOIN/ON", "GROUP BY", "LIMIT"):
         where = "JOIN conditions" if scope.clause == "JOIN/ON" else scope.clause
         raise SqlError("42803", f"aggregate functions are not allowed in {where}")
     if windowed:
-        arguments = binder.bind_all(nodes, scope)
+        arguments = [_argument(binder, name, node, scope) for node in nodes]
         if any(a.window for a in arguments):
             raise SqlError("42P20", "window function calls cannot be nested")
         outer = frozenset(v for a in arguments for v in a.vars)
         inner_agg = any(a.agg for a in arguments)
     else:
-        arguments, outer = _inside(binder, nodes, scope)
+        arguments, outer = _inside(binder, nodes, scope, name)
+        if name == "json_agg" and (rows.whole(nodes[0], scope) is not None or is_row(nodes[0])):
+            name = "json_agg of rows"
         inner_agg = False
     if order is not None:
         keys = []
@@ -197,7 +216,7 @@ def _apply(binder: Binder, name: str, nodes: list[Any], order: Any, scope: Scope
         result = function(binder, arguments, frame)
     except (ValueError, IndexError, TypeError):
         raise no_function(name, arguments) from None
-    return replace(result, vars=outer, agg=not windowed or inner_agg, window=windowed, name=name)
+    return replace(result, vars=outer, agg=not windowed or inner_agg, window=windowed, name=name.split()[0])
 
 
 def _ordered_set(binder: Binder, node: Any, scope: Scope, frame: Frame) -> Typed:

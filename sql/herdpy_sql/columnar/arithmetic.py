@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts
+from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.scope import Scope
 from herdpy_sql.columnar.typed import (
@@ -20,6 +20,7 @@ from herdpy_sql.columnar.typed import (
     NUMBERS,
     TIMES,
     Typed,
+    decimal_text,
     duck_type,
     numeric_text,
     typed,
@@ -53,7 +54,7 @@ def no_operator(symbol: str, a: Typed, b: Typed | None) -> SqlError:
 
 def type_name(x: Typed) -> str:
     """The type's name as messages have it."""
-    return x.type.base.value + ("[]" if x.array else "")
+    return x.type.name + ("[]" if x.array else "")
 
 
 def as_(x: Typed, type_: SqlType) -> str:
@@ -65,8 +66,11 @@ def arithmetic(binder: Binder, symbol: str, a: Typed, b: Typed) -> Typed:
     """``a symbol b``; SqlError 42883 or 42725."""
     if a.unknown and b.unknown:
         raise SqlError("42725", f"operator is not unique: unknown {symbol} unknown")
-    if a.array or b.array:
-        raise no_operator(symbol, a, b)
+    if _is_library(symbol, a, b):
+        found = library.call(binder, symbol, [a, b])
+        if found is None:
+            raise no_operator(symbol, a, b)
+        return replace(found, name=None)
     if a.unknown:
         a = casts.settle(binder, a, _partner(symbol, b, left=True))
     elif b.unknown:
@@ -74,6 +78,13 @@ def arithmetic(binder: Binder, symbol: str, a: Typed, b: Typed) -> Typed:
     if a.base in NUMBERS and b.base in NUMBERS:
         return _numbers(binder, symbol, a, b)
     return _temporal(binder, symbol, a, b)
+
+
+def _is_library(symbol: str, a: Typed, b: Typed) -> bool:
+    """Whether the library does it: JSONB and vectors, intervals by numbers."""
+    if a.array or b.array or {a.base, b.base} & {Base.JSONB, Base.VECTOR}:
+        return True
+    return symbol in "*/" and Base.INTERVAL in (a.base, b.base)
 
 
 def _partner(symbol: str, other: Typed, *, left: bool) -> SqlType:
@@ -102,7 +113,7 @@ def _numbers(binder: Binder, symbol: str, a: Typed, b: Typed) -> Typed:
         if a.base is Base.REAL and b.base is Base.REAL and symbol != "^":
             return _floats(symbol, a, b, REAL)
         return _floats(symbol, casts.as_double(binder, a), casts.as_double(binder, b), DOUBLE)
-    return numeric(symbol, casts.as_numeric(binder, a), casts.as_numeric(binder, b))
+    return numeric(binder, symbol, casts.as_numeric(binder, a), casts.as_numeric(binder, b))
 
 
 def _floats(symbol: str, a: Typed, b: Typed, type_: SqlType) -> Typed:
@@ -127,25 +138,32 @@ _NUMERIC_FUNCTIONS = {
 }
 
 
-def numeric(symbol: str, a: Typed, b: Typed) -> Typed:
+def numeric(binder: Binder, symbol: str, a: Typed, b: Typed) -> Typed:
     """NUMERIC arithmetic: native where the result's digits fit a DECIMAL, else exact on text."""
     if a.dec is not None and b.dec is not None and symbol in "+-*":
         (p1, s1), (p2, s2) = a.dec, b.dec
         sa, sb = a.scale_sql or str(s1), b.scale_sql or str(s2)
         mixed = a.scale_sql is not None or b.scale_sql is not None
         if symbol == "*":
-            precision, scale = p1 + p2, s1 + s2
+            scale = s1 + s2
             scale_sql = f"({sa}) + ({sb})" if mixed else None
+            precision = binder.product_digits(p1, p2, scale)
             if precision <= MAX_DIGITS:
                 # DuckDB multiplies two DECIMALs of up to 18 digits as one of 18 and no more.
                 left = f"CAST({a.sql} AS DECIMAL(19,{s1}))" if max(p1, p2) <= 18 < precision else a.sql
                 result = typed(f"({left} * {b.sql})", NUMERIC, a, b, dec=(precision, scale))
-                sql = f"CAST({result.sql} AS DECIMAL({precision},{scale}))"
+                native = max(p1, p2) <= 18 and precision <= 18  # it is of this type already
+                sql = result.sql if native else f"CAST({result.sql} AS DECIMAL({precision},{scale}))"
                 return replace(result, sql=sql, dec=(precision, scale), scale_sql=scale_sql)
         else:
             scale = max(s1, s2)
             precision = max(p1 - s1, p2 - s2) + scale + 1
             scale_sql = f"greatest({sa}, {sb})" if mixed else None
+            precision = binder.digits(precision, scale)
+            if precision < 18:  # DuckDB gives the sum one digit more than its operands have
+                x, y = (decimal_text(one, (precision - 1, scale)) for one in (a, b))
+                result = typed(f"({x} {symbol} {y})", NUMERIC, a, b, dec=(precision, scale))
+                return replace(result, scale_sql=scale_sql)
             if precision <= MAX_DIGITS:
                 cast = f"AS DECIMAL({precision},{scale}))"
                 result = typed(f"(CAST({a.sql} {cast} {symbol} CAST({b.sql} {cast})", NUMERIC, a, b)
@@ -176,12 +194,6 @@ def _temporal(binder: Binder, symbol: str, a: Typed, b: Typed) -> Typed:
             return typed(f"(CAST({a.sql} AS TIMESTAMP) - {b.sql})", TIMESTAMP, a, b)
         if y is Base.INTERVAL and x in (Base.TIMESTAMP, Base.TIMESTAMPTZ, Base.INTERVAL, Base.TIME):
             return typed(pair, a.type, a, b)
-    if symbol == "*" and x is Base.INTERVAL and y in NUMBERS:
-        return typed(f"({a.sql} * {casts.as_double(binder, b).sql})", INTERVAL, a, b)
-    if symbol == "*" and y is Base.INTERVAL and x in NUMBERS:
-        return typed(f"({b.sql} * {casts.as_double(binder, a).sql})", INTERVAL, a, b)
-    if symbol == "/" and x is Base.INTERVAL and y in NUMBERS:
-        return typed(f"({a.sql} / {casts.as_double(binder, b).sql})", INTERVAL, a, b)
     raise no_operator(symbol, a, b)
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts
-from herdpy_sql.columnar.typed import Typed, column_dec
+from herdpy_sql.columnar import casts, library
+from herdpy_sql.columnar.typed import Typed, column_dec, duck_type, typed
 from herdpy_sql.columnar.typenames import sql_type
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import TEXT, Base, SqlType, array_of
@@ -26,9 +26,7 @@ def element_of(to: Any) -> SqlType | None:
     """The type of the elements of a type of arrays; None for another type."""
     if not isinstance(to, exp.DataType) or to.this is not exp.DataType.Type.ARRAY or len(to.expressions) != 1:
         return None
-    if element_of(to.expressions[0]) is not None:
-        raise SqlError("0A000", "arrays of several dimensions are not supported")
-    return sql_type(to.expressions[0])
+    return sql_type(to).element_type
 
 
 def written_out(node: Any) -> Any:
@@ -46,15 +44,16 @@ def written_out(node: Any) -> Any:
     ]
     if to is not None:
         items = [exp.Cast(this=item, to=to.expressions[0].copy()) for item in items]
+        if not items:
+            return node
     return exp.Array(expressions=items)
 
 
 def operand(binder: Binder, node: Any, other: Typed, scope: Scope) -> Typed:
     """What ANY or ALL is over: an array, of the type of ``other`` where nothing else says it."""
     x = binder.bind(node, scope)
-    if x.param is not None and x.unknown:
-        base = other.base if other.base is not Base.UNKNOWN else TEXT.base
-        x = binder.param(x.param, array_of(base))
+    if x.unknown:
+        x = library.settled(binder, x, array_of(other.type if other.base is not Base.UNKNOWN else TEXT))
     if not x.array:
         raise SqlError("42809", "op ANY/ALL (array) requires array on right side")
     return x
@@ -62,31 +61,16 @@ def operand(binder: Binder, node: Any, other: Typed, scope: Scope) -> Typed:
 
 def cast_array(binder: Binder, node: Any, element: SqlType, scope: Scope) -> Typed:
     """``CAST(node AS element[])``."""
-    node = (
-        written_out(exp.Cast(this=node, to=exp.DataType.build("text[]", dialect="postgres")))
-        if (isinstance(node, exp.Literal))
-        else node
-    )
-    if isinstance(node, exp.Array):
-        items = [casts.cast(binder, binder.bind(_uncast(item), scope), element) for item in node.expressions]
-        from herdpy_sql.columnar.typed import duck_type, typed
-
+    target = array_of(element)
+    if isinstance(node, exp.Array) and not any(
+        isinstance(one, exp.Query | exp.Array) for one in node.expressions
+    ):
+        items = [casts.cast(binder, binder.bind(item, scope), element) for item in node.expressions]
         held = items[0] if items else Typed("", element, column_dec(element))
         listed = (
             f"[{', '.join(item.sql for item in items)}]" if items else f"CAST([] AS {duck_type(element)}[])"
         )
         return replace(typed(listed, held.type, *items, dec=held.dec), array=True, name="array")
     x = binder.bind(node, scope)
-    if x.param is not None and x.unknown:
-        return binder.param(x.param, array_of(element.base))
-    if not x.array:
-        raise SqlError("42846", f"cannot cast type {x.type} to {element}[]")
-    if x.base is element.base:
-        return x
-    one = casts.cast(binder, Typed("e", x.type, x.dec), element)
-    return replace(x, sql=f"list_transform({x.sql}, lambda e: {one.sql})", type=one.type, dec=one.dec)
-
-
-def _uncast(item: Any) -> Any:
-    """The literal in an element that ``written_out`` made text."""
-    return item.this if isinstance(item, exp.Cast) and isinstance(item.this, exp.Literal | exp.Null) else item
+    found = library.settled(binder, x, target) if x.unknown else casts.cast(binder, x, target)
+    return replace(found, name=x.name)

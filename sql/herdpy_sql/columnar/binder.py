@@ -7,19 +7,21 @@ nothing that is not known here can reach DuckDB. ``queries`` binds SELECTs and F
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from herdpy_sql.columnar.scope import ScanNeeds, Scope
-from herdpy_sql.columnar.typed import Typed, column_dec, typed
+from herdpy_sql.columnar.typed import MAX_DIGITS, Typed, column_dec, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import TEXT, UNKNOWN, Base, SqlType
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
+    from herdpy_sql.columnar.given import Given
+    from herdpy_sql.library import Resolved
 
 Handler = Callable[["Binder", Any, Scope], Typed]
 
@@ -28,6 +30,15 @@ HANDLERS: dict[type[exp.Expression], Handler] = {}
 TRANSACTION_US = 9001
 STATEMENT_US = 9002
 FIRST_SURROGATE = 9100
+_ONCE: dict[type[exp.Expression], str] = {exp.Case: "CASE", exp.Coalesce: "COALESCE"}
+"""What may not have a set-returning function inside."""
+_DARING_SCALE = 20
+"""With more digits after the point too few are left before it."""
+_BOLD_SCALE = 8
+"""The same of a result that is to fit 64 bits."""
+BOLD_DIGITS = 18
+"""What a DECIMAL of 64 bits holds."""
+CAREFUL, DARING, BOLD = range(3)
 
 
 _ELEMENTS = {
@@ -35,6 +46,9 @@ _ELEMENTS = {
     Base.TIME: "TIME '00:00:00' + to_microseconds(e)",
     Base.TIMESTAMP: "make_timestamp(e)",
     Base.TIMESTAMPTZ: "make_timestamptz(e)",
+    Base.INTERVAL: (
+        "to_months(CAST(e[1] AS INTEGER)) + to_days(CAST(e[2] AS INTEGER)) + to_microseconds(e[3])"
+    ),
 }
 """Types whose values are numbers for DuckDB's client, and what makes them of one."""
 
@@ -61,21 +75,47 @@ def handles(*classes: type[exp.Expression]) -> Callable[[Handler], Handler]:
 
 @dataclass(slots=True)
 class Binder:
-    """State of one translation."""
+    """State of one translation.
+
+    Attributes:
+        daring: from DARING on, NUMERIC results that might have more digits than a DECIMAL are computed as one
+            nevertheless, and BOLD ones of short operands in 64 bits; DuckDB tells when one does not fit.
+        dared: how daring the result is at least in one place.
+    """
 
     catalog: Catalog
     zone: str = "UTC"
+    given: Mapping[str, Given] = field(default_factory=dict)
     params: dict[int, SqlType] = field(default_factory=dict)
     scans: list[ScanNeeds] = field(default_factory=list)
     surrogates: list[Surrogate] = field(default_factory=list)
+    routines: list[Resolved] = field(default_factory=list)
     relations: int = 0
     scopes: int = 0
     depth: int = 0
+    daring: int = CAREFUL
+    dared: int = CAREFUL
 
     def scope(self, parent: Scope | None) -> Scope:
         """A new scope inside ``parent``."""
         self.scopes += 1
         return Scope(self.scopes, parent)
+
+    def digits(self, precision: int, scale: int) -> int:
+        """The precision to compute with where a result may have ``precision`` digits."""
+        if precision <= MAX_DIGITS or self.daring < DARING or scale > _DARING_SCALE:
+            return precision
+        self.dared = max(self.dared, DARING)
+        return MAX_DIGITS
+
+    def product_digits(self, one: int, other: int, scale: int) -> int:
+        """:meth:`digits` of a product of factors of so many digits each."""
+        if self.daring < BOLD or max(one, other) > BOLD_DIGITS or scale > _BOLD_SCALE:
+            return self.digits(one + other, scale)
+        if one + other <= BOLD_DIGITS:
+            return one + other
+        self.dared = BOLD
+        return BOLD_DIGITS
 
     def alias(self) -> str:
         """A fresh relation alias."""
@@ -91,6 +131,8 @@ class Binder:
         if self.depth > 200:
             raise SqlError("54001", "statement is nested too deeply")
         result = handler(self, node, scope)
+        if result.setof and type(node) in _ONCE:
+            raise SqlError("0A000", f"set-returning functions are not allowed in {_ONCE[type(node)]}")
         if node.args.get("negate") and not isinstance(node, exp.Is):
             result = typed(f"(NOT {result.sql})", result.type, result)
         self.depth -= 1
@@ -111,16 +153,17 @@ class Binder:
         """Parameter ``number`` where ``target`` is expected; the first place decides its type."""
         known = self.params.get(number, UNKNOWN)
         if known.base is Base.UNKNOWN:
-            known = SqlType(target.base, element=target.element) if target.base is not Base.UNKNOWN else TEXT
+            known = target.plain if target.base is not Base.UNKNOWN else TEXT
             self.params[number] = known
         mark = f"${number}"
         if known.element is not None:
-            return self._array_param(mark, known.element, target)
+            return self._array_param(mark, known, target)
         forms = {
             Base.DATE: f"(DATE '1970-01-01' + CAST({mark} AS INTEGER))",
             Base.TIME: f"(TIME '00:00:00' + to_microseconds(CAST({mark} AS BIGINT)))",
             Base.TIMESTAMP: f"make_timestamp(CAST({mark} AS BIGINT))",
             Base.TIMESTAMPTZ: f"make_timestamptz(CAST({mark} AS BIGINT))",
+            Base.INTERVAL: _interval(mark),
         }
         type_ = known if known.base is not Base.NUMERIC else SqlType(Base.NUMERIC)
         dec = column_dec(type_)
@@ -131,29 +174,43 @@ class Binder:
         if known.base is not target.base and target.base is not Base.UNKNOWN:
             from herdpy_sql.columnar.casts import cast
 
-            return cast(self, result, SqlType(target.base))
+            return cast(self, result, target.plain)
         return result
 
-    def _array_param(self, mark: str, element: Base, target: SqlType) -> Typed:
+    def _array_param(self, mark: str, known: SqlType, target: SqlType) -> Typed:
         """A parameter that is an array: a list in DuckDB, its elements as ``param`` has them."""
+        element = known.element
+        assert element is not None
         if target.base not in (Base.ARRAY, Base.UNKNOWN) or target.element not in (None, element):
             raise SqlError("42804", f"an array of {element.value} cannot be used where {target} is expected")
         from herdpy_sql.columnar.typed import DUCK
 
         form = _ELEMENTS.get(element)
         held = "INTEGER" if element is Base.DATE else "BIGINT" if form else DUCK.get(element, "VARCHAR")
+        if element is Base.INTERVAL:
+            held = "BIGINT[]"
         if element is Base.NUMERIC:
             held = "VARCHAR"
         sql = f"CAST({mark} AS {held}[])"
         if form is not None:
             sql = f"list_transform({sql}, lambda e: {form})"
-        return Typed(sql, SqlType(element), dec=column_dec(SqlType(element)), array=True)
+        type_ = known.element_type
+        return Typed(sql, type_, dec=column_dec(type_), array=True)
 
     def surrogate(self, number: int, precision: int, scale: int) -> str:
         """DuckDB text of a DECIMAL that compares with DECIMAL(precision, scale) as the parameter does."""
         self.surrogates.append(Surrogate(number, precision, scale))
         mark = FIRST_SURROGATE + len(self.surrogates) - 1
         return f"CAST(${mark} AS DECIMAL({precision + 2},{scale + 1}))"
+
+
+def _interval(mark: str) -> str:
+    """An interval of a list of its months, days and microseconds."""
+    parts = f"CAST({mark} AS BIGINT[])"
+    return (
+        f"(to_months(CAST({parts}[1] AS INTEGER)) + to_days(CAST({parts}[2] AS INTEGER)) "
+        f"+ to_microseconds({parts}[3]))"
+    )
 
 
 def unsupported(node: exp.Expression) -> SqlError:
@@ -163,7 +220,7 @@ def unsupported(node: exp.Expression) -> SqlError:
         name = "read_csv" if isinstance(node, exp.ReadCSV) else "read_parquet"
         return SqlError("42883", f"function {name} does not exist")
     if isinstance(node, (exp.HexString, exp.BitString)):
-        return SqlError("42601", "trailing junk after numeric literal")
+        return SqlError("0A000", "bit strings are not supported")
     if isinstance(node, exp.Anonymous):
         name = str(node.this).lower()
     return SqlError("0A000", f"{name} is not supported")

@@ -76,7 +76,9 @@ def _fit(table: Table, values: Sequence[Datum]) -> bool:
     """Whether these can be values of the key's first columns (NULL and what is out of range cannot)."""
     for value, position in zip(values, table.key_positions, strict=False):
         bits = _INTEGERS.get(table.columns[position].type.base)
-        if value is None or (bits is not None and not -(2**bits) <= int(value) < 2**bits):
+        if value is None:
+            return False
+        if bits is not None and isinstance(value, int) and not -(2**bits) <= value < 2**bits:
             return False
     return True
 

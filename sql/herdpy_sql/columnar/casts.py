@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdpy_sql.columnar import literals
+from herdpy_sql.columnar import library, literals
 from herdpy_sql.columnar.typed import (
     INTEGERS,
     NUMBERS,
@@ -22,10 +22,14 @@ from herdpy_sql.columnar.typed import (
     retyped,
 )
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.casting import castable
 from herdpy_sql.types import DOUBLE, INTEGER, NUMERIC, TEXT, TIMESTAMP, Base, SqlType
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.binder import Binder
+
+LIBRARY_TYPES = frozenset({Base.ARRAY, Base.JSONB, Base.VECTOR, Base.ENUM})
+"""Types whose casts are the library's alone."""
 
 
 def no_cast(x: Typed, target: SqlType) -> SqlError:
@@ -37,6 +41,8 @@ def settle(binder: Binder, x: Typed, target: SqlType) -> Typed:
     """Give an untyped literal, NULL or parameter its type."""
     if x.param is not None:
         return binder.param(x.param, target)
+    if target.base is Base.ARRAY:
+        return library.settled(binder, x, target)
     if x.null:
         return retyped(
             x, f"CAST(NULL AS {duck_type(target, column_dec(target))})", target, column_dec(target)
@@ -53,6 +59,8 @@ def settle_text(binder: Binder, x: Typed) -> Typed:
 def implicit(x: Typed, target: SqlType) -> bool:
     """Whether PostgreSQL would cast without being asked."""
     a, b = x.base, target.base
+    if x.array:
+        return castable(library.full_type(x), target, "implicit")
     if a is b or x.unknown:
         return True
     if a in NUMBERS and b in NUMBERS:
@@ -66,8 +74,13 @@ def coerce(binder: Binder, x: Typed, target: SqlType) -> Typed:
     """``x`` as ``target`` where that needs no explicit cast; SqlError 42804 otherwise."""
     if x.unknown:
         return settle(binder, x, target)
-    if x.array:
-        raise SqlError("42804", f"an array cannot be used where {target} is expected")
+    if x.array or target.base in LIBRARY_TYPES or x.base in LIBRARY_TYPES:
+        source = library.full_type(x)
+        if source.plain == target.plain:
+            return x
+        if not castable(source, target, "implicit"):
+            raise SqlError("42804", f"type {source.name} cannot be used where {target.name} is expected")
+        return library.settled(binder, x, target)
     if x.base is target.base and (target.base is not Base.NUMERIC or target.precision is None):
         return x
     if not implicit(x, target):
@@ -99,8 +112,10 @@ def as_text(binder: Binder, x: Typed) -> Typed:
     """The value's text, as an implicit or explicit cast to TEXT gives it."""
     if x.unknown:
         return settle(binder, x, TEXT)
-    if x.array:
-        raise SqlError("0A000", "arrays as text are not supported")
+    if x.array or x.base in (Base.VECTOR, Base.ENUM):
+        return library.cast(binder, x, TEXT)
+    if x.base is Base.JSONB:
+        return retyped(x, x.sql, TEXT)
     base, sql = x.base, x.sql
     if base in (Base.TEXT, Base.VARCHAR, Base.CHAR, Base.JSON):
         return x if base is Base.TEXT else retyped(x, sql, TEXT)
@@ -144,11 +159,13 @@ def cast(binder: Binder, x: Typed, target: SqlType) -> Typed:
         if target.base in (Base.VARCHAR, Base.CHAR):
             return limit_length(x, target)
         return x
-    if x.array:
-        raise SqlError("0A000", f"arrays cannot be cast to {target}")
     source, wanted, sql = x.base, target.base, x.sql
     if wanted in STRINGS:
         return limit_length(as_text(binder, x), target)
+    if x.array or wanted in LIBRARY_TYPES or source in LIBRARY_TYPES or Base.INTERVAL in (source, wanted):
+        if not x.array and source is wanted and target.plain == x.type.plain and wanted is not Base.VECTOR:
+            return x
+        return library.cast(binder, x, target)
     if source in STRINGS:
         return _from_text(as_text(binder, x), target)
     if wanted is Base.NUMERIC and source in NUMBERS:
@@ -168,8 +185,7 @@ def cast(binder: Binder, x: Typed, target: SqlType) -> Typed:
     if source in (Base.TIMESTAMP, Base.TIMESTAMPTZ) and wanted is Base.TIME:
         inner = sql if source is Base.TIMESTAMP else f"CAST({sql} AS TIMESTAMP)"
         return retyped(x, f"CAST({inner} AS TIME)", target)
-    if source is Base.TIME and wanted is Base.INTERVAL:
-        return retyped(x, f"({sql} - TIME '00:00:00')", target)
+
     raise no_cast(x, target)
 
 
@@ -223,7 +239,6 @@ _TEXT_MACROS = {
     Base.TIME: "pg_time",
     Base.TIMESTAMP: "pg_timestamp",
     Base.TIMESTAMPTZ: "pg_timestamptz",
-    Base.INTERVAL: "pg_interval",
     Base.JSON: "pg_json",
 }
 

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from herdpy_sql.columnar.casts import as_numeric, coerce, implicit
-from herdpy_sql.columnar.typed import MAX_DIGITS, STRINGS, Typed, numeric_text, retyped
+from herdpy_sql.columnar.library import full_type
+from herdpy_sql.columnar.typed import MAX_DIGITS, STRINGS, Typed, decimal_text, numeric_text, retyped
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.casting import castable
 from herdpy_sql.types import NUMERIC, TEXT, Base, SqlType
 
 if TYPE_CHECKING:
@@ -24,26 +26,40 @@ def common_type(parts: Sequence[Typed], what: str) -> SqlType:
     category the type that the others cast to implicitly wins. SqlError 42804 across categories.
     """
     best: SqlType | None = None
+    if any(part.array for part in parts):
+        return _common_array(parts, what)
     for part in parts:
-        if part.array:
-            raise SqlError("0A000", f"arrays in {what} are not supported")
         if part.unknown:
             continue
         if best is None:
             best = part.type
         elif part.base is best.base:
             if part.type != best:
-                best = SqlType(best.base)
+                best = best.plain
         elif implicit(part, best):
             best = SqlType(best.base) if part.base in STRINGS or best.base is Base.NUMERIC else best
         elif implicit(Typed("", best), part.type):
             best = SqlType(part.base)
         else:
-            raise SqlError("42804", f"{what} types {best.base.value} and {part.base.value} cannot be matched")
+            raise SqlError("42804", f"{what} types {best.name} and {part.type.name} cannot be matched")
     if best is None:
         return TEXT
     if best.base is Base.CHAR and any(p.type != best for p in parts if not p.unknown):
         return SqlType(Base.CHAR)
+    return best
+
+
+def _common_array(parts: Sequence[Typed], what: str) -> SqlType:
+    best: SqlType | None = None
+    for part in parts:
+        type_ = full_type(part)
+        if type_.base is Base.UNKNOWN or type_.plain == best:
+            continue
+        if best is None or castable(best, type_, "implicit"):
+            best = type_.plain
+        elif not castable(type_, best, "implicit"):
+            raise SqlError("42804", f"{what} types {best.name} and {type_.name} cannot be matched")
+    assert best is not None
     return best
 
 
@@ -72,20 +88,17 @@ def align(
     decs = [p.dec for p in parts if not p.null]
     scale = max((d[1] for d in decs if d is not None), default=0)
     digits = max((d[0] - d[1] for d in decs if d is not None), default=1)
-    if any(d is None for d in decs) or scale + digits > MAX_DIGITS:
+    precision = binder.digits(digits + scale, scale) if loose else digits + scale
+    if any(d is None for d in decs) or precision > MAX_DIGITS:
         return [
             retyped(p, "CAST(NULL AS VARCHAR)", type_) if p.null else retyped(p, numeric_text(p), type_)
             for p in parts
         ]
-    dec = (digits + scale, scale)
+    dec = (precision, scale)
     mixed = not loose and len({d[1] for d in decs if d is not None} | {-1 for p in parts if p.scale_sql}) > 1
     out = []
     for part in parts:
-        sql = (
-            part.sql
-            if part.dec == dec
-            else f"CAST({'NULL' if part.null else part.sql} AS DECIMAL({dec[0]},{dec[1]}))"
-        )
+        sql = f"CAST(NULL AS DECIMAL({dec[0]},{dec[1]}))" if part.null else decimal_text(part, dec)
         one = retyped(part, sql, type_, dec)
         if mixed:
             from dataclasses import replace

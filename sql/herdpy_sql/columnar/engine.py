@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import atexit
 import functools
+import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import duckdb
 
+from herdpy_sql.collations import BY_CODE_POINT, LOCALE, missing_collation
 from herdpy_sql.columnar import macros
 from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from herdpy_sql.library import Resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +127,45 @@ def database(memory_bytes: int | None, threads: int, temp_directory: str | None,
 def _close() -> None:
     """Drop the databases before the interpreter goes: DuckDB holds references to our functions."""
     database.cache_clear()
+
+
+_PROVIDED: weakref.WeakKeyDictionary[Any, set[Resolved]] = weakref.WeakKeyDictionary()
+
+
+def provide(connection: Any, routines: Sequence[Resolved], zone: str) -> None:
+    """Give a database the functions of the library that a query calls and that it does not have yet."""
+    if not routines:
+        return
+    from herdpy_sql.columnar import library
+
+    known = _PROVIDED.setdefault(connection, set())
+    for one in routines:
+        if one not in known:
+            try:
+                library.define(connection, one, zone)
+            except duckdb.CatalogException:  # another thread was faster
+                pass
+            known.add(one)
+
+
+@functools.lru_cache(maxsize=256)
+def collation(name: str) -> str | None:
+    """DuckDB's name of a collation, of ICU; None for those that go by code points.
+
+    Names are those of PostgreSQL's: "de-x-icu", "en-US-x-icu", "und-x-icu", "de_DE", "en_US.utf8". SqlError
+    42704 for others.
+    """
+    if name.upper() in BY_CODE_POINT:
+        return None
+    match = LOCALE.fullmatch(name)
+    if match is not None:
+        language = "en" if match[1] == "und" else match[1]  # the root's order is English's
+        region = f"{language}_{match[2].lower()}" if match[2] else language
+        with duckdb.connect(":memory:") as connection:
+            known = {
+                row[0] for row in connection.execute("SELECT collname FROM pragma_collations()").fetchall()
+            }
+        for one in (region, language):
+            if one in known:
+                return one
+    raise missing_collation(name)

@@ -8,7 +8,7 @@ of ``expr.numeric``, so that both engines divide alike.
 from __future__ import annotations
 
 import math
-from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from decimal import ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.numeric import division_scale, leading, quotient_at
@@ -214,6 +214,18 @@ def whole_quotient(a: Decimal, b: Decimal) -> Decimal:
 def quotient_down(a: Decimal, b: Decimal) -> Decimal:
     """a / b to the whole part, by integers."""
     return rescale(WIDE.divide_int(a, b), 0)
+
+
+def stand_in(value: Decimal, precision: int, scale: int) -> str:
+    """A value of DECIMAL(p+2, s+1) that compares with every DECIMAL(p, s) as ``value`` does."""
+    most = Decimal(1).scaleb(precision - scale)
+    if abs(value) >= most:
+        return str(most if value > 0 else -most)
+    quantum = Decimal(1).scaleb(-scale)
+    floor = value.quantize(quantum, rounding=ROUND_FLOOR, context=WIDE)
+    if floor == value:
+        return format(floor, "f")
+    return format(WIDE.add(floor, quantum / 2), "f")
 
 
 def normal(value: Decimal) -> Decimal:

@@ -7,18 +7,21 @@ in PostgreSQL's order, and ``FUNCTIONS`` says what each name means. It is filled
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts
+from herdpy_sql.columnar import casts, library, rows
 from herdpy_sql.columnar.arithmetic import type_name
 from herdpy_sql.columnar.binder import Binder, handles
+from herdpy_sql.columnar.operators import is_row
 from herdpy_sql.columnar.scope import Scope
 from herdpy_sql.columnar.typed import STRINGS, Typed
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.named_calls import named_call
 from herdpy_sql.types import INTEGER, UUID, Base
 
 Function = Callable[[Binder, list[Typed]], Typed]
@@ -56,7 +59,6 @@ CALLS: dict[type[exp.Expression], tuple[str, tuple[str, ...]]] = {
     exp.Unicode: ("ascii", ("this",)),
     exp.Ascii: ("ascii", ("this",)),
     exp.IntDiv: ("div", ("this", "expression")),
-    exp.ToChar: ("to_char", ("this", "format")),
     exp.Hex: ("to_hex", ("this",)),
     exp.MD5: ("md5", ("this",)),
     exp.Pi: ("pi", ()),
@@ -86,15 +88,17 @@ def no_function(name: str, arguments: list[Typed]) -> SqlError:
     )
 
 
-def call(binder: Binder, name: str, arguments: list[Typed]) -> Typed:
+def call(binder: Binder, name: str, arguments: list[Typed], scope: Scope | None = None) -> Typed:
     """The function's meaning; SqlError 42883."""
     function = FUNCTIONS.get(name)
-    if function is None:
+    result = None
+    if function is not None and not any(a.array for a in arguments):
+        with contextlib.suppress(ValueError, IndexError, TypeError):
+            result = function(binder, arguments)
+    if result is None:
+        result = library.call(binder, name, arguments, scope)
+    if result is None:
         raise no_function(name, arguments)
-    try:
-        result = function(binder, arguments)
-    except (ValueError, IndexError, TypeError):
-        raise no_function(name, arguments) from None
     return replace(result, name=name)
 
 
@@ -136,7 +140,14 @@ def _anonymous(binder: Binder, node: Any, scope: Scope) -> Typed:
 
     if name in aggregates.ANONYMOUS:
         return aggregates.call(binder, name, node.expressions, node, scope)
-    return call(binder, name, binder.bind_all(node.expressions, scope))
+    named = named_call(node)
+    assert named is not None
+    if name in rows.MAKERS:
+        arguments = [rows.argument(binder, one, scope) for one in named[1]]
+        if name == "row_to_json" and named[1] and (is_row(named[1][0]) or rows.whole(named[1][0], scope)):
+            name = "to_json" if len(arguments) == 1 else "row_to_json"
+        return replace(call(binder, name, arguments, scope), name=str(node.this).lower())
+    return call(binder, name, binder.bind_all(named[1], scope), scope)
 
 
 def register(*names: str) -> Callable[[Function], Function]:

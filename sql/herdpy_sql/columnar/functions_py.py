@@ -8,13 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from herdpy.codec.jsonkeys import jsonb_bytes
 from herdpy_sql.columnar import exact, forms, texts
+from herdpy_sql.columnar.exact import stand_in
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.numeric import division_scale, quotient_at
 from herdpy_sql.types import DATE, DOUBLE, REAL, TIME, TIMESTAMP, TIMESTAMPTZ
 from herdpy_sql.values import floats, from_text
 
 D = Decimal
+_MAX_SERIES = 10_000_000
 
 
 def _binary(function: Callable[[Decimal, Decimal], Decimal]) -> Callable[[str, str], str]:
@@ -57,6 +60,20 @@ def _variance(kind: str, count: int, values: list[str | None]) -> str | None:
     return exact.text_of(result)
 
 
+def _series(start: str, end: str, step: str) -> list[str]:
+    """generate_series of NUMERIC."""
+    value, last, by = D(start), D(end), D(step)
+    if not by:
+        raise SqlError("22023", "step size cannot equal zero")
+    if (last - value) / by > _MAX_SERIES:
+        raise SqlError("0A000", f"generate_series of more than {_MAX_SERIES} numerics is not supported")
+    found = []
+    while value <= last if by > 0 else value >= last:
+        found.append(exact.text_of(value))
+        value = exact.add(value, by)
+    return found
+
+
 def _double(text: str) -> float:
     return forms.parse_float(text, DOUBLE)
 
@@ -66,6 +83,7 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
     ("pg_numsub", _binary(exact.subtract), ("VARCHAR", "VARCHAR"), "VARCHAR"),
     ("pg_nummul", _binary(exact.multiply), ("VARCHAR", "VARCHAR"), "VARCHAR"),
     ("pg_numdiv", _binary(exact.divide), ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_numavg", _binary(exact.divide), ("VARCHAR", "VARCHAR"), "VARCHAR"),
     ("pg_nummod", _binary(exact.modulo), ("VARCHAR", "VARCHAR"), "VARCHAR"),
     ("pg_numneg", lambda a: exact.text_of(exact.subtract(D(0), D(a))), ("VARCHAR",), "VARCHAR"),
     ("pg_numabs", lambda a: exact.text_of(D(a).copy_abs()), ("VARCHAR",), "VARCHAR"),
@@ -92,6 +110,7 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
     ("pg_timestampus", from_text(TIMESTAMP), ("VARCHAR",), "BIGINT"),
     ("pg_timestamptzus", from_text(TIMESTAMPTZ), ("VARCHAR",), "BIGINT"),
     ("pg_numkey", lambda a: exact.number_key(D(a)), ("VARCHAR",), "VARCHAR"),
+    ("pg_standin", lambda a, p, s: stand_in(D(a), p, s), ("VARCHAR", "INTEGER", "INTEGER"), "VARCHAR"),
     ("pg_numnorm", lambda a: exact.text_of(exact.normal(D(a))), ("VARCHAR",), "VARCHAR"),
     ("pg_numgreatest", lambda a: _extreme(max, a), ("VARCHAR[]",), "VARCHAR"),
     ("pg_numleast", lambda a: _extreme(min, a), ("VARCHAR[]",), "VARCHAR"),
@@ -106,6 +125,7 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
     ("pg_translate", texts.translate, ("VARCHAR", "VARCHAR", "VARCHAR"), "VARCHAR"),
     ("pg_split_part", texts.split_part, ("VARCHAR", "VARCHAR", "INTEGER"), "VARCHAR"),
     ("pg_intervaltext", texts.interval, ("INTERVAL",), "VARCHAR"),
+    ("pg_jsonbkey", jsonb_bytes, ("VARCHAR",), "BLOB"),
     (
         "pg_limit",
         lambda a, p, s: exact.text_of(exact.limit(D(a), p, s)),
@@ -113,6 +133,7 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
         "VARCHAR",
     ),
     ("pg_numsum", _sum, ("VARCHAR[]",), "VARCHAR"),
+    ("pg_numseries", _series, ("VARCHAR", "VARCHAR", "VARCHAR"), "VARCHAR[]"),
     ("pg_variance", _variance, ("VARCHAR", "BIGINT", "VARCHAR[]"), "VARCHAR"),
     ("pg_numeric", lambda a: exact.text_of(exact.parse(a)), ("VARCHAR",), "VARCHAR"),
     ("pg_textdouble", _double, ("VARCHAR",), "DOUBLE"),
@@ -130,6 +151,7 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
 
 _ARROW: dict[str, pa.DataType] = {
     "VARCHAR": pa.string(),
+    "VARCHAR[]": pa.list_(pa.string()),
     "INTEGER": pa.int32(),
     "BIGINT": pa.int64(),
     "DOUBLE": pa.float64(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,9 @@ from herdpy_sql.columnar.scope import Scope
 from herdpy_sql.columnar.typed import Typed
 from herdpy_sql.columnar.typenames import name_of
 from herdpy_sql.errors import SqlError
+
+MAX_SETS = 4096
+"""Grouping sets of one GROUP BY, as PostgreSQL has it."""
 
 
 @dataclass(slots=True)
@@ -32,13 +36,15 @@ class Groups:
 def bind_group(binder: Binder, node: Any, group: Any, scope: Scope) -> Groups:
     """Bind the clause and tell the scope which expressions are grouped."""
     scope.clause = "GROUP BY"
-    if group.args.get("all") or group.args.get("totals"):
+    if group.args.get("totals"):
         raise SqlError("0A000", "this form of GROUP BY is not supported")
     items, simple = [], True
     groups: set[str] = set()
     listed = [*group.expressions]
     for key in ("grouping_sets", "rollup", "cube"):
         listed += group.args.get(key) or []
+    if group.args.get("all") is False:  # GROUP BY DISTINCT
+        listed = different(listed)
     for item in listed:
         text, plain = _item(binder, node, item, scope, groups)
         items.append(text)
@@ -47,6 +53,39 @@ def bind_group(binder: Binder, node: Any, group: Any, scope: Scope) -> Groups:
     scope.grouped = True
     scope.clause = "SELECT"
     return Groups(items, simple)
+
+
+def different(items: list[Any]) -> list[Any]:
+    """GROUP BY DISTINCT as GROUPING SETS, of which none stands twice."""
+    if not any(isinstance(item, (exp.GroupingSets, exp.Rollup, exp.Cube)) for item in items):
+        return items
+    found: dict[frozenset[str], Any] = {}
+    for chosen in itertools.product(*(_sets(item) for item in items)):
+        kept = {node.sql("postgres"): node for part in chosen for node in part}
+        found.setdefault(frozenset(kept), exp.Tuple(expressions=[node.copy() for node in kept.values()]))
+        if len(found) > MAX_SETS:
+            raise SqlError("54011", f"too many grouping sets present (maximum {MAX_SETS})")
+    return [exp.GroupingSets(expressions=list(found.values()))]
+
+
+def _sets(item: Any) -> list[list[Any]]:
+    """The grouping sets of one item: lists of expressions."""
+    if isinstance(item, exp.GroupingSets):
+        return [one for part in item.expressions for one in _sets(part)]
+    if isinstance(item, exp.Rollup):
+        parts = [_sets(part)[0] for part in item.expressions]
+        return [_flattened(parts[:n]) for n in range(len(parts), -1, -1)]
+    if isinstance(item, exp.Cube):
+        parts = [_sets(part)[0] for part in item.expressions]
+        if len(parts) > 12:
+            raise SqlError("54011", "CUBE is limited to 12 elements")
+        some = [itertools.combinations(parts, n) for n in range(len(parts), -1, -1)]
+        return [_flattened(one) for of_length in some for one in of_length]
+    return [list(item.expressions) if isinstance(item, exp.Tuple) else [item]]
+
+
+def _flattened(parts: Sequence[list[Any]]) -> list[Any]:
+    return [node for part in parts for node in part]
 
 
 def _item(binder: Binder, node: Any, item: Any, scope: Scope, groups: set[str]) -> tuple[str, bool]:

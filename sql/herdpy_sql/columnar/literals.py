@@ -7,9 +7,12 @@ are read while the statement is parsed.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from herdpy.codec.kinds import Interval
 from herdpy_sql.columnar import exact, forms
 from herdpy_sql.columnar.typed import Typed, quote, retyped
 from herdpy_sql.errors import SqlError
@@ -65,7 +68,9 @@ def parse(x: Typed, text: str, target: SqlType, binder: Binder) -> Typed:
         return retyped(x, _float(text, target), target)
     if base in _MOMENTS:
         datum = from_text(SqlType(base))(text)
-        return retyped(x, _MOMENTS[base].format(max(datum, _LEAST.get(base, datum))), target)
+        return retyped(x, _moment(base, datum), target)
+    if base in _CONSTANTS:
+        return retyped(x, _CONSTANTS[base](from_text(target)(text)), target)
     function = _FUNCTIONS[base]
     check = forms.CHECKS.get(base)
     if check is not None:
@@ -79,6 +84,15 @@ def _float(text: str, target: SqlType) -> str:
     return f"CAST('{value!r}' AS {name})"
 
 
+def _moment(base: Base, datum: Any) -> str:
+    """A constant of a type of ``_MOMENTS``; years of four digits are written as DuckDB reads them."""
+    if base is Base.DATE and _PLAIN_DAYS[0] <= datum <= _PLAIN_DAYS[1]:
+        return f"DATE '{date.fromordinal(datum + _EPOCH_DAY)}'"
+    return _MOMENTS[base].format(max(datum, _LEAST.get(base, datum)))
+
+
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_PLAIN_DAYS = date(1000, 1, 1).toordinal() - _EPOCH_DAY, date.max.toordinal() - _EPOCH_DAY
 _MOMENTS = {
     Base.DATE: "pg_asdate({})",
     Base.TIME: "(TIME '00:00:00' + to_microseconds({}))",
@@ -94,5 +108,23 @@ _FUNCTIONS = {
     Base.TIME: "pg_time",
     Base.TIMESTAMP: "pg_timestamp",
     Base.TIMESTAMPTZ: "pg_timestamptz",
-    Base.INTERVAL: "pg_interval",
+}
+
+
+def interval_constant(value: Interval) -> str:
+    """DuckDB text of an interval."""
+    months, days, microseconds = value
+    parts = [
+        f"to_months({months})" if months else "",
+        f"to_days({days})" if days else "",
+        f"to_microseconds(CAST({microseconds} AS BIGINT))" if microseconds else "",
+    ]
+    return f"({' + '.join(part for part in parts if part) or 'to_days(0)'})"
+
+
+_CONSTANTS: dict[Base, Callable[[Any], str]] = {
+    Base.INTERVAL: interval_constant,
+    Base.JSONB: quote,
+    Base.VECTOR: lambda value: f"CAST([{', '.join(map(repr, value))}] AS FLOAT[])",
+    Base.ENUM: lambda value: f"CAST({value!r} AS DOUBLE)",
 }

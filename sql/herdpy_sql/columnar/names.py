@@ -29,6 +29,8 @@ _TYPES = {
     Base.UUID: "uuid",
     Base.JSON: "json",
     Base.INTERVAL: "interval",
+    Base.JSONB: "jsonb",
+    Base.VECTOR: "vector",
 }
 
 _CALLS = (
@@ -42,6 +44,7 @@ _CALLS = (
     exp.Array,
     exp.Exists,
     exp.AtTimeZone,
+    exp.Overlaps,
 )
 
 
@@ -66,9 +69,13 @@ def _figure(node: Any, out: Typed) -> tuple[str, int]:
         name, strength = _figure(node.this, out)
         if strength > 1:
             return name, strength
-        return _TYPES[sql_type(node.args["to"]).base], 1
+        found = sql_type(node.args["to"])
+        found = found.element_type if found.base is Base.ARRAY else found
+        return (_TYPES[found.base] if found.enum is None else found.enum.name), 1
     if isinstance(node, exp.Interval):
         return "interval", 1
+    if isinstance(node, exp.Dot):
+        return name_of(node.expression), 2
     if isinstance(node, exp.Collate):
         return _figure(node.this, out)
     if isinstance(node, exp.Case):  # the handler named it after its ELSE branch, if that has a name

@@ -8,16 +8,17 @@ and go out as a BOOLEAN; ``order_key`` does the same for sorting and grouping. A
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts
+from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.arithmetic import no_operator, type_name
 from herdpy_sql.columnar.binder import Binder, handles
-from herdpy_sql.columnar.common import align
+from herdpy_sql.columnar.common import align, common_type
 from herdpy_sql.columnar.scope import Scope
-from herdpy_sql.columnar.typed import NUMBERS, STRINGS, TIMES, Typed, typed
+from herdpy_sql.columnar.typed import MAX_DIGITS, NUMBERS, STRINGS, TIMES, Typed, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.bind_arrays import quantifier
 from herdpy_sql.types import BOOLEAN, NUMERIC, TEXT, Base, SqlType
@@ -26,7 +27,7 @@ from herdpy_sql.types import BOOLEAN, NUMERIC, TEXT, Base, SqlType
 def comparable(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple[str, str]:
     """Both sides as DuckDB text that compares as PostgreSQL compares ``a`` and ``b``."""
     if a.array or b.array:
-        raise SqlError("0A000", "comparison of arrays is not supported")
+        return _comparable_arrays(binder, symbol, a, b)
     if a.unknown and b.unknown:
         a, b = casts.settle(binder, a, TEXT), casts.settle(binder, b, TEXT)
     elif a.unknown:
@@ -51,9 +52,23 @@ def comparable(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple[str, st
     if x in TIMES and y in TIMES:
         type_ = a.type if TIMES[x] >= TIMES[y] else b.type
         return casts.cast(binder, a, type_).sql, casts.cast(binder, b, type_).sql
+    if x is y is Base.JSONB:
+        return order_key(a), order_key(b)
     if x is not y or x is Base.JSON:
         raise no_operator(symbol, a, b)
     return a.sql, b.sql
+
+
+def _comparable_arrays(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple[str, str]:
+    """Both sides of one type; DuckDB compares lists as PostgreSQL does arrays, NULLs being the greatest."""
+    try:
+        target = common_type([a, b], "=")
+    except SqlError:
+        raise no_operator(symbol, a, b) from None
+    a, b = library.settled(binder, a, target), library.settled(binder, b, target)
+    if a.dec != b.dec:
+        a, b = (replace(one, sql=library.as_texts(one), dec=None) for one in (a, b))
+    return order_key(a), order_key(b)
 
 
 def _comparable_numbers(binder: Binder, a: Typed, b: Typed) -> tuple[str, str]:
@@ -64,10 +79,21 @@ def _comparable_numbers(binder: Binder, a: Typed, b: Typed) -> tuple[str, str]:
         if a.base is b.base:
             return a.sql, b.sql
         return casts.as_double(binder, a).sql, casts.as_double(binder, b).sql
-    left, right = align(binder, [casts.as_numeric(binder, a), casts.as_numeric(binder, b)], loose=True)
+    a, b = casts.as_numeric(binder, a), casts.as_numeric(binder, b)
+    if a.dec is None and b.dec is not None and b.dec[0] <= MAX_DIGITS - 2:
+        return _stand_in(a, b.dec), b.sql
+    if b.dec is None and a.dec is not None and a.dec[0] <= MAX_DIGITS - 2:
+        return a.sql, _stand_in(b, a.dec)
+    left, right = align(binder, [a, b], loose=True)
     if left.dec is None:
         return f"pg_numkey({left.sql})", f"pg_numkey({right.sql})"
     return left.sql, right.sql
+
+
+def _stand_in(x: Typed, dec: tuple[int, int]) -> str:
+    """A DECIMAL that compares with every one of ``dec`` as the NUMERIC ``x``, which is text, does."""
+    precision, scale = dec
+    return f"CAST(pg_standin({x.sql}, {precision}, {scale}) AS DECIMAL({precision + 2},{scale + 1}))"
 
 
 def compare(binder: Binder, symbol: str, a: Typed, b: Typed) -> Typed:
@@ -80,6 +106,10 @@ def order_key(x: Typed) -> str:
     """DuckDB text that sorts and groups as ``x`` does."""
     if x.is_text_numeric:
         return f"pg_numkey({x.sql})"
+    if x.array and x.base is Base.NUMERIC and x.dec is None:
+        return f"list_transform({x.sql}, lambda e: pg_numkey(e))"
+    if x.base is Base.JSONB:
+        return f"list_transform({x.sql}, lambda e: pg_jsonbkey(e))" if x.array else f"pg_jsonbkey({x.sql})"
     return x.sql
 
 
@@ -131,19 +161,39 @@ def _compare(binder: Binder, node: Any, scope: Scope) -> Typed:
             binder.bind_all(node.this.expressions, scope),
             binder.bind_all(right.expressions, scope),
         )
+    if is_row(node.this) and isinstance(right, (exp.Query, exp.Subquery)):
+        from herdpy_sql.columnar import subqueries
+
+        return subqueries.compared_row(binder, node.this, symbol, right, scope)
     return compare(binder, symbol, binder.bind(node.this, scope), binder.bind(right, scope))
 
 
 @handles(exp.NullSafeEQ, exp.NullSafeNEQ)
 def _distinct_from(binder: Binder, node: Any, scope: Scope) -> Typed:
+    if is_row(node.this) and is_row(node.expression):
+        return _distinct_rows(binder, node, scope)
     a, b = binder.bind(node.this, scope), binder.bind(node.expression, scope)
     left, right = comparable(binder, "=", a, b)
     word = "IS DISTINCT FROM" if isinstance(node, exp.NullSafeNEQ) else "IS NOT DISTINCT FROM"
     return typed(f"({left} {word} {right})", BOOLEAN, a, b)
 
 
+def _distinct_rows(binder: Binder, node: Any, scope: Scope) -> Typed:
+    left, right = node.this.expressions, node.expression.expressions
+    if len(left) != len(right):
+        raise SqlError("42601", "unequal number of entries in row expressions")
+    parts = [
+        _distinct_from(binder, type(node)(this=a.copy(), expression=b.copy()), scope)
+        for a, b in zip(left, right, strict=True)
+    ]
+    word = " OR " if isinstance(node, exp.NullSafeNEQ) else " AND "
+    return typed("(" + word.join(part.sql for part in parts) + ")", BOOLEAN, *parts)
+
+
 @handles(exp.Between)
 def _between(binder: Binder, node: Any, scope: Scope) -> Typed:
+    if is_row(node.this) and is_row(node.args["low"]) and is_row(node.args["high"]):
+        return _row_between(binder, node, scope)
     x = binder.bind(node.this, scope)
     low, high = binder.bind(node.args["low"], scope), binder.bind(node.args["high"], scope)
     inside = _range(binder, x, low, high)
@@ -151,6 +201,18 @@ def _between(binder: Binder, node: Any, scope: Scope) -> Typed:
         other = _range(binder, x, high, low)
         return typed(f"({inside.sql} OR {other.sql})", BOOLEAN, x, low, high)
     return inside
+
+
+def _row_between(binder: Binder, node: Any, scope: Scope) -> Typed:
+    x, low, high = (
+        binder.bind_all(one.expressions, scope) for one in (node.this, node.args["low"], node.args["high"])
+    )
+    ends = [(low, high), (high, low)] if node.args.get("symmetric") else [(low, high)]
+    tests = [
+        [row_compare(binder, ">=", x, first), row_compare(binder, "<=", x, last)] for first, last in ends
+    ]
+    text = " OR ".join(f"({above.sql} AND {below.sql})" for above, below in tests)
+    return typed(f"({text})", BOOLEAN, *x, *low, *high)
 
 
 def _range(binder: Binder, x: Typed, low: Typed, high: Typed) -> Typed:

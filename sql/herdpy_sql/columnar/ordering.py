@@ -1,4 +1,4 @@
-"""ORDER BY, LIMIT and OFFSET of the columnar engine: what any query may end with.
+"""ORDER BY of the columnar engine: what any query may be sorted by.
 
 Nodes of the syntax tree come in; places in the select list and DuckDB text go out.
 """
@@ -11,14 +11,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts
-from herdpy_sql.columnar.binder import Binder
 from herdpy_sql.columnar.operators import order_key
-from herdpy_sql.columnar.scope import Scope
 from herdpy_sql.columnar.typed import Typed
 from herdpy_sql.columnar.typenames import name_of
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import BIGINT, Base
 
 
 def column_key(alias: str, i: int, column: Typed) -> str:
@@ -51,39 +47,3 @@ def output_place(node: Any, outs: Sequence[Typed], clause: str) -> int | None:
         if matches:
             return matches[0]
     return None
-
-
-def limit_text(binder: Binder, node: Any, scope: Scope) -> str:
-    """LIMIT and OFFSET with their counts; SqlError 2201W or 2201X for negative constants."""
-    out = ""
-    limit, offset = node.args.get("limit"), node.args.get("offset")
-    if limit is not None:
-        if isinstance(limit, exp.Fetch):
-            options = limit.args.get("limit_options")
-            if options is not None and (options.args.get("with_ties") or options.args.get("percent")):
-                raise SqlError("0A000", "FETCH FIRST ... WITH TIES is not supported")
-            count = limit.args.get("count") or exp.Literal.number(1)
-        else:
-            count = limit.expression
-        out += _rows(binder, count, scope, "LIMIT")
-    if offset is not None:
-        out += _rows(binder, offset.expression, scope, "OFFSET")
-    return out
-
-
-def _rows(binder: Binder, node: Any, scope: Scope, word: str) -> str:
-    if isinstance(node, (exp.Column, exp.Var)) and node.name.lower() == "all":
-        return ""
-    inner = Scope(scope.number, None)
-    x = binder.bind(node, inner)
-    if x.null:
-        return ""
-    if x.literal is not None and not x.unknown:
-        if x.literal.startswith("-"):
-            state = "2201W" if word == "LIMIT" else "2201X"
-            raise SqlError(state, f"{word} must not be negative")
-        return f" {word} {x.literal}"
-    if x.base in (Base.NUMERIC, Base.REAL, Base.DOUBLE):
-        x = casts.cast(binder, x, BIGINT)
-    x = casts.coerce(binder, x, BIGINT)
-    return f" {word} (SELECT pg_{word.lower()}_rows({x.sql}))"

@@ -14,7 +14,8 @@ from sqlglot import exp
 from herdpy_sql.columnar import casts
 from herdpy_sql.columnar.binder import Binder, unsupported
 from herdpy_sql.columnar.common import unify
-from herdpy_sql.columnar.ordering import column_key, direction_of, limit_text, output_place
+from herdpy_sql.columnar.limits import bind_limit
+from herdpy_sql.columnar.ordering import column_key, direction_of, output_place
 from herdpy_sql.columnar.scope import Scope
 from herdpy_sql.columnar.selects import Bound, select_parts
 from herdpy_sql.columnar.typed import NO_VARS, Typed, numeric_text, retyped
@@ -88,8 +89,8 @@ def _values(binder: Binder, node: Any, scope: Scope, mixed: bool, types: list[Ty
 def _ordered(binder: Binder, node: Any, scope: Scope, bound: Bound) -> Bound:
     """ORDER BY, LIMIT and OFFSET over a query whose columns alone can be named."""
     order = node.args.get("order")
-    tail = limit_text(binder, node, scope)
-    if order is None and not tail:
+    limit = bind_limit(binder, node, scope)
+    if order is None and not limit.text and not limit.ties:
         return bound
     alias = binder.alias()
     keys = []
@@ -105,7 +106,8 @@ def _ordered(binder: Binder, node: Any, scope: Scope, bound: Bound) -> Bound:
             )
         keys.append(column_key(alias, place, bound.columns[place]) + direction_of(ordered))
     text = f" ORDER BY {', '.join(keys)}" if keys else ""
-    return Bound(f"SELECT * FROM ({bound.sql}) AS {alias}({bound.names()}){text}{tail}", bound.columns)
+    sql = f"SELECT * FROM ({bound.sql}) AS {alias}({bound.names()}){limit.tied(keys)}{text}{limit.text}"
+    return Bound(sql, bound.columns)
 
 
 def _wrapped(binder: Binder, node: Any, scope: Scope, mixed: bool) -> Bound:

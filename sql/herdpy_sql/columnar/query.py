@@ -6,8 +6,8 @@ import contextlib
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from decimal import ROUND_FLOOR, Decimal
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -19,7 +19,7 @@ from herdpy_sql.columnar import engine, errors
 from herdpy_sql.columnar.binder import FIRST_SURROGATE, STATEMENT_US, TRANSACTION_US, Surrogate
 from herdpy_sql.columnar.bounds import KeyRange
 from herdpy_sql.columnar.engine import Interrupt, Limits
-from herdpy_sql.columnar.exact import WIDE
+from herdpy_sql.columnar.exact import stand_in
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.types import Base, SqlType
@@ -27,7 +27,17 @@ from herdpy_sql.types import Base, SqlType
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Table
+    from herdpy_sql.library import Resolved
     from herdpy_sql.storage import Clock
+
+
+_FOR_GOOD = frozenset({"57014", "53200", "53400", "08P01"})
+"""Errors that have nothing to do with values."""
+
+_TOO_DARING: dict[str, int] = {}
+"""Texts of queries whose results had too many digits, and how many times more nobody tries them."""
+_SKIPPED = 50
+_REMEMBERED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,11 @@ class ColumnarQuery:
         sql: DuckDB's text; its parameters are numbered by ``marks``.
         marks: for each parameter of ``sql``, the statement's parameter number (from 1), or what it
             is computed from (the clock, a surrogate).
+        given: what it reads of relations that are no tables; ``handed``: their rows, by the scan's name.
+        routines: functions of the library that ``sql`` calls.
+        careful: the same query where no result can have too many digits, and much slower; None where it is
+            the same. It runs when this one fails.
+        at_once: no row of the answer is there before all are computed.
     """
 
     sql: str
@@ -66,6 +81,20 @@ class ColumnarQuery:
     param_types: tuple[SqlType, ...]
     marks: tuple[int, ...] = ()
     surrogates: tuple[Surrogate, ...] = ()
+    given: tuple[Scan, ...] = ()
+    handed: Mapping[str, pa.Table] = field(default_factory=dict)
+    routines: tuple[Resolved, ...] = ()
+    careful: ColumnarQuery | None = None
+    at_once: bool = False
+
+    def handing(self, relations: Mapping[int, pa.Table], param_types: tuple[SqlType, ...]) -> ColumnarQuery:
+        """The query with the rows of its given relations, by the ids of their tables.
+
+        Args:
+            param_types: of the whole statement, which may have more parameters.
+        """
+        handed = {one.name: relations[one.table.id].select(list(one.positions)) for one in self.given}
+        return replace(self, handed=handed, param_types=param_types)
 
     def run(
         self,
@@ -85,9 +114,37 @@ class ColumnarQuery:
             SqlError: what the statement did wrong, with PostgreSQL's SQLSTATE; 57014 when
                 interrupted; 53200 when it needs more memory than it may have.
         """
-        with self._opened(sources, params, clock, limits or Limits(), interrupt) as (relation, attach):
-            table = _fetch(relation, attach, limits or Limits())
+        if self.careful is None:
+            return self._run(sources, params, clock, limits or Limits(), interrupt)
+        skip = _TOO_DARING.get(self.sql, 0)
+        if not skip:
+            try:
+                return self._run(sources, params, clock, limits or Limits(), interrupt)
+            except SqlError as error:
+                if error.sqlstate in _FOR_GOOD:
+                    raise
+        found = self._carefully.run(sources, params, clock, limits, interrupt)
+        if len(_TOO_DARING) >= _REMEMBERED:
+            _TOO_DARING.clear()
+        _TOO_DARING[self.sql] = (skip or _SKIPPED) - 1
+        return found
+
+    def _run(
+        self,
+        sources: Mapping[str, pa.Table],
+        params: Sequence[Datum],
+        clock: Clock,
+        limits: Limits,
+        interrupt: Interrupt | None,
+    ) -> pa.Table:
+        with self._opened(sources, params, clock, limits, interrupt) as (relation, attach):
+            table = _fetch(relation, attach, limits)
         return self._typed(table)
+
+    @property
+    def _carefully(self) -> ColumnarQuery:
+        assert self.careful is not None
+        return replace(self.careful, param_types=self.param_types, handed=self.handed)
 
     def stream(
         self,
@@ -102,6 +159,12 @@ class ColumnarQuery:
 
         Errors as of :meth:`run`, at any batch.
         """
+        if self.careful is not None:  # once a row is given away it is too late to begin again
+            if self.at_once:
+                yield from self.run(sources, params, clock, limits, interrupt).to_batches(batch_rows)
+            else:
+                yield from self._carefully.stream(sources, params, clock, limits, interrupt, batch_rows)
+            return
         with self._opened(sources, params, clock, limits or Limits(), interrupt) as (relation, attach):
             attach()
             for batch in relation.to_arrow_reader(batch_rows):
@@ -136,12 +199,15 @@ class ColumnarQuery:
             )
         values = [self._value(mark, params, clock) for mark in self.marks]
         connection = engine.database(limits.memory_bytes, limits.threads, limits.temp_directory, clock.zone)
+        engine.provide(connection, self.routines, clock.zone)
         cursor = connection.cursor()
         try:
             if interrupt is not None:
                 interrupt.check()
             for scan in self.scans:
                 cursor.register(scan.name, _named(sources[scan.name], scan))
+            for scan in self.given:
+                cursor.register(scan.name, _named(self.handed[scan.name], scan))
             yield (
                 cursor.sql(self.sql, params=values),
                 lambda: None if interrupt is None else interrupt.attach(cursor),
@@ -170,24 +236,14 @@ class ColumnarQuery:
         if mark >= FIRST_SURROGATE:
             surrogate = self.surrogates[mark - FIRST_SURROGATE]
             value = params[surrogate.param - 1]
-            return None if value is None else stand_in(Decimal(str(value)), surrogate)
+            return (
+                None if value is None else stand_in(Decimal(str(value)), surrogate.precision, surrogate.scale)
+            )
         if mark == TRANSACTION_US:
             return clock.transaction_us
         if mark == STATEMENT_US:
             return clock.statement_us
         return duck_value(params[mark - 1], self.param_types[mark - 1])
-
-
-def stand_in(value: Decimal, surrogate: Surrogate) -> str:
-    """A value of DECIMAL(p+2, s+1) that compares with every DECIMAL(p, s) as ``value`` does."""
-    most = Decimal(1).scaleb(surrogate.precision - surrogate.scale)
-    if abs(value) >= most:
-        return str(most if value > 0 else -most)
-    quantum = Decimal(1).scaleb(-surrogate.scale)
-    floor = value.quantize(quantum, rounding=ROUND_FLOOR, context=WIDE)
-    if floor == value:
-        return format(floor, "f")
-    return format(WIDE.add(floor, quantum / 2), "f")
 
 
 def duck_value(value: Datum, type_: SqlType) -> Any:
@@ -196,7 +252,9 @@ def duck_value(value: Datum, type_: SqlType) -> Any:
         return None
     base = type_.base
     if type_.element is not None:
-        return [duck_value(one, SqlType(type_.element)) for one in value]  # type: ignore[union-attr]
+        return [duck_value(one, type_.element_type) for one in value]  # type: ignore[union-attr]
+    if base in (Base.INTERVAL, Base.VECTOR):
+        return list(value)  # type: ignore[arg-type]
     if base is Base.NUMERIC:
         return format(value, "f") if isinstance(value, Decimal) else str(value)
     if base is Base.UUID:
@@ -211,8 +269,6 @@ def duck_value(value: Datum, type_: SqlType) -> Any:
 
 def column_type(type_: SqlType) -> pa.DataType:
     """The Arrow type of an answer's column."""
-    if type_.base is Base.INTERVAL:
-        return pa.string()
     return arrow_type(type_.field)
 
 
@@ -255,11 +311,20 @@ def _fetch(relation: Any, attach: Callable[[], None], limits: Limits) -> pa.Tabl
 def _as(array: Any, wanted: pa.DataType) -> Any:
     if array.type == wanted:
         return array
+    if pa.types.is_list(wanted) and wanted.value_type == pa.binary(16):
+        lists = [
+            None if v is None else [None if e is None else _uuid(e) for e in v] for v in array.to_pylist()
+        ]
+        return pa.chunked_array([pa.array(lists, wanted)])
     if wanted == pa.uuid():
         storage = array.cast(pa.string())
         raw = [None if v is None else uuid.UUID(v).bytes for v in storage.to_pylist()]
         return pa.chunked_array([pa.ExtensionArray.from_storage(pa.uuid(), pa.array(raw, pa.binary(16)))])
     return array.cast(wanted)
+
+
+def _uuid(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else uuid.UUID(str(value)).bytes
 
 
 def to_datums(table: pa.Table, types: Sequence[SqlType]) -> list[tuple[Datum, ...]]:
@@ -269,9 +334,6 @@ def to_datums(table: pa.Table, types: Sequence[SqlType]) -> list[tuple[Datum, ..
     columns = []
     for i, type_ in enumerate(types):
         array: Any = table.column(i)
-        if type_.base is Base.INTERVAL:
-            columns.append(array.to_pylist())
-            continue
         chunk = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
         columns.append(array_to_datums(type_.field, chunk))
     return list(zip(*columns, strict=True))

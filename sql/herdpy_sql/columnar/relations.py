@@ -11,15 +11,18 @@ from typing import Any
 
 from sqlglot import exp
 
+from herdpy_sql.catalog import Table
 from herdpy_sql.columnar import queries
 from herdpy_sql.columnar import scope as scopes
 from herdpy_sql.columnar.binder import Binder
 from herdpy_sql.columnar.common import unify
 from herdpy_sql.columnar.key_conditions import note_bounds
 from herdpy_sql.columnar.operators import comparable, condition
+from herdpy_sql.columnar.samples import sampled
 from herdpy_sql.columnar.scalar import from_column
 from herdpy_sql.columnar.scope import Col, Item, Rel, ScanNeeds, Scope
 from herdpy_sql.columnar.series import bind_series
+from herdpy_sql.columnar.set_returning import rows_from, several_arrays
 from herdpy_sql.columnar.typenames import name_of
 from herdpy_sql.columnar.with_queries import derived
 from herdpy_sql.errors import SqlError
@@ -81,7 +84,7 @@ def _alias_of(node: Any) -> tuple[str | None, list[str]]:
 def _table(binder: Binder, node: Any, scope: Scope, before: list[Item]) -> Item:
     if not isinstance(node.this, exp.Identifier):
         return _function(binder, node, scope, before)
-    for clause in ("sample", "pivots", "hints", "version", "laterals", "when", "rows_from", "changes"):
+    for clause in ("pivots", "hints", "version", "laterals", "when", "rows_from", "changes"):
         if node.args.get(clause):
             raise SqlError("0A000", f"{clause} in FROM is not supported")
     name = name_of(node.this)
@@ -90,22 +93,36 @@ def _table(binder: Binder, node: Any, scope: Scope, before: list[Item]) -> Item:
     if schema is None:
         make = scope.cte(name)
         if make is not None:
+            if node.args.get("sample"):
+                raise SqlError("0A000", "TABLESAMPLE clause can only be applied to tables")
             alias = binder.alias()
             rel = make(alias)
             rel.name = own or name
             _rename(rel, listed)
             return Item(f"{make.alias} AS {alias}", [rel], list(rel.columns))  # type: ignore[attr-defined]
-    table = binder.catalog.by_name.get(name) if schema in (None, "public") else None
-    if table is None or node.args.get("catalog"):
+        relation = binder.given.get(name)
+        if relation is not None and not node.args.get("sample"):
+            return _read(binder, relation.table, own or name, [*relation.names], listed)
+    table = binder.catalog.find(schema, name)
+    if not isinstance(table, Table) or node.args.get("catalog"):
         full = f"{schema}.{name}" if schema else name
         raise SqlError("42P01", f'relation "{full}" does not exist')
+    return _read(binder, table, own or name, [], listed, node.args.get("sample"))
+
+
+def _read(
+    binder: Binder, table: Table, name: str, names: list[str], listed: list[str], sample: Any = None
+) -> Item:
+    """The rows of a table under ``name``; its columns are called ``names``, and then ``listed``."""
     alias = binder.alias()
     scan = ScanNeeds(f"s{len(binder.scans)}", table)
     binder.scans.append(scan)
-    rel = Rel(own or name, alias, [], table=table, scan=scan)
+    rel = Rel(name, alias, [], table=table, scan=scan)
     rel.columns = [scopes.table_column(rel, table, p) for p in table.visible]
+    _rename(rel, names)
     _rename(rel, listed)
-    return Item(f"{scan.name} AS {alias}", [rel], list(rel.columns))
+    source = sampled(binder, scan, sample) if sample is not None else scan.name
+    return Item(f"{source} AS {alias}", [rel], list(rel.columns))
 
 
 def _rename(rel: Rel, listed: list[str]) -> None:
@@ -160,7 +177,7 @@ def _lateral(binder: Binder, node: Any, scope: Scope, before: list[Item]) -> Ite
     own, listed = _alias_of(node)
     if isinstance(inner, exp.Unnest):
         return _unnest(binder, inner, scope, before, own, listed)
-    return bind_series(binder, inner, own, listed, _seen(scope, before))
+    return bind_series(binder, inner, own, listed, _seen(scope, before), bool(node.args.get("ordinality")))
 
 
 # ---------------------------------------------------------------------------- functions as tables
@@ -168,6 +185,8 @@ def _lateral(binder: Binder, node: Any, scope: Scope, before: list[Item]) -> Ite
 
 def _function(binder: Binder, node: Any, scope: Scope, before: list[Item]) -> Item:
     own, listed = _alias_of(node)
+    if node.args.get("rows_from"):
+        return rows_from(binder, node, own, listed, _seen(scope, before))
     return bind_series(
         binder, node.this, own, listed, _seen(scope, before), bool(node.args.get("ordinality"))
     )
@@ -184,7 +203,7 @@ def _unnest(
     if own is None:
         own, listed = _alias_of(node)
     if len(node.expressions) != 1:
-        raise SqlError("0A000", "unnest of several arrays is not supported")
+        return several_arrays(binder, node, own, listed or [], _seen(scope, before))
     x = binder.bind(node.expressions[0], _seen(scope, before))
     if not x.array:
         raise SqlError("42883", f"function unnest({x.type}) does not exist")
@@ -216,6 +235,10 @@ def _join(binder: Binder, left: Item, join: Any, scope: Scope, before: list[Item
         if rel.name and any(r.name == rel.name for r in left.rels):
             raise SqlError("42712", f'table name "{rel.name}" specified more than once')
     rels = left.rels + right.rels
+    for rel in (left.rels if side in ("RIGHT", "FULL") else []) + (
+        right.rels if side in ("LEFT", "FULL") else []
+    ):
+        rel.nullable = True
     if kind == "CROSS" or (method == "" and _is_comma(join)):
         return Item(f"{left.sql} CROSS JOIN {right.sql}", rels, left.star + right.star)
     word = f"{side} JOIN" if side else "JOIN"

@@ -11,7 +11,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import arrays, casts, literals, names, texts
+from herdpy_sql.collations import collation_name
+from herdpy_sql.columnar import arrays, casts, engine, library, literals, names, texts
 from herdpy_sql.columnar import scope as scopes
 from herdpy_sql.columnar.arithmetic import no_operator
 from herdpy_sql.columnar.binder import Binder, handles
@@ -131,9 +132,12 @@ def _cast(binder: Binder, node: Any, scope: Scope) -> Typed:
 
 @handles(exp.Collate)
 def _collate(binder: Binder, node: Any, scope: Scope) -> Typed:
-    if node.expression.name.upper() not in ("C", "POSIX", "UCS_BASIC", "DEFAULT"):
-        raise SqlError("42704", f'collation "{node.expression.name}" for encoding "UTF8" does not exist')
-    return casts.coerce(binder, binder.bind(node.this, scope), TEXT)
+    x = binder.bind(node.this, scope)
+    if not x.unknown and (x.array or x.base not in STRINGS):
+        raise SqlError("42804", f"collations are not supported by type {library.full_type(x).name}")
+    x = casts.coerce(binder, x, TEXT)
+    name = engine.collation(collation_name(node.expression))
+    return x if name is None else replace(x, sql=f"({x.sql} COLLATE {name})")
 
 
 @handles(exp.Case)
@@ -160,7 +164,7 @@ def _case(binder: Binder, node: Any, scope: Scope) -> Typed:
     result = typed(form(lambda v: v.sql), last.type, *conditions, *results, last, dec=last.dec)
     if last.scale_sql is not None:
         result = replace(result, scale_sql=form(lambda v: v.scale_sql))
-    return replace(result, name=name or "case")
+    return replace(result, name=name or "case", array=last.array)
 
 
 @handles(exp.Coalesce)
@@ -171,7 +175,7 @@ def _coalesce(binder: Binder, node: Any, scope: Scope) -> Typed:
     if first.scale_sql is not None:
         whens = "".join(f" WHEN {p.sql} IS NOT NULL THEN {p.scale_sql}" for p in parts)
         result = replace(result, scale_sql=f"CASE{whens} END")
-    return replace(result, name="coalesce")
+    return replace(result, name="coalesce", array=first.array)
 
 
 @handles(exp.Nullif)
@@ -181,7 +185,7 @@ def _nullif(binder: Binder, node: Any, scope: Scope) -> Typed:
     if a.unknown:
         a = casts.settle(binder, a, b.type if not b.unknown else TEXT)
     result = typed(f"CASE WHEN {left} = {right} THEN NULL ELSE {a.sql} END", a.type, a, b, dec=a.dec)
-    return replace(result, name="nullif", scale_sql=a.scale_sql)
+    return replace(result, name="nullif", scale_sql=a.scale_sql, array=a.array)
 
 
 @handles(exp.Greatest, exp.Least)
@@ -199,7 +203,7 @@ def _greatest(binder: Binder, node: Any, scope: Scope) -> Typed:
     if first.scale_sql is not None:
         whens = "".join(f" WHEN {p.sql} = {result.sql} THEN {p.scale_sql}" for p in parts)
         result = replace(result, scale_sql=f"CASE{whens} END")
-    return replace(result, name=word)
+    return replace(result, name=word, array=first.array)
 
 
 @handles(exp.If)
@@ -212,8 +216,12 @@ def _if(binder: Binder, node: Any, scope: Scope) -> Typed:
 
 def concatenation(binder: Binder, a: Typed, b: Typed) -> Typed:
     """``a || b``: text, or bytes, with one side of any other type cast to text."""
-    if a.array or b.array:
-        raise SqlError("0A000", "array concatenation is not supported")
+    if a.array or b.array or Base.JSONB in (a.base, b.base):
+        found = library.call(binder, "||", [a, b])
+        if found is not None:
+            return replace(found, name=None)
+        if a.array and b.array:
+            raise no_operator("||", a, b)
     if a.base is Base.BYTEA or b.base is Base.BYTEA:
         bytea = SqlType(Base.BYTEA)
         if not (a.unknown or b.unknown or a.base is b.base):
@@ -245,13 +253,37 @@ def pattern_operands(binder: Binder, node: Any, scope: Scope, symbol: str) -> tu
 
 @handles(exp.Like, exp.ILike)
 def _like(binder: Binder, node: Any, scope: Scope) -> Typed:
+    if isinstance(node.expression, (exp.Any, exp.All)):
+        return _like_each(binder, node, scope)
     return _match(binder, node, scope, "\\")
+
+
+def _like_each(binder: Binder, node: Any, scope: Scope) -> Typed:
+    """LIKE ANY or ALL of the patterns that are written out."""
+    inner = node.expression.this
+    while isinstance(inner, exp.Paren):
+        inner = inner.this
+    inner = arrays.written_out(inner)
+    if not isinstance(inner, exp.Array) or not inner.expressions:
+        raise SqlError("0A000", "LIKE ANY or ALL of anything but ARRAY[...] is not supported")
+    tests = [
+        _match(binder, type(node)(this=node.this.copy(), expression=item.copy()), scope, "\\")
+        for item in inner.expressions
+    ]
+    word = " OR " if isinstance(node.expression, exp.Any) else " AND "
+    if node.args.get("negate"):  # of each pattern; the whole is negated where this comes back to
+        return typed("(NOT (" + word.join(f"NOT {test.sql}" for test in tests) + "))", BOOLEAN, *tests)
+    return typed("(" + word.join(test.sql for test in tests) + ")", BOOLEAN, *tests)
 
 
 def _match(binder: Binder, node: Any, scope: Scope, escape: str) -> Typed:
     insensitive = isinstance(node, exp.ILike)
     a, b = pattern_operands(binder, node, scope, "~~*" if insensitive else "~~")
     left, right = (f"pg_lower({a.sql})", f"pg_lower({b.sql})") if insensitive else (a.sql, b.sql)
+    pattern = node.expression
+    if isinstance(pattern, exp.Literal) and escape not in str(pattern.this):
+        # What DuckDB knows to be a prefix or a part is looked for faster.
+        return typed(f"({left} LIKE {right})", BOOLEAN, a, b)
     return typed(f"({left} LIKE {right} ESCAPE {quote(escape)})", BOOLEAN, a, b)
 
 
@@ -286,9 +318,28 @@ def _similar(binder: Binder, node: Any, scope: Scope) -> Typed:
 
 @handles(exp.Array)
 def _array(binder: Binder, node: Any, scope: Scope) -> Typed:
+    if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Query):
+        return _array_of_query(binder, node.expressions[0], scope)
     parts = unify(binder, binder.bind_all(node.expressions, scope), "ARRAY", loose=True)
     if not parts:
         raise SqlError("42P18", "cannot determine type of empty array")
     first = parts[0]
+    if first.array:
+        raise SqlError("0A000", "arrays of several dimensions are not supported")
     result = typed(f"[{', '.join(p.sql for p in parts)}]", first.type, *parts, dec=first.dec)
     return replace(result, array=True, name="array")
+
+
+def _array_of_query(binder: Binder, query: Any, scope: Scope) -> Typed:
+    """ARRAY(SELECT ...): its rows in their order."""
+    from herdpy_sql.columnar.queries import bind_query
+
+    bound = bind_query(binder, query, scope)
+    if len(bound.columns) != 1:
+        raise SqlError("42601", "subquery must return only one column")
+    column = bound.columns[0]
+    if column.array:
+        raise SqlError("0A000", "arrays of several dimensions are not supported")
+    alias = binder.alias()
+    listed = f"(SELECT coalesce(list({alias}.c0), []) FROM ({bound.sql}) AS {alias}({bound.names()}))"
+    return Typed(listed, column.type, column.dec, array=True, vars=bound.vars, name="array")

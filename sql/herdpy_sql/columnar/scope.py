@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from herdpy_sql.columnar.typed import Typed, column_dec
+from herdpy_sql.columnar.typed import Typed, column_dec, stored_dec
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import SqlType
+from herdpy_sql.misspellings import missing_column, missing_relation
+from herdpy_sql.types import Base, SqlType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from herdpy_sql.catalog import ColumnOrigin, Table
 
@@ -156,11 +157,17 @@ class Scope:
                 if seen_table:
                     break
             scope = scope.parent
-        if table is None:
-            raise SqlError("42703", f'column "{name}" does not exist')
-        if seen_table:
-            raise SqlError("42703", f"column {table}.{name} does not exist")
-        raise SqlError("42P01", f'missing FROM-clause entry for table "{table}"')
+        seen = list(self._seen())
+        if table is None or seen_table:
+            raise missing_column(table, name, [(rel.name, c.name) for rel in seen for c in rel.columns])
+        raise missing_relation(table, [(rel.name, rel.table.name if rel.table else None) for rel in seen])
+
+    def _seen(self) -> Iterator[Rel]:
+        """The relations whose columns can be named, those of this SELECT first."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield from scope.rels
+            scope = scope.parent
 
     def relation(self, name: str) -> tuple[Scope, Rel] | None:
         """The relation of that name, here or further out."""
@@ -187,11 +194,14 @@ def _hidden(rel: Rel, name: str) -> list[Col]:
 def table_column(rel: Rel, table: Table, position: int) -> Col:
     """A base table's column; its DuckDB text is made when it is first used."""
     column = table.columns[position]
+    array = column.type.base is Base.ARRAY
+    type_ = column.type.element_type if array else column.type
     return Col(
         column.name,
         "",
-        column.type,
-        dec=column_dec(column.type),
+        type_,
+        dec=stored_dec(type_) if array else column_dec(type_),
+        array=array,
         position=position,
         rel=rel,
         origin=table.origin(position),

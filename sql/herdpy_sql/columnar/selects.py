@@ -18,8 +18,9 @@ from herdpy_sql.catalog import ColumnOrigin
 from herdpy_sql.columnar import casts, grouping, names, relations
 from herdpy_sql.columnar.binder import Binder
 from herdpy_sql.columnar.key_conditions import note_bounds
-from herdpy_sql.columnar.operators import condition, order_key
-from herdpy_sql.columnar.ordering import column_key, direction_of, limit_text, output_place
+from herdpy_sql.columnar.limits import Limit, bind_limit
+from herdpy_sql.columnar.operators import condition, is_row, order_key
+from herdpy_sql.columnar.ordering import column_key, direction_of, output_place
 from herdpy_sql.columnar.scalar import from_column
 from herdpy_sql.columnar.scope import Col, Scope
 from herdpy_sql.columnar.typed import NO_VARS, Typed, Vars, numeric_text, retyped
@@ -77,7 +78,7 @@ class Parts:
     order: list[tuple[str, int | None, Typed | None]]
     distinct: bool
     distinct_on: list[str]
-    limit: str
+    limit: Limit
 
     def render(self, outs: list[Typed], mixed: bool) -> Bound:
         """The DuckDB text with these outputs."""
@@ -97,7 +98,8 @@ class Parts:
             )
             inner = f"SELECT DISTINCT ON ({keys}) * FROM ({inner}) AS {alias}({bound.names()})"
             tail = f" ORDER BY {order}" if order else ""
-            sql = f"SELECT * FROM ({inner}) AS {alias}({bound.names()}){tail}{self.limit}"
+            ties = self.limit.tied([order] if order else [])
+            sql = f"SELECT * FROM ({inner}) AS {alias}({bound.names()}){ties}{tail}{self.limit.text}"
             return Bound(sql, columns)
         word = "DISTINCT " if self.distinct else ""
         if self.distinct_on:
@@ -105,14 +107,37 @@ class Parts:
         sql = f"SELECT {word}{text}"
         if self.body:
             sql += f" FROM {self.body}"
-        return Bound(sql + tail + self.limit, columns)
+        if self.limit.ties:
+            return self._tied(sql, word, columns, tail)
+        return Bound(sql + tail + self.limit.text, columns)
 
-    def _order_item(self, item: tuple[str, int | None, Typed | None], columns: list[Typed]) -> str:
+    def _tied(self, sql: str, word: str, columns: list[Typed], tail: str) -> Bound:
+        """The text WITH TIES: rows are ranked once DISTINCT has left those that there are."""
+        keys = [self._order_item(item, columns, named=True) for item in self.order]
+        if not word:
+            return Bound(sql + self.limit.tied(keys) + tail + self.limit.text, columns)
+        if any(place is None for _, place, _ in self.order):
+            raise SqlError("0A000", "WITH TIES of DISTINCT ON is supported in the order of output columns")
+        alias = self.binder.alias()
+        keys = [
+            f"{column_key(alias, place, columns[place])}{direction}"
+            for direction, place, _ in self.order
+            if place is not None
+        ]
+        first = tail if self.distinct_on else ""
+        names_ = Bound(sql, columns).names()
+        sql = f"SELECT * FROM ({sql}{first}) AS {alias}({names_}){self.limit.tied(keys)}"
+        return Bound(f"{sql} ORDER BY {', '.join(keys)}{self.limit.text}", columns)
+
+    def _order_item(
+        self, item: tuple[str, int | None, Typed | None], columns: list[Typed], *, named: bool = False
+    ) -> str:
+        """An item of ORDER BY: an output column by its number, unless it must be ``named``."""
         direction, place, x = item
         if place is not None:
             column = columns[place]
             key = order_key(column)
-            return f"{place + 1 if key == column.sql else key}{direction}"
+            return f"{place + 1 if key == column.sql and not named else key}{direction}"
         assert x is not None
         return order_key(x) + direction
 
@@ -168,7 +193,7 @@ def select_parts(binder: Binder, node: Any, scope: Scope) -> Parts:
         if condition_ is not None:
             body = f"{body or '(SELECT 1) AS one'} HAVING {condition_.sql}"
     scope.clause = "LIMIT"
-    limit = limit_text(binder, node, scope)
+    limit = bind_limit(binder, node, scope)
     return Parts(binder, node, scope, outs, body, order, distinct is not None and not on, on, limit)
 
 
@@ -189,8 +214,7 @@ def _outputs(binder: Binder, node: Any, scope: Scope) -> list[Typed]:
             continue
         inner = item.this if isinstance(item, exp.Alias) else item
         out = binder.bind(inner, scope)
-        if out.array:
-            raise SqlError("0A000", "array results are not supported")
+
         name = name_of(item.args["alias"]) if isinstance(item, exp.Alias) else names.figure(inner, out)
         outs.append(replace(out, name=name, origin=_origin(inner, scope)))
     return outs
@@ -233,6 +257,12 @@ def _order(
     distinct = node.args.get("distinct")
     for ordered in order.expressions:
         inner = ordered.this
+        if is_row(inner) and distinct is None:
+            # NULL is the greatest value of a row's field, whatever is said of rows that are NULL.
+            direction = " DESC NULLS FIRST" if ordered.args.get("desc") else " NULLS LAST"
+            parts = [casts.settle_text(binder, one) for one in binder.bind_all(inner.expressions, scope)]
+            items += [(direction, None, part) for part in parts]
+            continue
         place = output_place(inner, outs, "ORDER BY")
         direction = direction_of(ordered)
         if place is not None:

@@ -9,13 +9,15 @@ from typing import Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts
+from herdpy_sql.columnar import library, set_returning
 from herdpy_sql.columnar.binder import Binder
-from herdpy_sql.columnar.common import common_type
+from herdpy_sql.columnar.functions import no_function
 from herdpy_sql.columnar.scope import Col, Item, Rel, Scope
-from herdpy_sql.columnar.typed import INTEGERS, Typed, duck_type
+from herdpy_sql.columnar.typed import Typed
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import BIGINT, INTEGER, INTERVAL, TIMESTAMP, Base, SqlType
+from herdpy_sql.expr.named_calls import named_call
+from herdpy_sql.library import Resolved, resolve
+from herdpy_sql.types import BIGINT, TEXT, Base
 
 
 def bind_series(
@@ -25,44 +27,71 @@ def bind_series(
     if not isinstance(node, (exp.GenerateSeries, exp.ExplodingGenerateSeries)):
         if isinstance(node, exp.Dot):
             raise SqlError("0A000", f"names of other databases are not supported: {node.sql('postgres')}")
+        named = named_call(node)
+        if named is not None:
+            return _library(binder, *named, own, listed, scope, ordinality=ordinality)
         name = str(node.this).lower() if isinstance(node, exp.Anonymous) else node.key
         raise SqlError(
             "42883" if isinstance(node, (exp.ReadCSV, exp.ReadParquet, exp.Anonymous)) else "0A000",
             f"function {name} does not exist",
         )
-    start, end = binder.bind(node.args["start"], scope), binder.bind(node.args["end"], scope)
-    step_node = node.args.get("step")
-    step = binder.bind(step_node, scope) if step_node is not None else None
+    found = set_returning.series(binder, node, scope)
     alias = binder.alias()
-    if any(x.base in (Base.DATE, Base.TIMESTAMP, Base.TIMESTAMPTZ) for x in (start, end)):
-        type_ = TIMESTAMP if Base.TIMESTAMPTZ not in (start.base, end.base) else SqlType(Base.TIMESTAMPTZ)
-        if all(x.base in (Base.DATE,) for x in (start, end)):
-            type_ = SqlType(Base.TIMESTAMPTZ)
-        start, end = casts.cast(binder, start, type_), casts.cast(binder, end, type_)
-        if step is None:
-            raise SqlError("42883", f"function generate_series({start.type}, {end.type}) does not exist")
-        step = casts.coerce(binder, step, INTERVAL)
-        array = type_
-    else:
-        parts = [start, end] + ([step] if step is not None else [])
-        type_ = common_type(parts, "generate_series")
-        if type_.base not in INTEGERS:
-            if all(p.unknown for p in parts):
-                type_ = INTEGER
-            else:
-                raise SqlError("0A000", f"generate_series over {type_} is not supported")
-        parts = [casts.coerce(binder, p, type_) for p in parts]
-        start, end = parts[0], parts[1]
-        step = parts[2] if len(parts) > 2 else Typed("1", BIGINT)
-        array = type_
     rel = Rel(own or "generate_series", alias, [])
-    series = f"pg_series({start.sql}, {end.sql}, {step.sql})"
-    items = f"CAST(unnest({series}) AS {duck_type(array)}) AS c0"
+    one = set_returning.element(found, f"unnest({found.sql})")
+    items = f"{one.sql} AS c0"
     first = listed[0] if listed else own or "generate_series"
-    rel.columns = [Col(first, f"{alias}.c0", array, position=0, rel=rel)]
+    rel.columns = [Col(first, f"{alias}.c0", one.type, position=0, rel=rel)]
     if ordinality:
-        items += f", CAST(generate_subscripts({series}, 1) AS BIGINT) AS c1"
+        items += f", CAST(generate_subscripts({found.sql}, 1) AS BIGINT) AS c1"
         second = listed[1] if len(listed) > 1 else "ordinality"
         rel.columns.append(Col(second, f"{alias}.c1", BIGINT, position=1, rel=rel))
     inner = f"(SELECT {items}) AS {alias}"
+    return Item(inner, [rel], list(rel.columns))
+
+
+def _library(
+    binder: Binder,
+    name: str,
+    nodes: list[Any],
+    own: str | None,
+    listed: list[str],
+    scope: Scope,
+    *,
+    ordinality: bool,
+) -> Item:
+    """A function of the library as a table: its rows, or the one row that it gives."""
+    arguments = binder.bind_all(nodes, scope)
+    found = resolve(name, [library.full_type(x) for x in arguments])
+    if found is None:
+        raise no_function(name, arguments)
+    routine = found.routine
+    alias = binder.alias()
+    rel = Rel(own or name, alias, [])
+    given = library.invoke(binder, found, arguments)
+    whole = given.sql if routine.setof else f"[{given.sql}]"
+    items = f"unnest({whole}) AS c"
+    if ordinality:
+        items += f", CAST(generate_subscripts({whole}, 1) AS BIGINT) AS n"
+    outputs: list[str] = []
+    for i, (column, type_) in enumerate(routine.columns or ((own or name, found.result),)):
+        shown = listed[i] if i < len(listed) else column
+        sql = "c"
+        if routine.columns:
+            one = Typed(f"c[{i + 1}]", TEXT)
+            sql = (
+                one.sql
+                if type_ in (TEXT,)
+                else library.invoke(binder, Resolved("cast", 0, (TEXT,), type_), [one]).sql
+            )
+        outputs.append(f"{sql} AS c{i}")
+        array = type_.base is Base.ARRAY
+        held = type_.element_type if array else type_
+        rel.columns.append(Col(shown, f"{alias}.c{i}", held, array=array, position=i, rel=rel))
+    if ordinality:
+        at = len(rel.columns)
+        outputs.append(f"n AS c{at}")
+        shown = listed[at] if at < len(listed) else "ordinality"
+        rel.columns.append(Col(shown, f"{alias}.c{at}", BIGINT, position=at, rel=rel))
+    inner = f"(SELECT {', '.join(outputs)} FROM (SELECT {items})) AS {alias}"
     return Item(inner, [rel], list(rel.columns))

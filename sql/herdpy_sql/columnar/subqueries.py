@@ -32,13 +32,27 @@ def _scalar(binder: Binder, node: Any, scope: Scope) -> Typed:
     if len(bound.columns) != 1:
         raise SqlError("42601", "subquery must return only one column")
     column = bound.columns[0]
-    return Typed(f"({bound.sql})", column.type, column.dec, vars=bound.vars, name=column.name)
+    return Typed(
+        f"({bound.sql})", column.type, column.dec, array=column.array, vars=bound.vars, name=column.name
+    )
 
 
 @handles(exp.Exists)
 def _exists(binder: Binder, node: Any, scope: Scope) -> Typed:
-    bound = _inner(binder, node.this, scope)
+    query = node.this
+    if isinstance(query, exp.Select) and not query.expressions:  # SELECT FROM ...: rows of no columns
+        query = query.copy()
+        query.set("expressions", [exp.Literal.number(1)])
+    bound = _inner(binder, query, scope)
     return Typed(f"EXISTS ({bound.sql})", BOOLEAN, vars=bound.vars, name="exists")
+
+
+def _any_of(function: str, test: str) -> str:
+    """bool_or or bool_and with SQL's three values: an unknown test leaves the rest unknown."""
+    decided, rest = ("true", "false") if function == "bool_or" else ("false", "true")
+    found = f"coalesce({function}({test}), {rest})"
+    unknown = f"WHEN count(*) > count({test}) THEN NULL"
+    return f"CASE WHEN {found} = {decided} THEN {decided} {unknown} ELSE {rest} END"
 
 
 @handles(exp.In)
@@ -46,6 +60,8 @@ def _in(binder: Binder, node: Any, scope: Scope) -> Typed:
     query = node.args.get("query")
     if query is not None:
         return _quantified(binder, node.this, "=", query, scope, "ANY")
+    if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
+        return _quantified(binder, node.this, "=", node.expressions[0], scope, "ANY")
     if not node.expressions:
         raise SqlError("42601", "syntax error: IN wants a list in parentheses")
     if is_row(node.this):
@@ -63,6 +79,24 @@ def _in(binder: Binder, node: Any, scope: Scope) -> Typed:
     if len(lefts) == 1:
         return typed(f"({lefts.pop()} IN ({', '.join(r for _, r in pairs)}))", BOOLEAN, x, *values)
     return typed("(" + " OR ".join(f"{a} = {b}" for a, b in pairs) + ")", BOOLEAN, x, *values)
+
+
+def compared_row(binder: Binder, left: Any, symbol: str, query: Any, scope: Scope) -> Typed:
+    """``(a, b) symbol (subquery)``: compared with its one row; NULL where it has none."""
+    bound = _inner(binder, query, scope)
+    lefts = binder.bind_all(left.expressions, scope)
+    _same_width(bound, lefts)
+    alias = binder.alias()
+    inside = [Typed(f"{alias}.c{i}", column.type, column.dec) for i, column in enumerate(bound.columns)]
+    test = row_compare(binder, symbol, lefts, inside)
+    result = typed(f"(SELECT {test.sql} FROM ({bound.sql}) AS {alias}({bound.names()}))", BOOLEAN, *lefts)
+    return replace(result, vars=result.vars | bound.vars)
+
+
+def _same_width(bound: Bound, lefts: list[Typed]) -> None:
+    if len(bound.columns) != len(lefts):
+        many = "too many" if len(bound.columns) > len(lefts) else "too few"
+        raise SqlError("42601", f"subquery has {many} columns")
 
 
 def quantified(binder: Binder, left: Any, symbol: str, right: Any, scope: Scope) -> Typed:
@@ -101,9 +135,7 @@ def _elements(binder: Binder, x: Typed, symbol: str, array: Typed, word: str) ->
 def _quantified(binder: Binder, left: Any, symbol: str, query: Any, scope: Scope, word: str) -> Typed:
     bound = _inner(binder, query, scope)
     lefts = binder.bind_all(left.expressions if is_row(left) else [left], scope)
-    if len(bound.columns) != len(lefts):
-        many = "too many" if len(bound.columns) > len(lefts) else "too few"
-        raise SqlError("42601", f"subquery has {many} columns")
+    _same_width(bound, lefts)
     alias = binder.alias()
     outs, keys = [], []
     for i, (x, column) in enumerate(zip(lefts, bound.columns, strict=True)):
@@ -120,6 +152,9 @@ def _quantified(binder: Binder, left: Any, symbol: str, query: Any, scope: Scope
     elif len(outs) == 1:
         sql = f"({side} {symbol} {word} {inner})"
     else:
-        raise SqlError("0A000", f"row comparison with {symbol} {word} (subquery) is not supported")
+        insides = [Typed(f"{alias}.c{i}", column.type, column.dec) for i, column in enumerate(bound.columns)]
+        test = row_compare(binder, symbol, lefts, insides)
+        function = "bool_or" if word == "ANY" else "bool_and"
+        sql = f"(SELECT {_any_of(function, test.sql)} FROM ({bound.sql}) AS {alias}({bound.names()}))"
     result = typed(sql, BOOLEAN, *lefts)
     return replace(result, vars=result.vars | bound.vars)

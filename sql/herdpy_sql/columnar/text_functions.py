@@ -120,6 +120,9 @@ def _substring(binder: Binder, arguments: list[Typed]) -> Typed:
             f"CASE WHEN regexp_matches({x.sql}, {pattern.sql}, 's') THEN {found} END", TEXT, x, pattern
         )
     values = [integer_argument(binder, a) for a in rest]
+    plain = [a.literal for a in rest if not a.unknown and a.literal and a.literal.isdigit()]
+    if len(plain) == len(rest) and plain[0].strip("0"):
+        return typed(f"substring({x.sql}, {', '.join(plain)})", TEXT, x, *values)
     macro = {1: "pg_substring_from", 2: "pg_substring"}[len(values)]
     wide = ", ".join(f"CAST({v.sql} AS BIGINT)" for v in values)
     return typed(f"{macro}({x.sql}, {wide})", TEXT, x, *values)

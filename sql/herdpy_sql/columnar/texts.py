@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from herdpy.codec.kinds import Interval
 from herdpy_sql.errors import SqlError
+from herdpy_sql.values.intervals import interval_text
 
 
 def initcap(text: str) -> str:
@@ -38,34 +40,7 @@ def split_part(text: str, separator: str, place: int) -> str:
 def interval(value: Any) -> str:
     """An interval in PostgreSQL's style, from (months, days, nanoseconds)."""
     months, days, nanos = value
-    micros = int(nanos) // 1000
-    return interval_text(int(months), int(days), micros)
-
-
-def interval_text(months: int, days: int, micros: int) -> str:
-    """``1 year 2 mons 3 days 04:05:06.5``."""
-    parts: list[str] = []
-    negative_before = False
-
-    def add(value: int, unit: str) -> None:
-        nonlocal negative_before
-        if value:
-            plus = "+" if negative_before and value > 0 else ""
-            parts.append(f"{plus}{value} {unit}{'' if value == 1 else 's'}")
-            negative_before = value < 0
-
-    years = abs(months) // 12 * (1 if months >= 0 else -1)
-    add(years, "year")
-    add(months - years * 12, "mon")
-    add(days, "day")
-    if micros or not parts:
-        sign = "-" if micros < 0 else ("+" if negative_before else "")
-        seconds, fraction = divmod(abs(micros), 1_000_000)
-        text = f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-        if fraction:
-            text += f".{fraction:06d}".rstrip("0")
-        parts.append(text)
-    return " ".join(parts)
+    return interval_text(Interval(int(months), int(days), int(nanos) // 1000))
 
 
 def similar(pattern: str) -> str:

@@ -11,12 +11,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts
+from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.binder import STATEMENT_US, TRANSACTION_US, Binder, handles
 from herdpy_sql.columnar.functions import integer_argument, no_function, register
 from herdpy_sql.columnar.scope import Scope
 from herdpy_sql.columnar.typed import Typed, quote, typed
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.bind import interval_words
 from herdpy_sql.types import DATE, INTERVAL, NUMERIC, TEXT, TIMESTAMP, TIMESTAMPTZ, Base, SqlType
 
 
@@ -78,6 +79,10 @@ def _date_trunc(binder: Binder, node: Any, scope: Scope) -> Typed:
         x = casts.settle(binder, x, TIMESTAMPTZ)
     if x.base is Base.DATE:
         x = casts.cast(binder, x, TIMESTAMPTZ)
+    if x.base is Base.INTERVAL:
+        found = library.call(binder, "date_trunc", [Typed(quote(unit), TEXT), x])
+        assert found is not None
+        return found
     if x.base not in (Base.TIMESTAMP, Base.TIMESTAMPTZ):
         raise no_function("date_trunc", [Typed("", TEXT), x])
     if unit not in _UNITS:
@@ -134,6 +139,10 @@ def extract(binder: Binder, unit: str, x: Typed) -> Typed:
     base = x.base
     if base not in (Base.DATE, Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ, Base.INTERVAL):
         raise no_function("pg_catalog.extract", [Typed("", TEXT), x])
+    if base is Base.INTERVAL:
+        found = library.call(binder, "extract", [Typed(quote(unit), TEXT), x])
+        assert found is not None
+        return found
     if unit == "epoch":
         if base is Base.DATE:
             sql = f"CAST(CAST(epoch({x.sql}) AS BIGINT) AS DECIMAL(19,0))"
@@ -168,11 +177,9 @@ def _date_part(binder: Binder, arguments: list[Typed]) -> Typed:
 
 @handles(exp.Interval)
 def _interval(binder: Binder, node: Any, scope: Scope) -> Typed:
-    value, unit = node.this, node.args.get("unit")
-    if not isinstance(value, exp.Literal):
+    if not isinstance(node.this, exp.Literal):
         raise SqlError("0A000", "INTERVAL of anything but a literal is not supported")
-    text = str(value.this) + (f" {unit.name}" if unit is not None else "")
-    return casts.settle(binder, Typed("", SqlType(Base.UNKNOWN), literal=text), INTERVAL)
+    return casts.settle(binder, Typed("", SqlType(Base.UNKNOWN), literal=interval_words(node)), INTERVAL)
 
 
 @register("make_date")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,25 +12,28 @@ from sqlglot import exp
 from herdpy_sql.columnar import aggregate_functions as _aggregate_functions  # noqa: F401 - registers itself
 from herdpy_sql.columnar import aggregates as _aggregates  # noqa: F401
 from herdpy_sql.columnar import arithmetic as _arithmetic  # noqa: F401
-from herdpy_sql.columnar import casts, queries
 from herdpy_sql.columnar import functions as _functions  # noqa: F401
+from herdpy_sql.columnar import library, queries
+from herdpy_sql.columnar import library_calls as _library_calls  # noqa: F401
 from herdpy_sql.columnar import number_functions as _number_functions  # noqa: F401
 from herdpy_sql.columnar import operators as _operators  # noqa: F401
+from herdpy_sql.columnar import overlaps as _overlaps  # noqa: F401
 from herdpy_sql.columnar import scalar as _scalar  # noqa: F401
 from herdpy_sql.columnar import subqueries as _subqueries  # noqa: F401
 from herdpy_sql.columnar import text_functions as _text_functions  # noqa: F401
 from herdpy_sql.columnar import time_functions as _time_functions  # noqa: F401
 from herdpy_sql.columnar import windows as _windows  # noqa: F401
-from herdpy_sql.columnar.binder import Binder
+from herdpy_sql.columnar.binder import BOLD, Binder
 from herdpy_sql.columnar.bounds import key_range
 from herdpy_sql.columnar.query import ColumnarQuery, Scan
-from herdpy_sql.columnar.typed import Typed, numeric_text, retyped
+from herdpy_sql.columnar.typed import Typed, numeric_text, retyped, stored_dec
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
-from herdpy_sql.types import NUMERIC, TEXT, UNKNOWN, Base, SqlType
+from herdpy_sql.types import NUMERIC, TEXT, UNKNOWN, Base, SqlType, array_of
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
+    from herdpy_sql.columnar.given import Given
     from herdpy_sql.columnar.queries import Bound
     from herdpy_sql.columnar.scope import ScanNeeds
 
@@ -43,6 +46,7 @@ def translate(
     param_types: Sequence[SqlType] = (),
     *,
     targets: Sequence[SqlType | None] | None = None,
+    given: Mapping[str, Given] | None = None,
 ) -> ColumnarQuery:
     """The meaning of a SELECT, VALUES, TABLE, set operation or WITH query over ``catalog``.
 
@@ -50,12 +54,41 @@ def translate(
         query: a sqlglot tree in the postgres dialect; it is not changed.
         param_types: types of parameters that the client gave (UNKNOWN: to be inferred).
         targets: types that the columns' untyped literals and parameters shall take (INSERT ... SELECT).
+        given: relations by name that are handed over with the question.
 
     Raises:
         SqlError: 42P01, 42703, 42702, 42803, 42883, 42804 ... as PostgreSQL; 0A000 for what is valid
             and not supported.
     """
-    binder = Binder(catalog)
+    found, dared = _translated(query, catalog, param_types, targets, given, daring=BOLD)
+    found = replace(found, at_once=_is_aggregate(query))
+    chain = [found]
+    while dared:  # as daring as it was is not careful enough
+        one, dared = _translated(query, catalog, param_types, targets, given, daring=dared - 1)
+        chain.append(replace(one, at_once=found.at_once))
+    for one in reversed(chain[:-1]):
+        chain[-1] = replace(one, careful=chain[-1])
+    return chain[-1]
+
+
+def _is_aggregate(query: exp.Expression) -> bool:
+    """Whether no row of the answer can be there before all have been looked at."""
+    if not isinstance(query, exp.Select):
+        return False
+    return bool(query.args.get("group")) or any(one.find(exp.AggFunc) for one in query.expressions)
+
+
+def _translated(
+    query: exp.Expression,
+    catalog: Catalog,
+    param_types: Sequence[SqlType],
+    targets: Sequence[SqlType | None] | None,
+    given: Mapping[str, Given] | None,
+    *,
+    daring: int,
+) -> tuple[ColumnarQuery, int]:
+    """As :func:`translate`; and how boldly more digits were taken to fit than are known to."""
+    binder = Binder(catalog, given=given or {}, daring=daring)
     for i, type_ in enumerate(param_types):
         binder.params[i + 1] = type_
     try:
@@ -73,14 +106,17 @@ def translate(
     )
     sql, columns = _output(bound)
     sql, marks = _numbered(sql)
-    return ColumnarQuery(
+    made = ColumnarQuery(
         sql=sql,
-        scans=tuple(_scan(needs, binder) for needs in binder.scans),
+        scans=tuple(_scan(needs, binder) for needs in binder.scans if needs.table.id >= 0),
+        given=tuple(_scan(needs, binder) for needs in binder.scans if needs.table.id < 0),
         columns=columns,
         param_types=types,
         marks=marks,
         surrogates=tuple(binder.surrogates),
+        routines=tuple(binder.routines),
     )
+    return made, binder.dared
 
 
 def _settled(binder: Binder, bound: Bound, targets: Sequence[SqlType | None]) -> Bound:
@@ -90,7 +126,7 @@ def _settled(binder: Binder, bound: Bound, targets: Sequence[SqlType | None]) ->
         target = targets[i] if i < len(targets) else None
         x = replace(column, sql=f"{alias}.c{i}")
         if column.unknown:
-            x = casts.settle(binder, column, target or TEXT)
+            x = library.settled(binder, column, target or TEXT)
         items.append(f"{x.sql} AS c{i}")
         columns.append(replace(x, name=column.name))
     if not any(c.unknown for c in bound.columns):
@@ -114,8 +150,8 @@ def _output(bound: Bound) -> tuple[str, tuple[OutputColumn, ...]]:
 
 def _shown(column: Typed, sql: str) -> tuple[SqlType, str]:
     type_ = column.type if column.base is not Base.UNKNOWN else TEXT
-    if type_.base is Base.INTERVAL:
-        return type_, f"pg_intervaltext({sql})"
+    if column.array:
+        return _shown_array(column, sql)
     if type_.base is Base.NUMERIC:
         if (
             column.dec is not None
@@ -126,6 +162,16 @@ def _shown(column: Typed, sql: str) -> tuple[SqlType, str]:
         shown = retyped(replace(column, sql=sql), sql, NUMERIC, column.dec)
         return NUMERIC, numeric_text(shown)
     return type_, sql
+
+
+def _shown_array(column: Typed, sql: str) -> tuple[SqlType, str]:
+    """An array: NUMERIC elements are text unless they are a stored column's."""
+    if column.base is not Base.NUMERIC or column.dec is None:
+        return array_of(column.type), sql
+    if column.type.precision is not None and column.dec == stored_dec(column.type):
+        return array_of(column.type), sql
+    one = numeric_text(Typed("e", NUMERIC, column.dec))
+    return array_of(NUMERIC), f"list_transform({sql}, lambda e: {one})"
 
 
 def _numbered(sql: str) -> tuple[str, tuple[int, ...]]:
@@ -139,5 +185,5 @@ def _numbered(sql: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _scan(needs: ScanNeeds, binder: Binder) -> Scan:
-    positions = tuple(needs.positions) or (needs.table.key_positions[0],)
+    positions = tuple(needs.positions) or ((*needs.table.key_positions, 0)[0],)
     return Scan(needs.name, needs.table, positions, key_range(needs.table, needs.bounded, binder.params))

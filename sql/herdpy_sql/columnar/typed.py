@@ -8,8 +8,10 @@ branches of a CASE) carries the scale of each row in ``scale_sql``.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
+from herdpy.codec.kinds import Kind
 from herdpy_sql.catalog import ColumnOrigin
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import BIGINT, INTEGER, NUMERIC, SMALLINT, Base, SqlType
@@ -41,6 +43,9 @@ DUCK = {
     Base.TIMESTAMP: "TIMESTAMP",
     Base.TIMESTAMPTZ: "TIMESTAMPTZ",
     Base.INTERVAL: "INTERVAL",
+    Base.JSONB: "VARCHAR",
+    Base.VECTOR: "FLOAT[]",
+    Base.ENUM: "DOUBLE",
 }
 
 Vars = frozenset[tuple[int, str, int]]
@@ -59,7 +64,7 @@ class Typed:
         literal: the text of an untyped literal (with type UNKNOWN), or an integer literal's digits.
         null: it is the bare NULL.
         param: number of a parameter whose type is not known yet.
-        array: it is a list of ``type`` (arrays live in expressions only).
+        array: it is a list of ``type``.
         origin: of an output that is a column of a table as it is; of nothing else.
         vars, agg, window: columns used outside aggregates; whether it has aggregates or windows.
     """
@@ -133,8 +138,17 @@ def column_dec(type_: SqlType) -> tuple[int, int] | None:
     return type_.precision, type_.scale or 0
 
 
+def stored_dec(type_: SqlType) -> tuple[int, int] | None:
+    """The DECIMAL of the elements of a stored array: Arrow's lists do not keep the precision."""
+    if column_dec(type_) is None:
+        return None
+    return (18 if type_.kind == Kind.DECIMAL64 else MAX_DIGITS), type_.scale or 0
+
+
 def duck_type(type_: SqlType, dec: tuple[int, int] | None = None) -> str:
     """DuckDB's name of the representation."""
+    if type_.element is not None:
+        return f"{duck_type(type_.element_type)}[]"
     if type_.base is Base.NUMERIC:
         return "VARCHAR" if dec is None else f"DECIMAL({dec[0]},{dec[1]})"
     return DUCK[type_.base]
@@ -174,6 +188,17 @@ def numeric_text(x: Typed) -> str:
     if x.scale_sql is None:
         return text
     return f"pg_dectext({text}, {x.dec[1]} - ({x.scale_sql}))"
+
+
+_DECIMAL_CONSTANT = re.compile(r"CAST\(((?:-?[0-9]+|'-?[0-9.]+')) AS DECIMAL\([0-9]+,[0-9]+\)\)")
+
+
+def decimal_text(x: Typed, dec: tuple[int, int]) -> str:
+    """A native NUMERIC as a DECIMAL of at least its digits, before the point and after it."""
+    if x.dec == dec:
+        return x.sql
+    constant = _DECIMAL_CONSTANT.fullmatch(x.sql)
+    return f"CAST({constant[1] if constant else x.sql} AS DECIMAL({dec[0]},{dec[1]}))"
 
 
 def integer_type(value: int) -> SqlType | None:

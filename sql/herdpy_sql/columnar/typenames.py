@@ -7,6 +7,8 @@ from typing import Any
 from sqlglot import exp
 
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.typenames import ENUM
+from herdpy_sql.expr.typenames import sql_type as own_type
 from herdpy_sql.types import INTERVAL, Base, SqlType
 
 _D = exp.DataType.Type
@@ -35,12 +37,17 @@ _TYPES: dict[Any, Base] = {
 }
 
 
+_OWN = frozenset({_D.ARRAY, _D.JSONB, _D.VECTOR})
+
+
 def sql_type(node: exp.Expression) -> SqlType:
     """The type that a type name means; SqlError 42704 or 0A000 for others."""
     if isinstance(node, exp.Interval):
         return INTERVAL
     if not isinstance(node, exp.DataType):
         raise SqlError("0A000", f"type {node.sql('postgres')} is not supported")
+    if node.this in _OWN or node.args.get(ENUM) is not None:
+        return own_type(node)
     base = _TYPES.get(node.this)
     if base is None:
         if node.this is _D.USERDEFINED:

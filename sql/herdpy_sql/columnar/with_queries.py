@@ -24,6 +24,8 @@ def bind_with(binder: Binder, with_: Any, scope: Scope) -> str:
     """Bind WITH queries into ``scope``; the DuckDB clause that defines them."""
     if with_ is None:
         return ""
+    if with_.args.get("search"):
+        raise SqlError("0A000", "SEARCH and CYCLE of recursive queries are not supported")
     recursive = bool(with_.args.get("recursive"))
     parts = []
     seen = set()
@@ -35,7 +37,9 @@ def bind_with(binder: Binder, with_: Any, scope: Scope) -> str:
         listed = [name_of(c) for c in cte.args["alias"].args.get("columns") or ()]
         query = _unwrapped(cte.this)
         if not isinstance(query, (exp.Query, exp.Values, exp.Table)):
-            raise SqlError("0A000", "data-modifying statements in WITH are not supported")
+            raise SqlError(
+                "0A000", "WITH clause containing a data-modifying statement must be at the top level"
+            )
         binder.relations += 1
         alias = f"w{binder.relations}"
         if recursive and isinstance(query, exp.Union) and _mentions(query.expression, name):

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 from herdpy.codec.kinds import Datum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator, Iterable
 
     import pyarrow as pa
 
-    from herdpy_sql.catalog import ColumnOrigin, Table
+    from herdpy_sql.catalog import Catalog, ColumnOrigin, Table
     from herdpy_sql.storage import Clock, View
     from herdpy_sql.types import SqlType
 
 Row = tuple[Datum, ...]
+Remark = tuple[str, ...]
+"""What the client is told besides: severity ("NOTICE"), SQLSTATE, message; a detail may follow."""
 Compiled = Callable[[Sequence[Datum], Sequence[Datum], "Clock"], Datum]
 """An expression ready to run: (row, parameters, clock) -> datum."""
 
@@ -65,6 +67,8 @@ class Plan:
         read_only: whether it changes nothing and locks nothing.
         source: the query to be run first, outside the engine's turn, whose answer ``run`` is given.
         engine: "own" or "columnar", for EXPLAIN and for whoever schedules the work.
+        concurrently: it was asked for so, which no transaction block may.
+        remarks: what the client is told besides the answer.
         brief: it touches one row at most, by its key, or it only begins or commits: it takes microseconds.
     """
 
@@ -75,6 +79,8 @@ class Plan:
     source: Any = None
     engine: str = "own"
     brief: bool = False
+    concurrently: bool = False
+    remarks: tuple[Remark, ...] = ()
 
     @property
     def inner(self) -> Plan:
@@ -85,6 +91,10 @@ class Plan:
     def tables_written(self) -> tuple[Table, ...]:
         """The tables whose rows its source chooses to be changed."""
         return ()
+
+    def moved(self, catalog: Catalog) -> Plan | None:
+        """The same plan for another catalog, or None when the statement must be planned again."""
+        return None
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
         """Carry the statement out. SqlError, storage.MustWait or SourceChanged; then nothing happened
@@ -106,6 +116,16 @@ class Plan:
         """PostgreSQL's command tag: "SELECT 3", "INSERT 0 3", "CREATE TABLE"."""
         if self.tag == "INSERT":
             return f"INSERT 0 {count}"
-        if self.tag in {"SELECT", "UPDATE", "DELETE"}:
+        if self.tag in {"SELECT", "UPDATE", "DELETE", "MERGE"}:
             return f"{self.tag} {count}"
         return self.tag
+
+
+def ended(steps: Generator[None, None, Outcome]) -> Outcome:
+    """What a plan's ``slices`` give in the end, all its steps taken at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            outcome: Outcome = stop.value
+            return outcome

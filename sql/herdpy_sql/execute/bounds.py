@@ -55,6 +55,8 @@ class KeyRange:
     items: tuple[KeyValue, ...] = ()  # of an IN on the column after ``equals``
     low: KeyValue | None = None  # op > or >= on the column after those
     high: KeyValue | None = None  # op < or <=
+    low_rest: tuple[KeyValue, ...] = ()  # of a comparison of rows: of the columns after that one
+    high_rest: tuple[KeyValue, ...] = ()
 
     @property
     def is_point(self) -> bool:
@@ -68,12 +70,9 @@ class KeyRange:
 
     def prefixes(self, row: Row, params: Row, clock: Clock) -> list[tuple[Datum, ...]]:
         """The values of the bound columns: one tuple, one for each item of IN, or none."""
-        values: list[Datum] = []
-        for one in self.equals:
-            value = _exact(one, row, params, clock)
-            if value is None:
-                return []
-            values.append(value)
+        values = _values(self.equals, row, params, clock)
+        if values is None:
+            return []
         head = tuple(values)
         if not self.items:
             return [head]
@@ -87,6 +86,10 @@ class KeyRange:
 
     def bounds(self, row: Row, params: Row, clock: Clock) -> list[tuple[bytes | None, bytes | None]]:
         """The byte ranges to scan, in key order, none overlapping."""
+        if self.low is None and self.high is None and not self.items:
+            values = _values(self.equals, row, params, clock)
+            start = None if values is None else _encode(self.codec.encode_prefix, values)
+            return [] if start is None else [(start or None, successor(start) if start else None)]
         found = []
         for prefix in self.prefixes(row, params, clock):
             start = _encode(self.codec.encode_prefix, prefix)
@@ -109,7 +112,7 @@ class KeyRange:
         # The bytes of the column's values, NULLs (which no comparison accepts) left out.
         low: bytes | None = start + b"\x01" if field.nullable else start
         high: bytes | None = start + b"\x02" if field.nullable else successor(start) if start else None
-        for bound in (self.low, self.high):
+        for bound, rest in ((self.low, self.low_rest), (self.high, self.high_rest)):
             if bound is None:
                 continue
             value = bound.value(row, params, clock)
@@ -121,10 +124,14 @@ class KeyRange:
                 if (place == _ABOVE) == upward:
                     return None
                 continue  # every value of the column satisfies it
-            edge = _encode(self.codec.encode_prefix, (*prefix, value))
+            more = [one.value(row, params, clock) for one in rest]
+            whole = place == _EXACT and None not in more
+            edge = _encode(self.codec.encode_prefix, (*prefix, value, *more) if whole else (*prefix, value))
             if edge is None:
                 return None
             inclusive = bound.op in {">=", "<="} if place == _EXACT else not upward
+            if rest and not whole:
+                inclusive = True  # more than is wanted; the condition itself is verified for each row
             if upward != field.descending:  # it is the low end in bytes
                 low = edge if inclusive else successor(edge)
                 if low is None:
@@ -147,6 +154,19 @@ def _each(one: KeyValue, row: Row, params: Row, clock: Clock) -> list[Datum]:
         return list(array)
     fitted = [fit(value) for value in array if value is not None]
     return [value for value, place in fitted if place == _EXACT]
+
+
+def _values(equals: tuple[KeyValue, ...], row: Row, params: Row, clock: Clock) -> list[Datum] | None:
+    """What the columns are equal to; None when no row can be."""
+    values: list[Datum] = []
+    for one in equals:
+        value = one.value(row, params, clock)
+        if one.fit is not None and value is not None:
+            value = _exact(one, row, params, clock)
+        if value is None:
+            return None
+        values.append(value)
+    return values
 
 
 def _exact(one: KeyValue, row: Row, params: Row, clock: Clock) -> Datum:
@@ -195,8 +215,8 @@ def point_encoder(found: KeyRange) -> Callable[[Row, Row, Clock], bytes | None]:
         return by_parameters
 
     def by_values(row: Row, params: Row, clock: Clock) -> bytes | None:
-        keys = found.keys(row, params, clock)
-        return keys[0] if keys else None
+        values = _values(found.equals, row, params, clock)
+        return None if values is None else _encode(encode, values)
 
     return by_values
 

@@ -11,8 +11,11 @@ import math
 from typing import TYPE_CHECKING, cast
 
 from herdpy_sql.execute.base import Outcome, Plan, SourceChanged
+from herdpy_sql.execute.deferred import refuse_pending
 from herdpy_sql.execute.insert import datum_rows
 from herdpy_sql.execute.sources import KeyGet
+from herdpy_sql.lock_modes import NO_KEY_UPDATE, UPDATE
+from herdpy_sql.sequences import SequenceState, definition_of, owned_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -89,13 +92,17 @@ class ColumnarMatches(Matches):
 
     def __init__(self, table: Table, query: Plan, positions: tuple[int, ...]) -> None:
         self.table = table
+        self.use(query)
+        self.positions = positions  # the physical columns that the answer begins with
+
+    def use(self, query: Plan) -> None:
+        """Ask ``query`` for the rows."""
         self.query = query
         self.source = query.source
-        self.positions = positions  # the physical columns that the answer begins with
 
     def find(self, view: View, params: Row, clock: Clock, answer: pa.Table | None) -> Iterator[Match]:
         table, count = self.table, len(self.positions)
-        encode, decode = table.key_codec.encode, table.row_codec.decode
+        encode = table.key_codec.encode
         found = self.query.run(view, params, clock, answer)
         rows = found.rows if found.rows is not None else datum_rows(found.table, self.query.columns or ())
         seen: set[bytes] = set()
@@ -105,21 +112,31 @@ class ColumnarMatches(Matches):
             if key in seen:  # a join may find a row twice: the first decides, as in PostgreSQL
                 continue
             seen.add(key)
-            image = view.get(table, key)
-            if image is None:
-                raise SourceChanged(f"a row of {table.name} was deleted meanwhile")
-            row = decode(image)
-            if any(row[p] != given[i] for i, p in enumerate(self.positions)):
-                old = [row[p] for p in self.positions]
-                if not _same(old, given[:count]):
-                    raise SourceChanged(f"a row of {table.name} was changed meanwhile")
+            image, row = self._current(view, key, given)
             yield key, image, row, given[count:]
+
+    def current(self, view: View, given: Row) -> tuple[bytes, bytes, Row]:
+        """Key, image and datums of the row that an answer begins with. SourceChanged: it is another now."""
+        key = self.table.key_codec.encode([given[self.positions.index(p)] for p in self.table.key_positions])
+        return key, *self._current(view, key, given)
+
+    def _current(self, view: View, key: bytes, given: Row) -> tuple[bytes, Row]:
+        table = self.table
+        image = view.get(table, key)
+        if image is None:
+            raise SourceChanged(f"a row of {table.name} was deleted meanwhile")
+        row = table.row_codec.decode(image)
+        if any(row[p] != given[i] for i, p in enumerate(self.positions)):
+            old = [row[p] for p in self.positions]
+            if not same_values(old, given[: len(old)]):
+                raise SourceChanged(f"a row of {table.name} was changed meanwhile")
+        return image, row
 
     def explain(self) -> list[str]:
         return self.query.explain()
 
 
-def _same(old: list[Datum], new: Row) -> bool:
+def same_values(old: list[Datum], new: Row) -> bool:
     """Whether two rows hold the same values, NaN being one."""
     return all(a == b or _both_nan(a, b) for a, b in zip(old, new, strict=True))
 
@@ -154,6 +171,13 @@ def _found_and_locked(
     return found
 
 
+def row_mode(table: Table, changed: set[int]) -> int:
+    """How strongly an update of these columns locks its rows: what may be referred to, or the rest only."""
+    unique = (index.parts for index in table.indexes if index.unique)
+    identity = {part.position for parts in (table.key, *unique) for part in parts}
+    return NO_KEY_UPDATE if identity.isdisjoint(changed) else UPDATE
+
+
 class UpdatePlan(Plan):
     """UPDATE: ``assign`` gives, for a position, the new datum from the row that ``find`` gave."""
 
@@ -179,6 +203,7 @@ class UpdatePlan(Plan):
         self.source = matches.source
         self.engine = matches.engine
         self.brief = matches.brief
+        self.lock_mode = row_mode(table, {position for position, _ in assign})
 
     @property
     def tables_written(self) -> tuple[Table, ...]:
@@ -187,12 +212,13 @@ class UpdatePlan(Plan):
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
         table = self.table
         writes = []
-        for match in list(self.matches.find(view, params, clock, source)):
-            view.lock_row(table, match[0])
+        found = list(self.matches.find(view, params, clock, source))
+        for match in found:
+            view.lock_row(table, match[0], self.lock_mode)
             writes.append(self._written(match, params, clock))
         for key, image, new in writes:
             view.update(table, key, image, new)
-        return self._outcome(writes, params, clock)
+        return self._outcome(found, writes, params, clock)
 
     def slices(self, view: View, reader: Reader, params: Row, clock: Clock) -> Generator[None, None, Outcome]:
         """As ``run``, in steps of few rows between which others may use the database.
@@ -228,11 +254,15 @@ class UpdatePlan(Plan):
         self.rules.verify(new, clock)
         return key, image, new
 
-    def _outcome(self, writes: list[Write], params: Row, clock: Clock) -> Outcome:
+    def _outcome(self, found: list[Match], writes: list[Write], params: Row, clock: Clock) -> Outcome:
         if self.returning is None:
             return Outcome(None, len(writes))
         returning = self.returning
-        return Outcome([returning(tuple(new), params, clock) for _, _, new in writes], len(writes))
+        rows = [
+            returning((*new, *computed), params, clock)
+            for (_, _, new), (_, _, _, computed) in zip(writes, found, strict=True)
+        ]
+        return Outcome(rows, len(writes))
 
     def explain(self) -> list[str]:
         first, *rest = self.matches.explain()
@@ -272,7 +302,7 @@ class DeletePlan(Plan):
             view.lock_row(table, key)
         rows = None
         if self.returning is not None:
-            rows = [self.returning(row, params, clock) for _, _, row, _ in found]
+            rows = [self.returning(row + computed, params, clock) for _, _, row, computed in found]
         for key, image, _, _ in found:
             view.delete(table, key, image)
         return Outcome(rows, len(found))
@@ -302,12 +332,17 @@ class TruncatePlan(Plan):
 
     tag = "TRUNCATE TABLE"
 
-    def __init__(self, tables: tuple[Table, ...]) -> None:
+    def __init__(self, tables: tuple[Table, ...], *, restart: bool = False) -> None:
+        """``restart``: the sequences of their columns begin again (RESTART IDENTITY)."""
         self.tables = tables
+        self.restart = restart
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
         for table in self.tables:
+            refuse_pending(view, table, "TRUNCATE")
             view.truncate(table)
+            for one in owned_by(view.catalog, table) if self.restart else ():
+                view.restart_sequence(one, SequenceState(definition_of(one).start, False))
         return Outcome(None, 0)
 
     def explain(self) -> list[str]:

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Outcome, Plan
+from herdpy_sql.execute.deferred import refuse_pending
+from herdpy_sql.execute.detaching import detach
+from herdpy_sql.execute.owned_sequences import with_sequences
+from herdpy_sql.hidden_columns import without_orphans
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -18,7 +22,8 @@ if TYPE_CHECKING:
 
     from herdpy_sql.catalog import Index, Table
     from herdpy_sql.execute.base import Row
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.objects import CatalogObject, SequenceDefinition
+    from herdpy_sql.storage import Clock, MustWait, View
 
 
 class CreateTablePlan(Plan):
@@ -26,25 +31,40 @@ class CreateTablePlan(Plan):
 
     tag = "CREATE TABLE"
 
-    def __init__(self, table: Table, *, if_not_exists: bool) -> None:
+    def __init__(
+        self,
+        table: Table,
+        *,
+        if_not_exists: bool,
+        sequences: tuple[tuple[int, SequenceDefinition], ...] = (),
+    ) -> None:
+        """``sequences``: those of its columns, by position, which come to be with it."""
         self.table = table
         self.if_not_exists = if_not_exists
+        self.sequences = sequences
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
         catalog, table = view.catalog, self.table
-        taken = catalog.by_name.keys() | catalog.index_by_name.keys()
-        if table.name in taken:
+        if (table.schema, table.name) in catalog.relations:
             if self.if_not_exists:
                 return Outcome(None, 0)
             raise duplicate(table.name)
         for name in (table.key_name, *(index.name for index in table.indexes)):
-            if name in taken or name == table.name:
+            if (table.schema, name) in catalog.relations or name == table.name:
                 raise duplicate(name)
-        number = catalog.next_id
+        if self.sequences:  # their ids come right before its own
+            number = view.catalog.next_id + len(self.sequences)
+            table = with_sequences(view, replace(table, id=number), dict(self.sequences))
+        number = view.catalog.next_id
         indexes = tuple(
             replace(index, id=number + 1 + i, table_id=number) for i, index in enumerate(table.indexes)
         )
-        view.create_table(replace(table, id=number, indexes=indexes))
+        for parent in {one.table_id for one in table.foreign_keys} - {0}:
+            view.lock_definition(
+                catalog.tables[parent]
+            )  # who takes rows out of it now does not look here yet
+        keys = tuple(replace(one, table_id=one.table_id or number) for one in table.foreign_keys)
+        view.create_table(replace(table, id=number, indexes=indexes, foreign_keys=keys))
         return Outcome(None, 0)
 
     def explain(self) -> list[str]:
@@ -56,12 +76,26 @@ class DropTablePlan(Plan):
 
     tag = "DROP TABLE"
 
-    def __init__(self, tables: tuple[Table, ...]) -> None:
+    def __init__(
+        self,
+        tables: tuple[Table, ...],
+        detached: tuple[tuple[int, str], ...] = (),
+        objects: tuple[CatalogObject, ...] = (),
+    ) -> None:
+        """What goes, too: ``detached``, foreign keys of other tables (id of the table, name); ``objects``,
+        views and the sequences of columns."""
         self.tables = tables
+        self.detached = detached
+        self.objects = objects
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
         for table in self.tables:
-            view.drop_table(table)
+            refuse_pending(view, table, "DROP TABLE")
+        detach(view, self.detached)
+        for one in reversed(self.objects):
+            view.drop_object(one)
+        for table in self.tables:
+            view.drop_table(view.catalog.tables[table.id])
         return Outcome(None, 0)
 
     def explain(self) -> list[str]:
@@ -73,9 +107,11 @@ class CreateIndexPlan(Plan):
 
     tag = "CREATE INDEX"
 
-    def __init__(self, table: Table, index: Index | None) -> None:
+    def __init__(self, table: Table, index: Index | None, *, concurrently: bool = False) -> None:
+        """``concurrently``: it was asked for so, which no transaction block may; it is done so anyway."""
         self.table = table
         self.index = index
+        self.concurrently = concurrently
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
         if self.index is not None:
@@ -84,13 +120,14 @@ class CreateIndexPlan(Plan):
 
     def slices(
         self, view: View, params: Row, clock: Clock, source: pa.Table | None
-    ) -> Generator[None, None, Outcome]:
-        """As ``run``, in steps of few rows between which others may use the database, but not the table.
+    ) -> Generator[MustWait | None, None, Outcome]:
+        """As ``run``, in steps of few rows between which others may use the database and write to the table.
 
-        The transaction of ``view`` must keep the locks that it takes.
+        The transaction of ``view`` must keep the locks that it takes at the end; what it must wait for then
+        is given.
         """
         if self.index is not None:
-            yield from view.create_index_slowly(self.table, replace(self.index, id=view.catalog.next_id))
+            yield from view.create_index_online(self.table, replace(self.index, id=view.catalog.next_id))
         return Outcome(None, 0)
 
     def explain(self) -> list[str]:
@@ -107,7 +144,11 @@ class DropIndexPlan(Plan):
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
         for table, index in self.indexes:
-            view.drop_index(table, index)
+            view.drop_index(view.catalog.tables[table.id], index)
+            left = view.catalog.tables[table.id]
+            kept = without_orphans(left)
+            if kept is not left:
+                view.alter_table(left, kept)
         return Outcome(None, 0)
 
     def explain(self) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import Outcome, Plan
+from herdpy_sql.execute.base import Outcome, Plan, ended
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -30,6 +30,7 @@ _STEP_ROWS = 128
 
 Maker = Callable[["View", "Row", "Clock"], "Row"]
 Project = Callable[["Row", "Row", "Clock"], "Row"]
+Place = Callable[["View", "list[Row]"], "list[Row]"]
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,28 @@ class Rules:
     Attributes:
         not_null: positions that may not be NULL.
         checks: (name, condition) over the physical row; NULL passes.
+        generated: (position, value) of the columns that are always computed from the rest of the row.
+        options: (view, condition) of the views WITH CHECK OPTION that the row is written through; NULL fails.
     """
 
     table: Table
     not_null: tuple[int, ...]
     checks: tuple[tuple[str, Compiled], ...]
+    generated: tuple[tuple[int, Compiled], ...] = ()
+    options: tuple[tuple[str, Compiled], ...] = ()
+
+    def generate(self, row: list[Datum], clock: Clock) -> None:
+        """Compute the generated columns, into the row."""
+        for position, compute in self.generated:
+            row[position] = compute(row, (), clock)
 
     def verify(self, row: Sequence[Datum], clock: Clock) -> None:
-        """SqlError 23502 or 23514, naming table, column and constraint."""
+        """SqlError 23502, 23514 or 44000, naming table, column and constraint.
+
+        Generated columns are computed first: where there are any, ``row`` is a list.
+        """
+        if self.generated:
+            self.generate(row, clock)  # type: ignore[arg-type]
         for position in self.not_null:
             if row[position] is None:
                 self.refuse_null(position, row)
@@ -58,6 +73,13 @@ class Rules:
                     detail=self._failing(row),
                     table=self.table.name,
                     constraint=name,
+                )
+        for name, condition in self.options:
+            if condition(row, (), clock) is not True:
+                raise SqlError(
+                    "44000",
+                    f'new row violates check option for view "{name}"',
+                    detail=self._failing(row),
                 )
 
     def refuse_null(self, position: int, row: Sequence[Datum]) -> NoReturn:
@@ -105,10 +127,12 @@ def make_maker(values: Sequence[Value], rules: Rules, *, often: bool) -> Maker:
 
     ``often``: it is worth compiling a function of its own, because parameters will come many times.
     """
-    return _written_maker(values, rules) if often else _general_maker(values, rules)
+    return _written_maker(values, rules) if often and not rules.generated else _general_maker(values, rules)
 
 
 def _general_maker(values: Sequence[Value], rules: Rules) -> Maker:
+    if rules.generated:
+        return _generating_maker(values, rules)
     if all(value.is_constant for value in values):
         constants = tuple(value.constant for value in values)
 
@@ -138,6 +162,18 @@ def _general_maker(values: Sequence[Value], rules: Rules) -> Maker:
     return make
 
 
+def _generating_maker(values: Sequence[Value], rules: Rules) -> Maker:
+    """The same for a table with generated columns."""
+    plain = _general_maker(values, Rules(rules.table, (), ()))
+
+    def make(view: View, params: Row, clock: Clock) -> Row:
+        row = list(plain(view, params, clock))
+        rules.verify(row, clock)
+        return tuple(row)
+
+    return make
+
+
 def _written_maker(values: Sequence[Value], rules: Rules) -> Maker:
     """The same, straight-line; the source holds column positions and names of constants only."""
     names: dict[str, object] = {"rules": rules, "table": rules.table}
@@ -159,7 +195,7 @@ def _written_maker(values: Sequence[Value], rules: Rules) -> Maker:
         if value.row_id or (value.is_constant and value.constant is not None):
             continue
         body.append(f"if row[{position}] is None: rules.refuse_null({position}, row)")
-    if rules.checks:
+    if rules.checks or rules.options:
         body.append("rules.verify(row, clock)")
     body.append("return row")
     source = "\n".join(["def make(view, params, clock):", *(f"    {line}" for line in body)])
@@ -232,6 +268,10 @@ class FromQuery:
     rules: Rules
     names: tuple[str, ...] = field(default=())
 
+    def rows(self, view: View, given: Sequence[Row], clock: Clock) -> list[Row]:
+        """:meth:`row` for each row of the query."""
+        return [self.row(view, one, clock) for one in given]
+
     def row(self, view: View, given: Row, clock: Clock) -> Row:
         """The whole new row, checked."""
         made = [one(given, (), clock) for one in self.compute]
@@ -239,6 +279,17 @@ class FromQuery:
             made[self.row_id] = view.next_row_id(self.rules.table)
         self.rules.verify(made, clock)
         return tuple(made)
+
+
+@dataclass(frozen=True)
+class FromOneRow:
+    """Several rows made of each of the query's: VALUES whose expressions are put to it side by side."""
+
+    converts: tuple[FromQuery, ...]
+
+    def rows(self, view: View, given: Sequence[Row], clock: Clock) -> list[Row]:
+        """The whole new rows, checked."""
+        return [convert.row(view, one, clock) for one in given for convert in self.converts]
 
 
 class InsertSelectPlan(Plan):
@@ -250,27 +301,22 @@ class InsertSelectPlan(Plan):
         self,
         table: Table,
         query: Plan,
-        convert: FromQuery,
+        convert: FromQuery | FromOneRow,
         columns: tuple[OutputColumn, ...] | None = None,
         returning: Project | None = None,
+        param_types: tuple[SqlType, ...] | None = None,
     ) -> None:
         self.table = table
         self.query = query
         self.convert = convert
-        self.param_types = query.param_types
+        self.param_types = query.param_types if param_types is None else param_types
         self.source = query.source
         self.engine = query.engine
         self.columns = columns
         self.returning = returning
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
-        steps = self.slices(view, params, clock, source, at_once=sys.maxsize)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as stop:
-                outcome: Outcome = stop.value
-                return outcome
+        return ended(self.slices(view, params, clock, source, at_once=sys.maxsize))
 
     def slices(
         self, view: View, params: Row, clock: Clock, source: pa.Table | None, at_once: int = _STEP_ROWS
@@ -280,17 +326,26 @@ class InsertSelectPlan(Plan):
         The transaction of ``view`` must keep the locks that it takes.
         """
         found = self.query.run(view, params, clock, source)
-        convert, returning = self.convert.row, self.returning
+        convert, returning = self.convert.rows, self.returning
+        place = self._placer(params, clock)
         returned: list[Row] | None = None if returning is None else []
         count = 0
         for given in self._given(found, at_once):
-            rows = [convert(view, row, clock) for row in given]
-            view.insert_many(self.table, rows)
+            rows = place(view, convert(view, given, clock))
             count += len(rows)
             if returned is not None and returning is not None:
                 returned += [returning(row, params, clock) for row in rows]
             yield
         return Outcome(returned, count)
+
+    def _placer(self, params: Row, clock: Clock) -> Place:
+        """What writes some rows of one run, and says which it has written."""
+
+        def place(view: View, rows: list[Row]) -> list[Row]:
+            view.insert_many(self.table, rows)
+            return rows
+
+        return place
 
     def _given(self, found: Outcome, at_once: int) -> Iterator[Sequence[Row]]:
         """The query's rows, some at a time."""

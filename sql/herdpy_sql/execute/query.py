@@ -49,6 +49,14 @@ class Step:
     after_text: str = ""
     width: int = 0
 
+    def note(self) -> str:
+        """What EXPLAIN says of a join behind its name; nothing unless it was measured."""
+        return ""
+
+    def removed(self) -> list[str]:
+        """What EXPLAIN says under a filter; nothing unless it was measured."""
+        return []
+
 
 @dataclass(frozen=True)
 class SortKey:
@@ -77,11 +85,29 @@ class Rows:
             return
         rows: Iterable[Row] = ((),)
         for step in self.steps:
-            rows = _step(step, rows, view, params, clock, self.locking)
+            rows = run_step(step, rows, view, params, clock, self.locking)
         yield from rows
 
+    @property
+    def is_short(self) -> bool:
+        """Whether every step looks up few rows for each before it, and nothing else."""
+        plain = not any(step.left or step.after for step in self.steps)
+        return bool(self.steps) and plain and all(step.source.few for step in self.steps)
 
-def _step(
+    def at_once(self, view: View, params: Row, clock: Clock) -> list[Row]:
+        """The same rows where they are few: without a generator for each step, which would cost more."""
+        rows: list[Row] = [()]
+        for step in self.steps:
+            decode, condition, look_up = step.decode, step.condition, step.source.look_up
+            rows = [
+                outer + decode(image) for outer in rows for _, image in look_up(view, outer, params, clock)
+            ]
+            if condition is not None:
+                rows = [row for row in rows if condition(row, params, clock) is True]
+        return rows
+
+
+def run_step(
     step: Step, outer_rows: Iterable[Row], view: View, params: Row, clock: Clock, locking: bool
 ) -> Iterator[Row]:
     decode, condition, after = step.decode, step.condition, step.after
@@ -127,25 +153,36 @@ class SelectPlan(Plan):
         self.limit = limit
         self.offset = offset
         self.read_only = not rows.locking
+        asked = bool(sort) or limit is not None or offset is not None or rows.locking
+        self.at_once = not asked and rows.is_short
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+        if self.at_once:
+            found, project = self.pipeline.at_once(view, params, clock), self.project
+            if project is not None:
+                found = [project(row, params, clock) for row in found]
+            return Outcome(found, len(found))
         found = list(self.stream(view, params, clock))
         return Outcome(found, len(found))
 
     def stream(self, view: View, params: Row, clock: Clock) -> Iterator[Row]:
         """The result's rows one by one, as they are found."""
         rows: Iterable[Row] = self.pipeline.rows(view, params, clock)
-        limit = _count(self.limit, params, clock, "LIMIT", "2201W")
-        skip = min(_count(self.offset, params, clock, "OFFSET", "2201X") or 0, sys.maxsize)
+        limit = count_of(self.limit, params, clock, "LIMIT", "2201W")
+        skip = min(count_of(self.offset, params, clock, "OFFSET", "2201X") or 0, sys.maxsize)
         stop = None if limit is None else min(limit + skip, sys.maxsize)
         if self.sort:
-            rows = sort_rows(rows, self.sort, stop, params, clock)
+            rows = self.sorted_rows(rows, stop, params, clock)
         if skip or stop is not None:
             rows = itertools.islice(rows, skip, stop)
         project = self.project
         if project is None:
             return iter(rows)
         return (project(row, params, clock) for row in rows)
+
+    def sorted_rows(self, rows: Iterable[Row], stop: int | None, params: Row, clock: Clock) -> Iterable[Row]:
+        """The first ``stop`` rows (None: all) as ORDER BY wants them."""
+        return sort_rows(rows, self.sort, stop, params, clock)
 
     def explain(self) -> list[str]:
         lines: list[str] = []
@@ -176,8 +213,9 @@ def _explain_steps(steps: Sequence[Step], indent: str) -> list[str]:
         lines = [f"{indent}{arrow}{title}", *(f"{inner}{line}" for line in rest)]
         if last.condition_text:
             lines.append(f"{inner}  Filter: {last.condition_text}")
+            lines += [f"{inner}  {line}" for line in last.removed()]
         return lines
-    lines = [f"{indent}{arrow}{'Left ' if last.left else ''}Key Join"]
+    lines = [f"{indent}{arrow}{'Left ' if last.left else ''}Key Join{last.note()}"]
     if last.after_text:
         lines.append(f"{inner}  Filter: {last.after_text}")
     deeper = inner + "  "
@@ -186,6 +224,7 @@ def _explain_steps(steps: Sequence[Step], indent: str) -> list[str]:
     lines += [f"{deeper}-> {title}", *(f"{deeper}   {line}" for line in rest)]
     if last.condition_text:
         lines.append(f"{deeper}     Filter: {last.condition_text}")
+        lines += [f"{deeper}     {line}" for line in last.removed()]
     return lines
 
 
@@ -222,7 +261,7 @@ class PointSelect(Plan):
         return self.get.explain()
 
 
-def _count(value: Compiled | None, params: Row, clock: Clock, what: str, sqlstate: str) -> int | None:
+def count_of(value: Compiled | None, params: Row, clock: Clock, what: str, sqlstate: str) -> int | None:
     """The number of a LIMIT or OFFSET; NULL is none."""
     if value is None:
         return None

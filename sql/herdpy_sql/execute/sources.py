@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from herdpy_sql.execute.bounds import KeyRange, point_encoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from herdpy_sql.catalog import Index, Table
     from herdpy_sql.execute.base import Row
@@ -27,6 +27,15 @@ class Source:
 
     table: Table
     conditions: str
+
+    @property
+    def few(self) -> bool:
+        """Whether it is a look-up: of a key, or of one value of an index."""
+        return False
+
+    def look_up(self, view: View, outer: Row, params: Row, clock: Clock) -> Sequence[Pair]:
+        """The same as ``pairs``, all at once."""
+        return list(self.pairs(view, outer, params, clock))
 
     def pairs(self, view: View, outer: Row, params: Row, clock: Clock) -> Iterator[Pair]:
         """The rows' keys and images."""
@@ -52,10 +61,19 @@ class KeyGet(Source):
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", point_encoder(self.range))
 
-    def pairs(self, view: View, outer: Row, params: Row, clock: Clock) -> Iterator[Pair]:
+    @property
+    def few(self) -> bool:
+        """It is."""
+        return True
+
+    def look_up(self, view: View, outer: Row, params: Row, clock: Clock) -> Sequence[Pair]:
         key = self.key(outer, params, clock)
         if key is not None and (image := view.get(self.table, key)) is not None:
-            yield key, image
+            return ((key, image),)
+        return ()
+
+    def pairs(self, view: View, outer: Row, params: Row, clock: Clock) -> Iterator[Pair]:
+        return iter(self.look_up(view, outer, params, clock))
 
     def explain(self) -> list[str]:
         return self._lines(f"Key Get on {self.table.name} using {self.table.key_name}")
@@ -109,6 +127,11 @@ class IndexScan(Source):
     range: KeyRange
     conditions: str = ""
     reverse: bool = False
+
+    @property
+    def few(self) -> bool:
+        """When every column of the index has its value."""
+        return self.range.is_point
 
     def pairs(self, view: View, outer: Row, params: Row, clock: Clock) -> Iterator[Pair]:
         table, get = self.table, view.get

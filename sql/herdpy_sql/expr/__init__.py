@@ -30,6 +30,7 @@ from herdpy_sql.expr.walk import (
     rebuild,
     remap_columns,
     split_conjuncts,
+    takes_values,
     walk,
 )
 
@@ -61,6 +62,7 @@ __all__ = [
     "settle",
     "split_conjuncts",
     "sql_type",
+    "takes_values",
     "unify",
     "walk",
 ]

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from sqlglot import expressions as exp
 
 from herdpy_sql import types as t
+from herdpy_sql.collations import BY_CODE_POINT, collation_name
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.bind_cases import case, coalesce, extreme, nullif
@@ -34,11 +35,12 @@ from herdpy_sql.expr.bind_conditions import (
 )
 from herdpy_sql.expr.calls import bind_call, function_name
 from herdpy_sql.expr.coerce import Params, coerce, settle
-from herdpy_sql.expr.intervals import parse_interval
+from herdpy_sql.expr.library_calls import array, bracket
 from herdpy_sql.expr.nodes import NotOwn
 from herdpy_sql.expr.operate import binary, concatenate, unary
 from herdpy_sql.expr.typenames import sql_type
 from herdpy_sql.types import BOOLEAN, UNKNOWN, Base, SqlType
+from herdpy_sql.values.intervals import parse_interval
 from herdpy_sql.values.numeric import parse_numeric
 from herdpy_sql.values.texts import INTEGER_RANGES, check_text
 
@@ -103,8 +105,6 @@ def bind(node: exp.Expression, scope: Scope, params: Params, expected: SqlType |
     bound = Binder(scope, params).bind(node)
     if bound.type.base is Base.UNKNOWN and expected is not None:
         bound = coerce(bound, expected, "assignment", params)
-    if bound.type.base is Base.INTERVAL:
-        raise NotOwn("interval")
     return bound
 
 
@@ -189,11 +189,7 @@ class Binder:
     def interval(self, node: exp.Interval) -> n.Expr:
         if not isinstance(node.this, exp.Literal):
             raise NotOwn("interval")
-        unit = node.args.get("unit")
-        if unit is not None and not isinstance(unit, exp.Var):
-            raise NotOwn("interval")
-        text = node.this.this if unit is None else f"{node.this.this} {unit.name}"
-        return n.Const(t.INTERVAL, parse_interval(text))  # type: ignore[arg-type]
+        return n.Const(t.INTERVAL, parse_interval(interval_words(node)))
 
     def cast(self, node: exp.Cast) -> n.Expr:
         if node.args.get("format") is not None:
@@ -255,6 +251,17 @@ class Binder:
         raise NotOwn(function_name(node))
 
 
+def interval_words(node: exp.Interval) -> str:
+    """The text of an INTERVAL literal, with the unit that stands after it where that says anything."""
+    text, unit = str(node.this.this), node.args.get("unit")
+    if unit is None:
+        return text
+    if isinstance(unit, exp.IntervalSpan):
+        bare_number = re.fullmatch(r"\s*[+-]?\d+\s*", text)
+        return f"{text} {unit.expression.name}" if bare_number else text
+    return f"{text} {unit.name}"
+
+
 def number(text: str) -> n.Const:
     """A number as PostgreSQL types it: INTEGER, BIGINT or NUMERIC."""
     digits = text.lstrip("-")
@@ -275,6 +282,18 @@ def identifier(node: exp.Expression) -> str:
     return name if node.args.get("quoted") else name.lower()
 
 
+def collate(binder: Binder, node: exp.Collate) -> n.Expr:
+    """COLLATE by code point, which is how all text is compared here; others are the columnar engine's."""
+    arg = settle(binder.bind(node.this), binder.params)
+    name = collation_name(node.expression)
+    if name.upper() not in BY_CODE_POINT:
+        raise NotOwn(f"collation {name}")
+    if arg.type.base not in _TEXTS:
+        raise SqlError("42804", f"collations are not supported by type {arg.type.name}")
+    return arg
+
+
+_TEXTS = frozenset({Base.TEXT, Base.VARCHAR, Base.CHAR})
 _BINDERS: dict[type, Callable[[Binder, Any], n.Expr]] = {
     exp.Column: Binder.column,
     exp.Literal: Binder.literal,
@@ -303,6 +322,9 @@ _BINDERS: dict[type, Callable[[Binder, Any], n.Expr]] = {
     exp.Least: extreme,
     exp.Nullif: nullif,
     exp.Cast: Binder.cast,
+    exp.Collate: collate,
+    exp.Array: array,
+    exp.Bracket: bracket,
     exp.Neg: Binder.minus,
     exp.BitwiseNot: Binder.invert,
     exp.Subquery: Binder.not_own,

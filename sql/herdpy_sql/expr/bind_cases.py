@@ -54,7 +54,7 @@ def extreme(binder: Binder, node: exp.Expression) -> n.Expr:
     greatest = isinstance(node, exp.Greatest)
     name = "GREATEST" if greatest else "LEAST"
     found, args = unify([binder.bind(arg) for arg in (node.this, *node.expressions)], binder.params, name)
-    if found.base in {Base.JSON, Base.INTERVAL}:
+    if found.base is Base.JSON:
         raise SqlError("42883", f"could not identify a comparison function for type {found}")
     return folded(n.Extreme(found, args, greatest))
 

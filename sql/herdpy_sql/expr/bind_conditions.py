@@ -22,6 +22,8 @@ from herdpy_sql.expr.operate import compare, distinct, no_operator
 from herdpy_sql.types import BOOLEAN, Base
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from herdpy_sql.expr.bind import Binder
 
 
@@ -67,13 +69,25 @@ def comparison(binder: Binder, node: exp.Expression, op: str) -> n.Expr:
 def _rows(binder: Binder, op: str, left: exp.Tuple, right: exp.Tuple) -> n.Expr:
     if len(left.expressions) != len(right.expressions):
         raise SqlError("42601", "unequal number of entries in row expressions")
+    pairs = [
+        (binder.bind(a), binder.bind(b)) for a, b in zip(left.expressions, right.expressions, strict=True)
+    ]
     if op not in {"=", "<>"}:
-        raise NotOwn("row comparison")
-    pairs = zip(left.expressions, right.expressions, strict=True)
-    parts = tuple(compare(op, binder.bind(a), binder.bind(b), binder.params) for a, b in pairs)
+        return _ordered_rows(binder, op, pairs)
+    parts = tuple(compare(op, a, b, binder.params) for a, b in pairs)
     if len(parts) == 1:
         return parts[0]
     return folded(n.And(BOOLEAN, parts) if op == "=" else n.Or(BOOLEAN, parts))
+
+
+def _ordered_rows(binder: Binder, op: str, pairs: Sequence[tuple[n.Expr, n.Expr]]) -> n.Expr:
+    """``(a, b) < (x, y)`` as ``a < x OR (a = x AND b < y)``: the first that differ decide, NULLs too."""
+    *before, (a, b) = pairs
+    found = compare(op, a, b, binder.params)
+    for a, b in reversed(before):
+        less, same = compare(op[0], a, b, binder.params), compare("=", a, b, binder.params)
+        found = folded(n.Or(BOOLEAN, (less, folded(n.And(BOOLEAN, (same, found))))))
+    return found
 
 
 def is_distinct(binder: Binder, node: exp.Expression) -> n.Expr:

@@ -14,9 +14,12 @@ from herdpy_sql.expr.coerce import coerce, settle
 from herdpy_sql.expr.extracts import extractor
 from herdpy_sql.expr.fold import folded
 from herdpy_sql.expr.functions import FUNCTIONS
+from herdpy_sql.expr.library_calls import bind_library, library_call
 from herdpy_sql.expr.nodes import NotOwn
 from herdpy_sql.expr.operate import call
 from herdpy_sql.expr.resolve import can_coerce, choose
+from herdpy_sql.expr.sequence_calls import SEQUENCE_FUNCTIONS, bind_sequence_call
+from herdpy_sql.library import ROUTINES
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import to_text
 
@@ -80,15 +83,22 @@ def bind_call(binder: Binder, node: exp.Expression) -> n.Expr:
         return special(binder, node)
     if isinstance(node, exp.Anonymous) and isinstance(node.this, str):
         return _anonymous(binder, node.this.lower(), node.expressions)
-    raise NotOwn(function_name(node))
+    found = bind_library(binder, node)
+    if found is None:
+        raise NotOwn(function_name(node))
+    return found
 
 
 def by_name(binder: Binder, name: str, args: Sequence[exp.Expression]) -> n.Expr:
     """Choose among the candidates of ``name``. SqlError 42883 when none fits."""
     bound = [binder.bind(arg) for arg in args]
     chosen = choose(FUNCTIONS[name], [arg.type.base for arg in bound], f"function {name}")
+    if chosen is None or chosen.function is n.NOT_OWN:
+        found = library_call(name, bound, binder.params)
+        if found is not None:
+            return found
     if chosen is None:
-        types = ", ".join(arg.type.base.value for arg in bound)
+        types = ", ".join(arg.type.name for arg in bound)
         raise SqlError(
             "42883",
             f"function {name}({types}) does not exist",
@@ -103,6 +113,12 @@ def _anonymous(binder: Binder, name: str, args: list[exp.Expression]) -> n.Expr:
         return n.Now(t.TIMESTAMPTZ, _CLOCKS[name])
     if name in FUNCTIONS:
         return by_name(binder, name, args)
+    if name in SEQUENCE_FUNCTIONS:
+        return bind_sequence_call(binder, name, args)
+    if name in ROUTINES:
+        found = bind_library(binder, exp.Anonymous(this=name, expressions=args))
+        if found is not None:
+            return found
     raise NotOwn(name)
 
 
@@ -123,6 +139,11 @@ def _extract(binder: Binder, node: exp.Extract) -> n.Expr:
     source = binder.bind(node.expression)
     if source.type.base is Base.UNKNOWN:
         raise NotOwn("extract from a literal")
+    if source.type.base is Base.INTERVAL:
+        unit = n.Const(t.TEXT, node.name.lower())
+        found = library_call("extract", [unit, source], binder.params)
+        assert found is not None
+        return found
     return folded(n.Call(t.NUMERIC, extractor(node.name, source.type.base), (source,)))
 
 

@@ -12,11 +12,13 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from herdpy.codec.jsonb import read_json
 from herdpy.codec.kinds import (
     DATE_INFINITY,
     DATE_NEGATIVE_INFINITY,
     TIMESTAMP_INFINITY,
     TIMESTAMP_NEGATIVE_INFINITY,
+    Interval,
 )
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import numeric, zones
@@ -26,6 +28,7 @@ from herdpy_sql.storage import Clock
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import from_text, to_text
 from herdpy_sql.values.floats import round32
+from herdpy_sql.values.labels import checked_number, fit_vector
 from herdpy_sql.values.moments import DAY_US, check_date, check_timestamp, parse_zoned
 from herdpy_sql.values.numeric import fit, from_float
 from herdpy_sql.values.texts import INTEGER_RANGES, cut_text, limit_text
@@ -62,6 +65,12 @@ _declare("implicit", B.TIMESTAMP, B.TIMESTAMPTZ)
 _declare("implicit", B.TIME, B.INTERVAL)
 _declare("assignment", B.TIMESTAMP, B.DATE, B.TIME)
 _declare("assignment", B.TIMESTAMPTZ, B.DATE, B.TIME, B.TIMESTAMP)
+_declare("assignment", B.INTERVAL, B.TIME)
+_declare("assignment", B.JSON, B.JSONB)
+_declare("assignment", B.JSONB, B.JSON)
+_declare("explicit", B.JSONB, B.BOOLEAN, B.SMALLINT, B.INTEGER, B.BIGINT, B.NUMERIC, B.REAL, B.DOUBLE)
+_declare("assignment", B.ARRAY, B.VECTOR)
+_declare("implicit", B.VECTOR, B.ARRAY)
 for _source in STRINGS:
     _declare("implicit", _source, *(STRINGS - {_source}))
 
@@ -72,8 +81,6 @@ def can_cast(source: Base, target: Base, context: str) -> bool:
         return True
     level = _CONTEXT.get((source, target))
     if level is None:
-        if B.INTERVAL in {source, target} and not {source, target} & STRINGS:
-            return False
         level = 1 if target in STRINGS else 2 if source in STRINGS else 3
     return level <= _LEVELS[context]
 
@@ -100,6 +107,8 @@ def cast_function(source: SqlType, target: SqlType, *, explicit: bool) -> Functi
 def _fit(source: SqlType, target: SqlType, *, explicit: bool) -> Callable[[Any], Any] | None:
     """What enforces the modifiers of ``target`` on a value of its base."""
     base = target.base
+    if base is B.VECTOR and target.length is not None and source != target:
+        return lambda value: fit_vector(value, target)
     if base is B.CHAR and (source.base is not B.CHAR or source.length != target.length):
         return lambda value: (cut_text if explicit else limit_text)(value, target)
     if base is B.VARCHAR and target.length is not None and source != target:
@@ -112,12 +121,14 @@ def _fit(source: SqlType, target: SqlType, *, explicit: bool) -> Callable[[Any],
 def _convert(source: SqlType, target: SqlType) -> tuple[Callable[..., Any] | None, bool]:
     """What converts between the bases, and whether it needs the clock."""
     a, b = source.base, target.base
+    if a is B.ARRAY and b is B.ARRAY:
+        return _elements(source, target)
     if a is b or (a in STRINGS and b in STRINGS) or (a, b) == (B.REAL, B.DOUBLE):
         return None, False
     if b in STRINGS:
         if a is B.TIMESTAMPTZ:
             return _timestamptz_to_text, True
-        if a in {B.JSON, B.UNKNOWN}:
+        if a in {B.JSON, B.JSONB, B.UNKNOWN}:
             return None, False
         if a is B.BOOLEAN:
             return (lambda value: "true" if value else "false"), False
@@ -125,11 +136,13 @@ def _convert(source: SqlType, target: SqlType) -> tuple[Callable[..., Any] | Non
     if a in STRINGS or a is B.UNKNOWN:
         if b is B.TIMESTAMPTZ:
             return _text_to_timestamptz, True
-        parse = from_text(SqlType(b))
+        parse = from_text(target if b in {B.ARRAY, B.ENUM} else SqlType(b))
         if a is B.CHAR and source.length is not None and b in {B.JSON, B.BYTEA}:
             width = source.length
             return (lambda value: parse(value.ljust(width))), False  # they see the blanks
         return parse, False
+    if a is B.JSONB and b is not B.JSON:
+        return _from_jsonb(b), False
     if b in INTEGERS:
         return _to_integer(a, b), False
     if b is B.NUMERIC:
@@ -142,6 +155,39 @@ def _convert(source: SqlType, target: SqlType) -> tuple[Callable[..., Any] | Non
     if b is B.BOOLEAN:
         return bool, False
     return _MOMENTS[a, b]
+
+
+def _elements(source: SqlType, target: SqlType) -> tuple[Callable[..., Any] | None, bool]:
+    """What converts the elements of an array, one by one."""
+    function = cast_function(source.element_type, target.element_type, explicit=True)
+    if function is None:
+        return None, False
+    convert = function.implementation
+    if function.needs_clock:
+        return (
+            lambda clock, value: tuple([None if one is None else convert(clock, one) for one in value])
+        ), True
+    return (lambda value: tuple([None if one is None else convert(one) for one in value])), False
+
+
+_JSON_NAMES = {bool: "boolean", Decimal: "numeric", str: "string", list: "array", dict: "object"}
+
+
+def _from_jsonb(b: Base) -> Callable[[str], Any]:
+    """A JSONB scalar as a number or BOOLEAN. SqlError 22023 for what is none."""
+    wanted = bool if b is B.BOOLEAN else Decimal
+    convert = (
+        None if b in {B.BOOLEAN, B.NUMERIC} else cast_function(SqlType(B.NUMERIC), SqlType(b), explicit=True)
+    )
+
+    def cast(text: str) -> Any:
+        value = read_json(text)
+        if type(value) is not wanted:
+            shown = "null" if value is None else _JSON_NAMES[type(value)]
+            raise SqlError("22023", f"cannot cast jsonb {shown} to type {b.value}")
+        return value if convert is None else convert.implementation(value)
+
+    return cast
 
 
 def _to_integer(a: Base, b: Base) -> Callable[[Any], Any] | None:
@@ -238,7 +284,21 @@ def _text_to_timestamptz(clock: Clock, text: str) -> int:
     return us if has_zone else zones.to_utc(us, clock.zone)
 
 
+def _array_to_vector(values: tuple[Any, ...]) -> tuple[float, ...]:
+    if not values:
+        raise SqlError("22000", "vector must have at least 1 dimension")
+    if None in values:
+        raise SqlError("22004", "array must not contain nulls")
+    return tuple([checked_number(float(one)) for one in values])
+
+
 _MOMENTS: dict[tuple[Base, Base], tuple[Callable[..., Any], bool]] = {
+    (B.TIME, B.INTERVAL): (lambda us: Interval(0, 0, us), False),
+    (B.INTERVAL, B.TIME): (lambda value: value[2] % DAY_US, False),
+    (B.JSON, B.JSONB): (from_text(SqlType(B.JSONB)), False),
+    (B.JSONB, B.JSON): (lambda value: value, False),
+    (B.ARRAY, B.VECTOR): (_array_to_vector, False),
+    (B.VECTOR, B.ARRAY): (lambda value: value, False),
     (B.DATE, B.TIMESTAMP): (date_to_timestamp, False),
     (B.DATE, B.TIMESTAMPTZ): (
         lambda clock, days: timestamp_to_timestamptz(clock, date_to_timestamp(days)),

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.casts import STRINGS, can_cast, cast_function
+from herdpy_sql.expr.casting import castable
+from herdpy_sql.expr.casts import STRINGS, cast_function
 from herdpy_sql.expr.fold import folded
-from herdpy_sql.expr.intervals import parse_interval
-from herdpy_sql.expr.nodes import Cast, Const, Expr, NotOwn, Param
+from herdpy_sql.expr.nodes import Cast, Const, Expr, Param
 from herdpy_sql.expr.resolve import PREFERRED, can_coerce, category
-from herdpy_sql.types import INTERVAL, TEXT, UNKNOWN, Base, SqlType
+from herdpy_sql.types import TEXT, UNKNOWN, Base, SqlType
 from herdpy_sql.values import from_text
 from herdpy_sql.values.moments import parse_zoned
 from herdpy_sql.values.texts import check_text
@@ -44,7 +44,7 @@ class Params:
     def fix(self, param: Param, sql_type: SqlType) -> Param:
         """``param`` with the type its place gives it; another place may have given it one since."""
         if self._types[param.number - 1].base is Base.UNKNOWN:
-            self._types[param.number - 1] = SqlType(sql_type.base, element=sql_type.element)
+            self._types[param.number - 1] = sql_type.plain
         return replace(param, type=self._types[param.number - 1])
 
 
@@ -63,14 +63,10 @@ def coerce(expr: Expr, target: SqlType, context: str, params: Params) -> Expr:
     source = expr.type
     if source == target:
         return expr
-    if not can_cast(source.base, target.base, context):
+    if not castable(source, target, context):
         if context == "explicit":
-            raise SqlError("42846", f"cannot cast type {source.base.value} to {target.base.value}")
-        raise SqlError(
-            "42804", f"expression is of type {source.base.value} where {target.base.value} is wanted"
-        )
-    if Base.INTERVAL in {source.base, target.base}:
-        raise NotOwn("interval")
+            raise SqlError("42846", f"cannot cast type {source.name} to {target.name}")
+        raise SqlError("42804", f"expression is of type {source.name} where {target.name} is wanted")
     if isinstance(expr, Const) and expr.value is None:
         return Const(target, None)
     return folded(
@@ -98,14 +94,14 @@ def common_type(types: Sequence[SqlType], what: str) -> SqlType:
     """The common type of ``types``; TEXT when all are unknown. SqlError 42804 when there is none."""
     chosen: SqlType | None = None
     for one in types:
-        if one.base is Base.UNKNOWN or one.base is (chosen.base if chosen else None):
+        if one.base is Base.UNKNOWN or (chosen is not None and one.base is chosen.base):
+            if chosen is not None and one.base in {Base.ARRAY, Base.ENUM} and one.plain != chosen.plain:
+                raise SqlError("42804", f"{what} types {chosen.name} and {one.name} cannot be matched")
             continue
         if chosen is None:
             chosen = one
         elif category(one.base) != category(chosen.base):
-            raise SqlError(
-                "42804", f"{what} types {chosen.base.value} and {one.base.value} cannot be matched"
-            )
+            raise SqlError("42804", f"{what} types {chosen.name} and {one.name} cannot be matched")
         elif (
             chosen.base not in PREFERRED
             and can_coerce(chosen.base, one.base)
@@ -115,7 +111,7 @@ def common_type(types: Sequence[SqlType], what: str) -> SqlType:
     if chosen is None:
         return TEXT
     alike = all(one == chosen for one in types if one.base is not Base.UNKNOWN)
-    result = chosen if alike and not any(one.base is Base.UNKNOWN for one in types) else SqlType(chosen.base)
+    result = chosen if alike and not any(one.base is Base.UNKNOWN for one in types) else chosen.plain
     for one in types:
         if not can_coerce(one.base, result.base):
             raise SqlError("42846", f"{what} could not convert type {one.base.value} to {result.base.value}")
@@ -124,8 +120,6 @@ def common_type(types: Sequence[SqlType], what: str) -> SqlType:
 
 def _type_unknown(expr: Expr, target: SqlType, context: str, params: Params) -> Expr:
     if isinstance(expr, Param):
-        if target.base is Base.INTERVAL:
-            raise NotOwn("interval parameter")
         return params.fix(expr, target)
     if not isinstance(expr, Const):
         return replace(expr, type=TEXT)
@@ -133,8 +127,6 @@ def _type_unknown(expr: Expr, target: SqlType, context: str, params: Params) -> 
     if text is None:
         return Const(target, None)
     assert isinstance(text, str)
-    if target.base is Base.INTERVAL:
-        return Const(INTERVAL, parse_interval(text))  # type: ignore[arg-type]
     if target.base is Base.TIMESTAMPTZ and not parse_zoned(text)[1]:
         # Without a zone it is in the session's, known only when the statement runs.
         function = cast_function(TEXT, target, explicit=True)

@@ -47,6 +47,23 @@ def _random(expr: n.Random) -> Compiled:
     return lambda row, params, clock: uuid.uuid4().bytes
 
 
+def _sequence_call(expr: n.SequenceCall) -> Compiled:
+    name, args = expr.name, [compile_expr(arg) for arg in expr.args]
+    if len(args) == 1 and isinstance(expr.args[0], n.Const) and name == "nextval":
+        sequence: Any = expr.args[0].value
+        return lambda row, params, clock: clock.sequences.nextval(sequence)  # type: ignore[union-attr]
+
+    def run(row: Row, params: Sequence[Any], clock: Clock) -> Any:
+        values = [arg(row, params, clock) for arg in args]
+        if None in values:
+            return None
+        if name == "setval" and len(values) == 2:
+            values.append(True)
+        return getattr(clock.sequences, name)(*values)
+
+    return run
+
+
 def _call(expr: n.Call) -> Compiled:
     return _apply(expr.function, [compile_expr(arg) for arg in expr.args])
 
@@ -178,6 +195,7 @@ COMPILERS.update(
         n.Elements: _param,
         n.Now: _now,
         n.Random: _random,
+        n.SequenceCall: _sequence_call,
         n.Call: _call,
         n.Chain: _chain,
         n.Cast: _cast,

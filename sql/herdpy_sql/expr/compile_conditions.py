@@ -6,15 +6,18 @@ is NULL already, so that their errors are seen. NULL is None.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from herdpy.codec.keys import KeyCodec
+from herdpy.codec.kinds import KeyField
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.compiled import COMPILERS, Compiled, Row, compile_expr
 from herdpy_sql.expr.like import matcher
 from herdpy_sql.storage import Clock
-from herdpy_sql.types import Base
+from herdpy_sql.types import Base, SqlType
 
 _FLOATS = frozenset({Base.REAL, Base.DOUBLE})
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
@@ -36,8 +39,28 @@ _FLOAT_ORDER: dict[str, Callable[[float, float], bool]] = {
 }
 
 
+_KEYED = frozenset({Base.INTERVAL, Base.ARRAY, Base.JSONB, Base.VECTOR})
+_NOT_PLAIN = _FLOATS | _KEYED
+
+
+@functools.lru_cache(maxsize=256)
+def order_of(sql_type: SqlType) -> Callable[[Any], Any] | None:
+    """What a datum compares by, where it is not the datum itself: an interval's span, the bytes of a key."""
+    if sql_type.base is Base.INTERVAL:
+        return lambda value: value.span
+    if sql_type.base not in _KEYED:
+        return None
+    field = sql_type.plain.field
+    encode = KeyCodec([KeyField(field.kind, element=field.element)]).encode
+    return lambda value: encode((value,))
+
+
 def comparer(op: str, left: n.Expr, right: n.Expr) -> Callable[[Any, Any], bool]:
     """The comparison of two datums, neither of them NULL."""
+    key = order_of(left.type)
+    if key is not None:
+        compare = _ORDER[op]
+        return lambda a, b: compare(key(a), key(b))
     floats = left.type.base in _FLOATS or right.type.base in _FLOATS
     return (_FLOAT_ORDER if floats else _ORDER)[op]
 
@@ -152,7 +175,7 @@ def _in_array(expr: n.In, elements: n.Elements) -> Compiled:
     """IN over a parameter that is an array; of an empty one nothing is a member, not even NULL."""
     arg, negated, index = compile_expr(expr.arg), expr.negated, elements.number - 1
     equal = comparer("=", expr.arg, elements)
-    plain = expr.arg.type.base not in _FLOATS and elements.type.base not in _FLOATS
+    plain = not {expr.arg.type.base, elements.type.base} & _NOT_PLAIN
     known: tuple[Any, frozenset[Any]] = ((), frozenset())  # the newest array, and what is in it
 
     def member(row: Row, params: Sequence[Any], clock: Clock) -> bool | None:
@@ -181,7 +204,7 @@ def _in(expr: n.In) -> Compiled:
         return _in_array(expr, expr.items[0])
     arg = compile_expr(expr.arg)
     negated = expr.negated
-    if expr.arg.type.base not in _FLOATS and all(isinstance(item, n.Const) for item in expr.items):
+    if expr.arg.type.base not in _NOT_PLAIN and all(isinstance(item, n.Const) for item in expr.items):
         known = {item.value for item in expr.items if isinstance(item, n.Const)}
         has_null = None in known
 

@@ -21,17 +21,18 @@ from herdpy_sql.expr.nodes import (
     Now,
     Or,
     Random,
+    SequenceCall,
 )
 from herdpy_sql.expr.walk import children
 from herdpy_sql.storage import Clock
-from herdpy_sql.types import BOOLEAN, Base
+from herdpy_sql.types import BOOLEAN
 
 _NO_CLOCK = Clock(0, 0)
 
 
 def folded(expr: Expr) -> Expr:
     """``expr``, or its value when its parts are constants and it does not look at the clock."""
-    if isinstance(expr, Const | Now | Random) or expr.type.base is Base.INTERVAL:
+    if isinstance(expr, Const | Now | Random | SequenceCall):
         return expr
     if isinstance(expr, And | Or):
         return _folded_logic(expr)

@@ -252,5 +252,13 @@ class Random(Expr):
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class SequenceCall(Expr):
+    """nextval, currval, lastval or setval: what it gives depends on what was given before."""
+
+    name: str
+    args: tuple[Expr, ...]
+
+
 TRUE = Const(BOOLEAN, True)
 FALSE = Const(BOOLEAN, False)

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
+from herdpy_sql.expr.casting import castable
 from herdpy_sql.expr.casts import STRINGS
 from herdpy_sql.expr.coerce import Params, coerce
 from herdpy_sql.expr.fold import folded
+from herdpy_sql.expr.library_calls import library_call
 from herdpy_sql.expr.nodes import NOT_OWN, NotOwn
 from herdpy_sql.expr.operators import BINARY, COMPARABLE, MOMENTS, UNARY
 from herdpy_sql.expr.resolve import Signature, choose
@@ -24,8 +26,8 @@ _WIDEST = {base: place for place, base in enumerate(MOMENTS)}
 
 def no_operator(symbol: str, types: Sequence[SqlType]) -> SqlError:
     """SqlError 42883 as PostgreSQL words it."""
-    left = f"{types[0].base.value} " if len(types) > 1 else ""
-    message = f"operator does not exist: {left}{symbol} {types[-1].base.value}"
+    left = f"{types[0].name} " if len(types) > 1 else ""
+    message = f"operator does not exist: {left}{symbol} {types[-1].name}"
     return SqlError("42883", message, hint=_HINT.format("operator"))
 
 
@@ -44,6 +46,9 @@ def binary(symbol: str, left: n.Expr, right: n.Expr, params: Params) -> n.Expr:
     """``left symbol right``. SqlError 42883 when there is no such operator."""
     chosen = choose(BINARY[symbol], (left.type.base, right.type.base), f"operator {symbol}")
     if chosen is None:
+        found = library_call(symbol, (left, right), params)
+        if found is not None:
+            return found
         raise no_operator(symbol, (left.type, right.type))
     return call(chosen, (left, right), params)
 
@@ -62,8 +67,10 @@ def concatenate(left: n.Expr, right: n.Expr, params: Params) -> n.Expr:
     if bases <= {Base.BYTEA, Base.UNKNOWN} and Base.BYTEA in bases:
         args = tuple(coerce(one, t.BYTEA, "implicit", params) for one in (left, right))
         return folded(n.Call(t.BYTEA, _CONCAT, args))
-    if Base.INTERVAL in bases:
-        raise NotOwn("interval")
+    if bases & {Base.ARRAY, Base.JSONB}:
+        found = library_call("||", (left, right), params)
+        if found is not None:
+            return found
     if not bases & (STRINGS | {Base.UNKNOWN}):
         raise no_operator("||", (left.type, right.type))
     args = tuple(coerce(one, t.TEXT, "explicit", params) for one in (left, right))
@@ -91,6 +98,8 @@ def compared_type(left: n.Expr, right: n.Expr) -> SqlType:
     if chosen is None:
         raise no_operator("=", (left.type, right.type))
     wanted = chosen.args[0]
+    if wanted in _WHOLE:
+        return left.type
     return left.type if left.type.base is wanted else SqlType(wanted)
 
 
@@ -105,12 +114,31 @@ def comparable(op: str, left: n.Expr, right: n.Expr, params: Params) -> tuple[n.
     chosen = _chosen(op, left.type.base, right.type.base)
     if chosen is None:
         raise no_operator(op, (left.type, right.type))
-    if Base.INTERVAL in chosen.args:
-        raise NotOwn("interval")
     first, second = chosen.args
+    if first in _WHOLE:
+        return _alike(op, left, right, params)
     if first in _WIDEST and first is not second:
         first = second = max(first, second, key=lambda base: _WIDEST[base])
     return _side(left, first, right, params), _side(right, second, left, params)
+
+
+_WHOLE = frozenset({Base.ARRAY, Base.ENUM})
+
+
+def _alike(op: str, left: n.Expr, right: n.Expr, params: Params) -> tuple[n.Expr, n.Expr]:
+    """Arrays and ENUMs: both sides of the type that one of them has, modifiers aside."""
+    known = left.type if left.type.base in _WHOLE else right.type
+    for one in (left, right):
+        if one.type.base in _WHOLE and not castable(one.type, known, "implicit"):
+            if castable(known, one.type, "implicit"):
+                known = one.type
+            else:
+                raise no_operator(op, (left.type, right.type))
+    same = known.element in STRINGS and left.type.element in STRINGS and right.type.element in STRINGS
+    return (
+        left if same else coerce(left, known.plain, "implicit", params),
+        right if same else coerce(right, known.plain, "implicit", params),
+    )
 
 
 def _side(side: n.Expr, wanted: Base, other: n.Expr, params: Params) -> n.Expr:

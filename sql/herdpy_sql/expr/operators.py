@@ -15,6 +15,7 @@ from herdpy_sql.expr.casts import date_to_timestamp
 from herdpy_sql.expr.nodes import NOT_OWN, Function
 from herdpy_sql.expr.resolve import Signature
 from herdpy_sql.types import Base, SqlType
+from herdpy_sql.values import intervals as spans
 from herdpy_sql.values.floats import round32
 from herdpy_sql.values.moments import check_date, check_timestamp
 
@@ -144,11 +145,13 @@ def _with_interval() -> tuple[list[Signature], list[Signature]]:
     plus.append(Signature((B.TIME, B.INTERVAL), t.TIME, Function("+", intervals.add_to_time)))
     minus.append(Signature((B.TIME, B.INTERVAL), t.TIME, Function("-", intervals.take_from_time)))
     plus.append(Signature((B.INTERVAL, B.TIME), t.TIME, Function("+", _swap(intervals.add_to_time))))
-    for one in (plus, minus):
-        one.append(Signature((B.INTERVAL, B.INTERVAL), t.INTERVAL, NOT_OWN))
+    plus.append(Signature((B.INTERVAL, B.INTERVAL), t.INTERVAL, Function("+", spans.add)))
+    minus.append(Signature((B.INTERVAL, B.INTERVAL), t.INTERVAL, Function("-", spans.subtract)))
     minus.extend(
-        Signature((base, base), t.INTERVAL, NOT_OWN) for base in (B.TIMESTAMP, B.TIMESTAMPTZ, B.TIME)
+        Signature((base, base), t.INTERVAL, Function("-", intervals.between))
+        for base in (B.TIMESTAMP, B.TIMESTAMPTZ)
     )
+    minus.append(Signature((B.TIME, B.TIME), t.INTERVAL, Function("-", intervals.between_times)))
     return plus, minus
 
 
@@ -179,12 +182,12 @@ BINARY: dict[str, list[Signature]] = {
     ],
     "*": [
         *_arithmetic("*", integers.multiplier, float_multiply, numeric.multiply),
-        Signature((B.INTERVAL, B.DOUBLE), t.INTERVAL, NOT_OWN),
-        Signature((B.DOUBLE, B.INTERVAL), t.INTERVAL, NOT_OWN),
+        Signature((B.INTERVAL, B.DOUBLE), t.INTERVAL, Function("*", spans.multiply)),
+        Signature((B.DOUBLE, B.INTERVAL), t.INTERVAL, Function("*", _swap(spans.multiply))),
     ],
     "/": [
         *_arithmetic("/", integers.divider, float_divide, numeric.divide),
-        Signature((B.INTERVAL, B.DOUBLE), t.INTERVAL, NOT_OWN),
+        Signature((B.INTERVAL, B.DOUBLE), t.INTERVAL, Function("/", spans.divide)),
     ],
     "%": [
         *(_same("%", base, integers.remainder) for base in INTS),
@@ -219,7 +222,7 @@ UNARY: dict[str, list[Signature]] = {
         *(_same("-", base, integers.negater(base), 1) for base in INTS),
         _same("-", B.NUMERIC, numeric.negate, 1),
         *(_same("-", base, lambda value: -value, 1) for base in FLOATS),
-        Signature((B.INTERVAL,), t.INTERVAL, NOT_OWN),
+        Signature((B.INTERVAL,), t.INTERVAL, Function("-", spans.negate)),
     ],
     "~": [_same("~", base, lambda value: ~value, 1) for base in INTS],
 }
@@ -230,7 +233,20 @@ COMPARABLE: list[Signature] = [
     *(Signature(pair, t.BOOLEAN, NOT_OWN) for pair in product(MOMENTS, MOMENTS)),
     *(
         Signature((base, base), t.BOOLEAN, NOT_OWN)
-        for base in (B.NUMERIC, B.TEXT, B.CHAR, B.BOOLEAN, B.BYTEA, B.TIME, B.UUID, B.INTERVAL)
+        for base in (
+            B.NUMERIC,
+            B.TEXT,
+            B.CHAR,
+            B.BOOLEAN,
+            B.BYTEA,
+            B.TIME,
+            B.UUID,
+            B.INTERVAL,
+            B.JSONB,
+            B.VECTOR,
+            B.ARRAY,
+            B.ENUM,
+        )
     ),
 ]
 """Pairs of types that ``= <> < <= > >=`` exist for; the comparing itself is ``compile``'s."""

@@ -38,6 +38,10 @@ _CATEGORIES = {
     B.UUID: "U",
     B.BYTEA: "U",
     B.JSON: "U",
+    B.JSONB: "U",
+    B.VECTOR: "U",
+    B.ENUM: "E",
+    B.ARRAY: "A",
     B.UNKNOWN: "X",
 }
 PREFERRED = frozenset({B.BOOLEAN, B.DOUBLE, B.TEXT, B.TIMESTAMPTZ, B.INTERVAL})

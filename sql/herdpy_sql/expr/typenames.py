@@ -28,10 +28,15 @@ _PLAIN = {
     "UUID": t.UUID,
     "JSON": t.JSON,
     "INTERVAL": t.INTERVAL,
+    "JSONB": t.JSONB,
+    "VECTOR": t.VECTOR,
 }
+ENUM = "herdpy_enum"
+"""Where a type's node has the ``EnumType`` that its name means (see ``plan.type_names``)."""
 _MOMENTS = frozenset({Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ})
 MAX_LENGTH = 10_485_760
 MAX_PRECISION = 1_000
+MAX_DIMENSIONS = 16_000
 
 
 def sql_type(node: exp.Expression) -> SqlType:
@@ -42,6 +47,11 @@ def sql_type(node: exp.Expression) -> SqlType:
     """
     if not isinstance(node, exp.DataType):
         raise SqlError("0A000", f"type {node.sql('postgres').lower()} is not supported")
+    if node.this is exp.DataType.Type.ARRAY:
+        return _array_type(node)
+    enum = node.args.get(ENUM)
+    if enum is not None:
+        return SqlType(Base.ENUM, enum=enum)
     name = node.this.name if hasattr(node.this, "name") else str(node.this)
     found = _PLAIN.get(name)
     if found is None or node.args.get("nested"):
@@ -54,8 +64,28 @@ def sql_type(node: exp.Expression) -> SqlType:
     return _modified(found, modifiers)
 
 
+def _array_type(node: exp.DataType) -> SqlType:
+    """Of ``type[]``, ``type[][]`` and ``type[3]``: how many dimensions and elements is not part of a type."""
+    if not node.expressions:
+        raise SqlError("0A000", "type array is not supported")
+    inner = sql_type(node.expressions[0])
+    if inner.base is Base.ARRAY:
+        return inner
+    found = t.array_of(inner)
+    if found.element is not inner.base:
+        raise SqlError("0A000", f"type {inner}[] is not supported")
+    return found
+
+
 def _modified(plain: SqlType, modifiers: list[int]) -> SqlType:
     base, first = plain.base, modifiers[0]
+    if base is Base.VECTOR and len(modifiers) == 1:
+        if not 1 <= first <= MAX_DIMENSIONS:
+            limit = "must be at least 1" if first < 1 else f"cannot exceed {MAX_DIMENSIONS}"
+            raise SqlError("22023", f"dimensions for type vector {limit}")
+        return SqlType(base, first)
+    if base is Base.INTERVAL and len(modifiers) == 1 and modifiers[0] >= 6:
+        return plain  # more than there are is as many as there are, as in PostgreSQL
     if base in {Base.VARCHAR, Base.CHAR} and len(modifiers) == 1:
         short = "varchar" if base is Base.VARCHAR else "char"
         if first < 1:

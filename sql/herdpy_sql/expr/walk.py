@@ -19,6 +19,7 @@ def children(expr: Expr) -> tuple[Expr, ...]:
     match expr:
         case (
             n.Call(args=args)
+            | n.SequenceCall(args=args)
             | n.Coalesce(args=args)
             | n.Extreme(args=args)
             | n.And(args=args)
@@ -70,10 +71,15 @@ def has_columns(expr: Expr) -> bool:
     return any(isinstance(one, n.ColumnRef) for one in walk(expr))
 
 
+def takes_values(expr: Expr) -> bool:
+    """Whether evaluating it changes a sequence."""
+    return any(isinstance(one, n.SequenceCall) and one.name in {"nextval", "setval"} for one in walk(expr))
+
+
 def is_constant(expr: Expr) -> bool:
     """Whether it is the same whatever the row, the parameters, the clock and the dice are."""
     for one in walk(expr):
-        if isinstance(one, n.ColumnRef | n.Param | n.Now | n.Random):
+        if isinstance(one, n.ColumnRef | n.Param | n.Now | n.Random | n.SequenceCall):
             return False
         if isinstance(one, n.Call | n.Cast) and one.function is not None and one.function.needs_clock:
             return False
@@ -128,7 +134,7 @@ def rebuild(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     if changed is not None:
         return changed
     match expr:
-        case n.Call() | n.Coalesce() | n.Extreme() | n.And() | n.Or():
+        case n.Call() | n.SequenceCall() | n.Coalesce() | n.Extreme() | n.And() | n.Or():
             return replace(expr, args=tuple(rebuild(arg, change) for arg in expr.args))
         case n.Chain():
             steps = tuple((f, None if right is None else rebuild(right, change)) for f, right in expr.steps)

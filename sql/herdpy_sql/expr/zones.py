@@ -62,6 +62,14 @@ def local_text(us: int, zone: str) -> str:
     return timestamp_text(us + offset, suffix)
 
 
+def abbreviation(us: int, zone: str) -> str:
+    """What a zone calls itself at a moment: "UTC", "CET"."""
+    if zone in _UTC_NAMES:
+        return "GMT" if zone.endswith("GMT") else "UTC"
+    moment = _EPOCH + dt.timedelta(microseconds=min(max(us, _LEAST), _GREATEST))
+    return moment.replace(tzinfo=dt.UTC).astimezone(_zone(zone)).tzname() or ""
+
+
 def day_start(days: int) -> int:
     """Microseconds at which a day begins."""
     return days * DAY_US

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from herdpy_sql.errors import SqlError
+from herdpy_sql.lock_modes import TABLE_MODES
+from herdpy_sql.parse.alter_table import AlterAction
 from herdpy_sql.parse.cursor import Cursor
 from herdpy_sql.parse.lexer import Statement
 
@@ -29,6 +31,7 @@ COMMANDS = frozenset(
         "CHECKPOINT",
         "EXPLAIN",
         "TRUNCATE",
+        "LOCK",
     ]
 )
 """The first words that :func:`parse_command` knows."""
@@ -47,7 +50,8 @@ class Command:
         options: isolation level and the like, in capitals; of SET, "LOCAL"; of EXPLAIN, "ANALYZE", "JSON";
             of DROP, "IF EXISTS", "CASCADE".
         inner: the statement that EXPLAIN explains.
-        names: (schema or None, name) of what is dropped or truncated.
+        names: (schema or None, name) of what is dropped, truncated or altered.
+        actions: of ALTER TABLE.
     """
 
     name: str
@@ -56,6 +60,7 @@ class Command:
     options: tuple[str, ...] = ()
     inner: Statement | None = field(default=None)
     names: tuple[tuple[str | None, str], ...] = ()
+    actions: tuple[AlterAction, ...] = ()
 
 
 def parse_command(statement: Statement) -> Command:
@@ -139,6 +144,8 @@ def _release(cursor: Cursor) -> Command:
 def _setting_name(cursor: Cursor) -> str:
     if cursor.accept("TIME", "ZONE"):
         return "timezone"
+    if cursor.accept("SESSION", "AUTHORIZATION"):
+        return "session_authorization"
     if cursor.accept("TRANSACTION", "ISOLATION", "LEVEL"):
         return "transaction_isolation"
     name = cursor.name()
@@ -158,6 +165,12 @@ def _set(cursor: Cursor) -> Command:
     options = ("LOCAL",) if local else ()
     if not local:
         cursor.accept("SESSION")
+    if cursor.accept("AUTHORIZATION") or cursor.accept("SESSION", "AUTHORIZATION"):
+        value = None if cursor.accept("DEFAULT") else cursor.value()
+        return Command("SET", "session_authorization", value, options)
+    if cursor.accept("ROLE"):
+        value = "none" if cursor.accept("NONE") else cursor.value()
+        return Command("SET", "role", value, options)
     if cursor.accept("TIME", "ZONE"):
         name = "timezone"
     elif cursor.accept("NAMES"):
@@ -171,16 +184,24 @@ def _set(cursor: Cursor) -> Command:
     values = [cursor.value()]
     while cursor.accept(","):
         values.append(cursor.value())
+    if name == "search_path":
+        values = [f'"{value.replace(chr(34), chr(34) * 2)}"' for value in values]
     return Command("SET", name, ", ".join(values), options)
 
 
 def _constraints(cursor: Cursor) -> Command:
-    """SET CONSTRAINTS: none can be deferred, so of ALL there is nothing to be set."""
+    """SET CONSTRAINTS ALL | name, ... DEFERRED | IMMEDIATE."""
+    names: list[tuple[str | None, str]] = []
     if not cursor.accept("ALL"):
-        raise SqlError("0A000", "SET CONSTRAINTS of single constraints is not supported")
-    if not (cursor.accept("DEFERRED") or cursor.accept("IMMEDIATE")):
-        raise cursor.fail()
-    return Command("SET CONSTRAINTS")
+        while True:
+            name = cursor.name()
+            names.append((name, cursor.name()) if cursor.accept(".") else (None, name))
+            if not cursor.accept(","):
+                break
+    for option in ("DEFERRED", "IMMEDIATE"):
+        if cursor.accept(option):
+            return Command("SET CONSTRAINTS", options=(option,), names=tuple(names))
+    raise cursor.fail()
 
 
 def _reset(cursor: Cursor) -> Command:
@@ -267,11 +288,27 @@ def _truncate(cursor: Cursor) -> Command:
     cursor.accept("TABLE")
     cursor.accept("ONLY")
     names = _names(cursor)
-    if not cursor.accept("RESTART", "IDENTITY"):
+    options = []
+    if cursor.accept("RESTART", "IDENTITY"):
+        options.append("RESTART IDENTITY")
+    else:
         cursor.accept("CONTINUE", "IDENTITY")
-    if not cursor.accept("CASCADE"):
+    if cursor.accept("CASCADE"):
+        options.append("CASCADE")
+    else:
         cursor.accept("RESTRICT")
-    return Command("TRUNCATE", names=names)
+    return Command("TRUNCATE", options=tuple(options), names=names)
+
+
+def _lock(cursor: Cursor) -> Command:
+    cursor.accept("TABLE")
+    names = _names(cursor)
+    mode = "ACCESS EXCLUSIVE"
+    if cursor.accept("IN"):
+        mode = next((words for words in TABLE_MODES if cursor.accept(*words.split(), "MODE")), "")
+        if not mode:
+            raise cursor.fail()
+    return Command("LOCK", mode, options=("NOWAIT",) if cursor.accept("NOWAIT") else (), names=names)
 
 
 _PARSERS = {
@@ -290,4 +327,5 @@ _PARSERS = {
     "EXPLAIN": _explain,
     "DROP": _drop,
     "TRUNCATE": _truncate,
+    "LOCK": _lock,
 }

@@ -44,11 +44,14 @@ _LEX = re.compile(
     | (?P<end> ; )
     | (?P<prefix> [-+~@!] )
     | (?P<open_quote> ['"] )
-    | (?P<invalid> [\\{}\x00-\x08\x0b\x0e-\x1f`?] )
+    | (?P<invalid> [\\{}\x00-\x08\x0b\x0e-\x1f`] )
     | (?P<other> \S )
     """,
     re.VERBOSE | re.DOTALL,
 )
+_NUMBER = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE]\d+)?\Z")
+_EXPONENT = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)[eE]\Z")
+_STRINGS = frozenset({"string", "escape", "dollar"})
 _PASSWORD = re.compile(r"PASSWORD(?!\w)", re.IGNORECASE)
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _NOT_NEWLINE = re.compile(r"[^\r\n]")
@@ -56,6 +59,11 @@ _ESCAPES = re.compile(
     r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{1,2})|([0-7]{1,3})|(.))|''", re.DOTALL
 )
 _ESCAPE_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+_TEMPORARY = re.compile(
+    r"\b(?:create(?:\s+or\s+replace)?|into)\s+(?:(?:local|global)\s+)?temp(?:orary)?\b|\bpg_temp\"?\s*\.",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,15 @@ class Statement:
     offset: int
     keyword: str
     edits: tuple[tuple[int, int], ...] = field(default=(), compare=False)
+
+    @property
+    def makes_temporary(self) -> bool:
+        """Whether it may be about to make something temporary."""
+        return (
+            self.keyword in {"CREATE", "SELECT", "WITH"}
+            and "temp" in self.clean.lower()
+            and _TEMPORARY.search(self.clean) is not None
+        )
 
     def position(self, clean_offset: int) -> int:
         """The 1-based position in the whole text of a 0-based offset into ``clean``."""
@@ -129,6 +146,7 @@ class _Splitter:
         self.last = start  # where its last token ends
         self.keyword = ""
         self.edits.clear()
+        self.kind = ""  # of the last token
         self.depth = self.brackets = self.cases = self.prefixes = self.subscripts = 0
 
     def run(self) -> list[Statement]:
@@ -150,6 +168,8 @@ class _Splitter:
                 position = self._comment_end(start)
                 self.edits.append((start, position, _NOT_NEWLINE.sub(" ", sql[start:position])))
                 continue
+            elif kind == "number":
+                self._check_number(start, match.group())
             elif kind == "prefix":
                 self._deeper(start, prefix=True)
             elif kind == "open":
@@ -165,6 +185,9 @@ class _Splitter:
                 self.edits.append((start, position, _plain(body)))
             elif kind in {"open_quote", "unicode", "invalid"}:
                 self._refuse(start, match.group())
+            if kind in _STRINGS and self.kind in _STRINGS:
+                self._check_continued(start, position, kind)
+            self.kind = kind or ""
             if kind not in {"word", "prefix"}:
                 self.prefixes = 0
             if self.first < 0:
@@ -173,6 +196,22 @@ class _Splitter:
             self.last = position
         self._finish()
         return self.statements
+
+    def _check_number(self, start: int, text: str) -> None:
+        """SqlError 42601 for letters that stick to a number."""
+        if _NUMBER.match(text) or (_EXPONENT.match(text) and self.sql[start + len(text) :][:1] in {"+", "-"}):
+            return
+        if text.count(".") > 1:
+            return  # "1..2": the parser's affair
+        raise SqlError(
+            "42601", f'trailing junk after numeric literal at or near "{text}"', position=start + 1
+        )
+
+    def _check_continued(self, start: int, end: int, kind: str | None) -> None:
+        """SqlError 42601 where a string follows another; a plain one may, on a new line."""
+        if kind != "string" or self.kind == "dollar" or not re.search(r"[\r\n]", self.sql[self.last : start]):
+            near = self.sql[start:end]
+            raise SqlError("42601", f'syntax error at or near "{near}"', position=start + 1)
 
     def _word(self, word: str) -> None:
         if word == "NOT":

@@ -1,16 +1,17 @@
-"""ALTER TABLE, VACUUM and ANALYZE: fixed words and names, read with the cursor of ``commands``."""
+"""ALTER TABLE and INDEX, REINDEX, VACUUM and ANALYZE: fixed words, read with the cursor of ``commands``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
+from herdpy_sql.parse.alter_table import parse_actions
 from herdpy_sql.parse.commands import Command
 
 if TYPE_CHECKING:
     from herdpy_sql.parse.cursor import Cursor
 
-MAINTENANCE = frozenset({"ALTER", "VACUUM", "ANALYZE", "ANALYSE"})
+MAINTENANCE = frozenset({"ALTER", "REINDEX", "VACUUM", "ANALYZE", "ANALYSE"})
 """The first words that :func:`parse_maintenance` knows."""
 
 _VACUUM_WORDS = frozenset({"FULL", "FREEZE", "VERBOSE", "ANALYZE", "ANALYSE"})
@@ -22,7 +23,10 @@ _VACUUM_OPTIONS = _VACUUM_WORDS | {
 def parse_maintenance(cursor: Cursor) -> Command:
     """Parse a statement whose keyword is in MAINTENANCE. SqlError 42601, 0A000."""
     keyword = cursor.statement.keyword
-    command = _alter(cursor) if keyword == "ALTER" else _vacuum(cursor, keyword)
+    if keyword == "ALTER":
+        command = _alter(cursor)
+    else:
+        command = _reindex(cursor) if keyword == "REINDEX" else _vacuum(cursor, keyword)
     cursor.done()
     return command
 
@@ -73,49 +77,52 @@ def _columns(cursor: Cursor) -> list[str]:
 
 
 def _alter(cursor: Cursor) -> Command:
-    """ALTER TABLE name ADD [CONSTRAINT name] PRIMARY KEY | UNIQUE (columns), or REPLICA IDENTITY."""
+    """ALTER TABLE name action, ...; or ALTER INDEX name RENAME TO name."""
+    if cursor.accept("INDEX"):
+        return _alter_index(cursor)
     if not cursor.accept("TABLE"):
         raise _unsupported(cursor, f"ALTER {cursor.peek()}")
-    options = ["IF EXISTS"] if cursor.accept("IF", "EXISTS") else []
+    options = ("IF EXISTS",) if cursor.accept("IF", "EXISTS") else ()
     cursor.accept("ONLY")
     table = _table_name(cursor)
-    if cursor.accept("REPLICA", "IDENTITY"):
-        return _identity(cursor, table, options)
-    if not cursor.accept("ADD"):
-        raise _unsupported(cursor, f"ALTER TABLE ... {cursor.peek()}")
-    label = cursor.name() if cursor.accept("CONSTRAINT") else ""
-    if cursor.accept("PRIMARY", "KEY"):
-        kind = "PRIMARY KEY"
-    elif cursor.accept("UNIQUE"):
-        kind = "UNIQUE"
-    elif cursor.accept("FOREIGN", "KEY"):
-        raise SqlError("0A000", "FOREIGN KEY constraints are not supported")
-    else:
-        raise _unsupported(cursor, f"ALTER TABLE ... ADD {cursor.peek()}")
-    if not cursor.accept("("):
-        raise cursor.fail()
-    columns = _columns(cursor)
-    if cursor.accept("WITH", "("):  # storage parameters of the index: there is nothing to be set
+    cursor.accept("*")
+    return Command("ALTER TABLE", options=options, names=(table,), actions=parse_actions(cursor))
+
+
+def _alter_index(cursor: Cursor) -> Command:
+    options = ("IF EXISTS",) if cursor.accept("IF", "EXISTS") else ()
+    index = _table_name(cursor)
+    if cursor.accept("RENAME", "TO"):
+        return Command("ALTER INDEX", cursor.name(), options=options, names=(index,))
+    if cursor.accept("SET", "(") or cursor.accept("RESET", "("):  # there is nothing to be set
         while cursor.peek() not in {")", ""}:
             cursor.at += 1
         if not cursor.accept(")"):
             raise cursor.fail()
-    return Command(
-        "ALTER TABLE", label, None, (kind, *options), names=(table, *((None, column) for column in columns))
-    )
+        return Command("ALTER INDEX", options=options, names=(index,))
+    raise _unsupported(cursor, f"ALTER INDEX ... {cursor.peek()}")
 
 
-def _identity(cursor: Cursor, table: tuple[str | None, str], options: list[str]) -> Command:
-    """FULL | DEFAULT, after REPLICA IDENTITY."""
-    for kind in ("FULL", "DEFAULT"):
+def _reindex(cursor: Cursor) -> Command:
+    """REINDEX [(options)] {INDEX | TABLE | SCHEMA | DATABASE | SYSTEM} [CONCURRENTLY] name."""
+    if cursor.accept("("):
+        while True:
+            word = cursor.name().upper()
+            if word not in {"VERBOSE", "CONCURRENTLY", "TABLESPACE"}:
+                raise SqlError("42601", f'unrecognized REINDEX option "{word.lower()}"')
+            if cursor.peek() not in {",", ")"}:
+                cursor.value()
+            if not cursor.accept(","):
+                break
+        if not cursor.accept(")"):
+            raise cursor.fail()
+    for kind in ("INDEX", "TABLE", "SCHEMA", "DATABASE", "SYSTEM"):
         if cursor.accept(kind):
-            return Command("ALTER TABLE", "", None, (f"REPLICA IDENTITY {kind}", *options), names=(table,))
-    if cursor.peek() in {"NOTHING", "USING"}:
-        raise SqlError(
-            "0A000",
-            f"REPLICA IDENTITY {cursor.peek()} is not supported",
-            hint="A row is known by its primary key (DEFAULT), or the log has all of it as it was (FULL).",
-        )
+            cursor.accept("CONCURRENTLY")
+            names = (_table_name(cursor),) if cursor.peek() else ()
+            if not names and kind in {"INDEX", "TABLE", "SCHEMA"}:
+                raise cursor.fail()
+            return Command("REINDEX", kind, names=names)
     raise cursor.fail()
 
 

@@ -16,7 +16,18 @@ from sqlglot import TokenType
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.expressions import Command as UnknownSyntax
-from sqlglot.expressions import Delete, Expr, Expression, Insert, Returning, Select, Update
+from sqlglot.expressions import (
+    Delete,
+    Expr,
+    Expression,
+    Insert,
+    OnConflict,
+    Placeholder,
+    Returning,
+    Select,
+    Update,
+    Var,
+)
 from sqlglot.tokenizer_core import Token
 
 from herdpy_sql.errors import SqlError
@@ -24,10 +35,23 @@ from herdpy_sql.parse.commands import COMMANDS, Command, parse_command
 from herdpy_sql.parse.copy_statement import CopyStatement, parse_copy
 from herdpy_sql.parse.cursor import Cursor
 from herdpy_sql.parse.cursor_commands import CURSOR_COMMANDS, parse_cursor_command
+from herdpy_sql.parse.identity_options import Options, attach_identity_options, lift_identity_options
 from herdpy_sql.parse.maintenance import MAINTENANCE, parse_maintenance
+from herdpy_sql.parse.object_commands import OBJECT_COMMANDS, parse_object_command
+from herdpy_sql.parse.overriding import lift_on_commit, lift_overriding
+from herdpy_sql.parse.references import ReferenceOptions, attach_references, lift_references
+from herdpy_sql.parse.right_commands import RIGHT_COMMANDS, parse_right_command
 from herdpy_sql.parse.role_commands import ROLE_COMMANDS, parse_role_command
 from herdpy_sql.parse.tablespace_commands import TABLESPACE_COMMANDS, parse_tablespace_command
-from herdpy_sql.parse.typed_literals import grouped
+from herdpy_sql.parse.type_commands import TYPE_COMMANDS, parse_type_command
+from herdpy_sql.parse.typed_literals import (
+    arrays_of_ids,
+    bracketed,
+    grouped,
+    signed_counts,
+    whole_intervals,
+    with_plain_operators,
+)
 
 if TYPE_CHECKING:
     from sqlglot.parser import Parser
@@ -35,8 +59,14 @@ if TYPE_CHECKING:
 
     from herdpy_sql.parse.lexer import Statement
 
-_QUERIES = frozenset({"SELECT", "VALUES", "WITH", "(", "TABLE", "INSERT", "UPDATE", "DELETE"})
-_DEFINITIONS = re.compile(r"CREATE\s+(?:(?:UNLOGGED\s+)?TABLE|(?:UNIQUE\s+)?INDEX)\b", re.IGNORECASE)
+_QUERIES = frozenset(
+    {"SELECT", "VALUES", "WITH", "(", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE", "UPSERT"}
+)
+_OF_RIGHTS = frozenset({"GRANT", "REVOKE", "ALTER", "REASSIGN", "DROP"})
+_DEFINITIONS = re.compile(
+    r"CREATE\s+(?:(?:UNLOGGED\s+|(?:GLOBAL\s+|LOCAL\s+)?TEMP(?:ORARY)?\s+)?TABLE|(?:UNIQUE\s+)?INDEX)\b",
+    re.IGNORECASE,
+)
 _DROPS = re.compile(r"DROP\s+(?:TABLE|INDEX)\b", re.IGNORECASE)
 _STATEMENT_NAME = re.compile(
     r"(?:CREATE|ALTER|DROP)(?:\s+OR\s+REPLACE)?(?:\s+(?:TEMP|TEMPORARY|UNLOGGED|MATERIALIZED|FOREIGN|EVENT"
@@ -59,7 +89,6 @@ _KNOWN = frozenset(
         "LISTEN",
         "LOAD",
         "LOCK",
-        "MERGE",
         "NOTIFY",
         "REASSIGN",
         "REFRESH",
@@ -78,10 +107,27 @@ logging.getLogger("sqlglot").addFilter(
 class HerdPostgres(Postgres):
     """PostgreSQL's dialect without dollar quotes, which the lexer has made plain strings already."""
 
+    INDEX_OFFSET = 0  # subscripts stay as they are written
+
     class Tokenizer(Postgres.Tokenizer):
         HEREDOC_STRINGS = []  # noqa: RUF012 - sqlglot's way of declaring it
+        # pgvector's operators, as tokens that nothing else needs.
+        KEYWORDS = {  # noqa: RUF012
+            **{
+                word: token
+                for word, token in Postgres.Tokenizer.KEYWORDS.items()
+                if word not in {"<<->>", "-|-", "&<"}
+            },
+            "<#>": TokenType.LLRR_ARROW,
+            "<+>": TokenType.ADJACENT,
+            "<=>": TokenType.AMP_LT,
+        }
         SINGLE_TOKENS = {**Postgres.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER}  # noqa: RUF012
 
+
+# Templates and strides are to stay text. sqlglot's parsers are compiled and cannot be derived from.
+for _name in ("TO_CHAR", "TO_DATE", "TO_TIMESTAMP", "DATE_BIN"):
+    Postgres.Parser.FUNCTIONS.pop(_name, None)
 
 _NOT_AFTER_COMMA = frozenset(
     {
@@ -108,6 +154,12 @@ def parse(statement: Statement) -> Expression | Command | CopyStatement:
     keyword = statement.keyword
     if keyword in COMMANDS or (keyword == "DROP" and _DROPS.match(statement.clean)):
         return parse_command(statement)
+    if keyword in _OF_RIGHTS and RIGHT_COMMANDS.match(statement.clean):
+        return parse_right_command(statement)
+    if keyword in {"CREATE", "ALTER", "DROP"} and TYPE_COMMANDS.match(statement.clean):
+        return parse_type_command(statement)
+    if keyword in {"CREATE", "ALTER", "DROP", "COMMENT"} and OBJECT_COMMANDS.match(statement.clean):
+        return parse_object_command(statement)
     if keyword in {"CREATE", "ALTER", "DROP", "CHECK"}:
         if ROLE_COMMANDS.match(statement.clean):
             return parse_role_command(statement)
@@ -143,8 +195,35 @@ def _by_sqlglot(statement: Statement) -> Expression:
     try:
         tokens = tokenizer.tokenize(text)
         if "::" in text or "->" in text:
-            tokens = grouped(tokens, _TYPE_TOKENS)
+            tokens = bracketed(grouped(tokens, _TYPE_TOKENS))
+        if "FETCH" in text.upper():
+            tokens = signed_counts(tokens)
+        if "[]" in text:
+            tokens = arrays_of_ids(tokens)
+        if "INTERVAL" in text.upper():
+            tokens = whole_intervals(tokens)
+        references: list[ReferenceOptions] = []
+        if statement.keyword == "CREATE" and "REFERENCES" in text.upper():
+            tokens, references = lift_references(tokens)
+        identities: list[Options] = []
+        if statement.keyword == "CREATE" and "IDENTITY" in text.upper():
+            tokens, identities = lift_identity_options(tokens, text)
+        ending = ""
+        if statement.keyword == "CREATE" and "COMMIT" in text.upper():
+            tokens, ending = lift_on_commit(tokens)
+        overriding = ""
+        if "OVERRIDING" in text.upper():
+            tokens, overriding = lift_overriding(tokens)
+        upsert = "upsert" in text.lower() and _insert_for_upsert(tokens)
         trees = _parse_tokens(parser, tokens, text)
+        if ending and isinstance(trees[0], Expression):
+            trees[0].set("on_commit", ending)
+        if overriding and isinstance(trees[0], Insert):
+            trees[0].set("overriding", overriding)
+        if references and isinstance(trees[0], Expression):
+            attach_references(trees[0], references)
+        if any(identities) and isinstance(trees[0], Expression):
+            attach_identity_options(trees[0], identities)
     except ParseError as error:
         raise _syntax_error(statement, error) from error
     except TokenError as error:
@@ -158,6 +237,14 @@ def _by_sqlglot(statement: Statement) -> Expression:
         raise SqlError("42601", f"syntax error: {error}", position=statement.offset + 1) from error
     _FREE.append(tools)
     tree = trees[0] if trees else None
+    if tree is not None and "?" in text and tree.find(Placeholder):  # other databases' parameters
+        raise SqlError("42601", 'syntax error at or near "?"', position=statement.position(text.index("?")))
+    if tree is not None and ("[" in text or "<" in text):
+        tree = with_plain_operators(tree)
+    if upsert and isinstance(tree, Insert):
+        if tree.args.get("conflict"):
+            raise SqlError("42601", 'syntax error at or near "ON"', position=statement.offset + 1)
+        tree.set("conflict", OnConflict(action=Var(this="UPSERT")))
     if not isinstance(tree, Expression) or len(trees) != 1 or isinstance(tree, UnknownSyntax):
         raise SqlError(
             "42601",
@@ -165,6 +252,17 @@ def _by_sqlglot(statement: Statement) -> Expression:
             position=statement.offset + 1,
         )
     return tree
+
+
+def _insert_for_upsert(tokens: list[Token]) -> bool:
+    """Whether the statement is an UPSERT, which sqlglot reads as the INSERT that it is made here."""
+    for i, token in enumerate(tokens[:-1]):
+        if token.token_type == TokenType.VAR and token.text.upper() == "UPSERT":
+            if tokens[i + 1].token_type != TokenType.INTO:
+                continue
+            tokens[i] = Token(TokenType.INSERT, token.text, token.line, token.col, token.start, token.end)
+            return True
+    return False
 
 
 def _parse_tokens(parser: Parser, tokens: list[Token], text: str) -> list[Expr | None]:

@@ -20,7 +20,7 @@ FLAGS = ("SUPERUSER", "CREATEDB", "CREATEROLE", "INHERIT", "LOGIN", "REPLICATION
 """Attributes of a role that it has or has not; the latter with NO before the word."""
 
 _SELF = frozenset({"CURRENT_USER", "CURRENT_ROLE", "SESSION_USER"})
-_MEMBERSHIP = ("IN ROLE", "IN GROUP", "ROLE", "USER", "ADMIN")
+_MEMBERSHIP = {"IN ROLE": "IN", "IN GROUP": "IN", "ROLE": "ROLE", "USER": "ROLE", "ADMIN": "ADMIN"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,9 @@ class RoleCommand(Command):
         connection_limit, valid_until: None where nothing was said.
         roles: the names that DROP drops; the name of the others. None stands for the current user.
         new_name: of ALTER ... RENAME TO.
+        into: the roles whose member it becomes (IN ROLE).
+        members, admins: roles that become its members (ROLE), and may take in others (ADMIN).
+        drops_members: of ALTER GROUP, that ``members`` leave it.
     """
 
     flags: tuple[tuple[str, bool], ...] = ()
@@ -42,6 +45,10 @@ class RoleCommand(Command):
     valid_until: str | None = None
     roles: tuple[str | None, ...] = ()
     new_name: str | None = None
+    into: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    admins: tuple[str, ...] = ()
+    drops_members: bool = False
 
 
 def parse_role_command(statement: Statement) -> RoleCommand:
@@ -62,6 +69,8 @@ def parse_role_command(statement: Statement) -> RoleCommand:
         cursor.peek() in {"SET", "RESET"} or cursor.accept("IN", "DATABASE")
     ):
         raise SqlError("0A000", "settings of roles are not supported")
+    if statement.keyword == "ALTER" and kind == "GROUP":
+        return _group(cursor, name)
     if statement.keyword == "CREATE":
         if name is None:
             special = cursor.tokens[cursor.at - 1].group().strip().upper()
@@ -73,6 +82,18 @@ def parse_role_command(statement: Statement) -> RoleCommand:
     return command
 
 
+def _group(cursor: Cursor, name: str | None) -> RoleCommand:
+    """ALTER GROUP name ADD USER | DROP USER names."""
+    drops = cursor.accept("DROP", "USER")
+    if not drops and not cursor.accept("ADD", "USER"):
+        raise cursor.fail()
+    names = [cursor.name()]
+    while cursor.accept(","):
+        names.append(cursor.name())
+    cursor.done()
+    return RoleCommand("ALTER ROLE", roles=(name,), members=tuple(names), drops_members=drops)
+
+
 def _with(command: RoleCommand, *, flags: tuple[tuple[str, bool], ...]) -> RoleCommand:
     return RoleCommand(
         command.name,
@@ -82,6 +103,9 @@ def _with(command: RoleCommand, *, flags: tuple[tuple[str, bool], ...]) -> RoleC
         connection_limit=command.connection_limit,
         valid_until=command.valid_until,
         roles=command.roles,
+        into=command.into,
+        members=command.members,
+        admins=command.admins,
     )
 
 
@@ -110,11 +134,11 @@ def _options(cursor: Cursor, name: str, role: str | None) -> RoleCommand:
     cursor.accept("WITH")
     flags: dict[str, bool] = {}
     values: dict[str, str | None] = {}
+    others: dict[str, tuple[str, ...]] = {}
     while word := cursor.peek():
         start = cursor.at
-        for membership in _MEMBERSHIP:
-            if cursor.accept(*membership.split()):
-                raise SqlError("0A000", "membership in roles is not supported")
+        if name == "CREATE ROLE" and _memberships(cursor, others):
+            continue
         cursor.accept("ENCRYPTED")
         if cursor.accept("PASSWORD"):
             key, value = "password", None if cursor.accept("NULL") else _string(cursor)
@@ -145,7 +169,22 @@ def _options(cursor: Cursor, name: str, role: str | None) -> RoleCommand:
         connection_limit=None if limit is None else int(limit),
         valid_until=values.get("until"),
         roles=(role,),
+        into=others.get("IN", ()),
+        members=others.get("ROLE", ()),
+        admins=others.get("ADMIN", ()),
     )
+
+
+def _memberships(cursor: Cursor, others: dict[str, tuple[str, ...]]) -> bool:
+    """IN ROLE, ROLE and ADMIN, each with names after it; whether one of them came."""
+    for membership, key in _MEMBERSHIP.items():
+        if cursor.accept(*membership.split()):
+            names = [cursor.name()]
+            while cursor.accept(","):
+                names.append(cursor.name())
+            others[key] = (*others.get(key, ()), *names)
+            return True
+    return False
 
 
 def _once(key: str, said: dict[str, bool] | dict[str, str | None], cursor: Cursor, start: int) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sqlglot import TokenType
+from sqlglot import expressions as exp
+from sqlglot.expressions import Expr
 from sqlglot.tokenizer_core import Token
 
 if TYPE_CHECKING:
@@ -73,3 +75,100 @@ def _before_modifiers(tokens: list[Token], at: int) -> int:
 
 def _like(token: Token, kind: TokenType, text: str) -> Token:
     return Token(kind, text, token.line, token.col, token.start, token.end)
+
+
+def bracketed(tokens: list[Token]) -> list[Token]:
+    """Parentheses around a key or index after -> and ->>, which sqlglot would take for a JSON path."""
+    found: list[Token] = []
+    for token in tokens:
+        after = found and found[-1].token_type in _ARROWS and token.token_type in _LITERALS
+        found += [_mark("(", token), token, _mark(")", token)] if after else [token]
+    return found
+
+
+def signed_counts(tokens: list[Token]) -> list[Token]:
+    """Parentheses around the number of FETCH FIRST -1, whose sign sqlglot does not read."""
+    found: list[Token] = []
+    for token in tokens:
+        signed = (
+            token.token_type == TokenType.NUMBER
+            and len(found) > 2
+            and found[-1].token_type in (TokenType.DASH, TokenType.PLUS)
+            and found[-2].text.upper() in ("FIRST", "NEXT")
+            and found[-3].token_type == TokenType.FETCH
+        )
+        if signed:
+            found[-1:] = [_mark("(", token), found[-1], token, _mark(")", token)]
+        else:
+            found.append(token)
+    return found
+
+
+def _mark(text: str, by: Token) -> Token:
+    kind = TokenType.L_PAREN if text == "(" else TokenType.R_PAREN
+    return Token(kind, text, by.line, by.col, by.start, by.end)
+
+
+_ARROWS = frozenset({TokenType.ARROW, TokenType.DARROW})
+_LITERALS = frozenset({TokenType.STRING, TokenType.NUMBER})
+
+
+_DISTANCES: dict[type[Expr], str] = {
+    exp.DistanceNd: "negative_inner_product",
+    exp.Adjacent: "l1_distance",
+    exp.ExtendsLeft: "cosine_distance",
+}
+
+
+def with_plain_operators(tree: Expr) -> Expr:
+    """The tree so that its text means the same: subscripts from 1, vectors' operators as functions."""
+    found = list(tree.find_all(exp.Bracket, *_DISTANCES))
+    for node in found:
+        if isinstance(node, exp.Bracket):
+            node.set("offset", 1)
+            continue
+        call = exp.Anonymous(this=_DISTANCES[type(node)], expressions=[node.this, node.expression])
+        if node is tree:
+            return call
+        node.replace(call)
+    return tree
+
+
+def arrays_of_ids(tokens: list[Token]) -> list[Token]:
+    """``oid[]`` and its like by their own names (``_oid``): sqlglot takes the brackets for a subscript."""
+    found = list(tokens)
+    for at in range(len(found) - 3, -1, -1):
+        if (
+            found[at].token_type == TokenType.OBJECT_IDENTIFIER
+            and found[at + 1].token_type == TokenType.L_BRACKET
+            and found[at + 2].token_type == TokenType.R_BRACKET
+        ):
+            found[at : at + 3] = [_like(found[at], TokenType.VAR, f"_{found[at].text.lower()}")]
+    return found
+
+
+_UNITS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
+
+
+def whole_intervals(tokens: list[Token]) -> list[Token]:
+    """``INTERVAL '...'`` without a unit behind it as a cast: sqlglot would keep the first unit in it only."""
+    found: list[Token] = []
+    at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        following = tokens[at + 1] if at + 1 < len(tokens) else None
+        if (
+            token.token_type == TokenType.INTERVAL
+            and following is not None
+            and following.token_type == TokenType.STRING
+            and (at + 2 >= len(tokens) or tokens[at + 2].text.upper() not in _UNITS)
+        ):
+            colons = Token(
+                TokenType.DCOLON, "::", following.line, following.col, following.start, following.end
+            )
+            found += [_mark("(", following), following, colons, token, _mark(")", following)]
+            at += 2
+        else:
+            found.append(token)
+            at += 1
+    return found

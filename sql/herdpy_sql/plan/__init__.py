@@ -28,6 +28,7 @@ from herdpy_sql.plan.commands import (
 )
 from herdpy_sql.plan.copying import CopyFrom, CopyParameters, CopyTo
 from herdpy_sql.plan.kept import (
+    ChangeRights,
     ChangeRoles,
     ChangeTablespaces,
     CheckTablespace,
@@ -39,12 +40,14 @@ from herdpy_sql.plan.kept import (
     Fetch,
     Nothing,
     Prepare,
+    SetConstraints,
 )
 from herdpy_sql.plan.prepare import Engine, prepare
 from herdpy_sql.plan.requests import RequestFunction
 
 __all__ = [
     "Begin",
+    "ChangeRights",
     "ChangeRoles",
     "ChangeTablespaces",
     "CheckTablespace",
@@ -72,6 +75,7 @@ __all__ = [
     "Rollback",
     "RollbackToSavepoint",
     "Savepoint",
+    "SetConstraints",
     "SetSetting",
     "ShowSetting",
     "SourceChanged",

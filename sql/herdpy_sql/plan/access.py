@@ -9,13 +9,16 @@ serves exactly is taken out of the conditions; the rest stays a filter.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from herdpy_sql.execute.bounds import KeyRange, KeyValue, fitting
 from herdpy_sql.execute.sources import FullScan, IndexScan, KeyGet, KeyGets, KeyScan
 from herdpy_sql.expr import compile_expr
 from herdpy_sql.expr.nodes import Elements, Param
+from herdpy_sql.hidden_columns import part_text
+from herdpy_sql.plan.estimate import INDEX_COST, OWN_ROWS, share
+from herdpy_sql.plan.expression_index import implies
 from herdpy_sql.plan.sargs import Sarg, sargs_of
 from herdpy_sql.plan.text import expr_text
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from herdpy_sql.execute.sources import Source
     from herdpy_sql.expr.nodes import Expr
     from herdpy_sql.plan.scope import Item
+    from herdpy_sql.plan.statistics import TableStatistics
 
 
 class Reach(enum.IntEnum):
@@ -58,6 +62,8 @@ class Access:
         used: numbers of the conditions it satisfies exactly.
         ordered: whether rows come in the wanted order.
         bound: how many columns have a value.
+        rows: how many it is likely to read; None when the table was never analyzed.
+        cost: the same, in rows read along a key.
     """
 
     source: Source
@@ -66,11 +72,13 @@ class Access:
     ordered: bool = False
     bound: int = 0
     preferred: bool = field(default=False)  # the key rather than an index, all else being equal
+    rows: float | None = None
+    cost: float = 0.0
 
     @property
-    def rank(self) -> tuple[int, int, int, int]:
-        """The smaller, the better."""
-        return (self.reach, -self.bound, 0 if self.ordered else 1, 0 if self.preferred else 1)
+    def rank(self) -> tuple[float, int, int, int, int]:
+        """The smaller, the better. Costs are of all ways to a table, or of none."""
+        return (self.cost, self.reach, -self.bound, 0 if self.ordered else 1, 0 if self.preferred else 1)
 
 
 def choose(
@@ -82,6 +90,7 @@ def choose(
     *,
     limited: bool = False,
     forced_scan: bool = False,
+    statistics: TableStatistics | None = None,
 ) -> Access:
     """The best access path; ``renumber`` turns values into expressions over the outer row.
 
@@ -90,20 +99,23 @@ def choose(
     """
     table = item.table
     scan = _full_scan(table, wanted)
+    if statistics is not None:
+        scan.rows = scan.cost = float(statistics.rows)
     if forced_scan:
         return scan
     sargs = sargs_of(item, conditions, known)
     candidates = [scan]
     paths: list[tuple[Index | None, tuple[KeyPart, ...]]] = [(None, table.key)]
-    paths += [(index, index.parts) for index in table.indexes]
+    paths += [(index, index.parts) for index in table.indexes if implies(item, index, conditions)]
     for index, parts in paths:
-        found = _path(table, index, parts, sargs, renumber, wanted)
+        found = _path(table, index, parts, sargs, renumber, wanted, statistics)
         if found is not None and (found.bound or found.reach < Reach.ALL or (found.ordered and limited)):
             candidates.append(found)
     if limited and wanted:
         ordered = [one for one in candidates if one.ordered]
         best = min(candidates, key=lambda one: one.rank)
-        if ordered and best.reach >= Reach.RANGE:
+        few = best.reach < Reach.RANGE if best.rows is None else best.rows <= OWN_ROWS
+        if ordered and not few:
             return min(ordered, key=lambda one: one.rank)
     return min(candidates, key=lambda one: one.rank)
 
@@ -123,9 +135,12 @@ class _Served:
     items: tuple[KeyValue, ...] = ()
     low: KeyValue | None = None
     high: KeyValue | None = None
+    low_rest: tuple[KeyValue, ...] = ()
+    high_rest: tuple[KeyValue, ...] = ()
     used: set[int] = field(default_factory=set)
     fixed: set[int] = field(default_factory=set)
     texts: list[str] = field(default_factory=list)
+    sargs: list[Sarg] = field(default_factory=list)
 
 
 def _served(
@@ -140,11 +155,12 @@ def _served(
     halves: dict[int, int] = {}
     for part, keyed in zip(parts, fields, strict=True):
         here = [sarg for sarg in sargs if sarg.position == part.position]
-        name = table.columns[part.position].name
+        name = part_text(table, part.position)
         equal = _first(here, ("=",), keyed, renumber)
         if equal is not None and not found.items:
             sarg, (value,) = equal
             found.equals.append(value)
+            found.sargs.append(sarg)
             found.used.add(sarg.number)
             found.fixed.add(part.position)
             found.texts.append(f"{name} = {expr_text(sarg.values[0], qualified=True)}")
@@ -152,6 +168,7 @@ def _served(
         listed = _first(here, ("in",), keyed, renumber)
         if listed is not None and not found.items:
             sarg, found.items = listed
+            found.sargs.append(sarg)
             found.used.add(sarg.number)
             found.texts.append(
                 f"{name} IN ({', '.join(expr_text(value, qualified=True) for value in sarg.values)})"
@@ -159,20 +176,50 @@ def _served(
             if part is parts[-1]:
                 break
             continue
+        following = list(zip(parts, fields, strict=True))[parts.index(part) :]
         for ops in ((">", ">="), ("<", "<=")):
-            one = _first(here, ops, keyed, renumber)
+            one = _first(sorted(here, key=lambda sarg: -len(sarg.rest)), ops, keyed, renumber)
             if one is None:
                 continue
             sarg, (value,) = one
+            found.sargs.append(sarg)
+            rest = _rest(sarg, following, renumber)
+            if len(rest) < len(sarg.rest):
+                value = replace(value, op=f"{ops[0]}=")
             if ops[0] == ">":
-                found.low = value
+                found.low, found.low_rest = value, rest
             else:
-                found.high = value
-            halves[sarg.number] = halves.get(sarg.number, 0) | (sarg.half or 3)
-            found.texts.append(f"{name} {sarg.op} {expr_text(sarg.values[0], qualified=True)}")
+                found.high, found.high_rest = value, rest
+            halves[sarg.number] = halves.get(sarg.number, 0) | (sarg.half or (0 if sarg.rest else 3))
+            found.texts.append(_range_text(table, sarg))
         break
     found.used |= {number for number, half in halves.items() if half == 3}
     return found
+
+
+def _rest(
+    sarg: Sarg, following: Sequence[tuple[KeyPart, KeyField]], renumber: Callable[[Expr], Expr]
+) -> tuple[KeyValue, ...]:
+    """What of a comparison of rows the columns after the first can serve: those that go the same way."""
+    found: list[KeyValue] = []
+    first = following[0][0]
+    for (position, expr), (part, keyed) in zip(sarg.rest, following[1:], strict=False):
+        value = _key_value(keyed, expr, sarg.op, renumber)
+        if part.position != position or part.descending != first.descending:
+            break
+        if value is None or value.fit is not None:
+            break
+        found.append(value)
+    return tuple(found)
+
+
+def _range_text(table: Table, sarg: Sarg) -> str:
+    """A condition that is one end of a range, for EXPLAIN."""
+    names = [part_text(table, position) for position in (sarg.position, *(p for p, _ in sarg.rest))]
+    values = [expr_text(value, qualified=True) for value in (sarg.values[0], *(v for _, v in sarg.rest))]
+    if not sarg.rest:
+        return f"{names[0]} {sarg.op} {values[0]}"
+    return f"({', '.join(names)}) {sarg.op} ({', '.join(values)})"
 
 
 def _path(
@@ -182,12 +229,13 @@ def _path(
     sargs: Sequence[Sarg],
     renumber: Callable[[Expr], Expr],
     wanted: Sequence[Wanted],
+    statistics: TableStatistics | None,
 ) -> Access | None:
     """The access along one key or index, with all it can use of ``sargs``."""
     codec = table.key_codec if index is None else table.index_codec(index)
     served = _served(table, parts, codec.fields, sargs, renumber)
     equals, items, low, high = served.equals, served.items, served.low, served.high
-    key_range = KeyRange(codec, tuple(equals), items, low, high)
+    key_range = KeyRange(codec, tuple(equals), items, low, high, served.low_rest, served.high_rest)
     whole = index is None or index.unique
     order = _order(table, parts, len(equals) + bool(items), wanted, served.fixed, whole=whole)
     if items and len(equals) + 1 < len(parts):  # several ranges, each ordered in itself only
@@ -208,7 +256,12 @@ def _path(
         return None  # the same as the full scan
     bound = 2 * key_range.width + bool(low) + bool(high)
     reach = _reach(key_range, complete=complete, unique=whole)
-    return Access(source, reach, frozenset(served.used), order is not None, bound, preferred=index is None)
+    found = Access(source, reach, frozenset(served.used), order is not None, bound, preferred=index is None)
+    if statistics is not None:
+        rows = statistics.rows * share(table, statistics, served.sargs)
+        found.rows = min(rows, 1.0) if reach is Reach.ONE else max(rows, 1.0)
+        found.cost = found.rows * (1.0 if index is None else INDEX_COST)
+    return found
 
 
 def _reach(key_range: KeyRange, *, complete: bool, unique: bool) -> Reach:

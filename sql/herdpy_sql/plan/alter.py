@@ -1,95 +1,84 @@
-"""ALTER TABLE ... ADD PRIMARY KEY or UNIQUE, REPLICA IDENTITY, VACUUM and ANALYZE: commands to plans."""
+"""ALTER INDEX, REINDEX, VACUUM and ANALYZE: commands to plans; ALTER TABLE is ``alter_table``'s."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdpy.codec.kinds import Kind
-from herdpy_sql.catalog import Index, KeyPart
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.alter import AddKeyPlan, AddUniquePlan, IdentityPlan
-from herdpy_sql.execute.base import Outcome
-from herdpy_sql.execute.base import Plan as BasePlan
+from herdpy_sql.execute.alter_table import AlterNothing, ReindexPlan, RenameIndexPlan
 from herdpy_sql.execute.define import duplicate
+from herdpy_sql.plan.alter_table import plan_alter
+from herdpy_sql.plan.analyze import AnalyzePlan
 from herdpy_sql.plan.commands import Vacuum
-from herdpy_sql.plan.names import FreshNames, checked_name
-from herdpy_sql.plan.scope import find_table
+from herdpy_sql.plan.names import checked_name
+from herdpy_sql.plan.remarks import absent_relation, with_remarks
+from herdpy_sql.plan.scope import PUBLIC, find_table
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from herdpy_sql.catalog import Catalog, Table
-    from herdpy_sql.execute.base import Plan, Row
+    from herdpy_sql.catalog import Catalog, Index, Table
+    from herdpy_sql.execute.base import Plan
     from herdpy_sql.parse import Command
-    from herdpy_sql.storage import Clock, View
 
-COMMANDS = frozenset({"ALTER TABLE", "VACUUM", "ANALYZE"})
+COMMANDS = frozenset({"ALTER TABLE", "ALTER INDEX", "REINDEX", "VACUUM", "ANALYZE"})
 
 
 def plan(command: Command, catalog: Catalog) -> Plan:
-    """The plan of a command in COMMANDS. SqlError 42P01, 42703, 42P16, 42P07."""
-    if command.name != "ALTER TABLE":
-        for schema, name in command.names:
-            find_table(catalog, schema, name)
+    """The plan of a command in COMMANDS. SqlError 42P01, 42703, 42P16, 42P07 and others."""
+    if command.name == "ALTER TABLE":
+        return plan_alter(command, catalog)
+    if command.name == "ALTER INDEX":
+        return _alter_index(command, catalog)
+    if command.name == "REINDEX":
+        return _reindex(command, catalog)
+    tables = [find_table(catalog, schema, name) for schema, name in command.names]
+    if command.name == "VACUUM" and not {"ANALYZE", "ANALYSE"} & set(command.options):
         return Vacuum(command.name)
-    return _alter(command, catalog)
+    chosen = tables or sorted(catalog.tables.values(), key=lambda table: table.id)
+    return Vacuum(command.name, tuple(map(AnalyzePlan, chosen)))
 
 
-def _alter(command: Command, catalog: Catalog) -> Plan:
-    (schema, name), *listed = command.names
+def _alter_index(command: Command, catalog: Catalog) -> Plan:
+    (named,) = command.names
     try:
-        table = find_table(catalog, schema, name)
+        table, index = _find_index(catalog, *named)
     except SqlError as error:
         if error.sqlstate == "42P01" and "IF EXISTS" in command.options:
-            return NothingToAlter()
+            return with_remarks(AlterNothing("ALTER INDEX"), [absent_relation(catalog, "relation", *named)])
         raise
-    kind = command.options[0]
-    if kind.startswith("REPLICA IDENTITY"):
-        return IdentityPlan(table, full=kind.endswith("FULL"))
-    columns = [column for _, column in listed]
-    positions = _positions(table, columns)
-    names = FreshNames(table.name, catalog)
-    primary = kind == "PRIMARY KEY"
-    if command.argument:
-        label = checked_name(command.argument)
-        if label in names.taken - {table.key_name if table.has_hidden_key else ""}:
-            raise duplicate(label)
-    elif primary:
-        names.taken.discard(table.key_name if table.has_hidden_key else "")
-        label = names.new([], "pkey")
+    if not command.argument:
+        return AlterNothing("ALTER INDEX")
+    name = checked_name(command.argument)
+    if (table.schema, name) in catalog.relations:
+        raise duplicate(name)
+    if index is None:
+        return RenameIndexPlan(table, replace(table, key_name=name), name)
+    indexes = tuple(replace(one, name=name) if one is index else one for one in table.indexes)
+    return RenameIndexPlan(table, replace(table, indexes=indexes), name)
+
+
+def _find_index(catalog: Catalog, schema: str | None, name: str) -> tuple[Table, Index | None]:
+    """An index and its table; None for the index that is the table's key."""
+    for table in catalog.tables.values():
+        if table.schema != (schema or PUBLIC):
+            continue
+        for index in table.indexes:
+            if index.name == name:
+                return table, index
+        if table.key_name == name and not table.has_hidden_key:
+            return table, None
+    raise SqlError("42P01", f'relation "{name}" does not exist')
+
+
+def _reindex(command: Command, catalog: Catalog) -> Plan:
+    if command.argument == "INDEX":
+        (named,) = command.names
+        table, index = _find_index(catalog, *named)
+        return ReindexPlan(((table, index),) if index is not None else ())
+    if command.argument == "TABLE":
+        (named,) = command.names
+        tables = [find_table(catalog, *named)]
     else:
-        label = names.new(columns, "key")
-    parts = tuple(KeyPart(position) for position in positions)
-    if not primary:
-        return AddUniquePlan(table, Index(0, label, table.id, parts, unique=True, constraint=True))
-    if not table.has_hidden_key:
-        raise SqlError("42P16", f'multiple primary keys for table "{table.name}" are not allowed')
-    return AddKeyPlan(table, parts, label)
-
-
-def _positions(table: Table, columns: list[str]) -> list[int]:
-    found = []
-    for i, column in enumerate(columns):
-        position = table.positions.get(column)
-        if position is None or table.columns[position].hidden:
-            raise SqlError("42703", f'column "{column}" named in key does not exist', column=column)
-        if column in columns[:i]:
-            raise SqlError("42701", f'column "{column}" appears twice in a key constraint', column=column)
-        if table.columns[position].type.kind is Kind.JSON:
-            raise SqlError(
-                "42704",
-                "data type json has no default operator class for an index",
-                column=column,
-                datatype="json",
-            )
-        found.append(position)
-    return found
-
-
-class NothingToAlter(BasePlan):
-    """ALTER TABLE IF EXISTS of a table that does not."""
-
-    tag = "ALTER TABLE"
-
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
-        return Outcome(None, 0)
+        wanted = command.names[0][1] if command.argument == "SCHEMA" else None
+        tables = [one for one in catalog.tables.values() if wanted is None or one.schema == wanted]
+    return ReindexPlan(tuple((table, index) for table in tables for index in table.indexes))

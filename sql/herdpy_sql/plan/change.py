@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import expressions as exp
 
@@ -11,11 +11,14 @@ from herdpy_sql.execute.change import ColumnarMatches, DeletePlan, Matches, OwnM
 from herdpy_sql.expr import NotOwn, Params, bind, compile_expr, split_conjuncts
 from herdpy_sql.expr.nodes import And, ColumnRef
 from herdpy_sql.plan.access import choose
-from herdpy_sql.plan.columnar import columnar_select
+from herdpy_sql.plan.columnar import columnar_select, with_param_types
+from herdpy_sql.plan.expression_index import has_expressions, substituted
 from herdpy_sql.plan.insert import assigned, bind_returning, is_default
-from herdpy_sql.plan.rules import default_of, rules_of
+from herdpy_sql.plan.returning import Brought, bind_brought
+from herdpy_sql.plan.rules import checked_by_view, default_of, rules_of
 from herdpy_sql.plan.scope import TableScope, name_of, table_of
 from herdpy_sql.plan.select import condition
+from herdpy_sql.plan.targets import in_schema, row_columns
 from herdpy_sql.plan.text import expr_text
 from herdpy_sql.types import BOOLEAN
 
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from herdpy_sql.catalog import Catalog, Table
-    from herdpy_sql.execute.base import Compiled, Plan
+    from herdpy_sql.execute.base import Compiled, OutputColumn, Plan
+    from herdpy_sql.execute.insert import Project
     from herdpy_sql.plan.prepare import Settings
     from herdpy_sql.types import SqlType
 
@@ -32,53 +36,98 @@ Assignment = tuple[int, exp.Expression]
 
 def bind_update(tree: exp.Update, catalog: Catalog, settings: Settings) -> Plan:
     """The plan of UPDATE."""
-    _only(tree, {"this", "expressions", "where", "returning", "from_"}, "UPDATE")
+    _only(tree, {"this", "expressions", "where", "returning", "from_", "with_"}, "UPDATE")
     if not tree.expressions:
         raise SqlError("42601", "syntax error at end of input")
     table, alias = _target(tree, catalog)
-    assignments = _assignments(tree, table)
+    table = checked_by_view(table, tree)
+    targets = assignments(tree, table)
     params = settings.params()
     try:
-        if tree.args.get("from_") is not None:
-            raise NotOwn("UPDATE ... FROM")
+        _refuse_other_tables(tree)
         scope = TableScope()
         scope.add(alias, table)
         matches: Matches = _own_matches(tree, scope, params, settings)
-        assign = _own_assign(table, assignments, scope, params)
+        assign = own_assign(table, targets, scope, params)
     except NotOwn as refusal:
         _allow_columnar(settings, refusal)
-        params = settings.params()
-        matches, assign = _columnar_update(tree, table, alias, assignments, catalog, settings, refusal.reason)
+        brought = _brought(tree, table, alias, catalog, settings)
+        extras = brought.extras if brought is not None else []
+        found, assign = _columnar_update(
+            tree, table, alias, targets, catalog, settings, refusal.reason, extras
+        )
+        columns, returning = _columnar_returning(tree, found, brought, alias)
+        return UpdatePlan(table, found, assign, rules_of(table), found.query.param_types, columns, returning)
     columns, returning = bind_returning(tree, table, params, alias)
-    return UpdatePlan(table, matches, assign, rules_of(table), _types(params, matches), columns, returning)
+    return UpdatePlan(table, matches, assign, rules_of(table), params.types, columns, returning)
 
 
 def bind_delete(tree: exp.Delete, catalog: Catalog, settings: Settings) -> Plan:
     """The plan of DELETE."""
     if tree.args.get("tables"):
         raise SqlError("42601", f'syntax error at or near "{tree.args["tables"][0].sql("postgres")}"')
-    _only(tree, {"this", "where", "returning", "using"}, "DELETE")
+    _only(tree, {"this", "where", "returning", "using", "with_"}, "DELETE")
     table, alias = _target(tree, catalog)
     params = settings.params()
     try:
-        if tree.args.get("using"):
-            raise NotOwn("DELETE ... USING")
+        _refuse_other_tables(tree)
         scope = TableScope()
         scope.add(alias, table)
         matches: Matches = _own_matches(tree, scope, params, settings)
     except NotOwn as refusal:
         _allow_columnar(settings, refusal)
-        params = settings.params()
-        select = _row_query(tree, table, alias, [])
-        matches = _columnar_matches(table, select, catalog, settings, refusal.reason)
+        brought = _brought(tree, table, alias, catalog, settings)
+        select = _row_query(tree, table, alias, brought.extras if brought is not None else [])
+        found = _columnar_matches(table, select, catalog, settings, refusal.reason)
+        columns, returning = _columnar_returning(tree, found, brought, alias)
+        return DeletePlan(table, found, found.query.param_types, columns, returning)
     columns, returning = bind_returning(tree, table, params, alias)
-    return DeletePlan(table, matches, _types(params, matches), columns, returning)
+    return DeletePlan(table, matches, params.types, columns, returning)
 
 
-def _types(params: Params, matches: Matches) -> tuple[SqlType, ...]:
-    given = matches.query.param_types if isinstance(matches, ColumnarMatches) else ()
-    own = params.types
-    return tuple(given) if len(given) >= len(own) else tuple(own)
+def _refuse_other_tables(tree: exp.Expression) -> None:
+    """NotOwn for a statement that is about more than its target."""
+    if tree.args.get("from_") is not None or tree.args.get("using"):
+        raise NotOwn("UPDATE ... FROM" if isinstance(tree, exp.Update) else "DELETE ... USING")
+    if tree.args.get("with_") is not None:
+        raise NotOwn("WITH")
+
+
+def _brought(
+    tree: exp.Expression, table: Table, alias: str, catalog: Catalog, settings: Settings
+) -> Brought | None:
+    """What RETURNING wants of the other tables; None where it is not there, or there are none."""
+    node = tree.args.get("returning")
+    if node is None or (tree.args.get("from_") is None and not tree.args.get("using")):
+        return None
+
+    def columns_of(expressions: list[exp.Expression]) -> Sequence[OutputColumn]:
+        select = _row_query(tree, table, alias, expressions, whole=False)
+        return columnar_select(
+            select, catalog, settings.param_types, "RETURNING", given=settings.given
+        ).columns
+
+    computed = [value for _, value in assignments(tree, table) if not is_default(value)]
+    brought = Brought(table, alias, columns_of, len(computed) if isinstance(tree, exp.Update) else 0)
+    for one in node.expressions:
+        brought.add(one)
+    return brought
+
+
+def _columnar_returning(
+    tree: exp.Expression, matches: ColumnarMatches, brought: Brought | None, alias: str
+) -> tuple[tuple[OutputColumn, ...] | None, Project | None]:
+    """RETURNING of a statement whose rows the columnar engine finds; parameters in it are added to those."""
+    query = matches.query
+    params = Params(query.param_types)
+    columns: tuple[OutputColumn, ...] | None
+    if brought is None:
+        columns, returning = bind_returning(tree, matches.table, params, alias)
+    else:
+        computed = (query.columns or ())[len(matches.positions) :]
+        columns, returning = bind_brought(brought, computed, params)
+    matches.use(with_param_types(query, params.types))
+    return columns, returning
 
 
 def _allow_columnar(settings: Settings, refusal: NotOwn) -> None:
@@ -98,8 +147,8 @@ def _target(tree: exp.Expression, catalog: Catalog) -> tuple[Table, str]:
     return table, name_of(alias.this) if alias is not None else table.name
 
 
-def _assignments(tree: exp.Update, table: Table) -> list[Assignment]:
-    """(position, value) for each column of SET."""
+def assignments(tree: exp.Expression, table: Table) -> list[Assignment]:
+    """(position, value) for each column of SET, which are the expressions of ``tree``."""
     found: list[Assignment] = []
     for node in tree.expressions:
         if not isinstance(node, exp.EQ):
@@ -109,17 +158,58 @@ def _assignments(tree: exp.Update, table: Table) -> list[Assignment]:
             pairs = [(left, right)]
         elif isinstance(left, exp.Tuple | exp.Paren):
             columns = left.expressions if isinstance(left, exp.Tuple) else [left.this]
-            if isinstance(right, exp.Subquery):
-                raise SqlError("0A000", "UPDATE: SET (...) = (SELECT ...) is not supported")
-            values = right.expressions if isinstance(right, exp.Tuple) else [right.unnest()]
+            values = _row_values(right, len(columns))
             if len(columns) != len(values):
                 raise SqlError("42601", "number of columns does not match number of values")
             pairs = list(zip(columns, values, strict=True))
         else:
             raise SqlError("42601", f'syntax error at or near "{left.sql("postgres")}"')
         for column, value in pairs:
-            found.append((_set_position(table, column, found), value))
+            position = _set_position(table, column, found)
+            refuse_generated_update(table, position, value)
+            found.append((position, value))
     return found
+
+
+def _row_values(node: exp.Expression, count: int) -> list[exp.Expression]:
+    """The values of a row that is assigned to ``count`` columns."""
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
+        selects = node.this.selects
+        if len(selects) != count and not any(one.is_star for one in selects):
+            raise SqlError("42601", "number of columns does not match number of values")
+        names = [exp.to_identifier(f"c{i}", quoted=True) for i in range(count)]
+        row = exp.to_identifier("__row", quoted=True)
+        source = exp.Subquery(this=node.this, alias=exp.TableAlias(this=row, columns=names))
+        found: list[exp.Expression] = []
+        for name in names:
+            one = exp.Select(expressions=[exp.column(name, table=row)], from_=exp.From(this=source.copy()))
+            found.append(exp.Subquery(this=one))
+        return found
+    if isinstance(node, exp.Anonymous) and str(node.this).upper() == "ROW":
+        return list(node.expressions)
+    values: Any = node.expressions if isinstance(node, exp.Tuple) else [node.unnest()]
+    return list(values)
+
+
+def refuse_generated_update(table: Table, position: int, value: exp.Expression) -> None:
+    """428C9 for a value that is given to a generated column."""
+    column = table.columns[position]
+    if column.identity == "ALWAYS" and not is_default(value):
+        raise SqlError(
+            "428C9",
+            f'column "{column.name}" can only be updated to DEFAULT',
+            detail=f'Column "{column.name}" is an identity column defined as GENERATED ALWAYS.',
+            column=column.name,
+            table=table.name,
+        )
+    if column.generated is not None and not is_default(value):
+        raise SqlError(
+            "428C9",
+            f'column "{column.name}" can only be updated to DEFAULT',
+            detail=f'Column "{column.name}" is a generated column.',
+            column=column.name,
+            table=table.name,
+        )
 
 
 def _set_position(table: Table, column: exp.Expression, found: Sequence[Assignment]) -> int:
@@ -145,6 +235,8 @@ def _own_matches(tree: exp.Expression, scope: TableScope, params: Params, settin
     where = tree.args.get("where")
     conditions = split_conjuncts(condition(where.this, scope, params, "WHERE")) if where is not None else ()
     item = scope.items[0]
+    if has_expressions(scope.items):
+        conditions = tuple(substituted(conditions, scope.items))
     access = choose(item, conditions, lambda column: False, lambda expr: expr, forced_scan=settings.scan_only)
     if settings.engine == "columnar":
         raise NotOwn("the columnar engine was asked for")
@@ -155,11 +247,12 @@ def _own_matches(tree: exp.Expression, scope: TableScope, params: Params, settin
     return OwnMatches(access.source, compiled, " AND ".join(map(expr_text, rest)))
 
 
-def _own_assign(
-    table: Table, assignments: Sequence[Assignment], scope: TableScope, params: Params
+def own_assign(
+    table: Table, assigned_to: Sequence[Assignment], scope: TableScope, params: Params
 ) -> tuple[tuple[int, Compiled], ...]:
+    """What SET computes, by the position that it sets, over the rows of ``scope``."""
     found = []
-    for position, node in assignments:
+    for position, node in assigned_to:
         if is_default(node):
             value = default_of(table, position)
         else:
@@ -177,15 +270,18 @@ def _null(row: object, params: object, clock: object) -> None:
 # --- rows found by the columnar engine -----------------------------------------------------------
 
 
-def _row_query(tree: exp.Expression, table: Table, alias: str, extra: Sequence[exp.Expression]) -> exp.Select:
-    """A query for all live physical columns of the matching rows, then ``extra``."""
-    columns: list[exp.Expression] = [
-        exp.column(exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(alias, quoted=True))
-        for column in table.columns
-        if not column.dropped
-    ]
+def _row_query(
+    tree: exp.Expression,
+    table: Table,
+    alias: str,
+    extra: Sequence[exp.Expression],
+    *,
+    whole: bool = True,
+) -> exp.Select:
+    """A query for all live physical columns of the matching rows (if ``whole``), then ``extra``."""
+    columns = row_columns(table, alias) if whole else []
     select = exp.Select(expressions=[*columns, *(node.copy() for node in extra)])
-    select.set("from_", exp.From(this=tree.this.copy()))
+    select.set("from_", exp.From(this=in_schema(tree.this, table)))
     joins: list[exp.Expression] = []
     others = tree.args.get("using") or []
     given = tree.args.get("from_")
@@ -202,6 +298,9 @@ def _row_query(tree: exp.Expression, table: Table, alias: str, extra: Sequence[e
     where = tree.args.get("where")
     if where is not None:
         select.set("where", where.copy())
+    given_with = tree.args.get("with_")
+    if given_with is not None:
+        select.set("with_", given_with.copy())
     return select
 
 
@@ -215,7 +314,7 @@ def _columnar_matches(
 ) -> ColumnarMatches:
     positions = tuple(i for i, column in enumerate(table.columns) if not column.dropped)
     targets = [*(None for _ in positions), *types]
-    query = columnar_select(select, catalog, settings.param_types, reason, targets)
+    query = columnar_select(select, catalog, settings.param_types, reason, targets, settings.given)
     return ColumnarMatches(table, query, positions)
 
 
@@ -227,13 +326,14 @@ def _columnar_update(
     catalog: Catalog,
     settings: Settings,
     reason: str,
+    extras: Sequence[exp.Expression] = (),
 ) -> tuple[ColumnarMatches, tuple[tuple[int, Compiled], ...]]:
     computed = [(position, node) for position, node in assignments if not is_default(node)]
-    query = _row_query(tree, table, alias, [node for _, node in computed])
+    query = _row_query(tree, table, alias, [*(node for _, node in computed), *extras])
     types = [table.columns[position].type for position, _ in computed]
     matches = _columnar_matches(table, query, catalog, settings, reason, types)
     live, params = len(matches.positions), settings.params()
-    columns = (matches.query.columns or ())[live:]
+    columns = (matches.query.columns or ())[live : live + len(computed)]
     assign: list[tuple[int, Compiled]] = []
     for i, ((position, _), column) in enumerate(zip(computed, columns, strict=True)):
         given = ColumnRef(column.type, len(table.columns) + i, column.name)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from herdpy_sql.execute.base import Outcome, OutputColumn, Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     from sqlglot import expressions as exp
 
     from herdpy_sql.catalog import Catalog
+    from herdpy_sql.columnar.given import Given
     from herdpy_sql.execute.base import Row
     from herdpy_sql.storage import Clock, View
     from herdpy_sql.types import SqlType
@@ -42,14 +44,22 @@ class ColumnarSelect(Plan):
         return lines
 
 
+def with_param_types(plan: Plan, types: Sequence[SqlType]) -> Plan:
+    """``plan`` as part of a statement that may have more parameters than itself."""
+    if tuple(types) == plan.param_types or not isinstance(plan, ColumnarSelect):
+        return plan
+    return ColumnarSelect(replace(plan.source, param_types=tuple(types)), plan.reason)
+
+
 def columnar_select(
     tree: exp.Expression,
     catalog: Catalog,
     param_types: Sequence[SqlType],
     reason: str,
     targets: Sequence[SqlType | None] | None = None,
+    given: Mapping[str, Given] | None = None,
 ) -> ColumnarSelect:
     """The columnar plan of a query; ``targets`` type its bare literals and parameters. SqlError."""
     from herdpy_sql.columnar import translate
 
-    return ColumnarSelect(translate(tree, catalog, param_types, targets=targets), reason)
+    return ColumnarSelect(translate(tree, catalog, param_types, targets=targets, given=given), reason)

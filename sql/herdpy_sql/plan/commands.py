@@ -7,11 +7,14 @@ looks at their class.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn, Plan
+from herdpy_sql.execute.measured import measured
+from herdpy_sql.plan.analyze import AnalyzePlan
+from herdpy_sql.plan.columnar import ColumnarSelect
 from herdpy_sql.types import JSON, TEXT
 
 if TYPE_CHECKING:
@@ -25,16 +28,15 @@ SHOWN_NAMES = {"datestyle": "DateStyle", "intervalstyle": "IntervalStyle", "time
 
 @dataclass(frozen=True)
 class Begin(Plan):
-    """BEGIN or START TRANSACTION. ``isolation`` in capitals; None for the default, of both."""
+    """BEGIN or START TRANSACTION. ``modes`` in capitals, as they were said."""
 
-    isolation: str | None = None
-    read_only_transaction: bool | None = None
+    modes: tuple[str, ...] = ()
     tag: str = "BEGIN"
     read_only = True
 
     @property
     def brief(self) -> bool:  # type: ignore[override]
-        return self.isolation is None and self.read_only_transaction is None
+        return not self.modes
 
 
 @dataclass(frozen=True)
@@ -132,9 +134,14 @@ class Checkpoint(Plan):
 
 @dataclass(frozen=True)
 class Vacuum(Plan):
-    """VACUUM: what is in memory goes to the store, and the log that it came from may go. ANALYZE: nothing."""
+    """VACUUM: what is in memory goes to the store, and the log that it came from may go. ANALYZE: a look.
+
+    Attributes:
+        analyzed: the look at each table, one after the other.
+    """
 
     tag: str
+    analyzed: tuple[AnalyzePlan, ...] = ()
     read_only = True
 
     @property
@@ -168,6 +175,14 @@ class Explain(Plan):
         """One column, QUERY PLAN."""
         return (OutputColumn("QUERY PLAN", JSON if self.as_json else TEXT),)
 
+    def measured(self) -> Explain:
+        """The same of a plan that counts and times its steps while it runs, once."""
+        if type(self.plan) is ColumnarSelect:
+            from herdpy_sql.columnar.profile import MeasuredColumnar  # loads DuckDB
+
+            return replace(self, plan=MeasuredColumnar(self.plan))
+        return replace(self, plan=measured(self.plan))
+
     def lines(self, measured: dict[str, object] | None = None) -> list[str]:
         """The rows of the answer; ``measured`` is what ANALYZE adds, by name."""
         from herdpy_sql.explain import explain_document, explain_lines
@@ -181,10 +196,7 @@ def command_plan(command: Command) -> Plan:
     """The plan of a command other than EXPLAIN and the definitions."""
     name, options = command.name, command.options
     if name == "BEGIN":
-        levels = [option.removeprefix("ISOLATION LEVEL ") for option in options if "LEVEL" in option]
-        access = [option == "READ ONLY" for option in options if option in {"READ ONLY", "READ WRITE"}]
-        tag = command.argument or "BEGIN"
-        return Begin(levels[-1] if levels else None, access[-1] if access else None, tag)
+        return Begin(tuple(options), command.argument or "BEGIN")
     if name == "COMMIT":
         return Commit("CHAIN" in options)
     if name == "ROLLBACK":

@@ -9,8 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from herdpy_sql.catalog import Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Plan
+from herdpy_sql.execute.stages import StagedPlan
+from herdpy_sql.objects import CatalogObject
 from herdpy_sql.parse import split
 from herdpy_sql.plan.copy_options import CopyOptions, copy_options
 
@@ -87,11 +90,14 @@ def copy_plan(
         return _of_query(statement, statement.query, plan_query)
     assert statement.table is not None
     schema, name = statement.table
-    if schema is not None and schema != "public":
-        raise SqlError("42P01", f'relation "{schema}.{name}" does not exist', table=name)
-    table = catalog.by_name.get(name)
-    if table is None:
-        raise SqlError("42P01", f'relation "{name}" does not exist', table=name)
+    table = catalog.find(schema, name)
+    if isinstance(table, CatalogObject) and table.kind == "view":
+        verb = "to" if statement.is_from else "from"
+        hint = None if statement.is_from else "Try the COPY (SELECT ...) TO variant."
+        raise SqlError("42809", f'cannot copy {verb} view "{name}"', hint=hint)
+    if not isinstance(table, Table):
+        shown = f"{schema}.{name}" if schema else name
+        raise SqlError("42P01", f'relation "{shown}" does not exist', table=name)
     positions = _positions(table, statement.columns)
     names = [table.columns[position].name for position in positions]
 
@@ -104,7 +110,7 @@ def copy_plan(
     if statement.is_from:
         return CopyFrom(table, positions, options)
     listed = ", ".join(map(_quoted, names))
-    query = plan_query(split(f"SELECT {listed} FROM {_quoted(table.name)}")[0])
+    query = plan_query(split(f"SELECT {listed} FROM {_quoted(table.schema)}.{_quoted(table.name)}")[0])
     assert query.columns is not None
     return CopyTo(query, query.columns, options)
 
@@ -113,6 +119,8 @@ def _of_query(statement: CopyStatement, query: Statement, plan_query: Callable[[
     plan = plan_query(query)
     if plan.columns is None:
         raise SqlError("0A000", "COPY query must have a RETURNING clause")
+    if isinstance(plan, StagedPlan):
+        raise SqlError("0A000", "COPY of a query with data-modifying statements in WITH is not supported")
     if plan.tag not in {"SELECT", "INSERT", "UPDATE", "DELETE"}:
         raise SqlError("42601", f'syntax error at or near "{query.keyword}"', position=query.offset + 1)
     if plan.param_types:
@@ -153,12 +161,19 @@ def _place(option: str, column: str, names: Sequence[str]) -> int:
 
 def _positions(table: Table, names: Sequence[str] | None) -> tuple[int, ...]:
     if names is None:
-        return tuple(table.visible)
+        return tuple(at for at in table.visible if table.columns[at].generated is None)
     found: list[int] = []
     for name in names:
         position = table.positions.get(name)
         if position is None or table.columns[position].hidden:
             raise _no_column(table, name)
+        if table.columns[position].generated is not None:
+            raise SqlError(
+                "42P10",
+                f'column "{name}" is a generated column',
+                detail="Generated columns cannot be used in COPY.",
+                column=name,
+            )
         if position in found:
             raise SqlError("42701", f'column "{name}" specified more than once', column=name)
         found.append(position)

@@ -6,20 +6,25 @@ ids, which the catalog gives when the plan runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import expressions as exp
 
 from herdpy.codec.kinds import Kind
-from herdpy_sql.catalog import HIDDEN_KEY, Check, Column, Index, KeyPart, Table
+from herdpy_sql.catalog import HIDDEN_KEY, PUBLIC, Check, Column, Index, KeyPart, Table
+from herdpy_sql.collations import check_stored
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.define import CreateIndexPlan, CreateTablePlan, duplicate
+from herdpy_sql.execute.define import CreateTablePlan
 from herdpy_sql.expr import NotOwn, sql_type
-from herdpy_sql.plan.names import FreshNames, checked_name, fresh_name, new_name, refuse_repeated
-from herdpy_sql.plan.rules import bind_check, bind_default
+from herdpy_sql.objects import SequenceDefinition
+from herdpy_sql.plan.foreign_keys import bind_foreign_key, names_of
+from herdpy_sql.plan.identity import SERIALS, identity_sequence, serial_sequence, settle_sequence_names
+from herdpy_sql.plan.names import FreshNames, checked_name, fresh_name, new_name, on_commit, refuse_repeated
+from herdpy_sql.plan.remarks import skips, with_remarks
+from herdpy_sql.plan.rules import bind_check, bind_default, bind_generated
 from herdpy_sql.plan.scope import name_of, table_of
-from herdpy_sql.types import BIGINT, Base, SqlType
+from herdpy_sql.types import BIGINT, SqlType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,55 +36,94 @@ MAX_COLUMNS = 1600
 
 
 @dataclass
-class _Unique:
+class Unique:
     columns: list[str]
     name: str | None
     constraint: bool = True
 
 
 @dataclass
-class _Draft:
+class Draft:
     """A table definition while its parts are read."""
 
     name: str
-    columns: dict[str, _ColumnDraft] = field(default_factory=dict)
-    key: _Unique | None = None
-    uniques: list[_Unique] = field(default_factory=list)
+    schema: str = PUBLIC
+    on_commit: str = ""
+    columns: dict[str, ColumnDraft] = field(default_factory=dict)
+    key: Unique | None = None
+    uniques: list[Unique] = field(default_factory=list)
     checks: list[tuple[str | None, list[str], exp.Expression]] = field(default_factory=list)
+    foreign_keys: list[tuple[str | None, list[str], exp.Reference]] = field(default_factory=list)
 
     def set_key(self, columns: list[str], name: str | None) -> None:
         if self.key is not None:
             raise SqlError("42P16", f'multiple primary keys for table "{self.name}" are not allowed')
-        self.key = _Unique(columns, name)
+        self.key = Unique(columns, name)
 
 
 @dataclass
-class _ColumnDraft:
+class ColumnDraft:
     type: SqlType
     not_null: bool = False
     nullable: bool = False
     default: exp.Expression | None = None
+    generated: exp.Expression | None = None
+    identity: str = ""
+    sequence: SequenceDefinition | None = None  # of SERIAL, or of an identity column
+
+
+def column_draft(table: str, part: exp.ColumnDef) -> Draft:
+    """What a column definition of ALTER TABLE asks for, alone in a draft of the table of that name."""
+    draft = Draft(table)
+    _column(draft, part)
+    return draft
+
+
+def column_of(name: str, one: ColumnDraft) -> Column:
+    """The column that a draft describes. SqlError as its DEFAULT is wrong; a generated one is yet to bind."""
+    return Column(
+        name,
+        one.type,
+        one.not_null,
+        bind_default(name, one.type, one.default),
+        generated=None if one.generated is None else one.generated.sql("postgres"),
+        identity=one.identity,
+    )
 
 
 def create_table(tree: exp.Create, catalog: Catalog) -> Plan:
     """The plan of CREATE TABLE."""
-    _only(tree, {"this", "kind", "exists", "properties"}, "CREATE TABLE")
+    only(tree, {"this", "kind", "exists", "properties", "on_commit"}, "CREATE TABLE")
     _check_properties(tree.args.get("properties"))
+    settle_sequence_names(tree, catalog)
     schema = tree.this
     if not isinstance(schema, exp.Schema):
         raise SqlError("0A000", "CREATE TABLE without a list of columns is not supported")
-    draft = _Draft(new_name(schema.this))
+    temporary = tree.find(exp.TemporaryProperty) is not None
+    namespace, name = new_name(schema.this, catalog, temporary=temporary)
+    draft = Draft(name, namespace, on_commit=on_commit(tree, temporary=temporary))
     for part in schema.expressions:
         if isinstance(part, exp.ColumnDef):
             _column(draft, part)
+        elif isinstance(part, exp.LikeProperty):
+            from herdpy_sql.plan.like import take_columns  # it fills this module's drafts
+
+            take_columns(draft, part, table_of(catalog, part.this))
         else:
             _table_constraint(draft, part, None)
     if len(draft.columns) > MAX_COLUMNS:
         raise SqlError("54011", f"tables can have at most {MAX_COLUMNS} columns")
-    return CreateTablePlan(_table(draft, catalog), if_not_exists=bool(tree.args.get("exists")))
+    sequences = tuple(
+        (position, one.sequence)
+        for position, one in enumerate(draft.columns.values())
+        if one.sequence is not None
+    )
+    table = _table(draft, catalog)
+    found = CreateTablePlan(table, if_not_exists=bool(tree.args.get("exists")), sequences=sequences)
+    return with_remarks(found, skips(found, catalog))
 
 
-def _only(node: exp.Expression, known: set[str], what: str) -> None:
+def only(node: exp.Expression, known: set[str], what: str) -> None:
     """Refuse clauses that sqlglot read and this planner does not know."""
     for key, value in node.args.items():
         if value and key not in known:
@@ -89,13 +133,18 @@ def _only(node: exp.Expression, known: set[str], what: str) -> None:
 def _check_properties(properties: exp.Properties | None) -> None:
     """UNLOGGED, and the storage parameters of WITH (fillfactor = 100): known, and without a meaning here."""
     for one in properties.expressions if properties is not None else ():
-        if isinstance(one, exp.UnloggedProperty):
+        if isinstance(one, exp.UnloggedProperty | exp.TemporaryProperty):
             continue
         name = one.name.lower() if isinstance(one, exp.Property) and type(one) is exp.Property else ""
         if not name:
             raise SqlError("0A000", f"CREATE TABLE: {one.sql('postgres')} is not supported")
-        if not name.startswith(_STORAGE_PARAMETERS):
-            raise SqlError("22023", f'unrecognized parameter "{name}"')
+        check_storage_parameter(name)
+
+
+def check_storage_parameter(name: str) -> None:
+    """22023 for a storage parameter that PostgreSQL does not know either."""
+    if not name.startswith(_STORAGE_PARAMETERS):
+        raise SqlError("22023", f'unrecognized parameter "{name}"')
 
 
 _STORAGE_PARAMETERS = (
@@ -108,7 +157,7 @@ _STORAGE_PARAMETERS = (
 )
 
 
-def _column(draft: _Draft, part: exp.ColumnDef) -> None:
+def _column(draft: Draft, part: exp.ColumnDef) -> None:
     name = checked_name(name_of(part.this))
     if name in draft.columns:
         raise SqlError("42701", f'column "{name}" specified more than once', column=name)
@@ -117,8 +166,13 @@ def _column(draft: _Draft, part: exp.ColumnDef) -> None:
     kind = part.args.get("kind")
     if kind is None:
         raise SqlError("42601", f'column "{name}" has no type')
-    _only(part, {"this", "kind", "constraints"}, f'column "{name}"')
-    column = draft.columns[name] = _ColumnDraft(_column_type(name, kind))
+    only(part, {"this", "kind", "constraints"}, f'column "{name}"')
+    serial = SERIALS.get(kind.this) if isinstance(kind, exp.DataType) else None
+    if serial is None:
+        column = ColumnDraft(_column_type(name, kind))
+    else:
+        column = ColumnDraft(serial, not_null=True, sequence=serial_sequence(serial))
+    draft.columns[name] = column
     for constraint in part.args.get("constraints") or ():
         label = name_of(constraint.this) if constraint.this else None
         _column_constraint(draft, name, column, constraint.args["kind"], label)
@@ -126,25 +180,30 @@ def _column(draft: _Draft, part: exp.ColumnDef) -> None:
         raise SqlError(
             "42601", f'conflicting NULL/NOT NULL declarations for column "{name}" of table "{draft.name}"'
         )
+    if column.sequence is not None and (column.default is not None or column.generated is not None):
+        raise SqlError(
+            "42601",
+            f'both default and identity specified for column "{name}" of table "{draft.name}"'
+            if column.identity
+            else f'multiple default values specified for column "{name}" of table "{draft.name}"',
+        )
+    if column.generated is not None and column.default is not None:
+        raise SqlError(
+            "42601",
+            f'both default and generation expression specified for column "{name}" of table "{draft.name}"',
+        )
 
 
 def _column_type(name: str, kind: exp.Expression) -> SqlType:
-    if isinstance(kind, exp.DataType) and kind.this in _SERIALS:
-        raise SqlError("0A000", f"type {kind.this.value.lower()} is not supported", column=name)
     try:
         found = sql_type(kind)
     except NotOwn as refusal:
         raise SqlError("0A000", f'column "{name}": {refusal.reason} is not supported', column=name) from None
-    if found.base is Base.INTERVAL:
-        raise SqlError("0A000", f'column "{name}" cannot have type {found}', column=name)
     return found
 
 
-_SERIALS = {exp.DataType.Type.SERIAL, exp.DataType.Type.BIGSERIAL, exp.DataType.Type.SMALLSERIAL}
-
-
 def _column_constraint(
-    draft: _Draft, name: str, column: _ColumnDraft, kind: exp.Expression, label: str | None
+    draft: Draft, name: str, column: ColumnDraft, kind: exp.Expression, label: str | None
 ) -> None:
     if isinstance(kind, exp.NotNullColumnConstraint):
         if kind.args.get("allow_null"):
@@ -157,27 +216,47 @@ def _column_constraint(
                 "42601", f'multiple default values specified for column "{name}" of table "{draft.name}"'
             )
         column.default = kind.this
+    elif isinstance(kind, exp.CollateColumnConstraint):
+        check_stored(kind.this, column.type)
+    elif isinstance(kind, exp.Reference):
+        draft.foreign_keys.append((label, [name], kind))
     elif isinstance(kind, exp.PrimaryKeyColumnConstraint):
+        refuse_deferrable(kind)
         draft.set_key([name], label)
     elif isinstance(kind, exp.UniqueColumnConstraint):
-        draft.uniques.append(_Unique([name], label))
+        refuse_deferrable(kind)
+        draft.uniques.append(Unique([name], label))
     elif isinstance(kind, exp.CheckColumnConstraint):
         draft.checks.append((label, [name], kind.this))
+    elif isinstance(kind, exp.ComputedColumnConstraint):
+        column.generated = kind.this
+    elif isinstance(kind, exp.GeneratedAsIdentityColumnConstraint) and kind.expression is None:
+        if column.identity:
+            raise SqlError(
+                "42601", f'multiple identity specifications for column "{name}" of table "{draft.name}"'
+            )
+        column.identity = "ALWAYS" if kind.this else "BY DEFAULT"
+        column.sequence = identity_sequence(kind, column.type)
+        column.not_null = True
     else:
         raise _unsupported_constraint(kind)
 
 
-def _table_constraint(draft: _Draft, part: exp.Expression, label: str | None) -> None:
+def _table_constraint(draft: Draft, part: exp.Expression, label: str | None) -> None:
     if isinstance(part, exp.Constraint):
         for inner in part.expressions:
             _table_constraint(draft, inner, checked_name(name_of(part.this)))
+    elif isinstance(part, exp.ForeignKey):
+        draft.foreign_keys.append((label, list(map(column_name, part.expressions)), part.args["reference"]))
     elif isinstance(part, exp.PrimaryKey):
-        draft.set_key([_column_name(node) for node in part.expressions], label)
+        refuse_deferrable(part)
+        draft.set_key([column_name(node) for node in part.expressions], label)
     elif isinstance(part, exp.UniqueColumnConstraint):
+        refuse_deferrable(part)
         listed = part.this.expressions if isinstance(part.this, exp.Schema) else []
         if not listed:
             raise SqlError("42601", "syntax error: UNIQUE needs a list of columns")
-        draft.uniques.append(_Unique([_column_name(node) for node in listed], label))
+        draft.uniques.append(Unique([column_name(node) for node in listed], label))
     elif isinstance(part, exp.CheckColumnConstraint):
         columns = [name_of(node.this) for node in part.this.find_all(exp.Column)]
         draft.checks.append((label, list(dict.fromkeys(columns)), part.this))
@@ -185,17 +264,21 @@ def _table_constraint(draft: _Draft, part: exp.Expression, label: str | None) ->
         raise _unsupported_constraint(part)
 
 
-def _column_name(node: exp.Expression) -> str:
+def column_name(node: exp.Expression) -> str:
+    """The name of a column in a constraint's list."""
     while isinstance(node, exp.Ordered | exp.Column):
         node = node.this
     return name_of(node)
 
 
+def refuse_deferrable(node: exp.Expression) -> None:
+    """0A000 for a key or UNIQUE that would be checked at COMMIT."""
+    words = " ".join(map(str, node.args.get("options") or ())).upper().replace("NOT DEFERRABLE", "")
+    if "DEFERRABLE" in words or "DEFERRED" in words:
+        raise SqlError("0A000", "PRIMARY KEY and UNIQUE constraints that are DEFERRABLE are not supported")
+
+
 def _unsupported_constraint(node: exp.Expression) -> SqlError:
-    if isinstance(node, exp.Reference | exp.ForeignKey):
-        return SqlError("0A000", "FOREIGN KEY constraints are not supported")
-    if isinstance(node, exp.CollateColumnConstraint):
-        return SqlError("0A000", "COLLATE is not supported: text is ordered by code point")
     if isinstance(node, exp.GeneratedAsIdentityColumnConstraint | exp.ComputedColumnConstraint):
         return SqlError("0A000", "GENERATED columns are not supported")
     if isinstance(node, exp.LikeProperty):
@@ -205,7 +288,7 @@ def _unsupported_constraint(node: exp.Expression) -> SqlError:
     return SqlError("0A000", f"constraint {node.sql('postgres')} is not supported")
 
 
-def _table(draft: _Draft, catalog: Catalog) -> Table:
+def _table(draft: Draft, catalog: Catalog) -> Table:
     """The definition, without ids."""
     if draft.key is not None:
         for name in _known(draft, draft.key.columns):
@@ -215,15 +298,12 @@ def _table(draft: _Draft, catalog: Catalog) -> Table:
                     f'conflicting NULL/NOT NULL declarations for column "{name}" of table "{draft.name}"',
                 )
             draft.columns[name].not_null = True
-            _ordered(name, draft.columns[name].type)
-    columns = [
-        Column(name, one.type, one.not_null, bind_default(name, one.type, one.default))
-        for name, one in draft.columns.items()
-    ]
+            ordered(name, draft.columns[name].type)
+    columns = [column_of(name, one) for name, one in draft.columns.items()]
     if draft.key is None:
         columns.append(Column(HIDDEN_KEY, BIGINT, not_null=True, hidden=True))
     positions = {column.name: i for i, column in enumerate(columns)}
-    names = FreshNames(draft.name, catalog)
+    names = FreshNames(draft.name, catalog, draft.schema)
     if draft.key is None:
         key, key_name = [HIDDEN_KEY], f"{draft.name}_pkey"
     else:
@@ -249,13 +329,16 @@ def _table(draft: _Draft, catalog: Catalog) -> Table:
         key=tuple(KeyPart(positions[name]) for name in key),
         key_name=key_name,
         indexes=indexes,
+        schema=draft.schema,
+        on_commit=draft.on_commit,
     )
-    return _with_checks(draft, bare)
+    return _with_foreign_keys(draft, _with_checks(draft, bare), catalog)
 
 
-def _with_checks(draft: _Draft, table: Table) -> Table:
-    from dataclasses import replace
-
+def _with_checks(draft: Draft, table: Table) -> Table:
+    for position, column in enumerate(table.columns):
+        if column.generated is not None:
+            bind_generated(table, position)
     checks: list[Check] = []
     for label, columns, condition in draft.checks:
         taken = {check.name for check in checks} | {one for one, _, _ in draft.checks if one}
@@ -271,55 +354,30 @@ def _with_checks(draft: _Draft, table: Table) -> Table:
     return replace(table, checks=tuple(checks))
 
 
-def _known(draft: _Draft, names: Sequence[str]) -> Sequence[str]:
+def _with_foreign_keys(draft: Draft, table: Table, catalog: Catalog) -> Table:
+    labels = {label for label, _, _ in draft.foreign_keys if label}
+    for label, columns, node in draft.foreign_keys:
+        if label in names_of(table):
+            raise SqlError("42710", f'constraint "{label}" for relation "{table.name}" already exists')
+        found = bind_foreign_key(table, columns, node, label, catalog, labels)
+        one = replace(found, validated=True)  # there are no rows yet
+        table = replace(table, foreign_keys=(*table.foreign_keys, one))
+    return table
+
+
+def _known(draft: Draft, names: Sequence[str]) -> Sequence[str]:
     for i, name in enumerate(names):
         if name not in draft.columns:
             raise SqlError("42703", f'column "{name}" named in key does not exist', column=name)
         if name in names[:i]:
             raise SqlError("42701", f'column "{name}" appears twice in a key constraint', column=name)
-        _ordered(name, draft.columns[name].type)
+        ordered(name, draft.columns[name].type)
     return names
 
 
-def _ordered(name: str, sql: SqlType) -> None:
+def ordered(name: str, sql: SqlType) -> None:
+    """42704 for a column whose type has no order, and so no keys."""
     if sql.kind is Kind.JSON:
         raise SqlError(
             "42704", "data type json has no default operator class for an index", column=name, datatype="json"
         )
-
-
-def create_index(tree: exp.Create, catalog: Catalog) -> Plan:
-    """The plan of CREATE INDEX."""
-    _only(tree, {"this", "kind", "exists", "unique", "concurrently"}, "CREATE INDEX")
-    node = tree.this
-    if not isinstance(node, exp.Index):
-        raise SqlError("42601", "syntax error in CREATE INDEX")
-    table = table_of(catalog, node.args.get("table"))
-    given = node.args.get("params")
-    if given is None or not given.args.get("columns"):
-        raise SqlError("42601", "syntax error: CREATE INDEX needs a list of columns")
-    using = given.args.get("using")
-    if using is not None and name_of(using) != "btree":
-        raise SqlError("0A000", f'access method "{name_of(using)}" is not supported')
-    _only(given, {"columns", "using"}, "CREATE INDEX")
-    parts, names = [], []
-    for item in given.args["columns"]:
-        ordered = item if isinstance(item, exp.Ordered) else exp.Ordered(this=item)
-        if not isinstance(ordered.this, exp.Column) or ordered.this.args.get("table"):
-            raise SqlError("0A000", "indexes on expressions are not supported")
-        name = _column_name(ordered)
-        position = table.positions.get(name)
-        if position is None or table.columns[position].hidden:
-            raise SqlError("42703", f'column "{name}" does not exist', column=name)
-        _ordered(name, table.columns[position].type)
-        names.append(name)
-        parts.append(KeyPart(position, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))))
-    if node.this is not None:
-        name = checked_name(name_of(node.this))
-        if name in catalog.index_by_name or name in catalog.by_name:
-            if tree.args.get("exists"):
-                return CreateIndexPlan(table, None)
-            raise duplicate(name)
-    else:
-        name = FreshNames(table.name, catalog).new(names, "idx")
-    return CreateIndexPlan(table, Index(0, name, table.id, tuple(parts), bool(tree.args.get("unique"))))

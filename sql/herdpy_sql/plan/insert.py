@@ -8,36 +8,40 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
-from herdpy_sql.execute.insert import FromQuery, InsertPlan, InsertSelectPlan, Value, make_maker
+from herdpy_sql.execute.conflict import ConflictPlan, ConflictSelectPlan
+from herdpy_sql.execute.insert import FromOneRow, FromQuery, InsertPlan, InsertSelectPlan, Value, make_maker
 from herdpy_sql.expr import NotOwn, Params, bind, coerce, compile_expr
 from herdpy_sql.expr.nodes import ColumnRef, Const, Param
+from herdpy_sql.plan.columnar import columnar_select, with_param_types
+from herdpy_sql.plan.identity import check_overriding
 from herdpy_sql.plan.output import output_columns, project
-from herdpy_sql.plan.rules import default_of, rules_of
+from herdpy_sql.plan.rules import checked_by_view, default_of, rules_of
 from herdpy_sql.plan.scope import TableScope, name_of, table_of
 from herdpy_sql.plan.select import bind_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from herdpy_sql.catalog import Catalog, Table
     from herdpy_sql.execute.base import Plan
+    from herdpy_sql.execute.conflict import OnConflict
     from herdpy_sql.execute.insert import Maker, Project
     from herdpy_sql.expr.nodes import Expr
     from herdpy_sql.plan.prepare import Settings
+    from herdpy_sql.types import SqlType
 
-_KNOWN = {"this", "expression", "returning", "default"}
+_KNOWN = {"overriding", "this", "expression", "returning", "default", "conflict", "with_"}
 
 
 def bind_insert(tree: exp.Insert, catalog: Catalog, settings: Settings) -> Plan:
     """The plan of INSERT."""
     for key, value in tree.args.items():
         if value and key not in _KNOWN:
-            what = "ON CONFLICT" if key == "conflict" else key.upper()
-            raise SqlError("0A000", f"INSERT: {what} is not supported")
+            raise SqlError("0A000", f"INSERT: {key.upper()} is not supported")
     if tree.args.get("expression") is None and not tree.args.get("default"):
         raise SqlError("42601", "syntax error at end of input")
-    table = table_of(catalog, tree.this)
-    targets = _targets(table, tree.this)
+    table = checked_by_view(table_of(catalog, tree.this), tree)
+    targets = target_positions(table, tree.this.expressions if isinstance(tree.this, exp.Schema) else None)
     source = tree.args.get("expression")
     params = settings.params()
     places = None
@@ -45,9 +49,16 @@ def bind_insert(tree: exp.Insert, catalog: Catalog, settings: Settings) -> Plan:
         value for key, value in source.args.items() if key != "this"
     ):
         source = source.this
+    if any(column.identity for column in table.columns):
+        check_overriding(tree, table, targets, source)
     if isinstance(source, exp.Values):
         listed = isinstance(tree.this, exp.Schema)
-        rows = _values_rows(table, targets, source.expressions, params, listed=listed)
+        try:
+            if tree.args.get("with_") is not None:
+                raise NotOwn("WITH")
+            rows = _values_rows(table, targets, source.expressions, params, listed=listed)
+        except NotOwn as refusal:
+            return _from_values(tree, table, targets, source, catalog, settings, refusal.reason)
         often = len(rows) == 1 and len(params.types) > 0
         makers = tuple(_maker(table, bound, often=often) for bound in rows)
         places = _places(table, targets, source.expressions[0], len(params.types)) if often else None
@@ -55,16 +66,19 @@ def bind_insert(tree: exp.Insert, catalog: Catalog, settings: Settings) -> Plan:
         makers = (_maker(table, {}, often=False),)
     else:
         return _from_query(tree, table, targets, source, catalog, settings)
+    conflict = _conflict(tree, table, targets, params)
     columns, returning = bind_returning(tree, table, params)
+    if conflict is not None:
+        return ConflictPlan(table, makers, conflict, params.types, columns, returning)
     return InsertPlan(table, makers, tuple(params.types), columns, returning, places)
 
 
-def _targets(table: Table, node: exp.Expression) -> list[int]:
+def target_positions(table: Table, names: Sequence[exp.Expression] | None) -> list[int]:
     """Positions of the columns named, or of all that are visible."""
-    if not isinstance(node, exp.Schema):
+    if names is None:
         return list(table.visible)
     found: list[int] = []
-    for one in node.expressions:
+    for one in names:
         name = name_of(one.this if isinstance(one, exp.Column) else one)
         position = table.positions.get(name)
         if position is None or table.columns[position].hidden:
@@ -80,12 +94,42 @@ def _targets(table: Table, node: exp.Expression) -> list[int]:
     return found
 
 
+def refuse_generated(table: Table, position: int) -> None:
+    """428C9 for a value that is given to a generated column."""
+    column = table.columns[position]
+    if column.generated is not None:
+        raise SqlError(
+            "428C9",
+            f'cannot insert a non-DEFAULT value into column "{column.name}"',
+            detail=f'Column "{column.name}" is a generated column.',
+            column=column.name,
+            table=table.name,
+        )
+
+
 def _values_rows(
     table: Table, targets: list[int], rows: Sequence[exp.Expression], params: Params, *, listed: bool
 ) -> list[dict[int, Expr]]:
     """For each row of VALUES what is given, by position; DEFAULT is not."""
     scope = TableScope()
     found: list[dict[int, Expr]] = []
+    for items in checked_rows(targets, rows, listed=listed):
+        bound: dict[int, Expr] = {}
+        for position, node in zip(targets, items, strict=False):
+            if is_default(node):
+                continue
+            refuse_generated(table, position)
+            bound[position] = assigned(
+                table, position, bind(node, scope, params, table.columns[position].type), params
+            )
+        found.append(bound)
+    return found
+
+
+def checked_rows(
+    targets: Sequence[int], rows: Sequence[exp.Expression], *, listed: bool
+) -> Iterator[list[exp.Expression]]:
+    """The values of each row of VALUES; SqlError 42601 when there are too many or too few."""
     width = None
     for row in rows:
         items = _items(row)
@@ -97,15 +141,7 @@ def _values_rows(
         # Without a column list the columns at the end get their defaults; with one it is an error.
         if width < len(targets) and listed:
             raise SqlError("42601", "INSERT has more target columns than expressions")
-        bound: dict[int, Expr] = {}
-        for position, node in zip(targets, items, strict=False):
-            if is_default(node):
-                continue
-            bound[position] = assigned(
-                table, position, bind(node, scope, params, table.columns[position].type), params
-            )
-        found.append(bound)
-    return found
+        yield items
 
 
 def _places(
@@ -159,7 +195,7 @@ def _maker(table: Table, bound: dict[int, Expr], *, often: bool) -> Maker:
 
 def _value(table: Table, position: int, bound: dict[int, Expr]) -> Value:
     column = table.columns[position]
-    if column.hidden:
+    if column.numbers_rows:
         return Value(row_id=True)
     found = bound[position] if position in bound else default_of(table, position)
     if found is None or column.dropped:
@@ -181,36 +217,123 @@ def _from_query(
 ) -> Plan:
     from herdpy_sql.plan.prepare import query_plan
 
-    if tree.args.get("returning") and any(
-        node.find(exp.Parameter) for node in tree.args["returning"].expressions
-    ):
-        raise SqlError("0A000", "parameters in RETURNING of INSERT ... SELECT are not supported")
-    plan = query_plan(source, catalog, settings, [table.columns[p].type for p in targets])
+    plan = query_plan(_with(tree, source), catalog, settings, [table.columns[p].type for p in targets])
     params = settings.params()
     columns = plan.columns or ()
     if len(columns) > len(targets):
         raise SqlError("42601", "INSERT has more expressions than target columns")
     if len(columns) < len(targets) and isinstance(tree.this, exp.Schema):
         raise SqlError("42601", "INSERT has more target columns than expressions")
+    convert = from_columns(table, list(enumerate(targets[: len(columns)])), columns, params)
+    return _select_plan(tree, table, targets, plan, convert)
+
+
+def _with(tree: exp.Insert, source: exp.Expression) -> exp.Expression:
+    """The query of INSERT with the WITH that stands before INSERT."""
+    given = tree.args.get("with_")
+    if given is None:
+        return source
+    query = source.copy()
+    if query.args.get("with_") is not None:  # its own names hide the others
+        alias = exp.TableAlias(this=exp.to_identifier("__query", quoted=True))
+        inner = exp.From(this=exp.Subquery(this=query, alias=alias))
+        query = exp.Select(expressions=[exp.Star()], from_=inner)
+    query.set("with_", given.copy())
+    return query
+
+
+def _from_values(
+    tree: exp.Insert,
+    table: Table,
+    targets: list[int],
+    source: exp.Values,
+    catalog: Catalog,
+    settings: Settings,
+    reason: str,
+) -> Plan:
+    """INSERT ... VALUES with expressions that the columnar engine has to compute: all in one row."""
+    asked: list[exp.Expression] = []
+    types: list[SqlType] = []
+    places: list[list[tuple[int, int]]] = []
+    for row in checked_rows(targets, source.expressions, listed=isinstance(tree.this, exp.Schema)):
+        places.append([])
+        for position, node in zip(targets, row, strict=False):
+            if not is_default(node):
+                places[-1].append((len(asked), position))
+                asked.append(node.copy())
+                types.append(table.columns[position].type)
+    query = exp.Select(expressions=asked)
+    given = tree.args.get("with_")
+    if given is not None:
+        query.set("with_", given.copy())
+    if settings.engine == "own":
+        raise SqlError("0A000", f"own plans do not support {reason}")
+    plan = columnar_select(query, catalog, settings.param_types, reason, types, settings.given)
+    made = [from_columns(table, one, plan.columns, settings.params()) for one in places]
+    return _select_plan(tree, table, targets, plan, FromOneRow(tuple(made)))
+
+
+def from_columns(
+    table: Table, places: list[tuple[int, int]], columns: Sequence[OutputColumn], params: Params
+) -> FromQuery:
+    """How a row of a query becomes one of ``table``: (place in it, position) of what it gives."""
     given: dict[int, Expr] = {}
-    for i, (position, column) in enumerate(zip(targets, columns, strict=False)):
+    for i, position in places:
+        column = columns[i]
+        refuse_generated(table, position)
         given[position] = assigned(table, position, ColumnRef(column.type, i, column.name), params)
     compute = []
     for position in range(len(table.columns)):
         found = given.get(position) or (
-            None if table.columns[position].hidden else default_of(table, position)
+            None if table.columns[position].numbers_rows else default_of(table, position)
         )
         compute.append(compile_expr(found) if found is not None else _null)
-    row_id = next((i for i, column in enumerate(table.columns) if column.hidden), None)
+    row_id = next((i for i, column in enumerate(table.columns) if column.numbers_rows), None)
+    return FromQuery(tuple(compute), row_id, rules_of(table))
+
+
+def _select_plan(
+    tree: exp.Insert, table: Table, targets: Sequence[int], plan: Plan, convert: FromQuery | FromOneRow
+) -> Plan:
+    """The plan with what is common to all that insert the rows of a query."""
+    params = Params(plan.param_types)
+    conflict = _conflict(tree, table, targets, params)
     output, returning = bind_returning(tree, table, params)
-    return InsertSelectPlan(
-        table, plan, FromQuery(tuple(compute), row_id, rules_of(table)), output, returning
-    )
+    plan = with_param_types(plan, params.types)
+    if conflict is not None:
+        return ConflictSelectPlan(table, plan, convert, conflict, output, returning, params.types)
+    return InsertSelectPlan(table, plan, convert, output, returning, params.types)
+
+
+def _conflict(tree: exp.Insert, table: Table, targets: Sequence[int], params: Params) -> OnConflict | None:
+    """What ON CONFLICT says, if it is there."""
+    node = tree.args.get("conflict")
+    if node is None:
+        return None
+    from herdpy_sql.plan.conflict import (
+        bind_conflict,
+        bind_upsert,
+    )  # it needs ``change``, which needs this module
+
+    if str(node.args.get("action")) == "UPSERT":
+        return bind_upsert(table, targets)
+    return bind_conflict(node, table, target_name(tree, table), params)
 
 
 def _null(row: object, params: object, clock: object) -> None:
     """NULL, as a compiled expression."""
     del row, params, clock
+
+
+def target_name(tree: exp.Expression, table: Table) -> str:
+    """What a statement calls the table that it writes to."""
+    target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+    alias = target.args.get("alias")
+    return name_of(alias.this) if alias is not None else table.name
+
+
+class ReturningApart(NotOwn):
+    """RETURNING has to be computed by the columnar engine, from the rows that the statement returns."""
 
 
 def bind_returning(
@@ -221,12 +344,10 @@ def bind_returning(
     if node is None:
         return None, None
     scope = TableScope()
-    target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
-    given = target.args.get("alias")
-    scope.add(alias or (name_of(given.this) if given is not None else table.name), table)
+    scope.add(alias or target_name(tree, table), table)
     try:
         outputs = bind_outputs(node.expressions, scope, params)
     except NotOwn as refusal:
-        raise SqlError("0A000", f"RETURNING: {refusal.reason} is not supported") from None
+        raise ReturningApart(refusal.reason) from None
     columns = output_columns(outputs, scope)
     return columns, project([expr for _, expr in outputs])

@@ -13,9 +13,11 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn, Plan
+from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.expr import NotOwn, Params, bind, coerce, compile_expr
 from herdpy_sql.expr.typenames import sql_type
 from herdpy_sql.parse import Statement, parse
+from herdpy_sql.parse.right_commands import RightCommand
 from herdpy_sql.parse.role_commands import RoleCommand
 from herdpy_sql.parse.tablespace_commands import TablespaceCommand
 from herdpy_sql.plan.scope import TableScope
@@ -163,6 +165,19 @@ class ChangeRoles(Plan):
 
 
 @dataclass(frozen=True)
+class ChangeRights(Plan):
+    """GRANT, REVOKE, OWNER TO and their kin."""
+
+    command: RightCommand
+    read_only = True
+
+    @property
+    def tag(self) -> str:  # type: ignore[override]
+        """The command's name; of memberships as PostgreSQL has it."""
+        return self.command.name
+
+
+@dataclass(frozen=True)
 class ChangeTablespaces(Plan):
     """CREATE, ALTER or DROP TABLESPACE."""
 
@@ -192,8 +207,23 @@ class CheckTablespace(Plan):
 
 
 @dataclass(frozen=True)
+class SetConstraints(Plan):
+    """SET CONSTRAINTS.
+
+    Attributes:
+        names: (schema or None, name) of each; None for ALL.
+        deferred: they are checked at COMMIT from now on.
+    """
+
+    names: tuple[tuple[str | None, str], ...] | None
+    deferred: bool
+    read_only = True
+    tag = "SET CONSTRAINTS"
+
+
+@dataclass(frozen=True)
 class Nothing(Plan):
-    """A statement with nothing to do: UNLISTEN, as there is nothing to listen to; SET CONSTRAINTS."""
+    """A statement with nothing to do: UNLISTEN, as there is nothing to listen to."""
 
     name: str
     read_only = True
@@ -212,6 +242,8 @@ def kept_plan(command: Command, query: Plan | None) -> Plan | None:
     name, options = command.name, command.options
     if isinstance(command, RoleCommand):
         return ChangeRoles(command)
+    if isinstance(command, RightCommand):
+        return ChangeRights(command)
     if isinstance(command, TablespaceCommand):
         if command.name == "CHECK TABLESPACE":
             return CheckTablespace(command.tablespace)
@@ -234,12 +266,16 @@ def kept_plan(command: Command, query: Plan | None) -> Plan | None:
         return CloseCursor(one)
     if name == "DISCARD":
         return Discard(options[0])
-    return Nothing(name) if name in {"UNLISTEN", "SET CONSTRAINTS"} else None
+    if name == "SET CONSTRAINTS":
+        return SetConstraints(command.names or None, options[0] == "DEFERRED")
+    return Nothing(name) if name == "UNLISTEN" else None
 
 
 def _cursor(command: Command, query: Plan) -> DeclareCursor:
     options = command.options
     scroll = next((option for option in options if option.endswith("SCROLL")), "")
+    if isinstance(query, StagedPlan):
+        raise SqlError("0A000", "DECLARE CURSOR must not contain data-modifying statements in WITH")
     if query.tag == "SELECT" and not query.read_only:  # FOR UPDATE
         if "WITH HOLD" in options:
             raise SqlError("0A000", "DECLARE CURSOR WITH HOLD ... FOR UPDATE is not supported")

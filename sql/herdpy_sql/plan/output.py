@@ -68,7 +68,7 @@ def _figure(node: exp.Expression) -> tuple[str, int]:
     """The name and how sure it is: 2 for columns and functions, 1 for casts and CASE, else 0."""
     if isinstance(node, exp.Column):
         return name_of(node.this), 2
-    if isinstance(node, exp.Paren):
+    if isinstance(node, exp.Paren | exp.Collate):
         return _figure(node.this)
     if isinstance(node, exp.Cast):
         name, strength = _figure(node.this)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from herdpy_sql.expr import columns_used
-from herdpy_sql.expr.nodes import TRUE, Between, ColumnRef, Comparison, In, Or
+from herdpy_sql.expr.nodes import TRUE, And, Between, ColumnRef, Comparison, In, Or
 from herdpy_sql.expr.walk import comparable_as_is
 
 if TYPE_CHECKING:
@@ -25,13 +25,20 @@ _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True)
 class Sarg:
-    """A condition that can serve an access path: ``column op value``, op "in" having several values."""
+    """A condition that can serve an access path: ``column op value``, op "in" having several values.
+
+    Attributes:
+        number: of the condition it comes from.
+        half: BETWEEN gives two: each serves half of it.
+        rest: of a comparison of rows, the columns after the first, with what each is compared with.
+    """
 
     position: int
     op: str
     values: tuple[Expr, ...]
-    number: int  # of the condition it comes from
-    half: int = 0  # BETWEEN gives two: each serves half of it
+    number: int
+    half: int = 0
+    rest: tuple[tuple[int, Expr], ...] = ()
 
 
 def sargs_of(item: Item, conditions: Sequence[Expr], known: Callable[[int], bool]) -> list[Sarg]:
@@ -57,7 +64,7 @@ def sargs_of(item: Item, conditions: Sequence[Expr], known: Callable[[int], bool
                         if _usable(arg, (value,), known)
                     ]
             case Or(args=args):
-                sarg = _alternatives(item, args, known, number)
+                sarg = _alternatives(item, args, known, number) or _row(item, args, known, number)
                 found += [sarg] if sarg is not None else []
             case ColumnRef() if _position(item, condition) is not None:
                 found.append(Sarg(condition.index - item.base, "=", (TRUE,), number))
@@ -80,6 +87,36 @@ def _alternatives(item: Item, args: Sequence[Expr], known: Callable[[int], bool]
         else:
             return None
     return None if position is None else Sarg(position, "in", tuple(values), number)
+
+
+def _row(item: Item, args: Sequence[Expr], known: Callable[[int], bool], number: int) -> Sarg | None:
+    """``a < 1 OR (a = 1 AND b < 2)``, which is ``(a, b) < (1, 2)``: where a page of keyset paging begins."""
+    parts: list[tuple[int, Expr]] = []
+    op = ""
+    while True:
+        match args:
+            case (
+                Comparison(op=this, left=a, right=x),
+                And(args=(Comparison(op="=", left=b, right=y), rest)),
+            ):
+                place = _position(item, a)
+                if place is None or (a, x) != (b, y) or this not in {op or "<", op or ">"}:
+                    return None
+                if not _usable(a, (x,), known):
+                    return None
+                parts.append((place, x))
+                op = this
+            case _:
+                return None
+        if isinstance(rest, Or):
+            args = rest.args
+            continue
+        if not isinstance(rest, Comparison) or rest.op not in {op, f"{op}="}:
+            return None
+        place = _position(item, rest.left)
+        if place is None or not _usable(rest.left, (rest.right,), known):
+            return None
+        return Sarg(parts[0][0], rest.op, (parts[0][1],), number, rest=(*parts[1:], (place, rest.right)))
 
 
 def _position(item: Item, expr: Expr) -> int | None:

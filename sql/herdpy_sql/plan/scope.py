@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 
 from sqlglot import expressions as exp
 
+from herdpy_sql.catalog import Index, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import NotOwn
 from herdpy_sql.expr.nodes import ColumnRef
+from herdpy_sql.misspellings import missing_column, missing_relation
 
 if TYPE_CHECKING:
-    from herdpy_sql.catalog import Catalog, ColumnOrigin, Table
+    from herdpy_sql.catalog import Catalog, ColumnOrigin
+    from herdpy_sql.objects import CatalogObject
 
 PUBLIC = "public"
 
@@ -35,15 +38,35 @@ def name_of(node: exp.Expression | None) -> str:
 
 def find_table(catalog: Catalog, schema: str | None, name: str) -> Table:
     """The table of that name; SqlError 42P01, or 42501 for one of the system's."""
-    table = catalog.by_name.get(name) if schema in {None, PUBLIC} else None
-    if table is None:
+    table = catalog.find(schema, name)
+    if not isinstance(table, Table):
         from herdpy_sql.system import find_relation  # loads DuckDB, which most statements do not need
 
         if find_relation(schema, name) is not None:
             raise SqlError("42501", f'permission denied: "{name}" is a system catalog', table=name)
+        if table is not None:
+            raise no_table(name, table)
         shown = f"{schema}.{name}" if schema else name
         raise SqlError("42P01", f'relation "{shown}" does not exist', table=name)
     return table
+
+
+def no_table(name: str, found: Index | CatalogObject) -> SqlError:
+    """What is told to who takes an index, a sequence or a view for a table."""
+    if isinstance(found, Index):
+        return SqlError(
+            "42809",
+            f'cannot open relation "{name}"',
+            detail="This operation is not supported for indexes.",
+        )
+    if found.kind == "view":
+        return SqlError(
+            "55000",
+            f'cannot change view "{name}"',
+            detail="Views are not updatable.",
+            hint="Change the tables that the view reads.",
+        )
+    return SqlError("42809", f'"{name}" is not a table', table=name)
 
 
 def table_of(catalog: Catalog, node: exp.Expression | None) -> Table:
@@ -120,17 +143,27 @@ class TableScope:
                 if item.alias == table:
                     position = item.table.positions.get(name)
                     if position is None:
-                        raise SqlError("42703", f"column {table}.{name} does not exist", column=name)
+                        raise missing_column(table, name, self._known())
                     return item.column(position)
-            raise SqlError("42P01", f'missing FROM-clause entry for table "{table}"', table=table)
+            raise missing_relation(table, [(item.alias, item.table.name) for item in self.items])
         if name in self.merged:
             return self.merged[name]
         found = [item for item in self.items if name in item.table.positions]
         if not found:
-            raise SqlError("42703", f'column "{name}" does not exist', column=name)
+            if any(item.alias == name for item in self.items):
+                raise NotOwn(f'the rows of "{name}" as values')
+            raise missing_column(None, name, self._known())
         if len(found) > 1:
             raise SqlError("42702", f'column reference "{name}" is ambiguous', column=name)
         return found[0].column(found[0].table.positions[name])
+
+    def _known(self) -> list[tuple[str, str]]:
+        """(relation, column) of all that can be named."""
+        return [
+            (item.alias, item.table.columns[position].name)
+            for item in self.items
+            for position in item.table.visible
+        ]
 
     def origin(self, number: int) -> ColumnOrigin | None:
         """The column of a table that has this number in the wide row."""

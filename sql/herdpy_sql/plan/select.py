@@ -1,8 +1,9 @@
 """SELECT on own plans: tables joined by key, conditions, order, limit; else NotOwn.
 
 The shape that is ours: plain tables joined by inner or left joins, any scalar expressions that
-``herdpy_sql.expr`` evaluates, ORDER BY, LIMIT, OFFSET, FOR UPDATE. Aggregates, DISTINCT, windows, set
-operations, subqueries and WITH are the columnar engine's.
+``herdpy_sql.expr`` evaluates, ORDER BY, LIMIT, OFFSET, FOR UPDATE; and aggregates of all rows
+(``aggregate``). GROUP BY, DISTINCT, windows, set operations, subqueries and WITH are the columnar
+engine's.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from sqlglot import expressions as exp
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import NotOwn, Params, bind, coerce, settle, split_conjuncts
 from herdpy_sql.expr.nodes import ColumnRef
+from herdpy_sql.plan.aggregate import bind_aggregates, has_aggregates
+from herdpy_sql.plan.lock_clauses import Locked, clauses_of, locks_of, refuse_locks
 from herdpy_sql.plan.output import output_name
 from herdpy_sql.plan.scope import Item, TableScope, alias_of, name_of, table_of
 from herdpy_sql.plan.steps import Planner, Query
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.execute.base import Plan
+    from herdpy_sql.execute.locking import RowLock
     from herdpy_sql.expr.nodes import Expr
     from herdpy_sql.plan.prepare import Settings
     from herdpy_sql.types import SqlType
@@ -55,11 +59,13 @@ def bind_select(
     where = tree.args.get("where")
     if where is not None:
         query.where += split_conjuncts(condition(where.this, query.scope, params, "WHERE"))
+    if has_aggregates(tree):
+        return bind_aggregates(tree, query, catalog, params, settings, bind_outputs, targets)
     query.outputs = bind_outputs(tree.expressions, query.scope, params, targets)
     _ordering(query, tree, params)
-    query.limit, query.offset = _limits(tree, params)
-    query.locking = _locking(tree)
-    return Planner(query, params, settings).plan()
+    query.limit, query.offset = limits_of(tree, params)
+    query.locking = _locking(query, tree)
+    return Planner(query, params, settings, catalog).plan()
 
 
 def condition(node: exp.Expression, scope: TableScope, params: Params, clause: str) -> Expr:
@@ -213,7 +219,7 @@ def _order_expr(query: Query, node: exp.Expression, params: Params) -> Expr:
     return settle(bind(node, query.scope, params), params)
 
 
-def _limits(tree: exp.Select, params: Params) -> tuple[Expr | None, Expr | None]:
+def limits_of(tree: exp.Select, params: Params) -> tuple[Expr | None, Expr | None]:
     limit, offset = tree.args.get("limit"), tree.args.get("offset")
     found: list[Expr | None] = []
     for node in (limit, offset):
@@ -237,9 +243,11 @@ def _limits(tree: exp.Select, params: Params) -> tuple[Expr | None, Expr | None]
     return found[0], found[1]
 
 
-def _locking(tree: exp.Select) -> bool:
-    locks = tree.args.get("locks") or []
-    for lock in locks:
-        if lock.args.get("expressions") or lock.args.get("wait") is not None:
-            raise NotOwn("OF, NOWAIT or SKIP LOCKED")
-    return bool(locks)
+def _locking(query: Query, tree: exp.Select) -> dict[str, RowLock]:
+    """How the tables in FROM are locked, by alias."""
+    clauses = clauses_of(tree)
+    if not clauses:
+        return {}
+    refuse_locks(tree)
+    items = [Locked(item.alias, item.alias in query.joins, item.table) for item in query.scope.items]
+    return locks_of(clauses, items)

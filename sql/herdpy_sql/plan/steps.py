@@ -12,20 +12,26 @@ from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
+from herdpy_sql.execute.locking import LockingSelect
 from herdpy_sql.execute.query import PointSelect, Rows, SelectPlan, SortKey, Step
 from herdpy_sql.execute.sources import KeyGet
-from herdpy_sql.expr import NotOwn, Params, columns_used, compile_expr, remap_columns
+from herdpy_sql.expr import NotOwn, Params, columns_used, compile_expr, remap_columns, takes_values
 from herdpy_sql.expr.nodes import And, ColumnRef
 from herdpy_sql.plan.access import Access, Reach, Wanted, choose
+from herdpy_sql.plan.estimate import COLUMNAR_ROWS, OWN_ROWS, SETTLED_ROWS
+from herdpy_sql.plan.expression_index import has_expressions, substituted
 from herdpy_sql.plan.output import output_columns, project
 from herdpy_sql.plan.scope import Item, TableScope
+from herdpy_sql.plan.statistics import statistics_of
 from herdpy_sql.plan.text import expr_text
 from herdpy_sql.types import BOOLEAN, Base
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from herdpy_sql.catalog import Catalog
     from herdpy_sql.execute.base import Compiled, Plan
+    from herdpy_sql.execute.locking import RowLock
     from herdpy_sql.expr.nodes import Expr
     from herdpy_sql.plan.prepare import Settings
 
@@ -45,34 +51,51 @@ class Query:
     order: list[tuple[Expr, bool, bool]] = field(default_factory=list)
     limit: Expr | None = None
     offset: Expr | None = None
-    locking: bool = False
+    locking: dict[str, RowLock] = field(default_factory=dict)
 
 
 class Planner:
     """Chooses the order of joins and the access to each table, then builds the steps."""
 
-    def __init__(self, query: Query, params: Params, settings: Settings) -> None:
+    def __init__(self, query: Query, params: Params, settings: Settings, catalog: Catalog) -> None:
         self.query = query
+        self.catalog = catalog
         self.params = params
         self.settings = settings
+        if has_expressions(query.scope.items):
+            self._use_expressions()
         self.needed = self._needed()
+        self.takes = any(takes_values(expr) for expr in self._exprs())  # it changes sequences
         self.places: dict[int, int] = {}  # wide column number -> place in the narrow row
         self.seen: set[int] = set()  # wide numbers of columns that have values so far
         self.reach = Reach.ONE
         self.bounded = True
+        self.rows: float | None = 1.0  # likely to be read, all loops together
+        self.settled = True  # that can be relied on
+        self.aliases: list[str] = []  # of the steps, in order
 
-    def _needed(self) -> set[int]:
+    def _use_expressions(self) -> None:
+        """Let conditions and order be about the columns of indexes on expressions."""
+        query = self.query
+        items = query.scope.items
+        query.where = substituted(query.where, items)
+        query.joins = {alias: substituted(conditions, items) for alias, conditions in query.joins.items()}
+        order = substituted([expr for expr, _, _ in query.order], items)
+        query.order = [(expr, *how) for expr, (_, *how) in zip(order, query.order, strict=True)]  # type: ignore[misc]
+
+    def _exprs(self) -> list[Expr]:
         query = self.query
         exprs = [expr for _, expr in query.outputs] + [expr for expr, _, _ in query.order] + query.where
         for conditions in query.joins.values():
             exprs += conditions
-        return {column.index for expr in exprs for column in columns_used(expr)}
+        return exprs
+
+    def _needed(self) -> set[int]:
+        return {column.index for expr in self._exprs() for column in columns_used(expr)}
 
     def plan(self) -> Plan:
         """The plan of the query; NotWorth when the columnar engine should have it."""
         query = self.query
-        if query.locking and len(query.scope.items) != 1:
-            raise NotOwn("FOR UPDATE over several tables")
         steps, ordered, rest = self._steps()
         sort: tuple[SortKey, ...] = ()
         if query.order and not ordered:
@@ -87,8 +110,8 @@ class Planner:
             if fast is not None:
                 return fast
         condition = self.compile_all(rest) if not steps else None
-        return SelectPlan(
-            Rows(tuple(steps), condition, query.locking),
+        parts = (
+            Rows(tuple(steps), condition, bool(query.locking)),
             columns,
             tuple(param_types),
             None if plain == list(range(len(self.places))) and len(plain) == len(exprs) else project(exprs),
@@ -96,6 +119,11 @@ class Planner:
             compile_expr(query.limit) if query.limit is not None else None,
             compile_expr(query.offset) if query.offset is not None else None,
         )
+        if query.locking:
+            return LockingSelect(*parts, tuple(query.locking.get(alias) for alias in self.aliases))
+        found = SelectPlan(*parts)
+        found.read_only &= not self.takes
+        return found
 
     def _point(
         self, step: Step, columns: tuple[OutputColumn, ...], exprs: Sequence[Expr], sort: tuple[SortKey, ...]
@@ -117,13 +145,16 @@ class Planner:
 
     def _judge(self, *, sorted_after: bool, filtered: bool) -> None:
         """NotWorth when the columnar engine should have it."""
-        if self.settings.engine == "own" or not self.query.scope.items or self.query.locking:
+        if self.settings.engine == "own" or not self.query.scope.items or self.query.locking or self.takes:
             return
         if not self.bounded:
             raise NotWorth("a join without a key")
-        if self.reach <= Reach.RANGE:
-            return
         limited = self.query.limit is not None and not sorted_after
+        if self.rows is not None and self.rows > COLUMNAR_ROWS and not limited:
+            raise NotWorth(f"about {self.rows:.0f} rows")
+        few = self.settled and self.rows is not None and self.rows <= OWN_ROWS
+        if self.reach <= Reach.RANGE or (self.reach == Reach.HALF and few):
+            return
         if not limited or (self.reach == Reach.ALL and filtered):
             raise NotWorth("a scan of unknown size")
 
@@ -144,7 +175,9 @@ class Planner:
             if self.settings.engine == "own" and self.settings.scan_only:
                 access, item = choices[0]
             else:
-                access, item = min(choices, key=lambda one: one[0].rank)
+                known = all(access.rows is not None for access, _ in choices)
+                access, item = min(choices, key=lambda one: one[0].rank[0 if known else 1 :])
+            self._read(access)
             conditions = self._ready(pool, item)
             pool = _without(pool, conditions)
             if first:
@@ -153,16 +186,24 @@ class Planner:
             elif access.reach > Reach.SOME:
                 self.bounded = False
             steps.append(self._step(item, access, conditions))
+            self.aliases.append(item.alias)
             remaining.remove(item)
         for item in outer:
             on = query.joins[item.alias]
             access = self._access(item, on, first=False)
+            self._read(access)
             if access.reach > Reach.SOME:
                 self.bounded = False
             after = self._ready(pool, item)
             pool = _without(pool, after)
             steps.append(self._step(item, access, on, left=True, after=after))
+            self.aliases.append(item.alias)
         return steps, ordered or not query.order, pool
+
+    def _read(self, access: Access) -> None:
+        """Count what a table's access is likely to read for each row so far."""
+        if self.rows is not None:
+            self.rows = None if access.rows is None else max(self.rows, 1.0) * access.rows
 
     def _ready(self, pool: Sequence[Expr], item: Item) -> list[Expr]:
         """The conditions that can be judged once ``item`` is joined."""
@@ -182,6 +223,8 @@ class Planner:
 
     def _access(self, item: Item, conditions: Sequence[Expr], *, first: bool) -> Access:
         wanted = self._wanted(item) if first else []
+        statistics = statistics_of(self.catalog, item.table)
+        self.settled = self.settled and statistics is not None and statistics.rows >= SETTLED_ROWS
         return choose(
             item,
             conditions,
@@ -190,6 +233,7 @@ class Planner:
             wanted,
             limited=self.query.limit is not None,
             forced_scan=self.settings.scan_only,
+            statistics=statistics,
         )
 
     def _step(

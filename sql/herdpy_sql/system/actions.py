@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
+from herdpy_sql.system import advisory
 from herdpy_sql.system.state import ServerState, setting_values, unknown_setting
 
 if TYPE_CHECKING:
@@ -49,6 +50,10 @@ def perform(action: Action, state: ServerState, params: Sequence[Datum]) -> obje
             raise SqlError("42883", "function set_config does not exist")
         value = None if given[1] is None else str(given[1])
         return state.set_config(str(given[0]), value, local=_truth(given[2]))
+    if action.name in advisory.NAMES:
+        call = advisory.advisory_call(action.name, given)
+        answer = None if call is None else state.advise(call)
+        return "" if call is not None and action.name not in advisory.ANSWERING else answer
     try:
         number = float(str(given[0]))
     except ValueError:

@@ -9,9 +9,13 @@ functions without arguments whose value the session knows. What is not named her
 # ruff: noqa: E501 - a function and what it becomes in one line
 from __future__ import annotations
 
+from herdpy_sql.system.advisory import NAMES
+from herdpy_sql.system.calls_rights import GROUPS
+
 CALLS: dict[str, str] = {
     # definitions
-    "format_type": "s_format_type(CAST(:1 AS BIGINT), CAST(:2 AS BIGINT))",
+    "format_type": "coalesce((SELECT s_l.l_name || CASE WHEN s_l.l_oid = 16300 AND CAST(:2 AS BIGINT) > 0 THEN '(' || CAST(:2 AS VARCHAR) || ')' ELSE '' END "
+    'FROM "lookup.type" AS s_l WHERE s_l.l_oid = CAST(:1 AS BIGINT)), s_format_type(CAST(:1 AS BIGINT), CAST(:2 AS BIGINT)))',
     "pg_get_expr": ":1",
     "pg_get_indexdef": "(SELECT CASE WHEN :3 THEN s_l.l_pretty ELSE s_l.l_text END FROM \"lookup.index\" AS s_l "
     "WHERE s_l.l_oid = :1 AND s_l.l_number = :2)",
@@ -19,7 +23,7 @@ CALLS: dict[str, str] = {
     "WHERE s_l.l_oid = :1)",
     "pg_get_userbyid": "coalesce((SELECT s_l.l_name FROM \"lookup.role\" AS s_l WHERE s_l.l_oid = :1), "
     "'unknown (OID=' || CAST(:1 AS VARCHAR) || ')')",
-    "pg_get_viewdef": "CAST(NULL AS VARCHAR)",
+    "pg_get_viewdef": '(SELECT s_l.l_text FROM "lookup.view" AS s_l WHERE s_l.l_oid = :1)',
     "pg_get_ruledef": "CAST(NULL AS VARCHAR)",
     "pg_get_triggerdef": "CAST(NULL AS VARCHAR)",
     "pg_get_functiondef": "CAST(NULL AS VARCHAR)",
@@ -28,17 +32,21 @@ CALLS: dict[str, str] = {
     "pg_get_function_identity_arguments": "CAST(NULL AS VARCHAR)",
     "pg_get_function_sqlbody": "CAST(NULL AS VARCHAR)",
     "pg_get_partkeydef": "CAST(NULL AS VARCHAR)",
+    "pg_partition_ancestors": "CAST(NULL AS BIGINT)",
     "pg_get_partition_constraintdef": "CAST(NULL AS VARCHAR)",
     "pg_get_statisticsobjdef_columns": "CAST(NULL AS VARCHAR)",
     "pg_get_statisticsobjdef": "CAST(NULL AS VARCHAR)",
-    "pg_get_serial_sequence": "CAST(NULL AS VARCHAR)",
+    "pg_get_serial_sequence": '(SELECT min(s_l.l_text) FROM "lookup.serial" AS s_l'
+    " WHERE s_l.l_name = :1 AND s_l.l_column = :2)",
     "pg_get_replica_identity_index": "CAST(NULL AS BIGINT)",
-    "obj_description": "CAST(NULL AS VARCHAR)",
-    "col_description": "CAST(NULL AS VARCHAR)",
+    "obj_description": '(SELECT min(s_l.l_text) FROM "lookup.comment" AS s_l'
+    " WHERE s_l.l_oid = :1 AND s_l.l_number = 0)",
+    "col_description": '(SELECT min(s_l.l_text) FROM "lookup.comment" AS s_l'
+    " WHERE s_l.l_oid = :1 AND s_l.l_number = :2)",
     "shobj_description": "CAST(NULL AS VARCHAR)",
     # names
     "to_regclass": '(SELECT s_l.l_oid FROM "lookup.name" AS s_l WHERE s_l.l_name = :1)',
-    "to_regtype": "s_type_oid(:1)",
+    "to_regtype": 'coalesce((SELECT s_l.l_oid FROM "lookup.typename" AS s_l WHERE s_l.l_name = :1), s_type_oid(:1))',
     "to_regnamespace": '(SELECT s_l.l_oid FROM "lookup.namespace" AS s_l WHERE s_l.l_name = :1)',
     "to_regrole": '(SELECT s_l.l_oid FROM "lookup.role" AS s_l WHERE s_l.l_name = :1)',
     "to_regproc": "CAST(NULL AS VARCHAR)",
@@ -47,9 +55,9 @@ CALLS: dict[str, str] = {
     "quote_nullable": "coalesce(s_quote_literal(:1), 'NULL')",
     "pg_encoding_to_char": "s_encoding(:1)",
     "pg_char_to_encoding": "CASE WHEN upper(:1) IN ('UTF8', 'UTF-8', 'UNICODE') THEN 6 ELSE -1 END",
-    # visibility and rights: there is one schema to be searched, and rights are not told apart
+    # visibility
     "pg_table_is_visible": '(SELECT s_l.l_visible FROM "lookup.class" AS s_l WHERE s_l.l_oid = :1)',
-    **dict.fromkeys(("pg_type_is_visible", "pg_function_is_visible", "pg_operator_is_visible", "pg_opclass_is_visible", "pg_opfamily_is_visible", "pg_collation_is_visible", "pg_conversion_is_visible", "pg_ts_config_is_visible", "pg_ts_dict_is_visible", "pg_ts_parser_is_visible", "pg_ts_template_is_visible", "pg_statistics_obj_is_visible", "has_table_privilege", "has_any_column_privilege", "has_column_privilege", "has_schema_privilege", "has_database_privilege", "has_function_privilege", "has_sequence_privilege", "has_tablespace_privilege", "has_type_privilege", "has_language_privilege", "pg_has_role", "has_parameter_privilege", "pg_relation_is_updatable"), "true"),
+    **dict.fromkeys(("pg_type_is_visible", "pg_function_is_visible", "pg_operator_is_visible", "pg_opclass_is_visible", "pg_opfamily_is_visible", "pg_collation_is_visible", "pg_conversion_is_visible", "pg_ts_config_is_visible", "pg_ts_dict_is_visible", "pg_ts_parser_is_visible", "pg_ts_template_is_visible", "pg_statistics_obj_is_visible", "has_function_privilege", "has_tablespace_privilege", "has_type_privilege", "has_language_privilege", "has_parameter_privilege", "pg_relation_is_updatable"), "true"),
     **dict.fromkeys(("pg_relation_is_publishable", "row_security_active", "pg_is_other_temp_schema", "pg_is_wal_replay_paused", "pg_index_has_property", "pg_indexam_has_property"), "false"),
     "pg_my_temp_schema": "CAST(0 AS BIGINT)",
     # sizes: they are not kept by table
@@ -59,7 +67,7 @@ CALLS: dict[str, str] = {
     "pg_tablespace_location": "''",
     "pg_blocking_pids": "CAST([] AS INTEGER[])",
     "pg_sequence_last_value": "CAST(NULL AS BIGINT)",
-    **dict.fromkeys(("pg_advisory_unlock_all", "pg_stat_clear_snapshot", "pg_stat_reset"), "''"),
+    **dict.fromkeys(("pg_stat_clear_snapshot", "pg_stat_reset"), "''"),
     # arrays
     "array_upper": "s_upper_bound(:1)",
     "array_lower": "CASE WHEN len(:1) > 0 THEN 1 END",
@@ -155,7 +163,17 @@ NATIVE = frozenset(
 )
 """Functions that DuckDB has under the same name, with the same meaning as far as catalogs need it."""
 
+JSON = {
+    "json_build_object": "json_object",
+    "jsonb_build_object": "json_object",
+    "json_build_array": "json_array",
+    "jsonb_build_array": "json_array",
+}
+"""Functions that make JSON of any number of arguments, and DuckDB's names of them."""
+
 TABLES = {
+    # Of no table: none has partitions. The second column is that of WITH ORDINALITY.
+    "pg_partition_ancestors": "SELECT CAST(NULL AS BIGINT) AS relid, CAST(0 AS BIGINT) AS ordinality WHERE false",
     "pg_get_keywords": 'SELECT l_word AS word, l_code AS catcode, l_text AS catdesc FROM "lookup.keyword"',
     "pg_timezone_names": 'SELECT * FROM "pg_catalog.pg_timezone_names"',
     "pg_show_all_settings": 'SELECT * FROM "pg_catalog.pg_settings"',
@@ -181,23 +199,35 @@ VALUES: dict[str, tuple[str, str]] = {
 }
 """Functions whose value is an attribute of the session's state, with its DuckDB type; "": NULL."""
 
+OF_PATH: dict[str, str] = {
+    "current_schema": "list_extract(CAST($s_path AS VARCHAR[]), 1)",
+    "current_schemas": "CASE WHEN :1 AND NOT list_contains(CAST($s_path AS VARCHAR[]), 'pg_catalog')"
+    " THEN list_prepend('pg_catalog', CAST($s_path AS VARCHAR[])) ELSE CAST($s_path AS VARCHAR[]) END",
+}
+"""Functions of the schemas that there are along the search path."""
+
+PLACES = "generate_series(0, len(:1) - 1)"
+"""What generate_subscripts gives for a vector, which counts from 0."""
+
 CONSTANTS: dict[str, str] = {
-    "current_schema": "'public'",
     "version": "",  # filled in by ``rewrite_calls``: it needs the package's version
 }
 
 ACTIONS = frozenset(
-    {"set_config", "current_setting", "pg_cancel_backend", "pg_terminate_backend", "pg_sleep"}
+    {"set_config", "current_setting", "pg_cancel_backend", "pg_terminate_backend", "pg_sleep"} | NAMES
 )
 """Functions that do something, or raise, when the query begins; their arguments must be constants."""
 
 SPECIAL = (
     frozenset(CALLS)
+    | frozenset(GROUPS)
+    | {"pg_has_role"}
     | frozenset(TABLES)
     | frozenset(VALUES)
     | frozenset(CONSTANTS)
     | ACTIONS
-    | {"current_schemas", "format"}
+    | frozenset(OF_PATH)
+    | {"hashtext"}
 )
 COMMON = frozenset(
     {
@@ -211,7 +241,7 @@ COMMON = frozenset(
 NAMES_OF_IDS = {
     "class": 'coalesce((SELECT s_l.l_name FROM "lookup.class" AS s_l WHERE s_l.l_oid = :1), '
     "CASE WHEN :1 = 0 THEN '-' ELSE CAST(:1 AS VARCHAR) END)",
-    "type": "s_format_type(CAST(:1 AS BIGINT), -1)",
+    "type": 'coalesce((SELECT s_l.l_name FROM "lookup.type" AS s_l WHERE s_l.l_oid = CAST(:1 AS BIGINT)), s_format_type(CAST(:1 AS BIGINT), -1))',
     "namespace": 'coalesce((SELECT s_l.l_name FROM "lookup.namespace" AS s_l WHERE s_l.l_oid = :1), '
     "CAST(:1 AS VARCHAR))",
     "role": 'coalesce((SELECT s_l.l_name FROM "lookup.role" AS s_l WHERE s_l.l_oid = :1), '

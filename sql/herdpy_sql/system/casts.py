@@ -58,10 +58,23 @@ def duck_cast_type(to: exp.Expression) -> exp.Expression:
     name = target_name(to)
     if name is None:
         return to
+    if name.startswith("_") and name[1:] in _DUCK:
+        return exp.DataType.build(f"{_DUCK[name[1:]]}[]", dialect="duckdb")
     found = _DUCK.get(name)
     if found is None:
         raise SqlError("42704", f'type "{name}" does not exist')
     return exp.DataType.build(found, dialect="duckdb")
+
+
+def element_name(to: exp.Expression) -> str | None:
+    """PostgreSQL's name of the elements of an array type: "oid" of ``oid[]`` and ``_oid``; None of others."""
+    name = target_name(to)
+    if name is not None:
+        return name[1:] if name.startswith("_") else None
+    if isinstance(to, exp.DataType) and to.this is exp.DataType.Type.ARRAY and to.expressions:
+        inner = to.expressions[0]
+        return target_name(inner) or str(inner.sql("postgres")).lower()
+    return None
 
 
 def id_kind(to: exp.Expression) -> str | None:
@@ -77,10 +90,14 @@ def is_text(node: exp.Expression) -> bool:
         return bool(node.is_string) and not str(node.this).isdigit()
     if isinstance(node, exp.Column):
         name = node.name
-        return column_types().get(name) in _TEXTUAL or name.endswith(("name", "_schema"))
+        return column_types().get(name) in _TEXTUAL or name.endswith(("name", "_schema", "l_text"))
     if isinstance(node, exp.Cast):
         kind = target_name(node.args["to"])
         return kind in _TEXTUAL if kind else node.args["to"].this in exp.DataType.TEXT_TYPES
+    if isinstance(node, exp.Subquery):  # such as what pg_get_serial_sequence has become
+        shown = node.selects[0] if len(node.selects) == 1 else None
+        shown = shown.this if isinstance(shown, exp.Min) else shown
+        return isinstance(shown, exp.Expression) and is_text(shown)
     if isinstance(node, exp.Anonymous):
         return str(node.this).lower() in {"quote_ident", "s_quote_ident", "format", "concat"}
     return isinstance(node, exp.DPipe | exp.Concat | exp.Parameter)

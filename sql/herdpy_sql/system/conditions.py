@@ -7,6 +7,7 @@ shown as it was kept. Source of the forms: PostgreSQL 15, src/backend/utils/adt/
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -41,6 +42,23 @@ def condition_text(table: Table, condition: str, *, pretty: bool) -> str | None:
     except (_Other, SqlError, NotOwn, RecursionError):  # of a condition of a thousand parts
         return None
     return text
+
+
+def expression_text(table: Table, text: str) -> str:
+    """An expression of a generated column or an index, in parentheses unless it is a call or a column."""
+    found = condition_text(table, text, pretty=False)
+    if found is not None:
+        return found
+    node = scalar(text)
+    while isinstance(node, exp.Paren):
+        node = node.this
+    plain = node.sql("postgres", normalize_functions="lower")
+    if isinstance(node, exp.Column) or (isinstance(node, exp.Func) and _CALL.match(plain)):
+        return plain
+    return f"({plain})"
+
+
+_CALL = re.compile(r"\w+\(.*\)\Z", re.DOTALL)
 
 
 class _Printer:

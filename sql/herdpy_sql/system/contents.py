@@ -6,17 +6,20 @@ modules ``contents_*`` register theirs with :func:`rows_of`; :func:`table` makes
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from herdpy_sql.objects import SYSTEM
+from herdpy_sql.system import kept
 from herdpy_sql.system.relation import Relation, relations
 from herdpy_sql.system.state import Activity
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.system.state import ServerState
 
@@ -44,9 +47,12 @@ class Context:
     state: ServerState
 
     def role_oids(self) -> dict[str, int]:
-        """Ids of the roles: 10 for the first, as PostgreSQL's bootstrap superuser has, then users' ones."""
-        names = [role.name for role in self.state.roles()]
-        return {name: OWNER_OID if i == 0 else 16_000_000 + i for i, name in enumerate(names)}
+        """Ids of the roles by name."""
+        return {role.name: role_oid(role.key) for role in self.state.roles()}
+
+    def role_names(self) -> dict[str, str]:
+        """Names of the roles by key."""
+        return {role.key: role.name for role in self.state.roles()}
 
     def database_oid(self, name: str | None) -> int:
         """Of the session's own database 5, as PostgreSQL's first one has; of others one made of the name."""
@@ -74,7 +80,16 @@ class Context:
                 )
 
 
+def role_oid(key: str) -> int:
+    """The id of a role: 10 for the superuser that is there from the start, as PostgreSQL has it."""
+    return OWNER_OID if key == SYSTEM else 16_000_000 + (zlib.crc32(key.encode()) >> 1)
+
+
 MAKERS: dict[tuple[str, str], Callable[[Context], Rows]] = {}
+OF_CATALOG: set[str] = set()
+"""Labels of relations whose rows are the catalog's alone, so that they are made once for a catalog."""
+BUILTIN: dict[str, Callable[[], Rows]] = {}
+"""By label, what makes the rows that are there in every database."""
 
 
 def rows_of(schema: str, *names: str) -> Callable[[Callable[[Context], Rows]], Callable[[Context], Rows]]:
@@ -89,7 +104,46 @@ def rows_of(schema: str, *names: str) -> Callable[[Callable[[Context], Rows]], C
     return register
 
 
+def of_catalog(*names: str) -> Callable[[Callable[[Context], Rows]], Callable[[Context], Rows]]:
+    """Say of relations of pg_catalog that their rows are made of the catalog alone, never of the state."""
+
+    def mark(maker: Callable[[Context], Rows]) -> Callable[[Context], Rows]:
+        OF_CATALOG.update(relations()["pg_catalog", name].label for name in names)
+        return maker
+
+    return mark
+
+
+def always_in(name: str) -> Callable[[Callable[[], Rows]], Callable[[], Rows]]:
+    """Register what makes those rows of a relation of pg_catalog that are there in every database."""
+
+    def register(maker: Callable[[], Rows]) -> Callable[[], Rows]:
+        BUILTIN[relations()["pg_catalog", name].label] = maker
+        return maker
+
+    return register
+
+
 def table(relation: Relation, context: Context) -> pa.Table:
     """The rows of a relation, now."""
     maker = MAKERS.get((relation.schema, relation.name))
-    return relation.table(maker(context) if maker is not None else ())
+    if maker is None:
+        return _without_rows(relation)
+    if relation.label in OF_CATALOG:
+        return kept.table(context.catalog, relation.label, lambda: _made(relation, maker, context))
+    return _made(relation, maker, context)
+
+
+def _made(relation: Relation, maker: Callable[[Context], Rows], context: Context) -> pa.Table:
+    made = relation.table(maker(context))
+    return pa.concat_tables([made, _builtin(relation)]) if relation.label in BUILTIN else made
+
+
+@functools.lru_cache(maxsize=64)
+def _builtin(relation: Relation) -> pa.Table:
+    return relation.table(BUILTIN[relation.label]())
+
+
+@functools.lru_cache(maxsize=256)
+def _without_rows(relation: Relation) -> pa.Table:
+    return relation.table(())

@@ -13,7 +13,14 @@ from typing import Any
 from herdpy_sql.system.contents import Context, Rows, rows_of
 from herdpy_sql.system.contents_server import moment
 from herdpy_sql.system.contents_tables import tables
-from herdpy_sql.system.definitions import default_text, index_text, indexes_of, quote_ident, table_oid
+from herdpy_sql.system.definitions import (
+    default_text,
+    index_text,
+    indexes_of,
+    key_text,
+    quote_ident,
+    table_oid,
+)
 from herdpy_sql.system.relation import HERDPY, relations
 
 TOLD = ("tablespaces", "replicas", "nodes", "ledgers", "log_status")
@@ -58,7 +65,7 @@ def _indexes(context: Context) -> Rows:
             yield {
                 "table_name": table.name,
                 "name": index.name,
-                "columns": ", ".join(quote_ident(table.columns[part.position].name) for part in index.parts),
+                "columns": ", ".join(key_text(table, part.position) for part in index.parts),
                 "is_unique": index.unique,
                 "is_key": index.primary,
                 "definition": index_text(index, schema=True),

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from herdpy_sql.system import definitions
+from herdpy_sql.plan.view_targets import is_updatable
+from herdpy_sql.sequences import definition_of, owned_by
+from herdpy_sql.system import definitions, foreign_key_rows
+from herdpy_sql.system.conditions import expression_text
 from herdpy_sql.system.contents import Context, Rows, rows_of
+from herdpy_sql.system.contents_objects import schema_oid, shown_default, user_schemas, views
+from herdpy_sql.system.contents_rights import owned_schema
 from herdpy_sql.system.contents_tables import constraint_indexes, tables, udt_name
 from herdpy_sql.system.relation import relations
 from herdpy_sql.types import Base
 
 if TYPE_CHECKING:
+    from herdpy_sql.catalog import Table
     from herdpy_sql.types import SqlType
 
 INFORMATION = "information_schema"
@@ -28,11 +34,11 @@ def _catalog_name(context: Context) -> Rows:
 
 @rows_of(INFORMATION, "schemata")
 def _schemata(context: Context) -> Rows:
-    for name in ("public", "information_schema", "pg_catalog", "herdpy"):
+    for name in (*user_schemas(context.catalog), "information_schema", "pg_catalog", "herdpy"):
         yield {
             "catalog_name": context.state.database,
             "schema_name": name,
-            "schema_owner": context.state.user,
+            "schema_owner": owned_schema(context, name).name,
         }
 
 
@@ -41,14 +47,23 @@ def _tables(context: Context) -> Rows:
     common = {"table_catalog": context.state.database, "is_typed": "NO"}
     for table in tables(context.catalog):
         yield {
-            **common, "table_schema": "public", "table_name": table.name, "table_type": "BASE TABLE",
+            **common, "table_schema": table.schema, "table_name": table.name,
+            "table_type": "LOCAL TEMPORARY" if table.schema.startswith("pg_temp_") else "BASE TABLE",
             "is_insertable_into": "YES",
+        }  # fmt: skip
+    for one, _definition in views(context.catalog):
+        yield {
+            **common, "table_schema": one.schema, "table_name": one.name, "table_type": "VIEW",
+            "is_insertable_into": "YES" if is_updatable(one, context.catalog) else "NO",
         }  # fmt: skip
     for relation in relations().values():
         yield {
             **common, "table_schema": relation.schema, "table_name": relation.name,
             "table_type": "VIEW" if relation.kind == "v" else "BASE TABLE", "is_insertable_into": "NO",
         }  # fmt: skip
+
+
+_STRINGS = frozenset({Base.VARCHAR, Base.CHAR})
 
 
 def _numeric(sql_type: SqlType) -> dict[str, Any]:
@@ -65,27 +80,30 @@ def _numeric(sql_type: SqlType) -> dict[str, Any]:
 
 
 def _octets(sql_type: SqlType) -> int | None:
-    if sql_type.base not in _STRINGS:
+    if sql_type.base not in _STRINGS | {Base.TEXT}:
         return None
     return 4 * sql_type.length if sql_type.length is not None else _UNLIMITED_OCTETS
 
 
 @rows_of(INFORMATION, "columns")
 def _columns(context: Context) -> Rows:
+    yield from _view_columns(context)
     database = context.state.database
     for table in tables(context.catalog):
         for position in table.visible:
             column = table.columns[position]
             yield {
                 "table_catalog": database,
-                "table_schema": "public",
+                "table_schema": table.schema,
                 "table_name": table.name,
                 "column_name": column.name,
                 "ordinal_position": position + 1,
-                "column_default": definitions.default_text(column),
+                "column_default": None
+                if column.identity
+                else shown_default(context.catalog, definitions.default_text(column)),
                 "is_nullable": "NO" if column.not_null else "YES",
-                "data_type": column.type.base.value,
-                "character_maximum_length": column.type.length,
+                "data_type": _data_type(column.type),
+                "character_maximum_length": column.type.length if column.type.base in _STRINGS else None,
                 "character_octet_length": _octets(column.type),
                 **_numeric(column.type),
                 "datetime_precision": 6
@@ -94,25 +112,54 @@ def _columns(context: Context) -> Rows:
                 if column.type.base is Base.DATE
                 else None,
                 "udt_catalog": database,
-                "udt_schema": "pg_catalog",
+                "udt_schema": "public" if _is_users(column.type) else "pg_catalog",
                 "udt_name": udt_name(column.type),
                 "dtd_identifier": str(position + 1),
                 "is_self_referencing": "NO",
-                "is_identity": "NO",
-                "identity_cycle": "NO",
-                "is_generated": "NEVER",
+                **_identity(context, table, position),
+                "is_generated": "NEVER" if column.generated is None else "ALWAYS",
+                "generation_expression": None
+                if column.generated is None
+                else expression_text(table, column.generated),
                 "is_updatable": "YES",
             }
 
 
-def _constraint(context: Context, table: str, name: str) -> dict[str, Any]:
+def _view_columns(context: Context) -> Rows:
+    for one, view in views(context.catalog):
+        changed = "YES" if is_updatable(one, context.catalog) else "NO"
+        for number, (name, type_) in enumerate(view.columns, 1):
+            yield {
+                "table_catalog": context.state.database, "table_schema": one.schema,
+                "table_name": one.name, "column_name": name, "ordinal_position": number,
+                "is_nullable": "YES", "data_type": type_.partition("(")[0], "is_identity": "NO",
+                "udt_catalog": context.state.database, "udt_schema": "pg_catalog",
+                "dtd_identifier": str(number), "is_self_referencing": "NO", "identity_cycle": "NO",
+                "is_generated": "NEVER", "is_updatable": changed,
+            }  # fmt: skip
+
+
+def _identity(context: Context, table: Table, position: int) -> dict[str, Any]:
+    column = table.columns[position]
+    if not column.identity:
+        return {"is_identity": "NO", "identity_cycle": "NO"}
+    (one,) = owned_by(context.catalog, table, position)
+    what = definition_of(one)
+    return {
+        "is_identity": "YES", "identity_generation": column.identity, "identity_start": str(what.start),
+        "identity_increment": str(what.increment), "identity_maximum": str(what.maximum),
+        "identity_minimum": str(what.minimum), "identity_cycle": "YES" if what.cycle else "NO",
+    }  # fmt: skip
+
+
+def _constraint(context: Context, table: Table, name: str) -> dict[str, Any]:
     return {
         "constraint_catalog": context.state.database,
-        "constraint_schema": "public",
+        "constraint_schema": table.schema,
         "constraint_name": name,
         "table_catalog": context.state.database,
-        "table_schema": "public",
-        "table_name": table,
+        "table_schema": table.schema,
+        "table_name": table.name,
     }
 
 
@@ -124,45 +171,78 @@ def _table_constraints(context: Context) -> Rows:
             kind = "PRIMARY KEY" if index.primary else "UNIQUE"
             nulls = None if index.primary else "YES"
             yield {
-                **_constraint(context, table.name, index.name), "constraint_type": kind, **flags,
+                **_constraint(context, table, index.name), "constraint_type": kind, **flags,
                 "nulls_distinct": nulls,
             }  # fmt: skip
         for check in table.checks:
-            yield {**_constraint(context, table.name, check.name), "constraint_type": "CHECK", **flags}
+            yield {**_constraint(context, table, check.name), "constraint_type": "CHECK", **flags}
         for number, column in enumerate(table.columns, 1):
             if column.visible and column.not_null:
-                name = f"2200_{definitions.table_oid(table)}_{number}_not_null"
-                yield {**_constraint(context, table.name, name), "constraint_type": "CHECK", **flags}
+                schema = schema_oid(context.catalog, table.schema)
+                name = f"{schema}_{definitions.table_oid(table)}_{number}_not_null"
+                yield {**_constraint(context, table, name), "constraint_type": "CHECK", **flags}
+    for _, table, one, _ in foreign_key_rows.foreign_keys(context.catalog):
+        yield {**_constraint(context, table, one.name), **foreign_key_rows.table_constraint(one)}
 
 
-@rows_of(INFORMATION, "key_column_usage", "constraint_column_usage")
+@rows_of(INFORMATION, "key_column_usage")
 def _key_columns(context: Context) -> Rows:
     for table in tables(context.catalog):
         for index in constraint_indexes(table):
             for place, part in enumerate(index.parts, 1):
                 yield {
-                    **_constraint(context, table.name, index.name),
+                    **_constraint(context, table, index.name),
                     "column_name": table.columns[part.position].name,
                     "ordinal_position": place,
                 }
+    for _, table, one, parent in foreign_key_rows.foreign_keys(context.catalog):
+        for row in foreign_key_rows.key_columns(table, one, parent):
+            yield {**_constraint(context, table, one.name), **row}
+
+
+@rows_of(INFORMATION, "constraint_column_usage")
+def _columns_used(context: Context) -> Rows:
+    for table in tables(context.catalog):
+        for index in constraint_indexes(table):
+            for part in index.parts:
+                name = table.columns[part.position].name
+                yield {**_constraint(context, table, index.name), "column_name": name}
+        for check in table.checks:
+            for number in definitions.check_columns(table, check):
+                name = table.columns[number - 1].name
+                yield {**_constraint(context, table, check.name), "column_name": name}
+    for _, _, one, parent in foreign_key_rows.foreign_keys(context.catalog):
+        for position in one.referenced:
+            name = parent.columns[position].name
+            yield {**_constraint(context, parent, one.name), "column_name": name}
+
+
+@rows_of(INFORMATION, "referential_constraints")
+def _rules(context: Context) -> Rows:
+    for _, table, one, parent in foreign_key_rows.foreign_keys(context.catalog):
+        row = foreign_key_rows.rules(one, parent, context.state.database)
+        yield {**_constraint(context, table, one.name), **row}
 
 
 @rows_of(INFORMATION, "constraint_table_usage")
 def _constraint_tables(context: Context) -> Rows:
     for table in tables(context.catalog):
         for index in constraint_indexes(table):
-            yield _constraint(context, table.name, index.name)
+            yield _constraint(context, table, index.name)
+    for _, _, one, parent in foreign_key_rows.foreign_keys(context.catalog):
+        yield _constraint(context, parent, one.name)
 
 
 @rows_of(INFORMATION, "check_constraints")
 def _checks(context: Context) -> Rows:
     for table in tables(context.catalog):
         for check in table.checks:
-            yield {**_constraint(context, table.name, check.name), "check_clause": f"(({check.condition}))"}
+            yield {**_constraint(context, table, check.name), "check_clause": f"(({check.condition}))"}
         for number, column in enumerate(table.columns, 1):
             if column.visible and column.not_null:
-                name = f"2200_{definitions.table_oid(table)}_{number}_not_null"
-                yield {**_constraint(context, table.name, name), "check_clause": f"{column.name} IS NOT NULL"}
+                schema = schema_oid(context.catalog, table.schema)
+                name = f"{schema}_{definitions.table_oid(table)}_{number}_not_null"
+                yield {**_constraint(context, table, name), "check_clause": f"{column.name} IS NOT NULL"}
 
 
 @rows_of(INFORMATION, "character_sets")
@@ -175,7 +255,11 @@ def _character_sets(context: Context) -> Rows:
     }
 
 
-@rows_of(INFORMATION, "enabled_roles", "applicable_roles")
-def _enabled_roles(context: Context) -> Rows:
-    for role in context.state.roles():
-        yield {"role_name": role.name, "grantee": role.name, "is_grantable": "NO"}
+def _is_users(sql_type: SqlType) -> bool:
+    return sql_type.enum is not None or Base.VECTOR in (sql_type.base, sql_type.element)
+
+
+def _data_type(sql_type: SqlType) -> str:
+    if sql_type.base is Base.ARRAY:
+        return "ARRAY"
+    return "USER-DEFINED" if _is_users(sql_type) else sql_type.base.value

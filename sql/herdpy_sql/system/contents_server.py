@@ -6,6 +6,7 @@ import zoneinfo
 from datetime import UTC, datetime
 from typing import Any
 
+from herdpy_sql.catalog import PUBLIC
 from herdpy_sql.system.contents import (
     C_COLLATION,
     DATABASE_OID,
@@ -15,8 +16,13 @@ from herdpy_sql.system.contents import (
     SCHEMAS,
     Context,
     Rows,
+    always_in,
+    of_catalog,
     rows_of,
 )
+from herdpy_sql.system.contents_objects import user_schemas
+from herdpy_sql.system.contents_rights import owned_database, owned_schema
+from herdpy_sql.system.contents_types import type_rows_of
 from herdpy_sql.system.state import SettingRow
 from herdpy_sql.system.types import by_oid, type_rows
 
@@ -26,18 +32,22 @@ _DEFAULT_TABLESPACE = 1663
 
 @rows_of("pg_catalog", "pg_namespace")
 def _namespaces(context: Context) -> Rows:
-    del context
-    for name, oid in SCHEMAS.items():
-        yield {"oid": oid, "nspname": name, "nspowner": OWNER_OID}
+    for name, oid in {**SCHEMAS, **user_schemas(context.catalog)}.items():
+        if name != PUBLIC or context.catalog.has_schema(name):
+            whose = owned_schema(context, name)
+            yield {"oid": oid, "nspname": name, "nspowner": whose.oid, "nspacl": whose.acl}
 
 
 @rows_of("pg_catalog", "pg_database")
 def _databases(context: Context) -> Rows:
+    whose = owned_database(context)
     for name in context.state.databases():
+        own = name == context.state.database
         yield {
             "oid": context.database_oid(name),
             "datname": name,
-            "datdba": OWNER_OID,
+            "datdba": whose.oid if own else OWNER_OID,
+            "datacl": whose.acl if own else None,
             "encoding": UTF8,
             "datlocprovider": "c",
             "datistemplate": False,
@@ -65,15 +75,20 @@ def _roles(context: Context) -> Rows:
             "oid": ids[role.name],
             "rolname": role.name,
             "rolsuper": role.superuser,
-            "rolinherit": True,
-            "rolcreaterole": role.superuser,
-            "rolcreatedb": role.superuser,
+            "rolinherit": role.inherits,
+            "rolcreaterole": role.creates_roles,
+            "rolcreatedb": role.creates_databases,
             "rolcanlogin": role.can_login,
-            "rolreplication": role.superuser,
-            "rolbypassrls": role.superuser,
-            "rolconnlimit": -1,
+            "rolreplication": role.replicates,
+            "rolbypassrls": role.bypasses_row_security,
+            "rolconnlimit": role.connection_limit,
+            "rolvaliduntil": _moment(role.valid_until),
             "rolpassword": "********",
         }
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
 
 
 @rows_of("pg_catalog", "pg_user", "pg_shadow")
@@ -84,10 +99,11 @@ def _users(context: Context) -> Rows:
             yield {
                 "usename": role.name,
                 "usesysid": ids[role.name],
-                "usecreatedb": role.superuser,
+                "usecreatedb": role.creates_databases,
                 "usesuper": role.superuser,
-                "userepl": role.superuser,
-                "usebypassrls": role.superuser,
+                "userepl": role.replicates,
+                "usebypassrls": role.bypasses_row_security,
+                "valuntil": _moment(role.valid_until),
                 "passwd": "********",
             }
 
@@ -181,15 +197,23 @@ def _zones(context: Context) -> Rows:
 # ---------------------------------------------------------------------------- what never changes
 
 
+@always_in("pg_type")
+def _builtin_types() -> Rows:
+    return _whole_types({**one, "typnamespace": PG_CATALOG_OID} for one in type_rows())
+
+
+@of_catalog("pg_type")
 @rows_of("pg_catalog", "pg_type")
 def _types(context: Context) -> Rows:
-    del context
-    for row in type_rows():
+    return _whole_types(type_rows_of(context))
+
+
+def _whole_types(rows: Rows) -> Rows:
+    for row in rows:
         numbers: dict[str, Any] = {"typlen": int(row["typlen"])}
         yield {
             **row,
             **numbers,
-            "typnamespace": PG_CATALOG_OID,
             "typowner": OWNER_OID,
             "typisdefined": True,
             "typdelim": ",",
@@ -202,6 +226,7 @@ def _types(context: Context) -> Rows:
         }
 
 
+@of_catalog("pg_am")
 @rows_of("pg_catalog", "pg_am")
 def _access_methods(context: Context) -> Rows:
     del context
@@ -209,6 +234,7 @@ def _access_methods(context: Context) -> Rows:
     yield {"oid": 403, "amname": "btree", "amhandler": "bthandler", "amtype": "i"}
 
 
+@of_catalog("pg_collation")
 @rows_of("pg_catalog", "pg_collation")
 def _collations(context: Context) -> Rows:
     del context
@@ -225,6 +251,7 @@ def _collations(context: Context) -> Rows:
         }  # fmt: skip
 
 
+@of_catalog("pg_opclass")
 @rows_of("pg_catalog", "pg_opclass")
 def _operator_classes(context: Context) -> Rows:
     from herdpy_sql.system.contents_tables import _OPERATOR_CLASSES
@@ -241,6 +268,7 @@ def _operator_classes(context: Context) -> Rows:
             }  # fmt: skip
 
 
+@of_catalog("pg_language")
 @rows_of("pg_catalog", "pg_language")
 def _languages(context: Context) -> Rows:
     del context

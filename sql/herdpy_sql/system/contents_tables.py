@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from herdpy_sql.system import definitions
-from herdpy_sql.system.conditions import condition_text
+from herdpy_sql.objects import SYSTEM
+from herdpy_sql.plan.views import view_text
+from herdpy_sql.system import definitions, foreign_key_rows
+from herdpy_sql.system.conditions import condition_text, expression_text
 from herdpy_sql.system.contents import (
     BTREE,
     HEAP,
     OWNER_OID,
-    PUBLIC_OID,
     SCHEMAS,
     Context,
     Rows,
+    always_in,
+    of_catalog,
     rows_of,
 )
-from herdpy_sql.system.definitions import Relating, indexes_of, quote_ident, table_oid
+from herdpy_sql.system.contents_objects import schema_oid, sequences, shown_default, views
+from herdpy_sql.system.contents_rights import owned_relation
+from herdpy_sql.system.contents_types import type_names
+from herdpy_sql.system.definitions import Relating, indexes_of, table_oid
 from herdpy_sql.system.relation import relations
 from herdpy_sql.system.types import by_oid, type_oid
-from herdpy_sql.types import Base
+from herdpy_sql.types import VECTOR, Base, array_of
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog, Table
+    from herdpy_sql.objects import CatalogObject
     from herdpy_sql.types import SqlType
 
 _OPERATOR_CLASSES = {
@@ -32,6 +40,11 @@ _OPERATOR_CLASSES = {
     1700: 3125, 2950: 10065,
 }  # fmt: skip
 _DESCENDING, _NULLS_FIRST = 1, 2
+_CALL = re.compile(r"([a-z_]\w*)\(")
+_MODIFIERS = re.compile(r"\((\d+)(?:,(-?\d+))?\)")
+_ENUM_ARRAYS = 1 << 30
+"""Object ids from here on are those of arrays of ENUMs."""
+_RELATIONS, _AUTOMATIC, _INTERNAL = 1259, "a", "i"
 
 
 def tables(catalog: Catalog) -> list[Table]:
@@ -74,6 +87,18 @@ def _class(oid: int, name: str, schema: int, kind: str, **more: Any) -> dict[str
     }
 
 
+def _owned(context: Context, one: Table | CatalogObject) -> dict[str, Any]:
+    whose = owned_relation(context, one)
+    return {"relowner": whose.oid, "relacl": whose.acl}
+
+
+@always_in("pg_class")
+def _builtin_classes() -> Rows:
+    for relation in relations().values():
+        schema = SCHEMAS[relation.schema]
+        yield _class(relation.oid, relation.name, schema, relation.kind, relnatts=len(relation.columns))
+
+
 @rows_of("pg_catalog", "pg_class")
 def _classes(context: Context) -> Rows:
     for table in tables(context.catalog):
@@ -81,22 +106,48 @@ def _classes(context: Context) -> Rows:
         yield _class(
             table_oid(table),
             table.name,
-            PUBLIC_OID,
+            schema_oid(context.catalog, table.schema),
             "r",
+            **_owned(context, table),
+            relpersistence="t" if table.schema.startswith("pg_temp_") else "p",
             relnatts=len(table.visible),
             relchecks=len(table.checks),
             relhasindex=bool(indexes),
+            relhastriggers=foreign_key_rows.has_triggers(context.catalog, table),
             relreplident="f" if table.identity_full else "d",
         )
         for index in indexes:
-            yield _class(index.oid, index.name, PUBLIC_OID, "i", relnatts=len(index.parts))
-    for relation in relations().values():
-        schema = SCHEMAS[relation.schema]
-        yield _class(relation.oid, relation.name, schema, relation.kind, relnatts=len(relation.columns))
+            schema = schema_oid(context.catalog, table.schema)
+            owner = owned_relation(context, table).oid
+            yield _class(index.oid, index.name, schema, "i", relnatts=len(index.parts), relowner=owner)
+    for one, _definition in sequences(context.catalog):
+        schema = schema_oid(context.catalog, one.schema)
+        yield _class(one.oid, one.name, schema, "S", relnatts=3, **_owned(context, one))
+    for one, view in views(context.catalog):
+        schema = schema_oid(context.catalog, one.schema)
+        yield _class(one.oid, one.name, schema, "v", relnatts=len(view.columns), **_owned(context, one))
+
+
+def _modifier(shown: str) -> int:
+    """The modifier of a type as format_type shows it: "numeric(8,2)", "character varying(10)"."""
+    found = _MODIFIERS.search(shown)
+    if found is None or shown.endswith("]"):
+        return -1
+    if found[2] is not None:
+        return (int(found[1]) << 16 | int(found[2])) + 4
+    return int(found[1]) + (4 if shown.startswith("character") else 0)
+
+
+def _own_type(type_id: int) -> Mapping[str, Any]:
+    """How values of a type are kept that is not PostgreSQL's own: of an ENUM, or of any length."""
+    is_array = type_id in (array_of(VECTOR).oid, 0) or type_id >= _ENUM_ARRAYS
+    if is_array or type_id == VECTOR.oid:
+        return {**by_oid()[1009], "typcategory": "A" if is_array else "U", "typcollation": 0}
+    return {**by_oid()[23], "typcategory": "E"}
 
 
 def _attribute(oid: int, number: int, name: str, type_id: int, typmod: int, **more: Any) -> dict[str, Any]:
-    row = by_oid().get(type_id, by_oid()[25])
+    row = by_oid().get(type_id) or _own_type(type_id)
     return {
         "attrelid": oid,
         "attname": name,
@@ -119,11 +170,19 @@ def _attribute(oid: int, number: int, name: str, type_id: int, typmod: int, **mo
         "attisdropped": False,
         "attislocal": True,
         "attinhcount": 0,
-        "attcollation": row["typcollation"],
+        "attcollation": row["typcollation"] if type_id in by_oid() else 0,
         **more,
     }
 
 
+@always_in("pg_attribute")
+def _builtin_attributes() -> Rows:
+    for relation in relations().values():
+        for number, (name, type_) in enumerate(relation.columns, 1):
+            yield _attribute(relation.oid, number, name, type_oid(type_) or 25, -1)
+
+
+@of_catalog("pg_attribute")
 @rows_of("pg_catalog", "pg_attribute")
 def _attributes(context: Context) -> Rows:
     for table in tables(context.catalog):
@@ -142,17 +201,31 @@ def _attributes(context: Context) -> Rows:
                 column.type.oid,
                 column.type.typmod,
                 attnotnull=column.not_null,
-                atthasdef=column.default is not None,
+                atthasdef=(column.default is not None and not column.identity)
+                or column.generated is not None,
+                attidentity={"ALWAYS": "a", "BY DEFAULT": "d"}.get(column.identity, ""),
+                attgenerated="s" if column.generated is not None else "",
             )
         for index in indexes_of(table):
+            unnamed = 0
             for number, part in enumerate(index.parts, 1):
                 column = table.columns[part.position]
-                yield _attribute(index.oid, number, column.name, column.type.oid, column.type.typmod)
-    for relation in relations().values():
-        for number, (name, type_) in enumerate(relation.columns, 1):
-            yield _attribute(relation.oid, number, name, type_oid(type_) or 25, -1)
+                name = column.name
+                if column.hidden:
+                    call = _CALL.match(definitions.key_text(table, part.position))
+                    name = call[1] if call else f"expr{unnamed or ''}"
+                    unnamed += call is None
+                yield _attribute(index.oid, number, name, column.type.oid, column.type.typmod)
+    own = {name: oid for oid, name in type_names(context)}
+    for one, view in views(context.catalog):
+        for number, (name, type_) in enumerate(view.columns, 1):
+            oid, modifier = own.get(type_.partition("(")[0], 0), -1
+            if not oid:
+                oid, modifier = type_oid(type_) or 25, _modifier(type_)
+            yield _attribute(one.oid, number, name, oid, modifier)
 
 
+@of_catalog("pg_index")
 @rows_of("pg_catalog", "pg_index")
 def _indexes(context: Context) -> Rows:
     for table in tables(context.catalog):
@@ -174,7 +247,16 @@ def _indexes(context: Context) -> Rows:
                 "indisready": True,
                 "indislive": True,
                 "indisreplident": False,
-                "indkey": [part.position + 1 for part in index.parts],
+                "indkey": [
+                    0 if table.columns[part.position].hidden else part.position + 1 for part in index.parts
+                ],
+                "indexprs": ", ".join(
+                    definitions.key_text(table, part.position)
+                    for part in index.parts
+                    if table.columns[part.position].hidden
+                )
+                or None,
+                "indpred": definitions.predicate_text(index),
                 "indcollation": [by_oid()[t.oid]["typcollation"] for t in types],
                 "indclass": [_OPERATOR_CLASSES.get(t.oid, 0) for t in types],
                 "indoption": [
@@ -183,11 +265,13 @@ def _indexes(context: Context) -> Rows:
             }
 
 
-def _constraint(table: Table, oid: int, name: str, kind: str, **more: Any) -> dict[str, Any]:
+def _constraint(
+    catalog: Catalog, table: Table, oid: int, name: str, kind: str, **more: Any
+) -> dict[str, Any]:
     return {
         "oid": oid,
         "conname": name,
-        "connamespace": PUBLIC_OID,
+        "connamespace": schema_oid(catalog, table.schema),
         "contype": kind,
         "condeferrable": False,
         "condeferred": False,
@@ -212,11 +296,13 @@ def constraint_indexes(table: Table) -> list[Relating]:
     return [index for index in indexes_of(table) if index.constraint]
 
 
+@of_catalog("pg_constraint")
 @rows_of("pg_catalog", "pg_constraint")
 def _constraints(context: Context) -> Rows:
     for table in tables(context.catalog):
         for index in constraint_indexes(table):
             yield _constraint(
+                context.catalog,
                 table,
                 definitions.constraint_oid(index),
                 index.name,
@@ -226,32 +312,62 @@ def _constraints(context: Context) -> Rows:
             )
         for number, check in enumerate(table.checks):
             yield _constraint(
-                table, definitions.check_oid(table, number), check.name, "c", conbin=check.condition
-            )
+                context.catalog,
+                table, definitions.check_oid(table, number), check.name, "c", conbin=check.condition,
+                convalidated=check.validated, conkey=definitions.check_columns(table, check),
+            )  # fmt: skip
+    for oid, table, one, parent in foreign_key_rows.foreign_keys(context.catalog):
+        yield _constraint(
+            context.catalog, table, oid, one.name, "f", **foreign_key_rows.constraint_columns(one, parent)
+        )
 
 
+@of_catalog("pg_depend")
+@rows_of("pg_catalog", "pg_depend")
+def _dependencies(context: Context) -> Rows:
+    """Which column a sequence goes with; what else depends on what is known elsewhere."""
+    by_id = {table.id: table for table in tables(context.catalog)}
+    for one, what in sequences(context.catalog):
+        owner = what.owner
+        if owner is not None and owner[0] in by_id:
+            yield {
+                "classid": _RELATIONS, "objid": one.oid, "objsubid": 0, "refclassid": _RELATIONS,
+                "refobjid": table_oid(by_id[owner[0]]), "refobjsubid": owner[1] + 1,
+                "deptype": _INTERNAL if what.identity else _AUTOMATIC,
+            }  # fmt: skip
+
+
+@of_catalog("pg_attrdef")
 @rows_of("pg_catalog", "pg_attrdef")
 def _defaults(context: Context) -> Rows:
     for table in tables(context.catalog):
         for position in table.visible:
             column = table.columns[position]
-            if column.default is not None:
+            if column.default is not None and not column.identity:
                 yield {
                     "oid": definitions.default_oid(table, position),
                     "adrelid": table_oid(table),
                     "adnum": position + 1,
-                    "adbin": definitions.default_text(column),
+                    "adbin": shown_default(context.catalog, definitions.default_text(column)),
+                }
+            elif column.generated is not None:
+                yield {
+                    "oid": definitions.default_oid(table, position),
+                    "adrelid": table_oid(table),
+                    "adnum": position + 1,
+                    "adbin": expression_text(table, column.generated),
                 }
 
 
 @rows_of("pg_catalog", "pg_tables")
 def _table_view(context: Context) -> Rows:
     flags = {"hasrules": False, "hastriggers": False, "rowsecurity": False}
-    owner = context.state.user
+    owner = context.role_names().get(SYSTEM, SYSTEM)
     for table in tables(context.catalog):
+        whose = owned_relation(context, table).name
         indexed = any(True for _ in indexes_of(table))
         yield {
-            "schemaname": "public", "tablename": table.name, "tableowner": owner,
+            "schemaname": table.schema, "tablename": table.name, "tableowner": whose,
             "hasindexes": indexed, **flags,
         }  # fmt: skip
     for relation in relations().values():
@@ -264,10 +380,16 @@ def _table_view(context: Context) -> Rows:
 
 @rows_of("pg_catalog", "pg_views")
 def _view_view(context: Context) -> Rows:
+    for one, _definition in views(context.catalog):
+        yield {
+            "schemaname": one.schema, "viewname": one.name, "viewowner": owned_relation(context, one).name,
+            "definition": view_text(one, context.catalog) + ";",
+        }  # fmt: skip
+    owner = context.role_names().get(SYSTEM, SYSTEM)
     for relation in relations().values():
         if relation.kind == "v":
             yield {
-                "schemaname": relation.schema, "viewname": relation.name, "viewowner": context.state.user,
+                "schemaname": relation.schema, "viewname": relation.name, "viewowner": owner,
             }  # fmt: skip
 
 
@@ -276,7 +398,7 @@ def _index_view(context: Context) -> Rows:
     for table in tables(context.catalog):
         for index in indexes_of(table):
             yield {
-                "schemaname": "public",
+                "schemaname": table.schema,
                 "tablename": table.name,
                 "indexname": index.name,
                 "indexdef": definitions.index_text(index, schema=True),
@@ -286,7 +408,7 @@ def _index_view(context: Context) -> Rows:
 @rows_of("pg_catalog", "pg_stat_user_tables", "pg_stat_all_tables", "pg_statio_user_tables")
 def _table_statistics(context: Context) -> Rows:
     for table in tables(context.catalog):
-        yield {"relid": table_oid(table), "schemaname": "public", "relname": table.name}
+        yield {"relid": table_oid(table), "schemaname": table.schema, "relname": table.name}
 
 
 @rows_of("pg_catalog", "pg_stat_user_indexes")
@@ -294,7 +416,7 @@ def _index_statistics(context: Context) -> Rows:
     for table in tables(context.catalog):
         for index in indexes_of(table):
             yield {
-                "relid": table_oid(table), "indexrelid": index.oid, "schemaname": "public",
+                "relid": table_oid(table), "indexrelid": index.oid, "schemaname": table.schema,
                 "relname": table.name, "indexrelname": index.name,
             }  # fmt: skip
 
@@ -306,7 +428,7 @@ def index_definitions(catalog: Catalog) -> Iterator[tuple[int, int, str, str]]:
             full = definitions.index_text(index, schema=True)
             yield index.oid, 0, full, definitions.index_text(index, schema=False)
             for number, part in enumerate(index.parts, 1):
-                name = quote_ident(table.columns[part.position].name)
+                name = definitions.key_text(table, part.position)
                 yield index.oid, number, name, name
 
 
@@ -320,9 +442,18 @@ def constraint_definitions(catalog: Catalog) -> Iterator[tuple[int, str, str]]:
             oid = definitions.check_oid(table, number)
             plain = condition_text(table, check.condition, pretty=False) or f"({check.condition})"
             pretty = condition_text(table, check.condition, pretty=True) or check.condition
-            yield oid, f"CHECK ({plain})", f"CHECK ({pretty})"
+            mark = "" if check.validated else " NOT VALID"
+            yield oid, f"CHECK ({plain}){mark}", f"CHECK ({pretty}){mark}"
+    for oid, table, one, parent in foreign_key_rows.foreign_keys(catalog):
+        text = foreign_key_rows.definition(table, one, parent)
+        yield oid, text, text
 
 
 def udt_name(sql_type: SqlType) -> str:
     """The internal name of a type: "int4"."""
-    return str(by_oid()[sql_type.oid]["typname"]) if sql_type.base is not Base.UNKNOWN else "text"
+    if sql_type.base is Base.UNKNOWN:
+        return "text"
+    found = by_oid().get(sql_type.oid)
+    if found is not None:
+        return str(found["typname"])
+    return f"_{sql_type.element_type.name}" if sql_type.element is not None else sql_type.name

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from herdpy_sql.catalog import FIRST_USER_OID
+from herdpy_sql.objects import FIRST_USER_OID
+from herdpy_sql.system.conditions import expression_text
 from herdpy_sql.types import Base
 
 if TYPE_CHECKING:
-    from herdpy_sql.catalog import Catalog, Column, Index, KeyPart, Table
+    from herdpy_sql.catalog import Check, Column, Index, KeyPart, Table
 
 _KEY, _CONSTRAINT, _CHECK, _DEFAULT = 1 << 28, 1 << 29, 1 << 30, 3 << 29
 _CHECK_ROOM = 256
@@ -190,6 +191,7 @@ class Relating:
     unique: bool
     primary: bool
     constraint: bool
+    predicate: int | None = None
 
 
 def table_oid(table: Table) -> int:
@@ -209,7 +211,14 @@ def indexes_of(table: Table) -> Iterator[Relating]:
 def _secondary(table: Table, index: Index) -> Relating:
     oid = FIRST_USER_OID + index.id
     return Relating(
-        oid, index.name, table, index.parts, unique=index.unique, primary=False, constraint=index.constraint
+        oid,
+        index.name,
+        table,
+        index.parts,
+        unique=index.unique,
+        primary=False,
+        constraint=index.constraint,
+        predicate=index.predicate,
     )
 
 
@@ -223,18 +232,17 @@ def check_oid(table: Table, number: int) -> int:
     return _CHECK + table.oid * _CHECK_ROOM % _CONSTRAINT + number
 
 
+def check_columns(table: Table, check: Check) -> list[int]:
+    """The numbers of the columns that a CHECK speaks of."""
+    from herdpy_sql.plan.table_change import columns_named
+
+    names = columns_named(check.condition)
+    return [at + 1 for at in table.visible if table.columns[at].name in names]
+
+
 def default_oid(table: Table, position: int) -> int:
     """The object id of a column's default."""
     return _DEFAULT + (table.id * 1600 + position) % _CONSTRAINT
-
-
-def relation_oids(catalog: Catalog) -> dict[str, int]:
-    """The object ids of users' tables and indexes by name."""
-    found = {}
-    for table in catalog.tables.values():
-        found[table.name] = table_oid(table)
-        found.update((index.name, index.oid) for index in indexes_of(table))
-    return found
 
 
 def quote_ident(name: str) -> str:
@@ -249,11 +257,29 @@ def default_text(column: Column) -> str | None:
     if column.default is None or not _STRING.match(column.default):
         return column.default
     shown = "bpchar" if column.type.base is Base.CHAR else column.type.base.value
+    if column.type.base in (Base.ENUM, Base.ARRAY, Base.VECTOR):
+        shown = column.type.name
     return f"{column.default}::{shown}"
 
 
+def key_text(table: Table, position: int) -> str:
+    """What a part of an index is on: a column, or an expression (in parentheses unless it is a call)."""
+    column = table.columns[position]
+    if not column.hidden or column.generated is None:
+        return quote_ident(column.name)
+    text = expression_text(table, column.generated)
+    return f"({text})" if text.startswith("(") else text
+
+
+def predicate_text(index: Relating) -> str | None:
+    """The condition of a partial index, in parentheses."""
+    if index.predicate is None:
+        return None
+    return expression_text(index.table, index.table.columns[index.predicate].generated or "")
+
+
 def _part_text(table: Table, part: KeyPart) -> str:
-    text = quote_ident(table.columns[part.position].name)
+    text = key_text(table, part.position)
     if part.descending:
         return f"{text} DESC" if part.nulls_first else f"{text} DESC NULLS LAST"
     return f"{text} NULLS FIRST" if part.nulls_first else text
@@ -263,8 +289,10 @@ def index_text(index: Relating, *, schema: bool) -> str:
     """CREATE INDEX as pg_get_indexdef prints it; ``schema``: with the table's schema."""
     parts = ", ".join(_part_text(index.table, part) for part in index.parts)
     unique = "UNIQUE " if index.unique else ""
-    table = ("public." if schema else "") + quote_ident(index.table.name)
-    return f"CREATE {unique}INDEX {quote_ident(index.name)} ON {table} USING btree ({parts})"
+    predicate = predicate_text(index)
+    where = "" if predicate is None else f" WHERE {predicate}"
+    table = (f"{quote_ident(index.table.schema)}." if schema else "") + quote_ident(index.table.name)
+    return f"CREATE {unique}INDEX {quote_ident(index.name)} ON {table} USING btree ({parts}){where}"
 
 
 def constraint_text(index: Relating) -> str:

@@ -6,8 +6,10 @@ It is apart from the columnar engine's, so that nothing about the catalog can be
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -15,10 +17,13 @@ import pyarrow as pa
 
 from herdpy_sql.columnar import errors
 from herdpy_sql.errors import SqlError
+from herdpy_sql.system import calls_rights
 from herdpy_sql.system.definitions import quote_ident
 from herdpy_sql.system.types import format_type, type_oid
 
 _MEMORY = "256MiB"
+READERS = 4
+"""How many idle readers are kept for each time zone."""
 _STEP = 10 * 1024
 _SIZES = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
@@ -43,6 +48,7 @@ _FUNCTIONS: tuple[tuple[str, Any, tuple[str, ...], str], ...] = (
 
 _MACROS = (
     "CREATE MACRO s_quote_literal(x) AS '''' || replace(CAST(x AS VARCHAR), '''', '''''') || ''''",
+    *calls_rights.MACROS,
     "CREATE MACRO s_true(x) AS true",
     "CREATE MACRO s_encoding(x) AS CASE x WHEN 6 THEN 'UTF8' WHEN 0 THEN 'SQL_ASCII' ELSE '' END",
     "CREATE MACRO s_expand(v) AS "
@@ -100,6 +106,54 @@ def _vectorised(function: Any, arity: int, result: pa.DataType) -> Any:
     return (lambda a: many(a)) if arity == 1 else (lambda a, b: many(a, b))
 
 
+class Reader:
+    """A cursor of the database, and the tables that it knows: those that are kept need not be told again."""
+
+    def __init__(self, zone: str) -> None:
+        self.cursor = database(zone).cursor()
+        self._known: dict[str, pa.Table] = {}
+        self._passing: list[str] = []
+
+    def know(self, name: str, table: pa.Table, *, keep: bool) -> None:
+        """Let queries read a table by this name; until ``forget``, or as long as the name stays its own."""
+        if keep:
+            if self._known.get(name) is table:
+                return
+            self._known[name] = table
+        else:
+            self._known.pop(name, None)
+            self._passing.append(name)
+        self.cursor.register(name, table)
+
+    def forget(self) -> None:
+        """Let go of the tables that are not kept."""
+        while self._passing:
+            self.cursor.unregister(self._passing.pop())
+
+
+_idle: dict[str, list[Reader]] = {}
+
+
+@contextlib.contextmanager
+def reader(zone: str) -> Iterator[Reader]:
+    """A reader for one query; one that had no error is used again."""
+    waiting = _idle.setdefault(zone, [])
+    try:
+        one = waiting.pop()
+    except IndexError:
+        one = Reader(zone)
+    try:
+        yield one
+        one.forget()
+    except BaseException:
+        one.cursor.close()
+        raise
+    if len(waiting) < READERS:
+        waiting.append(one)
+    else:
+        one.cursor.close()
+
+
 _PATTERNS = tuple(
     (re.compile(pattern), state, message)
     for pattern, state, message in (
@@ -142,4 +196,5 @@ def sql_error(error: duckdb.Error) -> SqlError:
 @atexit.register
 def _close() -> None:
     """Drop the databases before the interpreter goes: DuckDB holds references to our functions."""
+    _idle.clear()
     database.cache_clear()

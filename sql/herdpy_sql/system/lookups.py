@@ -10,12 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from herdpy_sql.plan.views import view_text
 from herdpy_sql.system import contents_herdpy as _herdpy  # noqa: F401 - registers its rows
 from herdpy_sql.system import contents_information as _information  # noqa: F401
+from herdpy_sql.system import contents_rights, contents_tables, contents_types, kept
 from herdpy_sql.system import contents_server as _server  # noqa: F401
-from herdpy_sql.system import contents_tables
 from herdpy_sql.system.contents import SCHEMAS, Context
-from herdpy_sql.system.definitions import RESERVED, quote_ident, relation_oids
+from herdpy_sql.system.contents_objects import comments, named_relations, sequences, user_schemas, views
+from herdpy_sql.system.definitions import RESERVED, quote_ident
 from herdpy_sql.system.relation import CATALOG, relations
 from herdpy_sql.system.state import setting_values
 
@@ -26,39 +28,105 @@ _FLAG: Any = pa.bool_()
 
 
 def _classes(context: Context) -> Iterable[tuple[Any, ...]]:
-    user = relation_oids(context.catalog)
-    for name, oid in user.items():
-        yield oid, quote_ident(name), True
+    catalog = context.catalog
+    seen = set()
+    for schema, name, oid in named_relations(catalog):
+        found = catalog.find(None, name)
+        visible = schema in catalog.path and (found is None or getattr(found, "schema", schema) == schema)
+        shown = quote_ident(name)
+        seen.add(name)
+        yield oid, shown if visible else f"{quote_ident(schema)}.{shown}", visible
     for relation in relations().values():
-        visible = relation.schema == CATALOG and relation.name not in user
+        visible = relation.schema == CATALOG and relation.name not in seen
         name = quote_ident(relation.name)
         yield relation.oid, name if visible else f"{relation.schema}.{name}", visible
 
 
+def _spellings(name: str) -> set[str]:
+    """A name as it may be written: as it is, and quoted."""
+    quoted = name.replace('"', '""')
+    return {name, quote_ident(name), f'"{quoted}"'}
+
+
 def _names(context: Context) -> Iterable[tuple[Any, ...]]:
-    user = relation_oids(context.catalog)
-    for name, oid in user.items():
-        for text in {name, quote_ident(name)}:
-            yield text, oid
-            yield f"public.{text}", oid
+    catalog = context.catalog
+    plain: dict[str, tuple[int, int]] = {}
+    for schema, name, oid in named_relations(catalog):
+        for text in _spellings(name):
+            for prefix in _spellings(schema):
+                yield f"{prefix}.{text}", oid
+            if schema in catalog.path:
+                place = (catalog.path.index(schema), oid)
+                plain[text] = min(plain.get(text, place), place)
+    for text, (_place, oid) in plain.items():
+        yield text, oid
     for relation in relations().values():
         yield f"{relation.schema}.{relation.name}", relation.oid
-        if relation.schema == CATALOG and relation.name not in user:
+        if relation.schema == CATALOG and relation.name not in plain:
             yield relation.name, relation.oid
 
 
 def _namespaces(context: Context) -> Iterable[tuple[Any, ...]]:
-    del context
-    return ((oid, name) for name, oid in SCHEMAS.items())
+    return ((oid, name) for name, oid in {**SCHEMAS, **user_schemas(context.catalog)}.items())
+
+
+def _view_texts(context: Context) -> Iterable[tuple[Any, ...]]:
+    for one, _definition in views(context.catalog):
+        yield one.oid, view_text(one, context.catalog) + ";"
+
+
+def _serials(context: Context) -> Iterable[tuple[Any, ...]]:
+    for one, what in sequences(context.catalog):
+        if what.owner is not None and what.owner[0] in context.catalog.tables:
+            table = context.catalog.tables[what.owner[0]]
+            column = table.columns[what.owner[1]].name
+            shown = f"{quote_ident(one.schema)}.{quote_ident(one.name)}"
+            for name in _spellings(table.name):
+                yield name, column, shown
+                for schema in _spellings(table.schema):
+                    yield f"{schema}.{name}", column, shown
 
 
 _LOOKUPS: dict[str, tuple[pa.Schema, Callable[[Context], Iterable[tuple[Any, ...]]]]] = {
     "class": (pa.schema([("l_oid", _ID), ("l_name", _TEXT), ("l_visible", _FLAG)]), _classes),
     "name": (pa.schema([("l_name", _TEXT), ("l_oid", _ID)]), _names),
     "namespace": (pa.schema([("l_oid", _ID), ("l_name", _TEXT)]), _namespaces),
+    "view": (pa.schema([("l_oid", _ID), ("l_text", _TEXT)]), _view_texts),
+    "serial": (pa.schema([("l_name", _TEXT), ("l_column", _TEXT), ("l_text", _TEXT)]), _serials),
+    "comment": (
+        pa.schema([("l_oid", _ID), ("l_class", _ID), ("l_number", _NUMBER), ("l_text", _TEXT)]),
+        lambda context: comments(context.catalog),
+    ),
     "role": (
         pa.schema([("l_oid", _ID), ("l_name", _TEXT)]),
         lambda context: ((oid, name) for name, oid in context.role_oids().items()),
+    ),
+    "privilege": (
+        pa.schema([("l_group", _TEXT), ("l_oid", _ID), ("l_letters", _TEXT)]),
+        contents_rights.own_privileges,
+    ),
+    "privileges": (
+        pa.schema(
+            [("l_group", _TEXT), ("l_oid", _ID), ("l_letters", _TEXT), ("l_role", _TEXT), ("l_number", _TEXT)]
+        ),
+        contents_rights.all_privileges,
+    ),
+    "member": (
+        pa.schema(
+            [
+                ("l_role", _TEXT),
+                ("l_number", _TEXT),
+                ("l_other", _TEXT),
+                ("l_other_number", _TEXT),
+                ("l_usage", _FLAG),
+                ("l_member", _FLAG),
+            ]
+        ),
+        contents_rights.memberships,
+    ),
+    "database": (
+        pa.schema([("l_oid", _ID), ("l_name", _TEXT)]),
+        lambda context: ((context.database_oid(name), name) for name in context.state.databases()),
     ),
     "setting": (
         pa.schema([("l_name", _TEXT), ("l_value", _TEXT)]),
@@ -67,6 +135,15 @@ _LOOKUPS: dict[str, tuple[pa.Schema, Callable[[Context], Iterable[tuple[Any, ...
     "index": (
         pa.schema([("l_oid", _ID), ("l_number", _NUMBER), ("l_text", _TEXT), ("l_pretty", _TEXT)]),
         lambda context: contents_tables.index_definitions(context.catalog),
+    ),
+    "type": (pa.schema([("l_oid", _ID), ("l_name", _TEXT)]), contents_types.type_names),
+    "typename": (
+        pa.schema([("l_oid", _ID), ("l_name", _TEXT)]),
+        lambda context: (
+            (oid, text)
+            for oid, name in contents_types.type_names(context)
+            for text in (name, f"public.{name}")
+        ),
     ),
     "keyword": (
         pa.schema([("l_word", _TEXT), ("l_code", _TEXT), ("l_text", _TEXT)]),
@@ -79,6 +156,24 @@ _LOOKUPS: dict[str, tuple[pa.Schema, Callable[[Context], Iterable[tuple[Any, ...
 }
 
 
+OF_CATALOG = frozenset(
+    (
+        "class",
+        "name",
+        "namespace",
+        "view",
+        "serial",
+        "comment",
+        "index",
+        "type",
+        "typename",
+        "keyword",
+        "constraint",
+    )
+)
+"""Those that are made of the catalog alone, and never of the state."""
+
+
 def empty(name: str) -> pa.Table:
     """The relation without rows."""
     return _LOOKUPS[name][0].empty_table()
@@ -86,6 +181,12 @@ def empty(name: str) -> pa.Table:
 
 def table(name: str, context: Context) -> pa.Table:
     """The relation, now."""
+    if name not in OF_CATALOG:
+        return _made(name, context)
+    return kept.table(context.catalog, f"lookup.{name}", lambda: _made(name, context))
+
+
+def _made(name: str, context: Context) -> pa.Table:
     schema, rows = _LOOKUPS[name]
     listed = list(rows(context))
     columns = zip(*listed, strict=True) if listed else [()] * len(schema)

@@ -7,8 +7,10 @@ from typing import Any
 from sqlglot import exp
 
 from herdpy_sql.system import casts
+from herdpy_sql.system.relation import column_types
 from herdpy_sql.system.rewriter import function_name
 
+_TOLD = {'"char"': 18, "name": 19}
 _UNNAMED = "?column?"
 _CLASS_NAMES = {
     "GroupConcat": "string_agg", "ArrayAgg": "array_agg", "LogicalAnd": "bool_and", "LogicalOr": "bool_or",
@@ -85,6 +87,28 @@ def _identifier(node: Any) -> str:
     if isinstance(node, exp.Identifier) and not node.args.get("quoted"):
         return str(node.this).lower()
     return str(node.this if isinstance(node, exp.Identifier) else node)
+
+
+def told_types(tree: exp.Expression) -> dict[str, int]:
+    """Object ids of the types of columns, by the name that a query has for them: "char" and name.
+
+    What follows from a column's name alone, and from the names that the query gives to columns: DuckDB
+    has text for both, and drivers read the one as a byte.
+    """
+    found = {name: _TOLD[type_] for name, type_ in column_types().items() if type_ in _TOLD}
+    given: dict[str, set[int | None]] = {}
+    for alias in tree.find_all(exp.Alias):
+        if isinstance(alias.this, exp.Column):
+            given.setdefault(alias.alias.lower(), set()).add(found.get(alias.this.name.lower()))
+        else:
+            given.setdefault(alias.alias.lower(), set()).add(None)
+    for name, types in given.items():
+        (kind, *others) = types
+        if others or kind is None:
+            found.pop(name, None)
+        else:
+            found[name] = kind
+    return found
 
 
 def label(tree: exp.Expression) -> None:

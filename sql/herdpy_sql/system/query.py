@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
+from herdpy_sql.catalog import Catalog, Table
 from herdpy_sql.columnar.query import Scan, column_type, duck_value
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Outcome, OutputColumn, Plan
+from herdpy_sql.plan import type_names
 from herdpy_sql.storage import Clock
 from herdpy_sql.system import contents, engine, lookups, naming
 from herdpy_sql.system import rewrite_calls as _calls  # noqa: F401 - registers its handlers
@@ -37,7 +39,9 @@ from herdpy_sql.types import (
     DATE,
     DOUBLE,
     INTEGER,
+    JSON,
     NUMERIC,
+    OIDS,
     REAL,
     SMALLINT,
     TEXT,
@@ -47,13 +51,13 @@ from herdpy_sql.types import (
     UUID,
     Base,
     SqlType,
+    array_of,
 )
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
     from herdpy.codec.kinds import Datum
-    from herdpy_sql.catalog import Catalog
     from herdpy_sql.columnar.engine import Interrupt, Limits
     from herdpy_sql.execute.base import Row
     from herdpy_sql.storage import View
@@ -62,13 +66,17 @@ _TYPES = {
     "BOOLEAN": BOOLEAN, "TINYINT": SMALLINT, "SMALLINT": SMALLINT, "INTEGER": INTEGER, "BIGINT": BIGINT,
     "HUGEINT": BIGINT, "UBIGINT": BIGINT, "FLOAT": REAL, "DOUBLE": DOUBLE, "BLOB": BYTEA, "DATE": DATE,
     "TIME": TIME,
-    "TIMESTAMP": TIMESTAMP, "TIMESTAMP WITH TIME ZONE": TIMESTAMPTZ, "UUID": UUID,
+    "TIMESTAMP": TIMESTAMP, "TIMESTAMP WITH TIME ZONE": TIMESTAMPTZ, "UUID": UUID, "JSON": JSON,
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class SystemQuery:
-    """A query over the catalog; immutable. ``scans`` are users' tables that it reads too."""
+    """A query over the catalog; immutable.
+
+    ``scans`` are users' tables that it reads too; ``unqualified`` are names of system relations that stand
+    without a schema, so that a user's table of that name would be meant if there were one.
+    """
 
     sql: str
     catalog: Catalog
@@ -80,6 +88,7 @@ class SystemQuery:
     used: tuple[int, ...]
     values: tuple[str, ...]
     actions: tuple[Action, ...]
+    unqualified: tuple[str, ...] = ()
     state: ServerState | None = None
     done: tuple[object, ...] = ()
 
@@ -94,8 +103,15 @@ class SystemQuery:
         To be called where sessions run, before ``run``, which may be elsewhere.
         """
         frozen = FrozenState(state, self.told)
-        done = tuple(perform(action, state, params) for action in self.actions)
-        return replace(self, state=frozen, done=done)
+        done: list[object] = [None] * len(self.actions)
+        for number in self._order():
+            done[number] = perform(self.actions[number], state, params)
+        return replace(self, state=frozen, done=tuple(done))
+
+    def _order(self) -> list[int]:
+        """The numbers of the actions in the order in which the query names them."""
+        named = dict.fromkeys(int(number) for number in re.findall(r"\$a(\d+)\b", self.sql))
+        return list(named | dict.fromkeys(range(len(self.actions))))
 
     def run(
         self,
@@ -112,19 +128,27 @@ class SystemQuery:
             if isinstance(pause, Sleep):
                 pause.wait(interrupt, None if limits is None else limits.seconds)
         context = contents.Context(self.catalog, self.state or LocalState())
-        tables = {relation.label: contents.table(relation, context) for relation in self.relations}
-        tables |= {f"lookup.{name}": lookups.table(name, context) for name in self.lookups}
-        for scan in self.scans:
-            names = [scan.table.columns[p].name for p in scan.positions]
-            tables[scan.name] = sources[scan.name].rename_columns(names)
-        cursor = engine.database(clock.zone).cursor()
+        with engine.reader(clock.zone) as reader:
+            for relation in self.relations:
+                keep = relation.label in contents.OF_CATALOG
+                reader.know(relation.label, contents.table(relation, context), keep=keep)
+            for name in self.lookups:
+                keep = name in lookups.OF_CATALOG
+                reader.know(f"lookup.{name}", lookups.table(name, context), keep=keep)
+            for scan in self.scans:
+                names = [scan.table.columns[p].name for p in scan.positions]
+                reader.know(scan.name, sources[scan.name].rename_columns(names), keep=False)
+            found = self._answer(reader.cursor, self._values(params, clock, context.state), interrupt)
+        return _typed(found, self.columns)
+
+    def _answer(self, cursor: Any, values: dict[str, Any], interrupt: Interrupt | None) -> pa.Table:
         try:
             if interrupt is not None:
                 interrupt.check()
-            relation = _bind(cursor, self.sql, tables, self._values(params, clock, context.state))
+            relation = cursor.sql(self.sql, params=values) if values else cursor.sql(self.sql)
             if interrupt is not None:
                 interrupt.attach(cursor)
-            found = relation.to_arrow_table()
+            found: pa.Table = relation.to_arrow_table()
         except duckdb.Error as error:
             if interrupt is not None:
                 interrupt.check()
@@ -132,17 +156,25 @@ class SystemQuery:
         finally:
             if interrupt is not None:
                 interrupt.attach(None)
-            cursor.close()
-        return _typed(found, self.columns)
+        return found
+
+    def moved(self, catalog: Catalog) -> SystemQuery | None:
+        """The same query over another catalog; None when its names might mean something else there."""
+        if self.scans or type_names.has_enums(catalog) or type_names.has_enums(self.catalog):
+            return None
+        if any(isinstance(catalog.find(None, name), Table) for name in self.unqualified):
+            return None
+        return replace(self, catalog=catalog)
 
     def _values(self, params: Sequence[Datum], clock: Clock, state: ServerState) -> dict[str, Any]:
         found: dict[str, Any] = {
             f"p{n}": duck_value(params[n - 1], self.param_types[n - 1]) for n in self.used
         }
+        own = {"transaction_us": clock.transaction_us, "path": list(self.catalog.path)}
         for name in self.values:
-            found[f"s_{name}"] = (
-                clock.transaction_us if name == "transaction_us" else getattr(state, name, None)
-            )
+            if f"$s_{name}" not in self.sql:
+                continue  # an argument of a function that does not look at it
+            found[f"s_{name}"] = own[name] if name in own else getattr(state, name, None)
         for number, value in enumerate(self.done or [None] * len(self.actions)):
             found[f"a{number}"] = "" if isinstance(value, Sleep) else value
         return found
@@ -160,7 +192,7 @@ def _typed(table: pa.Table, columns: tuple[OutputColumn, ...]) -> pa.Table:
     for column, found in zip(columns, table.columns, strict=True):
         wanted = column_type(column.type)
         array: Any = found
-        if pa.types.is_nested(found.type):
+        if pa.types.is_nested(found.type) and column.type.element is None:
             array = pa.chunked_array([pa.array([_text(v) for v in found.to_pylist()], pa.string())])
         arrays.append(array if array.type == wanted else array.cast(wanted))
         fields.append(pa.field(column.name, wanted))
@@ -203,6 +235,10 @@ class SystemSelect(Plan):
             raise ValueError("a plan over the catalog is given the answer of its source")
         return Outcome(None, source.num_rows, source)
 
+    def moved(self, catalog: Catalog) -> SystemSelect | None:
+        query = self.source.moved(catalog)
+        return None if query is None else SystemSelect(query)
+
     def explain(self) -> list[str]:
         read = [relation.label for relation in self.source.relations]
         read += [scan.name for scan in self.source.scans]
@@ -215,6 +251,7 @@ def system_select(
     """The plan of a query over the catalog. SqlError 42P01, 42703, 42883, 0A000 and so on."""
     tree = tree.copy()
     names = naming.output_names(tree)
+    told = naming.told_types(tree)
     naming.label(tree)
     rewriter = Rewriter(catalog, param_types)
     sql = rewriter.rewrite(tree)
@@ -232,15 +269,16 @@ def system_select(
         used=tuple(n for n in sorted(out.used) if re.search(rf"\$p{n}\b", sql)),
         values=tuple(sorted(out.values)),
         actions=tuple(out.actions),
+        unqualified=tuple(sorted(out.unqualified)),
     )
-    return SystemSelect(_described(query, names))
+    return SystemSelect(_described(query, names, told))
 
 
 def _known(type_: SqlType | None) -> SqlType:
     return TEXT if type_ is None or type_.base is Base.UNKNOWN else type_
 
 
-def _described(query: SystemQuery, names: list[str | None]) -> SystemQuery:
+def _described(query: SystemQuery, names: list[str | None], told: Mapping[str, int]) -> SystemQuery:
     """The query with its columns: bound over relations without rows."""
     tables = {relation.label: relation.arrow_schema.empty_table() for relation in query.relations}
     tables |= {f"lookup.{name}": lookups.empty(name) for name in query.lookups}
@@ -250,7 +288,8 @@ def _described(query: SystemQuery, names: list[str | None]) -> SystemQuery:
             for p in scan.positions
         ]
         tables[scan.name] = pa.schema(fields).empty_table()
-    nothing = {f"p{n}": None for n in query.used} | {f"s_{name}": None for name in query.values}
+    nothing = {f"p{n}": None for n in query.used}
+    nothing |= {f"s_{name}": None for name in query.values if f"$s_{name}" in query.sql}
     nothing |= {f"a{number}": None for number in range(len(query.actions))}
     cursor = engine.database("UTC").cursor()
     try:
@@ -264,11 +303,16 @@ def _described(query: SystemQuery, names: list[str | None]) -> SystemQuery:
     casts = []
     for i, type_ in enumerate(types):
         plain = _TYPES.get(type_, TEXT)
+        if type_.endswith("[]") and not type_.endswith("[][]"):
+            plain = OIDS if type_ == "BIGINT[]" else array_of(_TYPES.get(type_[:-2], TEXT))
         if type_.startswith("DECIMAL"):
             plain = NUMERIC
         whole = "CAST(o.c{0} AS VARCHAR)" if type_ == "INTERVAL" else "o.c{0}"
         casts.append(whole.format(i))
-        columns.append(OutputColumn(naming.name_at(names, shown, i), plain))
+        name = naming.name_at(names, shown, i)
+        if type_ == "VARCHAR" and name in told:
+            plain = replace(TEXT, told=told[name])
+        columns.append(OutputColumn(name, plain))
     sql = query.sql
     if "INTERVAL" in types:
         listed = ", ".join(f"c{i}" for i in range(len(types)))

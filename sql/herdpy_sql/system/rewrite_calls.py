@@ -9,6 +9,8 @@ from sqlglot import exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.system import calls, casts
+from herdpy_sql.system.advisory import ANSWERING, hashtext
+from herdpy_sql.system.calls_rights import privilege_template
 from herdpy_sql.system.rewriter import HOLE, Action, Rewriter, function_name, handles, undefined
 
 
@@ -34,12 +36,26 @@ def call(rewriter: Rewriter, node: Any) -> exp.Expression | None:
         return exp.Literal.string(f"PostgreSQL 15.0 (HerdPy {__version__})")
     if name in calls.CONSTANTS:
         return rewriter.template(calls.CONSTANTS[name])
-    if name == "current_schemas":
-        return rewriter.template("CASE WHEN :1 THEN ['pg_catalog', 'public'] ELSE ['public'] END", *arguments)
+    if name in calls.OF_PATH:
+        rewriter.out.values.add("path")
+        return rewriter.template(calls.OF_PATH[name], *arguments)
+    if name == "hashtext":
+        if len(arguments) != 1 or not isinstance(arguments[0], exp.Literal):
+            raise SqlError("0A000", "hashtext takes a literal")
+        return exp.cast(exp.Literal.number(hashtext(str(arguments[0].this))), "INTEGER")
     if name == "format":
         return _format(rewriter, arguments)
+    if name in calls.JSON:
+        return exp.Anonymous(this=calls.JSON[name], expressions=arguments)
     if name in calls.ACTIONS:
         return _action(rewriter, name, arguments)
+    rights = privilege_template(name, len(arguments))
+    if rights is not None:
+        if "$s_user" in rights:
+            rewriter.out.values.add("user")
+        return rewriter.template(rights, *arguments)
+    if name == "generate_subscripts" and arguments[0].name in rewriter.vectors:
+        return exp.Anonymous(this="unnest", expressions=[rewriter.template(calls.PLACES, arguments[0])])
     template = calls.CALLS.get(name)
     if template is not None:
         defaults = calls.DEFAULTS.get(name, ())
@@ -65,6 +81,7 @@ def call(rewriter: Rewriter, node: Any) -> exp.Expression | None:
     raise undefined(name)
 
 
+_TRUTHS = ANSWERING | {"pg_cancel_backend", "pg_terminate_backend"}
 _FORMATS = {
     "s": "coalesce(CAST(:1 AS VARCHAR), '')",
     "I": "s_quote_ident(CAST(:1 AS VARCHAR))",
@@ -111,14 +128,19 @@ def _action(rewriter: Rewriter, name: str, arguments: list[exp.Expression]) -> e
     if any(isinstance(c, exp.Expression) for c in constants):
         raise SqlError("0A000", f"{name} takes constants and parameters only")
     rewriter.out.actions.append(Action(name, tuple(constants)))  # type: ignore[arg-type]
-    types = {"pg_cancel_backend": "BOOLEAN", "pg_terminate_backend": "BOOLEAN"}
-    return rewriter.template(f"CAST($a{len(rewriter.out.actions) - 1} AS {types.get(name, 'VARCHAR')})")
+    type_ = "BOOLEAN" if name in _TRUTHS else "VARCHAR"
+    return rewriter.template(f"CAST($a{len(rewriter.out.actions) - 1} AS {type_})")
 
 
 def _constant(node: exp.Expression) -> str | int | exp.Expression | None:
     """The text of a literal, the number of a parameter (an int), None for NULL, else the node."""
     if isinstance(node, exp.Literal):
         return str(node.this)
+    if isinstance(node, exp.Neg | exp.Paren):
+        inner = _constant(node.this)
+        if isinstance(node, exp.Paren):
+            return inner
+        return f"-{inner}" if isinstance(inner, str) and inner.isdigit() else node
     if isinstance(node, exp.Boolean):
         return "true" if node.this else "false"
     if isinstance(node, exp.Null):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from herdpy_sql.catalog import Table
 from herdpy_sql.columnar.query import Scan
 from herdpy_sql.errors import SqlError
 from herdpy_sql.system import calls, casts
@@ -44,7 +45,7 @@ def _system_relation(node: exp.Table, catalog: Catalog) -> Relation | None:
     name = folded(node.this)
     if schema is not None:
         return find_relation(folded(schema), name)
-    return None if name in catalog.by_name else find_relation(None, name)
+    return None if isinstance(catalog.find(None, name), Table) else find_relation(None, name)
 
 
 @handles(exp.Table)
@@ -59,6 +60,8 @@ def _table(rewriter: Rewriter, node: Any) -> exp.Expression | None:
         return None
     relation = _system_relation(node, rewriter.catalog)
     if relation is not None:
+        if schema is None:
+            rewriter.out.unqualified.add(name)
         rewriter.out.relations[relation.label] = relation
         label = relation.label
     else:
@@ -71,20 +74,20 @@ def _table(rewriter: Rewriter, node: Any) -> exp.Expression | None:
 
 
 def _user_table(rewriter: Rewriter, schema: str | None, name: str) -> str:
-    table = rewriter.catalog.by_name.get(name) if schema in (None, "public") else None
-    if table is None:
+    table = rewriter.catalog.find(schema, name)
+    if not isinstance(table, Table):
         shown = f"{schema}.{name}" if schema else name
         raise SqlError("42P01", f'relation "{shown}" does not exist', table=name)
-    label = f"public.{name}"
+    label = f"{table.schema}.{name}"
     rewriter.out.scans[label] = Scan(label, table, table.visible)
     return label
 
 
 def _table_function(rewriter: Rewriter, node: Any) -> exp.Expression:
     """A function in FROM: the rows of the list that it gives; its only column has the alias's name."""
-    if node.args.get("ordinality"):
-        raise SqlError("0A000", "WITH ORDINALITY is not supported in queries over the catalog")
     inner = node.this
+    if node.args.get("ordinality") and function_name(inner) != "pg_partition_ancestors":
+        raise SqlError("0A000", "WITH ORDINALITY is not supported in queries over the catalog")
     relation = calls.TABLES.get(function_name(inner) or "")
     if relation is not None:
         given = node.args.get("alias") or exp.TableAlias(

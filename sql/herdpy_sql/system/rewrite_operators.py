@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from sqlglot import exp
@@ -31,6 +32,9 @@ _OPERATORS: dict[str, tuple[type[exp.Expression], bool]] = {
     "+": (exp.Add, False),
     "-": (exp.Sub, False),
 }
+
+_LIST_PARAMETER = re.compile(r"\$p\d+ AS \w+\[\]")
+"""A parameter that is an array, and so a list already."""
 
 
 @handles(exp.Dot)
@@ -84,14 +88,13 @@ def _operator(rewriter: Rewriter, node: Any) -> exp.Expression:
 
 @handles(exp.Bracket)
 def _bracket(rewriter: Rewriter, node: Any) -> exp.Expression | None:
-    """Vectors count from 0; sqlglot takes 1 off an index that is a literal, as for arrays."""
+    """Vectors count from 0. sqlglot adds 1 to a literal index for DuckDB unless it is told not to."""
     inner = node.this
+    node.set("offset", 1)
     if not isinstance(inner, exp.Column) or inner.name.lower() not in rewriter.vectors:
         return None
     index = node.expressions[0]
-    number = index.this if isinstance(index, exp.Neg) else index
-    shift = 2 if isinstance(number, exp.Literal) else 1
-    return rewriter.template(f"list_extract(:1, (:2) + {shift})", inner, index)
+    return rewriter.template("list_extract(:1, (:2) + 1)", inner, index)
 
 
 @handles(exp.EQ, exp.NEQ)
@@ -131,9 +134,13 @@ def _any(rewriter: Rewriter, node: Any) -> exp.Expression | None:
     elements = casts.array_literal(inner)
     if elements is not None:
         inner = list_of(elements, number=all(e.lstrip("-").isdigit() for e in elements))
+    elif _LIST_PARAMETER.search(inner.sql("duckdb")):
+        pass
     elif isinstance(inner, exp.Cast) and inner.find(exp.Parameter) and inner.args["to"].args.get("nested"):
         inner = rewriter.template("s_array(:1)", inner.this)
-    elif isinstance(inner, exp.Parameter | exp.Placeholder) or "$p" in inner.sql("duckdb"):
+    elif not isinstance(inner, exp.Array) and (
+        isinstance(inner, exp.Parameter | exp.Placeholder) or "$p" in inner.sql("duckdb")
+    ):
         inner = rewriter.template("s_array(:1)", inner)
         compared = node.parent
         if isinstance(compared, exp.Binary):

@@ -9,11 +9,12 @@ from sqlglot import exp
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.coerce import MAX_PARAMS
 from herdpy_sql.system import calls, casts
+from herdpy_sql.system.advisory import NAMES
 from herdpy_sql.system.relation import column_types
 from herdpy_sql.system.rewrite_operators import list_of
 from herdpy_sql.system.rewriter import Rewriter, handles, undefined
 from herdpy_sql.system.types import known_procedures
-from herdpy_sql.types import BIGINT, BOOLEAN, INTEGER, SMALLINT, TEXT, TIMESTAMPTZ, SqlType
+from herdpy_sql.types import BIGINT, BOOLEAN, INTEGER, OIDS, SMALLINT, TEXT, TIMESTAMPTZ, SqlType, array_of
 
 _TYPES = {
     "oid": BIGINT, "xid": BIGINT, "int8": BIGINT, "int4": INTEGER, "int2": SMALLINT, "bool": BOOLEAN,
@@ -39,13 +40,31 @@ def _wanted(node: exp.Expression) -> SqlType:
         node, parent = parent, parent.parent
     if isinstance(parent, exp.Limit | exp.Offset):
         return BIGINT
+    if isinstance(parent, exp.Anonymous) and str(parent.this).lower() in NAMES:
+        return BIGINT if len(parent.expressions) == 1 else INTEGER
     if isinstance(parent, exp.Cast):
+        element = casts.element_name(parent.args["to"])
+        if element is not None:
+            return OIDS if element == "oid" else array_of(_named(element))
         return _TYPES.get(casts.target_name(parent.args["to"]) or "", _standard(parent.args["to"]))
+    if isinstance(parent, exp.Any) and isinstance(parent.parent, exp.Binary):
+        other = parent.parent.this
+        if isinstance(other, exp.Column) and other.name in column_types():
+            return array_of(_TYPES.get(column_types()[other.name], TEXT))
+        return TEXT
     if isinstance(parent, exp.Binary | exp.In):
         other = parent.this if parent.this is not node else parent.args.get("expression")
         if isinstance(other, exp.Column):
             return _TYPES.get(column_types().get(other.name, "text"), TEXT)
+        if isinstance(other, exp.Anonymous):
+            kind = calls.VALUES.get(str(other.this).lower(), ("", ""))[1]
+            return {"INTEGER": INTEGER, "BOOLEAN": BOOLEAN, "TIMESTAMPTZ": TIMESTAMPTZ}.get(kind, TEXT)
     return TEXT
+
+
+def _named(name: str) -> SqlType:
+    plain = {"integer": INTEGER, "int": INTEGER, "bigint": BIGINT, "smallint": SMALLINT, "boolean": BOOLEAN}
+    return _TYPES.get(name) or plain.get(name, TEXT)
 
 
 def _standard(to: Any) -> SqlType:
@@ -81,7 +100,9 @@ def _is_array(column: exp.Column) -> bool:
 
 _IDS = {
     "class": '(SELECT s_l.l_oid FROM "lookup.name" AS s_l WHERE s_l.l_name = :1)',
-    "type": "s_type_oid(CAST(:1 AS VARCHAR))",
+    "type": 'coalesce((SELECT s_l.l_oid FROM "lookup.typename" AS s_l '
+    "WHERE s_l.l_name = CAST(:1 AS VARCHAR)), "
+    "s_type_oid(CAST(:1 AS VARCHAR)))",
     "namespace": '(SELECT s_l.l_oid FROM "lookup.namespace" AS s_l WHERE s_l.l_name = :1)',
     "role": '(SELECT s_l.l_oid FROM "lookup.role" AS s_l WHERE s_l.l_name = :1)',
 }
@@ -105,6 +126,8 @@ def _id_cast(rewriter: Rewriter, node: Any, kind: str) -> exp.Expression:
             state, message = _UNKNOWN[kind]
             problem = exp.Literal.string(f"SQLSTATE {state}: {message.format(text)}")
             found = rewriter.template("coalesce(:1, CAST(error(:2) AS BIGINT))", found, problem)
+    elif isinstance(inner, exp.Subquery):  # such as what pg_get_serial_sequence became: a name, or an id
+        found = rewriter.template(f"coalesce(TRY_CAST(:1 AS BIGINT), {_IDS[kind]})", inner)
     else:
         found = inner
     return rewriter.template(calls.NAMES_OF_IDS[kind], found) if casts.wants_name(node) else found

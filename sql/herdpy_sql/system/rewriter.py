@@ -68,6 +68,7 @@ class Rewritten:
         params: the types of the statement's parameters by number.
         values: attributes of the session's state that the text has parameters for.
         actions: what is to be done, each giving the value of a parameter of the text.
+        unqualified: names of system relations that stood without a schema.
     """
 
     catalog: Catalog
@@ -78,6 +79,7 @@ class Rewritten:
     used: set[int] = field(default_factory=set)
     values: set[str] = field(default_factory=set)
     actions: list[Action] = field(default_factory=list)
+    unqualified: set[str] = field(default_factory=set)
 
 
 def function_name(node: Any) -> str | None:

@@ -11,17 +11,36 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from herdpy_sql.errors import SqlError
+from herdpy_sql.objects import SYSTEM
+from herdpy_sql.system.advisory import AdvisoryCall
 
 DATABASE = "herdpy"
 OWNER = "herdpy"
 
 
+class RoleMember(NamedTuple):
+    """That a role is a member of another; keys of roles."""
+
+    role: str
+    admin: bool = False
+    grantor: str = SYSTEM
+
+
 class Role(NamedTuple):
-    """A role that may log in or own things."""
+    """A role that may log in or own things; ``key`` stands for it among rights."""
 
     name: str
     superuser: bool = True
     can_login: bool = True
+    key: str = SYSTEM
+    creates_roles: bool = True
+    creates_databases: bool = True
+    inherits: bool = True
+    replicates: bool = True
+    bypasses_row_security: bool = True
+    connection_limit: int = -1
+    valid_until: str | None = None
+    memberships: tuple[RoleMember, ...] = ()
 
 
 class SettingRow(NamedTuple):
@@ -108,6 +127,9 @@ class ServerState(Protocol):
     def set_config(self, name: str, value: str | None, *, local: bool) -> str:
         """Change a setting, as SET does; returns its new value. SqlError 42704, 22023, 55P02."""
 
+    def advise(self, call: AdvisoryCall) -> bool | None:
+        """Take or give back an advisory lock; what the function gives. MustWait; SqlError 40P01, 55P03."""
+
     def signal(self, pid: int, *, terminate: bool) -> bool:
         """Cancel what a session runs, or end the session; False when there is none of that number."""
 
@@ -156,6 +178,10 @@ class LocalState:
         """Keep the value."""
         self.values[name] = value or ""
         return self.values[name]
+
+    def advise(self, call: AdvisoryCall) -> bool | None:
+        """Nobody else would want it."""
+        return True if call.tries or (call.unlocks and call.key is not None) else None
 
     def signal(self, pid: int, *, terminate: bool) -> bool:
         """There is nobody."""

@@ -9,9 +9,9 @@ CHAR(n) datums hold no trailing blanks (so keys, comparisons and casts to TEXT n
 blanks are put back by ``output_converter`` and ``to_text``.
 """
 
-from herdpy_sql.values.guesses import type_of
+from herdpy_sql.values.guesses import type_of, type_of_all
 from herdpy_sql.values.inputs import input_converter
 from herdpy_sql.values.outputs import output_converter
 from herdpy_sql.values.texts import from_text, to_text
 
-__all__ = ["from_text", "input_converter", "output_converter", "to_text", "type_of"]
+__all__ = ["from_text", "input_converter", "output_converter", "to_text", "type_of", "type_of_all"]

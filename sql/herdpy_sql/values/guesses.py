@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from collections.abc import Iterable
 from decimal import Decimal
 
+from herdpy.codec.kinds import Interval
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import SqlType
@@ -41,6 +43,20 @@ def type_of(value: object) -> SqlType:
     raise SqlError("42804", f"cannot adapt a Python object of type {kind.__name__}")
 
 
+def type_of_all(values: Iterable[object]) -> SqlType:
+    """The type of one parameter's values: the first's, of integers the widest; UNKNOWN if all are None."""
+    found: SqlType | None = None
+    for value in values:
+        if value is not None:
+            one = type_of(value)
+            if found is None or _WIDTHS.get(one, 0) > _WIDTHS.get(found, len(_WIDTHS)):
+                found = one
+    return found or t.UNKNOWN
+
+
+_WIDTHS = {t.SMALLINT: 1, t.INTEGER: 2, t.BIGINT: 3, t.NUMERIC: 4}
+"""Types of integers by how many they hold."""
+
 _TYPES: dict[type, SqlType] = {
     type(None): t.UNKNOWN,
     bool: t.BOOLEAN,
@@ -53,6 +69,8 @@ _TYPES: dict[type, SqlType] = {
     dt.date: t.DATE,
     dt.time: t.TIME,
     uuid.UUID: t.UUID,
+    Interval: t.INTERVAL,
+    dt.timedelta: t.INTERVAL,
     dict: t.JSON,
     list: t.JSON,
 }

@@ -8,7 +8,9 @@ function, as PostgreSQL does with untyped parameters.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import enum
 import functools
 import json
 import math
@@ -16,13 +18,20 @@ import uuid
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from herdpy.codec.kinds import Datum
+from herdpy.codec.kinds import Datum, Interval
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
-from herdpy_sql.values import floats, moments, numeric
+from herdpy_sql.values import floats, intervals, labels, moments, numeric
 from herdpy_sql.values.arrays import parse_array
-from herdpy_sql.values.texts import INTEGER_RANGES, check_text, from_text, limit_text, parse_json
+from herdpy_sql.values.texts import (
+    INTEGER_RANGES,
+    check_text,
+    from_text,
+    limit_text,
+    parse_json,
+    parse_jsonb,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +52,11 @@ def input_converter(sql_type: SqlType) -> Callable[[object], Datum]:
     """
     base = sql_type.base
     if sql_type.element is not None:
-        return _array_converter(SqlType(sql_type.element))
+        return _array_converter(sql_type.element_type)
+    if base is Base.ENUM:
+        return _enum_converter(sql_type)
+    if base is Base.VECTOR:
+        return _vector_converter(sql_type)
     if base in INTEGER_RANGES:
         return _integer_converter(sql_type, *INTEGER_RANGES[base])
     if base is Base.NUMERIC:
@@ -63,6 +76,8 @@ def input_converter(sql_type: SqlType) -> Callable[[object], Datum]:
         Base.TIMESTAMPTZ: _timestamptz,
         Base.UUID: _uuid,
         Base.JSON: _json,
+        Base.JSONB: _jsonb,
+        Base.INTERVAL: _interval,
     }
     if base not in special:
         raise SqlError("0A000", f"parameters of type {sql_type} are not supported")
@@ -81,13 +96,63 @@ def _array_converter(element: SqlType) -> Callable[[object], Any]:
     convert, parse = input_converter(element), from_text(element)
 
     def array(value: object) -> Any:
+        if value is None:
+            return None
         if isinstance(value, str):
+            if value[:1] == "[" and value[-1:] == "]":  # as ``herdpy export`` writes arrays
+                with contextlib.suppress(json.JSONDecodeError):
+                    return array(json.loads(value, parse_float=Decimal))
             return parse_array(value, parse)
         if not isinstance(value, list | tuple):
             raise SqlError("42804", f"an array is wanted, not {type(value).__name__}")
         return tuple([None if one is None else convert(one) for one in value])
 
     return array
+
+
+def _enum_converter(sql_type: SqlType) -> Callable[[object], Datum]:
+    read = from_text(sql_type)
+
+    def label(value: object) -> Any:
+        if value is None:
+            return None
+        text = getattr(value, "value", value) if isinstance(value, enum.Enum) else value
+        if not isinstance(text, str):
+            raise _mismatch(value, sql_type.name)
+        return read(text)
+
+    return label
+
+
+def _vector_converter(sql_type: SqlType) -> Callable[[object], Datum]:
+    read = from_text(sql_type)
+
+    def vector(value: object) -> Any:
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return read(value)
+        listed: Any = value.tolist() if hasattr(value, "tolist") else value
+        if not isinstance(listed, list | tuple):
+            raise _mismatch(value, "vector")
+        numbers = tuple([labels.checked_number(float(one)) for one in listed])
+        if not numbers:
+            raise SqlError("22000", "vector must have at least 1 dimension")
+        return labels.fit_vector(numbers, sql_type)
+
+    return vector
+
+
+def _interval(value: object) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, Interval):
+        return intervals.checked(*value)
+    if isinstance(value, dt.timedelta):
+        return intervals.checked(0, value.days, value.seconds * 1_000_000 + value.microseconds)
+    if isinstance(value, str):
+        return intervals.parse_interval(check_text(value))
+    raise _mismatch(value, "interval")
 
 
 def _integer_converter(sql_type: SqlType, low: int, high: int) -> Callable[[object], Datum]:
@@ -302,3 +367,9 @@ def _json(value: object) -> Any:
         raise SqlError(
             "54001", "stack depth limit exceeded", detail="The object is nested too deeply."
         ) from None
+
+
+def _jsonb(value: object) -> Any:
+    if value is None:
+        return None
+    return parse_jsonb(value if isinstance(value, str) else _json(value))

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import floats
+from herdpy_sql.values.labels import label_writer
 from herdpy_sql.values.moments import DAY_US, date_text, timestamp_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from herdpy.codec.kinds import Interval
 
 _EPOCH_ORDINAL = 719_163
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -35,7 +38,18 @@ def output_converter(sql_type: SqlType) -> Callable[[Any], object] | None:
     if sql_type.base is Base.CHAR:
         length = sql_type.length
         return None if length is None else lambda value: None if value is None else value.ljust(length)
+    if sql_type.base is Base.ARRAY:
+        return _array_converter(output_converter(sql_type.element_type))
+    if sql_type.base is Base.ENUM:
+        write = label_writer(sql_type)
+        return lambda value: None if value is None else write(value)
     return _CONVERTERS.get(sql_type.base)
+
+
+def _array_converter(convert: Callable[[Any], object] | None) -> Callable[[Any], object]:
+    if convert is None:
+        return lambda value: None if value is None else list(value)
+    return lambda value: None if value is None else [convert(one) for one in value]
 
 
 def _date(days: int | None) -> object:
@@ -90,6 +104,20 @@ def _json(value: str | None) -> object:
         return json.loads(value, parse_int=Decimal)
 
 
+def _interval(value: Interval | None) -> object:
+    """A timedelta; the Interval itself where it has months, or more days than a timedelta."""
+    if value is None or value.months:
+        return value
+    try:
+        return _timedelta(value.days, 0, value.us)
+    except OverflowError:
+        return value
+
+
+def _vector(value: tuple[float, ...] | None) -> object:
+    return None if value is None else [floats.shortest32(one) for one in value]
+
+
 _CONVERTERS: dict[Base, Callable[[Any], object]] = {
     Base.DATE: _date,
     Base.TIME: _time,
@@ -98,4 +126,7 @@ _CONVERTERS: dict[Base, Callable[[Any], object]] = {
     Base.UUID: _uuid,
     Base.REAL: _real,
     Base.JSON: _json,
+    Base.JSONB: _json,
+    Base.INTERVAL: _interval,
+    Base.VECTOR: _vector,
 }

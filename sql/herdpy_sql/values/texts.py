@@ -7,14 +7,14 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from herdpy.codec.jsonb import JsonError, canonical_jsonb
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
-from herdpy_sql.values import floats, moments, numeric
+from herdpy_sql.values import arrays, floats, intervals, labels, moments, numeric
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from herdpy.codec.kinds import Datum
 
 INTEGER_RANGES = {
     Base.SMALLINT: (-(2**15), 2**15 - 1),
@@ -36,6 +36,11 @@ def to_text(sql_type: SqlType) -> Callable[[Any], str]:
     if base is Base.CHAR and sql_type.length is not None:
         length = sql_type.length
         return lambda value: value.ljust(length)
+    if base is Base.ARRAY:
+        write = to_text(sql_type.element_type)
+        return lambda value: arrays.join_array(None if one is None else write(one) for one in value)
+    if base is Base.ENUM:
+        return labels.label_writer(sql_type)
     return _TO_TEXT[base]
 
 
@@ -54,6 +59,13 @@ def from_text(sql_type: SqlType) -> Callable[[str], Any]:
         return lambda text: numeric.fit(numeric.parse_numeric(text), sql_type)
     if base in {Base.VARCHAR, Base.CHAR}:
         return lambda text: limit_text(check_text(text), sql_type)
+    if base is Base.ARRAY:
+        read = from_text(sql_type.element_type)
+        return lambda text: arrays.parse_array(text, read)
+    if base is Base.ENUM:
+        return labels.label_reader(sql_type)
+    if base is Base.VECTOR and sql_type.length is not None:
+        return lambda text: labels.fit_vector(labels.parse_vector(text), sql_type)
     return _FROM_TEXT[base]
 
 
@@ -102,6 +114,27 @@ def parse_json(text: str) -> str:
             "54001", "stack depth limit exceeded", detail="The JSON is nested too deeply."
         ) from None
     return text
+
+
+def parse_jsonb(text: str) -> str:
+    """The JSONB datum of a JSON text. SqlError 22P02, 22P05 for a NUL in it, 22003, or 54001."""
+    try:
+        return canonical_jsonb(check_text(text))
+    except JsonError as error:
+        raise json_error(error) from None
+
+
+def json_error(error: JsonError) -> SqlError:
+    """What PostgreSQL says of it."""
+    match error.kind:
+        case "nul":
+            return SqlError("22P05", "unsupported Unicode escape sequence", detail=str(error))
+        case "range":
+            return SqlError("22003", str(error))
+        case "depth":
+            return SqlError("54001", "stack depth limit exceeded", detail=str(error))
+        case _:
+            return SqlError("22P02", "invalid input syntax for type json", detail=str(error))
 
 
 def _refuse_constant(word: str) -> None:
@@ -203,10 +236,6 @@ def _same(value: str) -> str:
     return value
 
 
-def _parse_interval(text: str) -> Datum:
-    raise SqlError("0A000", "values of type interval are not supported here")
-
-
 def _parse_real(text: str) -> float:
     value = floats.parse_float(text, "real")
     try:
@@ -234,7 +263,9 @@ _TO_TEXT: dict[Base, Callable[[Any], str]] = {
     Base.TIMESTAMP: moments.timestamp_text,
     Base.TIMESTAMPTZ: moments.timestamptz_text,
     Base.UUID: uuid_text,
-    Base.INTERVAL: str,
+    Base.INTERVAL: intervals.interval_text,
+    Base.JSONB: _same,
+    Base.VECTOR: labels.vector_text,
 }
 
 _FROM_TEXT: dict[Base, Callable[[str], Any]] = {
@@ -251,5 +282,7 @@ _FROM_TEXT: dict[Base, Callable[[str], Any]] = {
     Base.TIMESTAMP: moments.parse_timestamp,
     Base.TIMESTAMPTZ: moments.parse_timestamptz,
     Base.UUID: _parse_uuid,
-    Base.INTERVAL: _parse_interval,
+    Base.INTERVAL: intervals.parse_interval,
+    Base.JSONB: parse_jsonb,
+    Base.VECTOR: labels.parse_vector,
 }

@@ -1,0 +1,64 @@
+"""Nodes that the library has a function for: operators of arrays and JSON, subscripts, and calls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from herdpy_sql.columnar import arrays, library
+from herdpy_sql.columnar.arithmetic import no_operator
+from herdpy_sql.columnar.binder import HANDLERS, Binder
+from herdpy_sql.columnar.functions import no_function
+from herdpy_sql.columnar.scope import Scope
+from herdpy_sql.columnar.typed import Typed
+from herdpy_sql.errors import SqlError
+from herdpy_sql.expr import named_calls
+from herdpy_sql.types import INTEGER
+
+
+def _named(binder: Binder, node: Any, scope: Scope) -> Typed:
+    named = named_calls.named_call(node)
+    assert named is not None
+    name, nodes = named
+    arguments = [binder.bind(arrays.written_out(one) if _is_array(one) else one, scope) for one in nodes]
+    found = library.call(binder, name, arguments, scope)
+    if found is None:
+        if name[0].isalpha():
+            raise no_function(name, arguments)
+        raise no_operator(name, arguments[0], arguments[1])
+    return replace(found, name=name if name[0].isalpha() else None)
+
+
+def _is_array(node: Any) -> bool:
+    """Whether it is a literal that a cast makes an array."""
+    return isinstance(node, exp.Cast) and arrays.element_of(node.args["to"]) is not None
+
+
+def _bracket(binder: Binder, node: Any, scope: Scope) -> Typed:
+    base, steps = named_calls.subscripts(node)
+    value = binder.bind(base, scope)
+    for step in steps:
+        if isinstance(step, tuple):
+            ends = [
+                Typed("CAST(NULL AS INTEGER)", INTEGER) if s is None else binder.bind(s, scope) for s in step
+            ]
+            found = library.call(binder, "slice", [value, *ends])
+        else:
+            found = library.call(binder, "subscript", [value, binder.bind(step, scope)])
+        if found is None:
+            raise SqlError(
+                "42804", f"cannot subscript type {value.type.name} because it does not support subscripting"
+            )
+        value = found
+    return replace(value, name=_figured(base))
+
+
+def _figured(base: Any) -> str | None:
+    return str(base.name) if isinstance(base, exp.Column) else None
+
+
+HANDLERS[exp.Bracket] = _bracket
+for _kind in (*named_calls.NAMES, exp.SHA2Digest, exp.SHA2, exp.MakeInterval):
+    HANDLERS.setdefault(_kind, _named)

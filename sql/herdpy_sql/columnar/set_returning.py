@@ -1,0 +1,190 @@
+"""Set-returning functions: what they list, and what becomes of them in a SELECT list or in ROWS FROM.
+
+A call is bound to a DuckDB list of its rows. In a SELECT list that is unnested where it stands: DuckDB takes
+several of them in lockstep and puts NULLs behind the shorter ones, as PostgreSQL does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from herdpy_sql.columnar import casts, library
+from herdpy_sql.columnar.binder import HANDLERS, Binder
+from herdpy_sql.columnar.common import common_type
+from herdpy_sql.columnar.functions import no_function
+from herdpy_sql.columnar.scope import Col, Item, Rel, Scope
+from herdpy_sql.columnar.typed import INTEGERS, Typed, duck_type, numeric_text, typed
+from herdpy_sql.columnar.typenames import name_of
+from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.named_calls import named_call
+from herdpy_sql.library import resolve
+from herdpy_sql.types import BIGINT, INTEGER, INTERVAL, NUMERIC, TIMESTAMP, Base, SqlType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SERIES = (exp.GenerateSeries, exp.ExplodingGenerateSeries)
+_TIMES = (Base.DATE, Base.TIMESTAMP, Base.TIMESTAMPTZ)
+_ONE = "'1'"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The rows of a call as DuckDB's list, and the expression that each of them is.
+
+    Attributes:
+        name: the function's, which its column has without an alias.
+        one: type and form of an element; its text is not used.
+    """
+
+    name: str
+    sql: str
+    one: Typed
+
+
+def series(binder: Binder, node: Any, scope: Scope) -> Listed:
+    """generate_series over integers, NUMERIC or times; SqlError 42883 for other arguments."""
+    nodes = [node.args[part] for part in ("start", "end", "step") if node.args.get(part) is not None]
+    parts = binder.bind_all(nodes, scope)
+    type_ = _series_type(parts)
+    if type_.base in _TIMES:
+        if len(parts) < 3:
+            raise no_function("generate_series", parts)
+        ends = [casts.cast(binder, x, type_) for x in parts[:2]]
+        parts = [*ends, casts.coerce(binder, parts[2], INTERVAL)]
+    else:
+        parts = [casts.coerce(binder, x, type_) for x in parts]
+    steps = [part.sql for part in parts] if len(parts) > 2 else [*(part.sql for part in parts), "1"]
+    text = f"pg_series({', '.join(steps)})"
+    if type_.base is Base.NUMERIC:
+        texts = [numeric_text(x) for x in parts]
+        text = f"pg_numseries({', '.join(texts if len(texts) > 2 else [*texts, _ONE])})"
+    return Listed("generate_series", text, typed("", type_, *parts))
+
+
+def _series_type(parts: Sequence[Typed]) -> SqlType:
+    ends = parts[:2]
+    bases = [x.base for x in ends]
+    if any(base in _TIMES for base in bases):
+        dates = all(base is Base.DATE for base in bases)
+        return SqlType(Base.TIMESTAMPTZ) if dates or Base.TIMESTAMPTZ in bases else TIMESTAMP
+    if all(x.unknown for x in parts):
+        return INTEGER
+    type_ = common_type(list(parts), "generate_series")
+    if type_.base is Base.NUMERIC:
+        return NUMERIC
+    if type_.base not in INTEGERS:
+        raise no_function("generate_series", list(parts))
+    return type_
+
+
+def listed(binder: Binder, node: Any, scope: Scope) -> Listed:
+    """The rows of any call with one column; of a function that returns no set, the one that it gives.
+
+    Raises SqlError 42883 where there is no such function, 0A000 for rows of several columns.
+    """
+    if isinstance(node, SERIES):
+        return series(binder, node, scope)
+    if isinstance(node, (exp.Unnest, exp.Explode)):
+        inner = node.this if isinstance(node, exp.Explode) else node.expressions[0]
+        return unnested(binder, inner, scope)
+    named = named_call(node)
+    if named is None:
+        one = binder.bind(node, scope)
+        return Listed(one.name or node.key, f"[{one.sql}]", one)
+    name, nodes = named
+    arguments = binder.bind_all(nodes, scope)
+    found = resolve(name, [library.full_type(x) for x in arguments])
+    if found is None:
+        raise no_function(name, arguments)
+    if found.routine.columns:
+        raise SqlError("0A000", f"rows of {name} as values are not supported")
+    given = library.invoke(binder, found, arguments)
+    shown = "value" if "_array_elements" in name else name
+    return Listed(shown, given.sql if found.routine.setof else f"[{given.sql}]", given)
+
+
+def unnested(binder: Binder, node: Any, scope: Scope) -> Listed:
+    """The elements of an array."""
+    x = binder.bind(node, scope)
+    if not x.array:
+        raise no_function("unnest", [x])
+    return Listed("unnest", x.sql, replace(x, array=False))
+
+
+def element(found: Listed, sql: str) -> Typed:
+    """One of the rows, whose text is ``sql``."""
+    one = found.one
+    if one.base in INTEGERS and found.name == "generate_series":
+        sql = f"CAST({sql} AS {duck_type(one.type)})"
+    return replace(one, sql=sql, name=found.name, literal=None, null=False, param=None, origin=None)
+
+
+def in_select_list(binder: Binder, node: Any, scope: Scope) -> Typed:
+    """A call in an expression, once for each of its rows. SqlError 0A000 where none may stand."""
+    library.refuse_rows(scope)
+    found = listed(binder, node, scope)
+    if found.one.setof:
+        raise SqlError("0A000", "a set-returning function within another one is not supported")
+    return replace(element(found, f"unnest({found.sql})"), setof=True)
+
+
+def refuse_in_arguments(parts: Sequence[Typed], what: str) -> None:
+    """SqlError 0A000 for a set-returning function among the arguments of an aggregate."""
+    if any(part.setof for part in parts):
+        raise SqlError(
+            "0A000",
+            f"{what} function calls cannot contain set-returning function calls",
+            hint="You might be able to move the set-returning function into a LATERAL FROM item.",
+        )
+
+
+def rows_from(binder: Binder, node: Any, own: str | None, names: list[str], scope: Scope) -> Item:
+    """``ROWS FROM (call, ...)``."""
+    calls = [one.this if isinstance(one, exp.Table) else one for one in node.args["rows_from"]]
+    numbered = "ordinality" if node.args.get("ordinality") else None
+    return _side_by_side(binder, calls, own, names, scope, numbered)
+
+
+def several_arrays(binder: Binder, node: Any, own: str | None, names: list[str], scope: Scope) -> Item:
+    """``unnest(array, array, ...)`` in FROM."""
+    calls = [exp.Explode(this=one) for one in node.expressions]
+    offset = node.args.get("offset")
+    numbered = name_of(offset) if isinstance(offset, exp.Identifier) else "ordinality" if offset else None
+    return _side_by_side(binder, calls, own, names, scope, numbered)
+
+
+def _side_by_side(
+    binder: Binder,
+    calls: Sequence[Any],
+    own: str | None,
+    names: list[str],
+    scope: Scope,
+    ordinality: str | None = None,
+) -> Item:
+    """Several calls as one relation, row by row; ``ordinality`` names the column that numbers the rows."""
+    found = [listed(binder, one, scope) for one in calls]
+    alias = binder.alias()
+    rel = Rel(own or found[0].name, alias, [])
+    items = []
+    for i, one in enumerate(found):
+        each = element(one, f"unnest({one.sql})")
+        items.append(f"{each.sql} AS c{i}")
+        rel.columns.append(
+            Col(one.name, f"{alias}.c{i}", each.type, each.dec, array=each.array, position=i, rel=rel)
+        )
+    if ordinality is not None:
+        at = len(found)
+        most = f"greatest({', '.join(f'len({one.sql})' for one in found)}, 0)"
+        items.append(f"unnest(range(1, {most} + 1)) AS c{at}")
+        rel.columns.append(Col(ordinality, f"{alias}.c{at}", BIGINT, position=at, rel=rel))
+    for column, name in zip(rel.columns, names, strict=False):
+        column.name = name
+    return Item(f"(SELECT {', '.join(items)}) AS {alias}", [rel], list(rel.columns))
+
+
+for _kind in (*SERIES, exp.Explode):
+    HANDLERS[_kind] = in_select_list

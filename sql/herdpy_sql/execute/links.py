@@ -1,0 +1,222 @@
+"""Foreign keys ready to be followed: from a row to the row that it refers to, and back to those that refer.
+
+``links_of(catalog)`` makes a :class:`Link` of every foreign key, once for each catalog. A link finds rows in
+a view by the best way there is: the key or unique index referred to on one side; on the other a key or index
+that begins with referring columns, or a scan of the whole table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from herdpy.codec.keys import KeyCodec, successor
+from herdpy.codec.kinds import KeyField
+from herdpy_sql.execute.conversions import MISFIT, Conversion, conversion
+
+if TYPE_CHECKING:
+    from herdpy.codec.kinds import Datum
+    from herdpy_sql.catalog import Catalog, Index, KeyPart, Table
+    from herdpy_sql.foreign_keys import ForeignKey
+    from herdpy_sql.storage import Reader
+
+Values = tuple["Datum", ...]
+Child = tuple[bytes, bytes, Values]
+"""A row that refers: its key, its image, its datums."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """A key or index that begins with some of the columns.
+
+    Attributes:
+        index: None for the key.
+        order: which of the columns stand at its beginning, by their number in the foreign key.
+        whole: they are all of its columns.
+    """
+
+    table: Table
+    index: Index | None
+    codec: KeyCodec
+    order: tuple[int, ...]
+    whole: bool
+
+    def keys(self, view: Reader, values: Sequence[Datum]) -> Iterator[bytes]:
+        """The keys of the rows that have these values there; of a column type that cannot hold them, none."""
+        try:
+            start = self.codec.encode_prefix([values[nth] for nth in self.order])
+        except ValueError:
+            return
+        if self.index is None:
+            if self.whole:
+                if view.get(self.table, start) is not None:
+                    yield start
+            else:
+                yield from [key for key, _ in view.scan(self.table, start, successor(start))]
+        else:
+            # A list: rows may be written between two of them.
+            yield from [key for _, key in view.index_scan(self.table, self.index, start, successor(start))]
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """One foreign key with both of its tables."""
+
+    key: ForeignKey
+    child: Table
+    parent: Table
+    up: Access
+    down: Access | None
+    to_parent: tuple[Conversion | None, ...]
+    to_child: tuple[Conversion | None, ...]
+    codec: KeyCodec = field(init=False)
+
+    def __post_init__(self) -> None:
+        fields = [self.child.fields[position] for position in self.key.columns]
+        object.__setattr__(
+            self, "codec", KeyCodec([KeyField(one.kind, one.scale, element=one.element) for one in fields])
+        )
+
+    def referring(self, row: Sequence[Datum]) -> Values:
+        """The referring values of a row of the child."""
+        return tuple([row[position] for position in self.key.columns])
+
+    def referred(self, row: Sequence[Datum]) -> Values:
+        """The values of a row of the parent that rows may refer to."""
+        return tuple([row[position] for position in self.key.referenced])
+
+    def parent_key(self, view: Reader, values: Values) -> bytes | None:
+        """The key of the parent's row that these referring values mean, or None."""
+        converted = _converted(self.to_parent, values)
+        return None if converted is None else next(self.up.keys(view, converted), None)
+
+    def exists(self, view: Reader, values: Values) -> bool:
+        """Whether a row of the parent has these values, which are the parent's."""
+        return next(self.up.keys(view, values), None) is not None
+
+    def child_values(self, values: Values) -> Values | None:
+        """Referring values that mean these of the parent; None when the child's columns cannot hold them."""
+        return _converted(self.to_child, values)
+
+    def children(self, view: Reader, values: Values) -> Iterator[Child]:
+        """The rows that have these referring values, all of them found before the first is given."""
+        access, table, wanted = self.down, self.child, self.codec.encode(values)
+        decode = table.row_codec.decode
+        if access is None:
+            pairs = [(key, image) for key, image in view.scan(table) if self.refers(decode(image), wanted)]
+        else:
+            pairs = [(key, view.get(table, key) or b"") for key in access.keys(view, values)]
+        for key, image in pairs:
+            row = decode(image)
+            if self.refers(row, wanted):
+                yield key, image, row
+
+    def refers(self, row: Sequence[Datum], wanted: bytes) -> bool:
+        """Whether the referring values of a row are those that ``codec`` encodes as ``wanted``."""
+        values = self.referring(row)
+        return None not in values and self.codec.encode(values) == wanted
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Every link, by the table that refers and by the table referred to."""
+
+    of_child: dict[int, tuple[Link, ...]]
+    of_parent: dict[int, tuple[Link, ...]]
+
+    def concern(self, table_id: int) -> bool:
+        """Whether rows of a table refer to others or are referred to."""
+        return table_id in self.of_child or table_id in self.of_parent
+
+    def named(self, name: tuple[int, str]) -> Link | None:
+        """The link of a constraint: the id of its table, its name."""
+        return next((one for one in self.of_child.get(name[0], ()) if one.key.name == name[1]), None)
+
+
+_NONE = Links({}, {})
+
+
+def links_of(catalog: Catalog) -> Links:
+    """The links of all foreign keys; kept with the catalog."""
+    if not catalog.referencing:
+        return _NONE
+    found = catalog.derived.get("links")
+    if found is None:
+        found = catalog.derived["links"] = _made(catalog)
+    assert isinstance(found, Links)
+    return found
+
+
+def _made(catalog: Catalog) -> Links:
+    of_child: dict[int, list[Link]] = {}
+    of_parent: dict[int, list[Link]] = {}
+    for table in catalog.tables.values():
+        for one in table.foreign_keys:
+            link = link_of(table, one, catalog.tables[one.table_id])
+            of_child.setdefault(table.id, []).append(link)
+            of_parent.setdefault(one.table_id, []).append(link)
+    return Links(
+        {number: tuple(those) for number, those in of_child.items()},
+        {number: tuple(those) for number, those in of_parent.items()},
+    )
+
+
+def link_of(child: Table, one: ForeignKey, parent: Table) -> Link:
+    """The link of a foreign key. LookupError when the parent has no key of the columns referred to."""
+    up = unique_access(parent, one.referenced)
+    if up is None:
+        raise LookupError(f"{one.name}: {parent.name} has no key of the columns referred to")
+    pairs = list(zip(one.columns, one.referenced, strict=True))
+    kinds = [(child.columns[here].type, parent.columns[there].type) for here, there in pairs]
+    return Link(
+        one,
+        child,
+        parent,
+        up,
+        _best_access(child, one.columns),
+        tuple(conversion(here, there) for here, there in kinds),
+        tuple(conversion(there, here) for here, there in kinds),
+    )
+
+
+def unique_access(table: Table, columns: Sequence[int]) -> Access | None:
+    """The key, or a unique index, of exactly these columns."""
+    for access in _accesses(table, columns):
+        if access.whole and len(access.order) == len(columns) and _is_unique(access.index):
+            return access
+    return None
+
+
+def _is_unique(index: Index | None) -> bool:
+    return index is None or (index.unique and getattr(index, "predicate", None) is None)
+
+
+def _best_access(table: Table, columns: Sequence[int]) -> Access | None:
+    """What finds rows by the most of these columns; None: only a scan does."""
+    return max(_accesses(table, columns), key=lambda one: len(one.order), default=None)
+
+
+def _accesses(table: Table, columns: Sequence[int]) -> Iterator[Access]:
+    candidates: list[tuple[Index | None, tuple[KeyPart, ...]]] = [(None, table.key)]
+    candidates += [(one, one.parts) for one in table.indexes if getattr(one, "predicate", None) is None]
+    for index, parts in candidates:
+        order = []
+        for part in parts:
+            if part.position not in columns:
+                break
+            order.append(columns.index(part.position))
+        if order:
+            codec = table.key_codec if index is None else table.index_codec(index)
+            yield Access(table, index, codec, tuple(order), len(order) == len(parts))
+
+
+def _converted(conversions: Sequence[Conversion | None], values: Values) -> Values | None:
+    """The values as the other side has them; None when it cannot have one of them."""
+    found = []
+    for convert, value in zip(conversions, values, strict=True):
+        converted = value if convert is None else convert(value)
+        if converted is MISFIT:
+            return None
+        found.append(converted)
+    return tuple(found)

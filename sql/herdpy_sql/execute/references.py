@@ -1,0 +1,282 @@
+"""Foreign keys kept: a view that notes what a statement writes, and what is checked or done when it is over.
+
+Every way of writing rows goes through a view. Where tables refer to others, the statement gets a
+:class:`ReferenceView` in front of the real one: writes pass through, and for each row that now refers to
+another, or that was referred to, an event is noted. :meth:`ReferenceView.settle` takes the events one after
+another once the statement has written all its rows, as PostgreSQL's triggers do:
+
+- A row refers: the row that it means must be there, and is locked FOR KEY SHARE, so that it stays.
+- A row that may have been referred to went or changed its key: whoever refers to it is changed (CASCADE, SET
+  NULL, SET DEFAULT), by writes that are noted in turn, or must not be there (RESTRICT, NO ACTION).
+
+Rows that go are locked FOR UPDATE. So of two transactions, one that refers to a row and one that takes it
+away, the second waits for the first, and then meets what the first has done.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from herdpy.codec.arrow import array_to_datums
+from herdpy_sql.execute.deferred import NOTHING, Check, Deferred
+from herdpy_sql.execute.links import links_of
+from herdpy_sql.execute.reference_checks import (
+    check_child,
+    check_parent,
+    numbered,
+    refuse_children,
+    row_key,
+)
+from herdpy_sql.execute.violations import mixed
+from herdpy_sql.foreign_keys import CASCADE, NO_ACTION, RESTRICT, SET_NULL
+from herdpy_sql.lock_modes import UPDATE
+from herdpy_sql.storage import MustWait
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from herdpy.codec.kinds import Datum
+    from herdpy_sql.catalog import Table
+    from herdpy_sql.execute.links import Child, Link, Values
+    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.types import SqlType
+
+_STEP = 64
+
+
+class Refers(NamedTuple):
+    """A row of the child has these referring values now; ``nth``: its number among those of its batch."""
+
+    link: Link
+    values: Values
+    row: Sequence[Datum] | None
+    nth: int | None = None
+
+
+class Referred(NamedTuple):
+    """A row of the parent had ``values``, and now has ``new``; None: it is gone."""
+
+    link: Link
+    values: Values
+    new: Values | None
+
+
+class RowTools(Protocol):
+    """What actions need of a table's definition for the rows that they change."""
+
+    def complete(self, table: Table, row: list[Datum], clock: Clock) -> None:
+        """Compute what is computed of a row, and verify it. SqlError 23502, 23514."""
+
+    def default(self, table: Table, position: int, clock: Clock) -> Datum:
+        """The DEFAULT of a column."""
+
+    def assigned(self, value: Datum, given: SqlType, wanted: SqlType, clock: Clock) -> Datum:
+        """A value of one type as a column of another takes it. SqlError 22..."""
+
+
+class ReferenceView:
+    """A view whose writes are noted. What is not written here is the real view's.
+
+    Args:
+        view: the real one.
+        tools: for rows that actions change.
+
+    Attributes:
+        nth: the number of the row that is written now among those of a load; None where rows have none.
+    """
+
+    def __init__(self, view: View, tools: RowTools) -> None:
+        self._view = view
+        self._links = links_of(view.catalog)
+        self._tools = tools
+        self._events: deque[Refers | Referred] = deque()
+        self._put_off: list[Check] = []
+        self.nth: int | None = None
+        self.get = view.get
+        self.scan = view.scan
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._view, name)
+
+    # Writes.
+
+    def insert(self, table: Table, values: Sequence[Datum]) -> None:
+        """As of the view."""
+        self._view.insert(table, values)
+        for link in self._links.of_child.get(table.id, ()):
+            self._refers(link, values)
+
+    def insert_many(self, table: Table, rows: Iterable[Sequence[Datum]]) -> int:
+        """As of the view."""
+        links = self._links.of_child.get(table.id, ())
+        if not links:
+            return self._view.insert_many(table, rows)
+        taken = rows if isinstance(rows, list) else list(rows)
+        count = self._view.insert_many(table, taken)
+        seen: set[tuple[int, Values]] = set()
+        for row in taken:
+            for nth, link in enumerate(links):
+                if (mark := (nth, link.referring(row))) not in seen:
+                    seen.add(mark)
+                    self._refers(link, row)
+        return count
+
+    def insert_batch(self, table: Table, batch: pa.RecordBatch) -> int:
+        """As of the view."""
+        count = self._view.insert_batch(table, batch)
+        self.added(table, batch)
+        return count
+
+    def added(self, table: Table, batch: pa.RecordBatch, first: int = 0) -> None:
+        """The rows of a batch were put into the view in another way; ``first``: the first one's number."""
+        for link in self._links.of_child.get(table.id, ()):
+            columns = [array_to_datums(table.fields[at], batch.column(at)) for at in link.key.columns]
+            seen: set[Values] = set()
+            for nth, values in enumerate(zip(*columns, strict=True), first):
+                if values not in seen:
+                    seen.add(values)
+                    self._refers_by(link, values, None, nth)
+
+    def update(self, table: Table, key: bytes, image: bytes, values: Sequence[Datum]) -> None:
+        """As of the view."""
+        parents = self._links.of_parent.get(table.id, ())
+        children = self._links.of_child.get(table.id, ())
+        if not parents and not children:
+            self._view.update(table, key, image, values)
+            return
+        old = table.row_codec.decode(image)
+        if parents and self._changes_key(table, parents, old, values):
+            self._view.lock_row(table, key, UPDATE)
+        self._view.update(table, key, image, values)
+        for link in parents:
+            before, after = link.referred(old), link.referred(values)
+            if before != after and None not in before:
+                self._events.append(Referred(link, before, after))
+        for link in children:
+            if link.referring(old) != link.referring(values):
+                self._refers(link, values)
+
+    def delete(self, table: Table, key: bytes, image: bytes) -> None:
+        """As of the view."""
+        parents = self._links.of_parent.get(table.id, ())
+        if parents:
+            self._view.lock_row(table, key, UPDATE)
+            self.gone(table, image)
+        self._view.delete(table, key, image)
+
+    def gone(self, table: Table, image: bytes) -> None:
+        """A row was, or will be, taken out of the view in another way."""
+        parents = self._links.of_parent.get(table.id, ())
+        old = table.row_codec.decode(image)
+        for link in parents:
+            before = link.referred(old)
+            if None not in before:
+                self._events.append(Referred(link, before, None))
+
+    @staticmethod
+    def _changes_key(
+        table: Table, parents: Sequence[Link], old: Sequence[Datum], new: Sequence[Datum]
+    ) -> bool:
+        if any(old[position] != new[position] for position in table.key_positions):
+            return True  # who refers to the row has locked it by its key
+        return any(link.referred(old) != link.referred(new) for link in parents)
+
+    def _refers(self, link: Link, row: Sequence[Datum]) -> None:
+        self._refers_by(link, link.referring(row), row, self.nth)
+
+    def _refers_by(self, link: Link, values: Values, row: Sequence[Datum] | None, nth: int | None) -> None:
+        if None not in values:
+            self._events.append(Refers(link, values, row, nth))
+        elif link.key.full and any(value is not None for value in values):
+            raise numbered(mixed(link), nth)
+
+    # What follows from them.
+
+    @property
+    def _deferred(self) -> Deferred:
+        return self._view.deferred or NOTHING
+
+    def settle(self, clock: Clock, *, within: bool = False) -> None:
+        """Check and do what follows from the writes so far. SqlError as checks and actions; MustWait.
+
+        Args:
+            within: more is to be written, which rows of a table that refers to itself may refer to: those
+                wait. After MustWait it can be called again, once what it wrote is undone.
+        """
+        if not within:
+            for _ in self.settle_slowly(clock):
+                pass
+            return
+        kept = deque(self._events)
+        later = [one for one in kept if one.link.child.id == one.link.parent.id]
+        self._events = deque(one for one in kept if one.link.child.id != one.link.parent.id)
+        try:
+            self.settle(clock)
+        except MustWait:
+            self._events, self._put_off = kept, []
+            raise
+        self._events.extend(later)
+
+    def settle_slowly(self, clock: Clock) -> Generator[None, None, None]:
+        """As :meth:`settle`, in steps."""
+        events, deferred, count = self._events, self._deferred, 0
+        while events:
+            event = events.popleft()
+            link = event.link
+            if isinstance(event, Refers):
+                if deferred.defers(link.child.id, link.key):
+                    key = None if event.row is None else row_key(link.child, event.row)
+                    self._put_off.append(_check(link, event.values, key))
+                else:
+                    check_child(self._view, event.link, event.values, event.row, event.nth)
+            else:
+                self._act(event, deferred, clock)
+            count += 1
+            if link.down is None or not count % _STEP:  # without an index each may read a whole table
+                yield
+        if self._put_off:
+            self._view.deferred = deferred.with_checks(self._put_off)
+            self._put_off = []
+
+    def _act(self, event: Referred, deferred: Deferred, clock: Clock) -> None:
+        link, values, new = event
+        action = link.key.on_delete if new is None else link.key.on_update
+        if action == NO_ACTION and deferred.defers(link.child.id, link.key):
+            self._put_off.append(_check(link, values, None, of_child=False))
+        elif action == NO_ACTION:
+            check_parent(self._view, link, values)
+        elif action == RESTRICT:
+            refuse_children(self._view, link, values)
+        else:
+            referring = link.child_values(values)
+            if referring is not None:
+                for child in link.children(self._view.newest, referring):
+                    self._change(link, action, child, new, clock)
+                if action not in {CASCADE, SET_NULL}:  # the default may be what it was
+                    check_parent(self._view, link, values)
+
+    def _change(self, link: Link, action: str, child: Child, new: Values | None, clock: Clock) -> None:
+        key, image, row = child
+        table, tools = link.child, self._tools
+        if action == CASCADE and new is None:
+            self.delete(table, key, image)
+            return
+        changed = list(row)
+        if action == CASCADE:
+            assert new is not None
+            pairs = zip(link.key.columns, link.key.referenced, new, strict=True)
+            for position, above, value in pairs:
+                given, wanted = link.parent.columns[above].type, table.columns[position].type
+                changed[position] = tools.assigned(value, given, wanted, clock)
+        else:
+            chosen = link.key.set_columns if new is None else ()
+            for position in chosen or link.key.columns:
+                changed[position] = None if action == SET_NULL else tools.default(table, position, clock)
+        tools.complete(table, changed, clock)
+        self.update(table, key, image, changed)
+
+
+def _check(link: Link, values: Values, key: bytes | None, *, of_child: bool = True) -> Check:
+    return Check((link.child.id, link.key.name), link.parent.id, of_child, values, key)

@@ -1,0 +1,204 @@
+"""Statements of several that all see the database as it was before: WITH queries that change data.
+
+Writes are kept back until every stage has read what it reads, and are then made in order. A row that two
+stages change is changed by the first alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from herdpy_sql.execute.base import Outcome, Plan
+from herdpy_sql.execute.conflict import IndexArbiter
+from herdpy_sql.execute.insert import datum_rows
+from herdpy_sql.execute.references import ReferenceView
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from herdpy.codec.kinds import Datum
+    from herdpy_sql.catalog import Table
+    from herdpy_sql.columnar.given import Given
+    from herdpy_sql.execute.base import Row
+    from herdpy_sql.execute.references import RowTools
+    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.types import SqlType
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One statement of the whole.
+
+    Attributes:
+        name: of the WITH query; empty for the statement itself.
+        relation: what its rows are for the stages behind it; None where nobody can read them.
+        changes: it changes data.
+    """
+
+    name: str
+    plan: Plan
+    relation: Given | None
+    changes: bool
+
+
+class Asked(Plan):
+    """What a stage asks of the columnar engine, with the rows that it needs of stages before it."""
+
+    read_only = True
+    engine = "columnar"
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+
+class _Handed(NamedTuple):
+    """What stages hand to those behind them: the types of all parameters, and rows by a relation's table."""
+
+    param_types: tuple[SqlType, ...]
+    rows: dict[int, pa.Table]
+
+    def to(self, source: Any) -> Any:
+        """A query with what it needs of it. Queries over the system catalog need none."""
+        return source.handing(self.rows, self.param_types) if hasattr(source, "handing") else source
+
+
+class KeptBack:
+    """A view whose writes are not made yet: reads see none of them. What is not here is the real view's."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._writes: list[Callable[[View], None]] = []
+        self._changed: set[tuple[int, bytes]] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._view, name)
+
+    def insert(self, table: Table, values: Sequence[Datum]) -> None:
+        """As of the view, later; what excludes others is locked now, while ON CONFLICT has seen none."""
+        view = self._view
+        view.lock_row(table, table.key_codec.encode([values[part.position] for part in table.key]))
+        for index in table.indexes:
+            if index.unique and (entry := IndexArbiter(table, index).mark(values)) is not None:
+                view.lock_many(index.id, [entry])
+        self._writes.append(lambda view: view.insert(table, values))
+
+    def insert_many(self, table: Table, rows: Iterable[Sequence[Datum]]) -> int:
+        """As of the view, later."""
+        taken = list(rows)
+        self._writes.append(lambda view: _insert_many(view, table, taken))
+        return len(taken)
+
+    def update(self, table: Table, key: bytes, image: bytes, values: Sequence[Datum]) -> None:
+        """As of the view, later, unless the row is changed already."""
+        if self._is_first(table, key):
+            self._writes.append(lambda view: view.update(table, key, image, values))
+
+    def delete(self, table: Table, key: bytes, image: bytes) -> None:
+        """As of the view, later, unless the row is changed already."""
+        if self._is_first(table, key):
+            self._writes.append(lambda view: view.delete(table, key, image))
+
+    def _is_first(self, table: Table, key: bytes) -> bool:
+        if (table.id, key) in self._changed:
+            return False
+        self._changed.add((table.id, key))
+        return True
+
+    def make(self, view: View) -> None:
+        """Make the writes, in the order in which they were asked for."""
+        for write in self._writes:
+            write(view)
+
+
+def _insert_many(view: View, table: Table, rows: list[Sequence[Datum]]) -> None:
+    view.insert_many(table, rows)
+
+
+class StagedPlan(Plan):
+    """A statement in stages. ``source`` is what the first of them asks that asks anything.
+
+    Attributes:
+        tag: the last one's, unless it is given.
+        tools: for foreign keys; None where there are none.
+    """
+
+    def __init__(
+        self,
+        stages: tuple[Stage, ...],
+        param_types: tuple[SqlType, ...],
+        tools: RowTools | None,
+        tag: str | None = None,
+    ) -> None:
+        last = stages[-1].plan
+        self.stages = stages
+        self.param_types = param_types
+        self.tools = tools
+        self.tag = last.tag if tag is None else tag
+        self.columns = last.columns
+        asking = [stage.plan for stage in stages if stage.plan.source is not None]
+        self.source = asking[0].source if asking else None
+        self.engine = "columnar" if asking else "own"
+
+    @property
+    def tables_written(self) -> tuple[Table, ...]:
+        return tuple(table for stage in self.stages for table in stage.plan.tables_written)
+
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+        steps = self.asking(view, params, clock)
+        try:
+            next(steps)
+        except StopIteration as stop:
+            outcome: Outcome = stop.value
+            return outcome
+        raise ValueError("a plan that asks the columnar engine is run by asking()")
+
+    def asking(self, view: View, params: Row, clock: Clock) -> Generator[Asked, pa.Table, Outcome]:
+        """Carry it out: gives what is to be asked, and is sent the answer.
+
+        The transaction of ``view`` must keep the locks that it takes. Raises as ``run``.
+        """
+        back = KeptBack(view)
+        outcome = yield from self._reading(back, params, clock, _Handed(self.param_types, {}))
+        if self.tools is None:
+            back.make(view)
+        else:
+            noting = ReferenceView(view, self.tools)
+            back.make(cast("View", noting))
+            noting.settle(clock)
+        return outcome
+
+    def _reading(
+        self, back: KeptBack, params: Row, clock: Clock, handed: _Handed
+    ) -> Generator[Asked, pa.Table, Outcome]:
+        """Run the stages, their writes being kept back."""
+        outcome = Outcome(None, 0)
+        for stage in self.stages:
+            plan, answer = stage.plan, None
+            if isinstance(plan, StagedPlan):
+                outcome = yield from plan._reading(back, params, clock, handed)
+            else:
+                if plan.source is not None:
+                    answer = yield Asked(handed.to(plan.source))
+                outcome = plan.run(cast("View", back), params, clock, answer)
+            if stage.relation is not None:
+                handed.rows[stage.relation.table.id] = stage.relation.arrow(_rows(outcome, plan))
+        return outcome
+
+    def measured(self, measured: Callable[[Plan], Plan]) -> StagedPlan:
+        """The same of stages that ``measured`` made of these."""
+        stages = tuple(replace(stage, plan=measured(stage.plan)) for stage in self.stages)
+        return StagedPlan(stages, self.param_types, self.tools, self.tag)
+
+    def explain(self) -> list[str]:
+        lines = self.stages[-1].plan.explain()
+        for stage in self.stages[:-1]:
+            lines += [f"  CTE {stage.name}", *(f"    {line}" for line in stage.plan.explain())]
+        return lines
+
+
+def _rows(outcome: Outcome, plan: Plan) -> Sequence[Row]:
+    if outcome.rows is not None:
+        return outcome.rows
+    return datum_rows(outcome.table, plan.columns or ())

@@ -1,0 +1,87 @@
+"""encode and decode, digests, and bits and bytes of BYTEA."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable
+
+from herdpy_sql.errors import SqlError
+from herdpy_sql.library.routine import add, routine
+from herdpy_sql.types import BYTEA, INTEGER, TEXT
+from herdpy_sql.values import from_text
+
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/= \t\r\n"
+
+
+@routine("encode", (BYTEA, TEXT), TEXT)
+def _encode(data: bytes, form: str) -> str:
+    match form.lower():
+        case "hex":
+            return data.hex()
+        case "base64":
+            text = base64.b64encode(data).decode()
+            return "\n".join([text[at : at + 76] for at in range(0, len(text), 76)])
+        case "escape":
+            return "".join(
+                ["\\\\" if b == 92 else f"\\{b:03o}" if b == 0 or b > 127 else chr(b) for b in data]
+            )
+    raise SqlError("22023", f'unrecognized encoding: "{form}"')
+
+
+@routine("decode", (TEXT, TEXT), BYTEA)
+def _decode(text: str, form: str) -> bytes:
+    match form.lower():
+        case "hex":
+            read: Callable[[str], bytes] = from_text(BYTEA)
+            return read("\\x" + text)
+        case "escape":
+            read = from_text(BYTEA)
+            return read(text) if not text.startswith("\\x") else text.encode()
+        case "base64":
+            for char in text:
+                if ord(char) > 127 or ord(char) not in _ALPHABET:
+                    raise SqlError("22023", f'invalid symbol "{char}" found while decoding base64 sequence')
+            try:
+                return base64.b64decode(text)
+            except binascii.Error:
+                raise SqlError("22023", "invalid base64 end sequence") from None
+    raise SqlError("22023", f'unrecognized encoding: "{form}"')
+
+
+for _name in ("sha224", "sha256", "sha384", "sha512"):
+    add(_name, (BYTEA,), BYTEA, lambda data, name=_name: hashlib.new(name, data).digest())
+add("md5", (BYTEA,), TEXT, lambda data: hashlib.md5(data, usedforsecurity=False).hexdigest())
+
+
+@routine("get_byte", (BYTEA, INTEGER), INTEGER)
+def _get_byte(data: bytes, at: int) -> int:
+    if not 0 <= at < len(data):
+        raise SqlError("2202E", f"index {at} out of valid range, 0..{len(data) - 1}")
+    return data[at]
+
+
+@routine("set_byte", (BYTEA, INTEGER, INTEGER), BYTEA)
+def _set_byte(data: bytes, at: int, value: int) -> bytes:
+    _get_byte(data, at)
+    return data[:at] + bytes([value & 255]) + data[at + 1 :]
+
+
+@routine("convert_to", (TEXT, TEXT), BYTEA)
+def _convert_to(text: str, form: str) -> bytes:
+    try:
+        return text.encode(form)
+    except (LookupError, UnicodeEncodeError):
+        raise SqlError("22023", f'invalid destination encoding name "{form}"') from None
+
+
+@routine("convert_from", (BYTEA, TEXT), TEXT)
+def _convert_from(data: bytes, form: str) -> str:
+    try:
+        return data.decode(form)
+    except LookupError:
+        raise SqlError("22023", f'invalid source encoding name "{form}"') from None
+    except UnicodeDecodeError as error:
+        shown = " ".join(f"0x{one:02x}" for one in data[error.start : error.end])
+        raise SqlError("22021", f'invalid byte sequence for encoding "{form.upper()}": {shown}') from None

@@ -1,0 +1,226 @@
+"""Functions of intervals, dates and times: age, justify_*, make_*, date_bin, extract of intervals."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+from herdpy.codec.kinds import TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY, Interval
+from herdpy_sql import types as t
+from herdpy_sql.errors import SqlError
+from herdpy_sql.expr import zones
+from herdpy_sql.library.routine import add, routine
+from herdpy_sql.storage import Clock
+from herdpy_sql.types import Base, array_of
+from herdpy_sql.values import intervals
+from herdpy_sql.values.moments import DAY_US, check_timestamp, civil_from_days, days_from_civil, days_in_month
+
+_HOUR = 3_600_000_000
+_INFINITE = frozenset({TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY})
+
+for _name, _function in (
+    ("justify_hours", intervals.justify_hours),
+    ("justify_days", intervals.justify_days),
+    ("justify_interval", intervals.justify_interval),
+):
+    add(_name, (t.INTERVAL,), t.INTERVAL, _function)
+add("*", (t.INTERVAL, t.DOUBLE), t.INTERVAL, intervals.multiply)
+add("*", (t.DOUBLE, t.INTERVAL), t.INTERVAL, lambda factor, value: intervals.multiply(value, factor))
+add("/", (t.INTERVAL, t.DOUBLE), t.INTERVAL, intervals.divide)
+for _type in (t.TIMESTAMP, t.TIMESTAMPTZ):
+    add("isfinite", (_type,), t.BOOLEAN, lambda us: us not in _INFINITE)
+add("isfinite", (t.DATE,), t.BOOLEAN, lambda days: abs(days) < 2**31 - 1)
+add("isfinite", (t.INTERVAL,), t.BOOLEAN, lambda value: True)
+
+
+def _age(left: int, right: int) -> Interval:
+    """timestamp_age: years, months, days and time from ``right`` to ``left``, as a calendar has them."""
+    if {left, right} & _INFINITE:
+        raise SqlError("22008", "interval out of range")
+    sign = 1 if left >= right else -1
+    late, early = (left, right) if sign > 0 else (right, left)
+    (days_a, us_a), (days_b, us_b) = divmod(late, DAY_US), divmod(early, DAY_US)
+    one, other = civil_from_days(days_a), civil_from_days(days_b)
+    months = (one[0] - other[0]) * 12 + one[1] - other[1]
+    days, us = one[2] - other[2], us_a - us_b
+    if us < 0:
+        us, days = us + DAY_US, days - 1
+    if days < 0:
+        days, months = days + days_in_month(other[0], other[1]), months - 1  # as long as the earlier's month
+    return intervals.checked(sign * months, sign * days, sign * us)
+
+
+add("age", (t.TIMESTAMP, t.TIMESTAMP), t.INTERVAL, _age)
+add(
+    "age",
+    (t.TIMESTAMPTZ, t.TIMESTAMPTZ),
+    t.INTERVAL,
+    lambda clock, a, b: _age(zones.to_local(a, clock.zone), zones.to_local(b, clock.zone)),
+    clocked=True,
+)
+
+
+@routine("date_bin", (t.INTERVAL, t.TIMESTAMP, t.TIMESTAMP), t.TIMESTAMP)
+def _bin(stride: Interval, moment: int, origin: int) -> int:
+    if moment in _INFINITE:
+        return moment
+    if origin in _INFINITE:
+        raise SqlError("22008", "origin out of range")
+    if stride[0]:
+        raise SqlError("0A000", "timestamps cannot be binned into intervals containing months or years")
+    step = stride[1] * DAY_US + stride[2]
+    if step <= 0:
+        raise SqlError("22008", "stride must be greater than zero")
+    return check_timestamp(origin + (moment - origin) // step * step)
+
+
+add("date_bin", (t.INTERVAL, t.TIMESTAMPTZ, t.TIMESTAMPTZ), t.TIMESTAMPTZ, _bin)
+
+
+@routine("make_interval", (), t.INTERVAL)
+def _make_interval(
+    years: int = 0,
+    months: int = 0,
+    weeks: int = 0,
+    days: int = 0,
+    hours: int = 0,
+    mins: int = 0,
+    secs: float = 0.0,
+) -> Interval:
+    if not math.isfinite(secs):
+        raise SqlError("22008", "interval out of range")
+    us = hours * _HOUR + mins * 60_000_000 + round(secs * 1e6)
+    return intervals.checked(years * 12 + months, weeks * 7 + days, us)
+
+
+for _count in range(1, 8):
+    _kinds = (t.INTEGER,) * 6 + (t.DOUBLE,)
+    add("make_interval", _kinds[:_count], t.INTERVAL, _make_interval)
+INTERVAL_PARTS = ("years", "months", "weeks", "days", "hours", "mins", "secs")
+"""The names of make_interval's arguments."""
+
+
+@routine("make_time", (t.INTEGER, t.INTEGER, t.DOUBLE), t.TIME)
+def _make_time(hour: int, minute: int, second: float) -> int:
+    us = (hour * 60 + minute) * 60_000_000 + round(second * 1e6)
+    if hour < 0 or not 0 <= minute < 60 or not 0 <= second < 61 or not 0 <= us <= DAY_US:
+        raise SqlError("22008", f"time field value out of range: {hour}:{minute:02d}:{second:g}")
+    return us
+
+
+@routine("make_timestamp", (t.INTEGER,) * 5 + (t.DOUBLE,), t.TIMESTAMP)
+def _make_timestamp(year: int, month: int, day: int, hour: int, minute: int, second: float) -> int:
+    shown = year + 1 if year < 0 else year
+    if year == 0 or not 1 <= month <= 12 or not 1 <= day <= days_in_month(shown, month):
+        raise SqlError("22008", f"date field value out of range: {year}-{month:02d}-{day:02d}")
+    return check_timestamp(days_from_civil(shown, month, day) * DAY_US + _make_time(hour, minute, second))
+
+
+@routine("make_timestamptz", (t.INTEGER,) * 5 + (t.DOUBLE,), t.TIMESTAMPTZ, clocked=True)
+def _make_timestamptz(clock: Clock, *parts: Any) -> int:
+    return zones.to_utc(_make_timestamp(*parts), clock.zone)
+
+
+@routine("make_timestamptz", (t.INTEGER,) * 5 + (t.DOUBLE, t.TEXT), t.TIMESTAMPTZ)
+def _make_timestamptz_at(*parts: Any) -> int:
+    return zones.to_utc(_make_timestamp(*parts[:-1]), parts[-1])
+
+
+@routine("to_timestamp", (t.DOUBLE,), t.TIMESTAMPTZ)
+def _of_epoch(seconds: float) -> int:
+    if math.isnan(seconds):
+        raise SqlError("22008", "timestamp cannot be NaN")
+    if math.isinf(seconds):
+        return TIMESTAMP_INFINITY if seconds > 0 else TIMESTAMP_NEGATIVE_INFINITY
+    return check_timestamp(round(seconds * 1e6))
+
+
+# ---------------------------------------------------------------------------- fields of intervals
+
+_UNITS = {
+    "years": "year", "months": "month", "mon": "month", "days": "day", "hours": "hour", "minutes": "minute",
+    "min": "minute", "seconds": "second", "sec": "second", "decades": "decade", "quarters": "quarter",
+    "centuries": "century", "millenniums": "millennium", "millisecond": "milliseconds",
+    "microsecond": "microseconds",
+}  # fmt: skip
+
+
+def _truncated(value: int, by: int) -> int:
+    return abs(value) // by * (1 if value >= 0 else -1)
+
+
+@routine("extract", (t.TEXT, t.INTERVAL), t.NUMERIC)
+def _extract(unit: str, value: Interval) -> Decimal:
+    unit = _UNITS.get(unit.lower(), unit.lower())
+    months, days, us = value
+    years, rest = _truncated(months, 12), months - _truncated(months, 12) * 12
+    seconds = us - _truncated(us, 60_000_000) * 60_000_000
+    whole = {
+        "year": years,
+        "month": rest,
+        "quarter": _truncated(rest, 3) + 1,
+        "day": days,
+        "hour": _truncated(us, _HOUR),
+        "minute": _truncated(us - _truncated(us, _HOUR) * _HOUR, 60_000_000),
+        "decade": _truncated(years, 10),
+        "century": _truncated(years, 100),
+        "millennium": _truncated(years, 1000),
+        "microseconds": seconds,
+    }
+    if unit in whole:
+        return Decimal(whole[unit])
+    if unit == "second":
+        return Decimal(seconds).scaleb(-6)
+    if unit == "milliseconds":
+        return Decimal(seconds).scaleb(-3)
+    if unit == "epoch":  # a year is 365.25 days here, and a month 30
+        total = years * 31_557_600_000_000 + (rest * 30 + days) * DAY_US + us
+        return Decimal(total).scaleb(-6)
+    raise SqlError("22023", f'unit "{unit}" not recognized for type interval')
+
+
+@routine("date_trunc", (t.TEXT, t.INTERVAL), t.INTERVAL)
+def _trunc(unit: str, value: Interval) -> Interval:
+    unit = _UNITS.get(unit.lower(), unit.lower())
+    months, days, us = value
+    steps = {"millennium": 12_000, "century": 1_200, "decade": 120, "year": 12, "quarter": 3, "month": 1}
+    if unit in steps:
+        return Interval(_truncated(months, steps[unit]) * steps[unit])
+    if unit == "day":
+        return Interval(months, days)
+    times = {
+        "hour": _HOUR,
+        "minute": 60_000_000,
+        "second": 1_000_000,
+        "milliseconds": 1_000,
+        "microseconds": 1,
+    }
+    if unit in times:
+        return Interval(months, days, _truncated(us, times[unit]) * times[unit])
+    if unit == "week":
+        raise SqlError(
+            "0A000",
+            'unit "week" not supported for type interval',
+            detail="Months usually have fractional weeks.",
+        )
+    raise SqlError("22023", f'unit "{unit}" not recognized for type interval')
+
+
+# ---------------------------------------------------------------------------- what aggregates make of a list
+
+_LIST = array_of(Base.INTERVAL)
+
+
+@routine("interval_sum", (_LIST,), t.INTERVAL)
+def _sum(values: Any) -> Interval | None:
+    present = [one for one in values if one is not None]
+    if not present:
+        return None
+    return intervals.checked(*(sum(one[at] for one in present) for at in range(3)))
+
+
+@routine("interval_avg", (_LIST,), t.INTERVAL)
+def _avg(values: Any) -> Interval | None:
+    total = _sum(values)
+    return None if total is None else intervals.divide(total, sum(one is not None for one in values))

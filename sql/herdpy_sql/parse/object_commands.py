@@ -1,0 +1,297 @@
+"""CREATE, ALTER and DROP of SEQUENCE, SCHEMA and VIEW, and COMMENT ON: a small parser beside ``commands``.
+
+Grammar: PostgreSQL 15 manual. The query of a view is left as a statement of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from herdpy_sql.errors import SqlError
+from herdpy_sql.parse.commands import Command
+from herdpy_sql.parse.cursor import Cursor
+from herdpy_sql.parse.lexer import Statement
+
+OBJECT_COMMANDS = re.compile(
+    r"(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+)?(?:(?:GLOBAL\s+|LOCAL\s+)?TEMP(?:ORARY)?\s+)?(?:RECURSIVE\s+)?"
+    r"(?:SEQUENCE|SCHEMA|VIEW)\b|COMMENT\s+ON\b",
+    re.IGNORECASE,
+)
+"""What :func:`parse_object_command` knows begins so."""
+
+QualifiedName = tuple[str | None, str]
+Option = int | str | bool | None | tuple[str, ...]
+
+_COMMENTED = (
+    "TABLE",
+    "VIEW",
+    "INDEX",
+    "SEQUENCE",
+    "COLUMN",
+    "CONSTRAINT",
+    "SCHEMA",
+    "TYPE",
+    "DATABASE",
+    "ROLE",
+    "TABLESPACE",
+    "EXTENSION",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectCommand(Command):
+    """One of them; ``name`` is "CREATE SEQUENCE", "COMMENT" ...; ``names`` what it is about.
+
+    Attributes:
+        action: of ALTER, what is done: "RENAME", "SET SCHEMA", "OWNER", "OPTIONS", "RENAME COLUMN"; of
+            COMMENT what is commented on: "TABLE", "COLUMN" ...
+        settings: options of a sequence by their names in lower case; None is NO MINVALUE, NO MAXVALUE.
+        columns: the names of a view's columns.
+        words: names besides: of RENAME the new one; of COMMENT the parts of the name.
+        text: the comment; None takes it away.
+        query: of a view.
+    """
+
+    action: str = ""
+    settings: tuple[tuple[str, Option], ...] = ()
+    columns: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    text: str | None = None
+    query: Statement | None = field(default=None)
+
+
+def parse_object_command(statement: Statement) -> ObjectCommand:
+    """Parse a statement that OBJECT_COMMANDS matches. SqlError 42601, 0A000."""
+    cursor = Cursor(statement)
+    if statement.keyword == "COMMENT":
+        command = _comment(cursor)
+    else:
+        options = _words_before(cursor)
+        kind = cursor.name().upper()
+        if statement.keyword == "DROP":
+            command = _drop(cursor, kind)
+        elif statement.keyword == "ALTER":
+            command = _alter(cursor, kind)
+        else:
+            command = {"SEQUENCE": _create_sequence, "SCHEMA": _create_schema, "VIEW": _create_view}[kind](
+                cursor, options
+            )
+    if command.query is None:
+        cursor.done()
+    return command
+
+
+def _words_before(cursor: Cursor) -> list[str]:
+    options = []
+    if cursor.accept("OR", "REPLACE"):
+        options.append("OR REPLACE")
+    if cursor.peek() in {"GLOBAL", "LOCAL"}:
+        cursor.at += 1
+    if cursor.accept("TEMP") or cursor.accept("TEMPORARY"):
+        options.append("TEMPORARY")
+    if cursor.accept("RECURSIVE"):
+        options.append("RECURSIVE")
+    return options
+
+
+def qualified(cursor: Cursor) -> QualifiedName:
+    """A name, perhaps with its schema."""
+    name = cursor.name()
+    return (name, cursor.name()) if cursor.accept(".") else (None, name)
+
+
+def _create_sequence(cursor: Cursor, options: list[str]) -> ObjectCommand:
+    if "OR REPLACE" in options or "RECURSIVE" in options:
+        raise cursor.fail()
+    if cursor.accept("IF", "NOT", "EXISTS"):
+        options.append("IF NOT EXISTS")
+    name = qualified(cursor)
+    return ObjectCommand(
+        "CREATE SEQUENCE", options=tuple(options), names=(name,), settings=sequence_options(cursor)
+    )
+
+
+def sequence_options(cursor: Cursor) -> tuple[tuple[str, Option], ...]:
+    """The options of a sequence, to the end. SqlError 42601 for one said twice."""
+    found: dict[str, Option] = {}
+    while cursor.peek() and cursor.peek() != ")":
+        name, value = sequence_option(cursor)
+        if name in found:
+            raise SqlError("42601", "conflicting or redundant options")
+        found[name] = value
+    return tuple(found.items())
+
+
+def sequence_option(cursor: Cursor) -> tuple[str, Option]:
+    """One option of a sequence: its name and its value."""
+    if cursor.accept("NO"):
+        word = cursor.name()
+        if word == "cycle":
+            return "cycle", False
+        if word in {"minvalue", "maxvalue"}:
+            return word, None
+        raise cursor.fail()
+    word = cursor.peek()
+    if word == "AS":
+        cursor.at += 1
+        return "as", cursor.name()
+    if word == "OWNED":
+        cursor.at += 1
+        if not cursor.accept("BY"):
+            raise cursor.fail()
+        parts = [cursor.name()]
+        while cursor.accept("."):
+            parts.append(cursor.name())
+        return "owned", tuple(parts)
+    if word == "CYCLE":
+        cursor.at += 1
+        return "cycle", True
+    if word == "RESTART":
+        cursor.at += 1
+        cursor.accept("WITH")
+        following = cursor.peek()
+        return "restart", _whole(cursor) if following[:1] in set("+-0123456789") and following else None
+    fillers = {"INCREMENT": "BY", "START": "WITH"}
+    if word not in {"INCREMENT", "START", "MINVALUE", "MAXVALUE", "CACHE"}:
+        raise cursor.fail()
+    cursor.at += 1
+    cursor.accept(fillers.get(word, ""))
+    return word.lower(), _whole(cursor)
+
+
+def _whole(cursor: Cursor) -> int:
+    text = cursor.peek()
+    try:
+        value = int(text)
+    except ValueError:
+        raise cursor.fail() from None
+    cursor.at += 1
+    return value
+
+
+def _create_schema(cursor: Cursor, options: list[str]) -> ObjectCommand:
+    if options:
+        raise cursor.fail()
+    if cursor.accept("IF", "NOT", "EXISTS"):
+        options.append("IF NOT EXISTS")
+    name = owner = ""
+    if cursor.peek() != "AUTHORIZATION":
+        name = cursor.name()
+    if cursor.accept("AUTHORIZATION"):
+        owner = cursor.name()
+    if cursor.peek():
+        raise SqlError("0A000", "CREATE SCHEMA with elements is not supported")
+    return ObjectCommand(
+        "CREATE SCHEMA",
+        options=tuple(options),
+        names=((None, name or owner),),
+        words=(owner,) if owner else (),
+    )
+
+
+def _create_view(cursor: Cursor, options: list[str]) -> ObjectCommand:
+    if "RECURSIVE" in options:
+        raise SqlError("0A000", "CREATE RECURSIVE VIEW is not supported")
+    name = qualified(cursor)
+    columns: list[str] = []
+    if cursor.accept("("):
+        columns.append(cursor.name())
+        while cursor.accept(","):
+            columns.append(cursor.name())
+        if not cursor.accept(")"):
+            raise cursor.fail()
+    if cursor.peek() == "WITH":
+        raise SqlError("0A000", "CREATE VIEW with options is not supported")
+    if not cursor.accept("AS") or not cursor.peek():
+        raise cursor.fail()
+    query, check = _query(cursor)
+    if check:
+        options.append(check)
+    return ObjectCommand(
+        "CREATE VIEW", options=tuple(options), names=(name,), columns=tuple(columns), query=query
+    )
+
+
+_CHECK_OPTION = re.compile(r"\bWITH\s+(?:(CASCADED|LOCAL)\s+)?CHECK\s+OPTION\s*\Z", re.IGNORECASE)
+
+
+def _query(cursor: Cursor) -> tuple[Statement, str]:
+    """The rest of the statement, and what WITH CHECK OPTION at its end says."""
+    token = cursor.tokens[cursor.at]
+    outer = cursor.statement
+    start = token.end() - len(token.group().lstrip())
+    text = outer.clean[start:]
+    match = _CHECK_OPTION.search(text)
+    check = ""
+    if match is not None:
+        text, check = text[: match.start()], f"CHECK {(match[1] or 'CASCADED').upper()}"
+    word = re.match(r"\w+|.", text)
+    assert word is not None
+    return Statement(text, text, outer.position(start) - 1, word.group().upper()), check
+
+
+def _drop(cursor: Cursor, kind: str) -> ObjectCommand:
+    options = ["IF EXISTS"] if cursor.accept("IF", "EXISTS") else []
+    names = [qualified(cursor)]
+    while cursor.accept(","):
+        names.append(qualified(cursor))
+    if cursor.accept("CASCADE"):
+        options.append("CASCADE")
+    else:
+        cursor.accept("RESTRICT")
+    return ObjectCommand(f"DROP {kind}", options=tuple(options), names=tuple(names))
+
+
+def _alter(cursor: Cursor, kind: str) -> ObjectCommand:
+    options = ("IF EXISTS",) if cursor.accept("IF", "EXISTS") else ()
+    names = (qualified(cursor),)
+    command = f"ALTER {kind}"
+    if cursor.accept("RENAME", "TO"):
+        return ObjectCommand(command, options=options, names=names, action="RENAME", words=(cursor.name(),))
+    if cursor.accept("OWNER", "TO"):
+        return ObjectCommand(command, options=options, names=names, action="OWNER", words=(cursor.name(),))
+    if kind != "SCHEMA" and cursor.accept("SET", "SCHEMA"):
+        return ObjectCommand(
+            command, options=options, names=names, action="SET SCHEMA", words=(cursor.name(),)
+        )
+    if kind == "VIEW" and cursor.accept("RENAME"):
+        cursor.accept("COLUMN")
+        before = cursor.name()
+        if not cursor.accept("TO"):
+            raise cursor.fail()
+        words = (before, cursor.name())
+        return ObjectCommand(command, options=options, names=names, action="RENAME COLUMN", words=words)
+    if kind == "SEQUENCE" and cursor.peek():
+        settings = sequence_options(cursor)
+        return ObjectCommand(command, options=options, names=names, action="OPTIONS", settings=settings)
+    if kind == "VIEW" and cursor.peek() in {"ALTER", "SET", "RESET"}:
+        raise SqlError("0A000", f"ALTER VIEW ... {cursor.peek()} is not supported")
+    raise cursor.fail()
+
+
+def _comment(cursor: Cursor) -> ObjectCommand:
+    """COMMENT ON kind name IS 'text' | NULL."""
+    if not cursor.accept("ON"):
+        raise cursor.fail()
+    kind = next((one for one in _COMMENTED if cursor.accept(one)), None)
+    if kind is None:
+        raise SqlError("0A000", f"COMMENT ON {cursor.peek()} is not supported")
+    words = [cursor.name()]
+    while cursor.accept("."):
+        words.append(cursor.name())
+    names: tuple[QualifiedName, ...] = ()
+    if kind == "CONSTRAINT":
+        if not cursor.accept("ON"):
+            raise cursor.fail()
+        names = (qualified(cursor),)
+    if not cursor.accept("IS"):
+        raise cursor.fail()
+    text = None if cursor.accept("NULL") else _string(cursor)
+    return ObjectCommand("COMMENT", names=names, action=kind, words=tuple(words), text=text)
+
+
+def _string(cursor: Cursor) -> str:
+    if not cursor.peek().startswith("'"):
+        raise cursor.fail()
+    return cursor.value()

@@ -1,0 +1,285 @@
+"""GRANT, REVOKE, ALTER DEFAULT PRIVILEGES, OWNER TO, REASSIGN and DROP OWNED: a parser beside ``commands``.
+
+Grammar: PostgreSQL 15 manual.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from herdpy_sql.errors import SqlError
+from herdpy_sql.parse.commands import Command
+from herdpy_sql.parse.cursor import Cursor
+from herdpy_sql.parse.lexer import Statement
+from herdpy_sql.parse.object_commands import QualifiedName, qualified
+
+_NAME = r'(?:[\w$]+|"(?:[^"]|"")*")'
+RIGHT_COMMANDS = re.compile(
+    rf"""GRANT\b | REVOKE\b | REASSIGN\s+OWNED\b | DROP\s+OWNED\b | ALTER\s+DEFAULT\s+PRIVILEGES\b
+    | ALTER\s+(?:TABLE|VIEW|SEQUENCE|SCHEMA|TYPE|DATABASE)\s+(?:IF\s+EXISTS\s+)?(?:ONLY\s+)?
+      {_NAME}(?:\s*\.\s*{_NAME})?\s+OWNER\s+TO\s+{_NAME}\s*\Z""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What :func:`parse_right_command` knows begins so."""
+
+_KINDS = ("TABLE", "SEQUENCE", "SCHEMA", "DATABASE", "TABLESPACE")
+_OTHERS = ("FUNCTION", "PROCEDURE", "ROUTINE", "LANGUAGE", "TYPE", "DOMAIN", "FOREIGN", "PARAMETER", "LARGE")
+_ALL_OF = ("TABLES", "SEQUENCES")
+_OPTION_PREFIX = ("ADMIN", "INHERIT", "SET")
+_SELF = frozenset({"CURRENT_USER", "CURRENT_ROLE", "SESSION_USER"})
+
+
+@dataclass(frozen=True, slots=True)
+class RightCommand(Command):
+    """One of them; ``name`` is "GRANT", "REVOKE", "GRANT ROLE", "REVOKE ROLE", "ALTER DEFAULT PRIVILEGES",
+    "ALTER TABLE" ... of OWNER TO, "REASSIGN OWNED" or "DROP OWNED"; ``names`` what it is about.
+
+    Attributes:
+        kind: what those are: "TABLE", "SEQUENCE", "SCHEMA", "DATABASE" ..., "ALL TABLES", "ALL SEQUENCES";
+            of default privileges "TABLES", "SEQUENCES", "SCHEMAS".
+        privileges: by name; none for ALL.
+        members: to whom or from whom; "public" is everybody, None the current user. Of OWNER TO and REASSIGN
+            the new owner.
+        roles: that are granted, whose default privileges or things these are; None as above.
+        schemas: of IN SCHEMA.
+        option: WITH GRANT OPTION, GRANT OPTION FOR, WITH ADMIN OPTION, ADMIN OPTION FOR.
+        revokes: of ALTER DEFAULT PRIVILEGES.
+        granted_by: who is said to grant; "" for nobody said.
+    """
+
+    kind: str = ""
+    privileges: tuple[str, ...] = ()
+    members: tuple[str | None, ...] = ()
+    roles: tuple[str | None, ...] = ()
+    schemas: tuple[str, ...] = ()
+    option: bool = False
+    revokes: bool = False
+    granted_by: str | None = ""
+
+
+def parse_right_command(statement: Statement) -> RightCommand:
+    """Parse a statement that RIGHT_COMMANDS matches. SqlError 42601, and 0A000 for what is not supported."""
+    cursor = Cursor(statement)
+    keyword = statement.keyword
+    if keyword in {"GRANT", "REVOKE"}:
+        command = _grant(cursor, revokes=keyword == "REVOKE", defaults=False)
+    elif keyword == "REASSIGN":
+        command = _reassign(cursor)
+    elif keyword == "DROP":
+        command = _drop_owned(cursor)
+    elif cursor.accept("DEFAULT", "PRIVILEGES"):
+        command = _defaults(cursor)
+    else:
+        command = _owner(cursor)
+    cursor.done()
+    return command
+
+
+def _grant(cursor: Cursor, *, revokes: bool, defaults: bool) -> RightCommand:
+    """From after GRANT or REVOKE to the end."""
+    option = False
+    if revokes:
+        for prefix in ("GRANT", *_OPTION_PREFIX):
+            if cursor.accept(prefix, "OPTION", "FOR"):
+                if prefix in {"INHERIT", "SET"}:
+                    raise SqlError("0A000", f"{prefix} OPTION of memberships is not supported")
+                option = True
+    mark = cursor.at
+    words = _privileges(cursor)
+    if not cursor.accept("ON"):
+        if defaults:
+            raise cursor.fail()
+        cursor.at = mark
+        return _membership(cursor, revokes=revokes, option=option)
+    kind, names, schemas = _defaults_on(cursor) if defaults else _things(cursor)
+    if not (cursor.accept("FROM") if revokes else cursor.accept("TO")):
+        raise cursor.fail()
+    members = _members(cursor)
+    if not revokes and cursor.accept("WITH", "GRANT", "OPTION"):
+        option = True
+    by = _granted_by(cursor)
+    options = _behaviour(cursor) if revokes else ()
+    return RightCommand(
+        "REVOKE" if revokes else "GRANT",
+        options=options,
+        names=names,
+        kind=kind,
+        privileges=words,
+        members=members,
+        schemas=schemas,
+        option=option,
+        revokes=revokes,
+        granted_by=by,
+    )
+
+
+def _privileges(cursor: Cursor) -> tuple[str, ...]:
+    """The names before ON or TO; none for ALL."""
+    if cursor.accept("ALL"):
+        cursor.accept("PRIVILEGES")
+        if cursor.peek() == "(":
+            raise _columns()
+        if cursor.peek() == "ON":
+            return ()
+        cursor.at -= 1 + (cursor.tokens[cursor.at - 1].group().strip().upper() == "PRIVILEGES")
+    words: list[str] = []
+    while True:
+        word = cursor.name().upper()
+        if word == "ALTER" and cursor.accept("SYSTEM"):
+            word = "ALTER SYSTEM"
+        if cursor.peek() == "(":
+            raise _columns()
+        words.append(word)
+        if not cursor.accept(","):
+            return tuple(words)
+
+
+def _columns() -> SqlError:
+    return SqlError(
+        "0A000",
+        "privileges of columns are not supported",
+        hint="Grant them on a view that has only these columns.",
+    )
+
+
+def _things(cursor: Cursor) -> tuple[str, tuple[QualifiedName, ...], tuple[str, ...]]:
+    """(kind, names, schemas) of what is after ON."""
+    if cursor.accept("ALL"):
+        for kind in _ALL_OF:
+            if cursor.accept(kind, "IN", "SCHEMA"):
+                return f"ALL {kind}", (), tuple(name for name, _ in _list(cursor))
+        raise SqlError("0A000", f"GRANT on all {cursor.peek().lower()} is not supported")
+    kind = next((one for one in _KINDS if cursor.peek() == one and _is_word(cursor)), "")
+    if kind:
+        cursor.at += 1
+    elif cursor.peek() in _OTHERS and _is_word(cursor):
+        raise SqlError("0A000", f"GRANT on a {cursor.peek().lower()} is not supported")
+    names = [qualified(cursor)]
+    while cursor.accept(","):
+        names.append(qualified(cursor))
+    return {"TABLESPACE": "DATABASE"}.get(kind, kind or "TABLE"), tuple(names), ()
+
+
+def _is_word(cursor: Cursor) -> bool:
+    """Whether a name comes after the next word, so that the word says what is named."""
+    after = cursor.tokens[cursor.at + 1] if cursor.at + 1 < len(cursor.tokens) else None
+    return (
+        after is not None
+        and (after["ident"] is not None or after["word"] is not None)
+        and (after.group().strip().upper() not in {"TO", "FROM"})
+    )
+
+
+def _list(cursor: Cursor) -> list[tuple[str, None]]:
+    found = [(cursor.name(), None)]
+    while cursor.accept(","):
+        found.append((cursor.name(), None))
+    return found
+
+
+def _member(cursor: Cursor) -> str | None:
+    """A role's name; None for the current user."""
+    cursor.accept("GROUP")
+    if cursor.peek() in _SELF:
+        cursor.at += 1
+        return None
+    return cursor.name()
+
+
+def _members(cursor: Cursor) -> tuple[str | None, ...]:
+    found = [_member(cursor)]
+    while cursor.accept(","):
+        found.append(_member(cursor))
+    return tuple(found)
+
+
+def _granted_by(cursor: Cursor) -> str | None:
+    return _member(cursor) if cursor.accept("GRANTED", "BY") else ""
+
+
+def _behaviour(cursor: Cursor) -> tuple[str, ...]:
+    if cursor.accept("CASCADE"):
+        return ("CASCADE",)
+    cursor.accept("RESTRICT")
+    return ()
+
+
+def _membership(cursor: Cursor, *, revokes: bool, option: bool) -> RightCommand:
+    roles = _members(cursor)
+    if not (cursor.accept("FROM") if revokes else cursor.accept("TO")):
+        raise cursor.fail()
+    members = _members(cursor)
+    if not revokes and cursor.accept("WITH"):
+        if not cursor.accept("ADMIN", "OPTION"):
+            raise cursor.fail()
+        option = True
+    by = _granted_by(cursor)
+    options = _behaviour(cursor) if revokes else ()
+    name = "REVOKE ROLE" if revokes else "GRANT ROLE"
+    return RightCommand(
+        name, options=options, members=members, roles=roles, option=option, revokes=revokes, granted_by=by
+    )
+
+
+def _defaults_on(cursor: Cursor) -> tuple[str, tuple[QualifiedName, ...], tuple[str, ...]]:
+    for kind in (*_ALL_OF, "SCHEMAS"):
+        if cursor.accept(kind):
+            return kind, (), ()
+    if cursor.peek() in {"FUNCTIONS", "ROUTINES", "TYPES"}:
+        raise SqlError("0A000", f"default privileges of {cursor.peek().lower()} are not supported")
+    raise cursor.fail()
+
+
+def _defaults(cursor: Cursor) -> RightCommand:
+    roles: tuple[str | None, ...] = ()
+    schemas: tuple[str, ...] = ()
+    while True:
+        if cursor.accept("FOR", "ROLE") or cursor.accept("FOR", "USER"):
+            roles = _members(cursor)
+        elif cursor.accept("IN", "SCHEMA"):
+            schemas = tuple(name for name, _ in _list(cursor))
+        else:
+            break
+    revokes = cursor.accept("REVOKE")
+    if not revokes and not cursor.accept("GRANT"):
+        raise cursor.fail()
+    found = _grant(cursor, revokes=revokes, defaults=True)
+    return RightCommand(
+        "ALTER DEFAULT PRIVILEGES",
+        options=found.options,
+        kind=found.kind,
+        privileges=found.privileges,
+        members=found.members,
+        roles=roles,
+        schemas=schemas,
+        option=found.option,
+        revokes=revokes,
+    )
+
+
+def _owner(cursor: Cursor) -> RightCommand:
+    kind = cursor.name().upper()
+    options = ("IF EXISTS",) if cursor.accept("IF", "EXISTS") else ()
+    cursor.accept("ONLY")
+    name = qualified(cursor)
+    cursor.accept("OWNER", "TO")
+    return RightCommand(
+        f"ALTER {kind}", options=options, names=(name,), kind=kind, members=(_member(cursor),)
+    )
+
+
+def _reassign(cursor: Cursor) -> RightCommand:
+    if not cursor.accept("OWNED", "BY"):
+        raise cursor.fail()
+    roles = _members(cursor)
+    if not cursor.accept("TO"):
+        raise cursor.fail()
+    return RightCommand("REASSIGN OWNED", roles=roles, members=(_member(cursor),))
+
+
+def _drop_owned(cursor: Cursor) -> RightCommand:
+    if not cursor.accept("OWNED", "BY"):
+        raise cursor.fail()
+    roles = _members(cursor)
+    return RightCommand("DROP OWNED", options=_behaviour(cursor), roles=roles)

@@ -1,0 +1,125 @@
+"""CREATE INDEX: a syntax tree to an index, on columns or on expressions, of all rows or of some."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import expressions as exp
+
+from herdpy_sql.catalog import Index, KeyPart
+from herdpy_sql.collations import check_stored
+from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.alter_table import AlterTablePlan
+from herdpy_sql.execute.define import CreateIndexPlan, duplicate
+from herdpy_sql.plan.define import check_storage_parameter, only, ordered
+from herdpy_sql.plan.expression_index import expression_column, predicate_column
+from herdpy_sql.plan.names import FreshNames, checked_name
+from herdpy_sql.plan.remarks import taken, with_remarks
+from herdpy_sql.plan.rules import rules_of
+from herdpy_sql.plan.scope import name_of, table_of
+from herdpy_sql.plan.table_change import TableChange
+
+if TYPE_CHECKING:
+    from herdpy_sql.catalog import Catalog
+    from herdpy_sql.execute.base import Plan
+
+_OPERATOR_CLASSES = frozenset({"text_pattern_ops", "varchar_pattern_ops", "bpchar_pattern_ops", "text_ops"})
+"""Text is ordered by code point, as these have it."""
+
+
+def create_index(tree: exp.Create, catalog: Catalog) -> Plan:
+    """The plan of CREATE INDEX. SqlError 42703, 42P07, 42P17, 0A000 and others."""
+    only(tree, {"this", "kind", "exists", "unique", "concurrently"}, "CREATE INDEX")
+    node = tree.this
+    if not isinstance(node, exp.Index):
+        raise SqlError("42601", "syntax error in CREATE INDEX")
+    table = table_of(catalog, node.args.get("table"))
+    given = node.args.get("params")
+    if given is None or not given.args.get("columns"):
+        raise SqlError("42601", "syntax error: CREATE INDEX needs a list of columns")
+    using = given.args.get("using")
+    if using is not None and name_of(using) != "btree":
+        raise SqlError("0A000", f'access method "{name_of(using)}" is not supported')
+    only(given, {"columns", "using", "include", "where", "with_storage"}, "CREATE INDEX")
+    change = TableChange(catalog, table, table)
+    parts, names = _parts(change, given.args["columns"])
+    _check_included(change, given)
+    where = given.args.get("where")
+    predicate = None if where is None else predicate_column(change, where.this)
+    concurrently = bool(tree.args.get("concurrently"))
+    if node.this is not None:
+        name = checked_name(name_of(node.this))
+        if (table.schema, name) in catalog.relations:
+            if tree.args.get("exists"):
+                return with_remarks(CreateIndexPlan(table, None, concurrently=concurrently), [taken(name)])
+            raise duplicate(name)
+    else:
+        name = FreshNames(table.name, catalog).new(names, "idx")
+    unique = bool(tree.args.get("unique"))
+    index = Index(0, name, table.id, tuple(parts), unique, predicate=predicate)
+    if change.table is table:
+        return CreateIndexPlan(table, index, concurrently=concurrently)
+    change.fresh.append(index)
+    return AlterTablePlan(change, rules_of, tag="CREATE INDEX", concurrently=concurrently)
+
+
+def _parts(change: TableChange, items: list[exp.Expression]) -> tuple[list[KeyPart], list[str]]:
+    """The parts, and what each adds to the index's name when it is given none."""
+    parts: list[KeyPart] = []
+    names: list[str] = []
+    for item in items:
+        part = item if isinstance(item, exp.Ordered) else exp.Ordered(this=item)
+        node = _without_class(part.this)
+        collation = node.expression if isinstance(node, exp.Collate) else None
+        node = node.this if isinstance(node, exp.Collate) else node
+        if isinstance(node, exp.Column) and not node.args.get("table"):
+            position = change.table.positions.get(name_of(node.this))
+            if position is None or change.table.columns[position].hidden:
+                raise SqlError(
+                    "42703", f'column "{name_of(node.this)}" does not exist', column=name_of(node.this)
+                )
+            name = name_of(node.this)
+        else:
+            node = node.this if isinstance(node, exp.Paren) else node
+            position = expression_column(change, node)
+            name = _name_of_expression(node)
+        ordered(name, change.table.columns[position].type)
+        if collation is not None:
+            check_stored(collation, change.table.columns[position].type)
+        number = sum(one.rstrip("0123456789") == name for one in names)
+        names.append(f"{name}{number}" if number else name)
+        parts.append(KeyPart(position, bool(part.args.get("desc")), bool(part.args.get("nulls_first"))))
+    return parts, names
+
+
+def _without_class(node: exp.Expression) -> exp.Expression:
+    """The node without an operator class that orders as ours does. SqlError 42704 for another one."""
+    if not isinstance(node, exp.Opclass):
+        return node
+    name = node.expression.name.lower()
+    if name not in _OPERATOR_CLASSES:
+        raise SqlError("42704", f'operator class "{name}" does not exist for access method "btree"')
+    inner: exp.Expression = node.this
+    return inner
+
+
+def _name_of_expression(node: exp.Expression) -> str:
+    """What PostgreSQL calls a column of that expression in an index's name."""
+    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Column):
+        return name_of(node.this.this)
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower()
+    if isinstance(node, exp.Func) and not isinstance(node, exp.Cast | exp.Case | exp.Connector):
+        return node.sql_name().lower()
+    return "case" if isinstance(node, exp.Case) else "expr"
+
+
+def _check_included(change: TableChange, given: exp.Expression) -> None:
+    """INCLUDE asks for nothing that rows do not give already; but its columns must be there."""
+    for one in given.args.get("include") or ():
+        name = name_of(one)
+        position = change.table.positions.get(name)
+        if position is None or change.table.columns[position].hidden:
+            raise SqlError("42703", f'column "{name}" does not exist', column=name)
+    for one in given.args.get("with_storage") or ():
+        check_storage_parameter(one.this.name.lower())

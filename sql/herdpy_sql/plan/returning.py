@@ -1,0 +1,118 @@
+"""RETURNING of UPDATE ... FROM and DELETE ... USING: the target's columns, and those of the other tables.
+
+The query that finds the rows brings what RETURNING wants of the other tables along. RETURNING itself is
+bound over the target and a relation of what was brought, under a name of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sqlglot import expressions as exp
+
+from herdpy_sql.catalog import Column, Table
+from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.base import OutputColumn
+from herdpy_sql.expr import NotOwn, Params
+from herdpy_sql.expr.nodes import ColumnRef
+from herdpy_sql.plan.output import output_name, project
+from herdpy_sql.plan.scope import TableScope, name_of
+from herdpy_sql.plan.select import bind_outputs
+
+if TYPE_CHECKING:
+    from herdpy_sql.execute.insert import Project
+
+BROUGHT = "__brought"
+ColumnsOf = Callable[[list[exp.Expression]], Sequence[OutputColumn]]
+
+
+@dataclass
+class Brought:
+    """RETURNING, taken apart.
+
+    Attributes:
+        columns_of: the columns of a query for some expressions over the statement's tables.
+        count: columns that the query of rows has behind the target's, so far.
+        extras: what it shall give besides those.
+        expressions: RETURNING over the target and BROUGHT.
+    """
+
+    table: Table
+    alias: str
+    columns_of: ColumnsOf
+    count: int
+    extras: list[exp.Expression] = field(default_factory=list)
+    expressions: list[exp.Expression] = field(default_factory=list)
+    _places: dict[str, int] = field(default_factory=dict)
+
+    def add(self, node: exp.Expression) -> None:
+        """One more expression of RETURNING; SqlError as binding its columns raises."""
+        if isinstance(node, exp.Star):
+            self.expressions.append(exp.Column(this=exp.Star(), table=_quoted(self.alias)))
+            self._star(node, len(self.table.visible))
+        elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+            if name_of(node.args["table"]) == self.alias:
+                self.expressions.append(node)
+            else:
+                self._star(node, 0)
+        else:
+            name = node.alias if isinstance(node, exp.Alias) else output_name(node)
+            inner = node.this if isinstance(node, exp.Alias) else node
+            found = inner.copy().transform(self._rewritten)
+            self.expressions.append(exp.Alias(this=found, alias=_quoted(name)))
+
+    def _star(self, node: exp.Expression, skipped: int) -> None:
+        columns = self.columns_of([node])
+        self.extras.append(node)
+        for i, column in enumerate(columns[skipped:], self.count + skipped):
+            self.expressions.append(exp.Alias(this=_brought(i), alias=_quoted(column.name)))
+        self.count += len(columns)
+
+    def _rewritten(self, node: exp.Expression) -> exp.Expression:
+        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+            return node
+        qualifier = node.args.get("table")
+        if qualifier is not None and name_of(qualifier) == self.alias:
+            return node
+        if qualifier is None:
+            self.columns_of([node])  # raises where it might be one or the other
+            if name_of(node.this) in self.table.positions:
+                return node
+        text = node.sql("postgres")
+        if text not in self._places:
+            self._places[text] = self.count
+            self.extras.append(node)
+            self.count += 1
+        return _brought(self._places[text])
+
+
+def bind_brought(
+    brought: Brought, computed: Sequence[OutputColumn], params: Params
+) -> tuple[tuple[OutputColumn, ...], Project]:
+    """As ``bind_returning``, over the target's row followed by what was ``computed`` besides."""
+    scope = TableScope()
+    scope.add(brought.alias, brought.table)
+    columns = tuple(Column(f"c{i}", column.type) for i, column in enumerate(computed))
+    base = scope.add(BROUGHT, Table(0, BROUGHT, columns, (), "")).base
+    try:
+        outputs = bind_outputs(brought.expressions, scope, params)
+    except NotOwn as refusal:
+        raise SqlError("0A000", f"RETURNING: {refusal.reason} is not supported") from None
+    found = []
+    for name, expr in outputs:
+        origin = None
+        if isinstance(expr, ColumnRef):
+            own = expr.index < base
+            origin = scope.origin(expr.index) if own else computed[expr.index - base].origin
+        found.append(OutputColumn(name, expr.type, origin))
+    return tuple(found), project([expr for _, expr in outputs])
+
+
+def _quoted(name: str) -> exp.Identifier:
+    return exp.to_identifier(name, quoted=True)
+
+
+def _brought(place: int) -> exp.Column:
+    return exp.column(_quoted(f"c{place}"), table=_quoted(BROUGHT))

@@ -1,0 +1,180 @@
+"""WITH queries that change data: every statement of the whole planned by itself, to be run one after another.
+
+Each WITH query becomes a stage whose rows are handed to those behind it by name (``columnar.given``), and the
+statement itself is the last stage. What SELECTs in WITH say is asked for once, if anybody reads it; what
+changes data is always carried out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import expressions as exp
+
+from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.stages import Stage, StagedPlan
+from herdpy_sql.expr import Params
+from herdpy_sql.plan.insert import target_name
+from herdpy_sql.plan.references import TOOLS
+from herdpy_sql.plan.scope import name_of, table_of
+from herdpy_sql.types import UNKNOWN, Base
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from herdpy_sql.catalog import Catalog
+    from herdpy_sql.execute.base import Plan
+    from herdpy_sql.plan.prepare import Settings
+    from herdpy_sql.types import SqlType
+
+    Planner = Callable[[exp.Expression, Settings], Plan]
+
+CHANGES = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
+_RETURNED = "__returned"
+_APART = 1000
+"""Relations of RETURNING are numbered behind those of WITH queries."""
+
+
+def changes_data(tree: exp.Expression) -> bool:
+    """Whether a WITH query of this statement changes data."""
+    with_ = tree.args.get("with_")
+    return with_ is not None and any(isinstance(cte.this, CHANGES) for cte in with_.expressions)
+
+
+def bind_staged(
+    tree: exp.Expression,
+    catalog: Catalog,
+    settings: Settings,
+    planner: Planner,
+) -> Plan:
+    """The plan of a statement with such WITH queries; ``planner`` plans one statement by itself."""
+    return _settled(lambda known: _bind(tree, catalog, known, planner), settings)
+
+
+def bind_returning_apart(
+    tree: exp.Expression,
+    catalog: Catalog,
+    settings: Settings,
+    planner: Planner,
+) -> Plan:
+    """The plan of a statement whose RETURNING is asked for as a query over the rows that it returns."""
+    if tree.args.get("from_") is not None or tree.args.get("using"):
+        raise SqlError("0A000", "RETURNING: subqueries are not supported beside other tables")
+    for one in tree.args["returning"].find_all(exp.Window, exp.AggFunc):
+        if one.find_ancestor(exp.Query, exp.Returning).__class__ is exp.Returning:
+            window = isinstance(one, exp.Window)
+            what = "window" if window else "aggregate"
+            code = "42P20" if window else "42803"
+            raise SqlError(code, f"{what} functions are not allowed in RETURNING")
+    return _settled(lambda known: _bind_apart(tree, catalog, known, planner), settings)
+
+
+def _bind_apart(tree: exp.Expression, catalog: Catalog, settings: Settings, planner: Planner) -> StagedPlan:
+    from herdpy_sql.columnar.given import given
+
+    table = table_of(catalog, tree.this)
+    changed = tree.copy()
+    changed.set("returning", exp.Returning(expressions=[exp.Star()]))
+    plan = planner(changed, settings)
+    assert plan.columns is not None
+    relation = given(_APART + len(settings.given), _RETURNED, plan.columns, ())
+    alias = exp.TableAlias(this=exp.to_identifier(target_name(tree, table), quoted=True))
+    source = exp.Table(this=exp.to_identifier(_RETURNED, quoted=True), alias=alias)
+    select = exp.Select(
+        expressions=[one.copy() for one in tree.args["returning"].expressions], from_=exp.From(this=source)
+    )
+    if tree.args.get("with_") is not None:
+        select.set("with_", tree.args["with_"].copy())
+    known = _types([plan], settings.param_types)
+    asked = planner(
+        select, replace(settings, param_types=known, given={**settings.given, _RETURNED: relation})
+    )
+    stages = (Stage("", plan, relation, True), Stage("", asked, None, False))
+    types = Params(_types([asked], known)).types
+    return StagedPlan(stages, types, TOOLS if catalog.referencing else None, plan.tag)
+
+
+def _settled(bind: Callable[[Settings], StagedPlan], settings: Settings) -> StagedPlan:
+    """What ``bind`` gives when every parameter has its type: it may come from a place behind its first."""
+    types = settings.param_types
+    while True:
+        plan = bind(replace(settings, param_types=types))
+        found = _types([stage.plan for stage in plan.stages], types)
+        if found == types:
+            return plan
+        types = found
+
+
+def _types(plans: Sequence[Plan], known: Sequence[SqlType]) -> tuple[SqlType, ...]:
+    """A type for each parameter: the first that any plan has found."""
+    count = max([len(known), *(len(plan.param_types) for plan in plans)])
+    lists = [known, *(plan.param_types for plan in plans)]
+    found = []
+    for i in range(count):
+        said = [one[i] for one in lists if i < len(one) and one[i].base is not Base.UNKNOWN]
+        found.append(said[0] if said else UNKNOWN)
+    return tuple(found)
+
+
+def _bind(
+    tree: exp.Expression,
+    catalog: Catalog,
+    settings: Settings,
+    planner: Planner,
+) -> StagedPlan:
+    from herdpy_sql.columnar.given import given
+
+    last = tree.copy()
+    with_ = last.args["with_"]
+    last.set("with_", None)
+    recursive = bool(with_.args.get("recursive"))
+    stages: list[Stage] = []
+    for nth, cte in enumerate(with_.expressions, 1):
+        name = name_of(cte.args["alias"].this)
+        if name in settings.given:
+            raise SqlError("42712", f'WITH query name "{name}" specified more than once')
+        changes = isinstance(cte.this, CHANGES)
+        if not changes and not _is_read(name, with_.expressions[nth:], last):
+            continue
+        plan = planner(_alone(cte, recursive=recursive), settings)
+        relation = None
+        if plan.columns is None:
+            if _is_read(name, with_.expressions[nth:], last):
+                raise SqlError("0A000", f'WITH query "{name}" does not have a RETURNING clause')
+        else:
+            listed = [name_of(one) for one in cte.args["alias"].args.get("columns") or ()]
+            if len(listed) > len(plan.columns):
+                raise SqlError(
+                    "42P10",
+                    f'WITH query "{name}" has {len(plan.columns)} columns available '
+                    f"but {len(listed)} columns specified",
+                )
+            relation = given(nth, name, plan.columns, listed)
+            settings = replace(settings, given={**settings.given, name: relation})
+        stages.append(Stage(name, plan, relation, changes))
+        settings = replace(settings, param_types=_types([plan], settings.param_types))
+    plan = planner(last, settings)
+    stages.append(Stage("", plan, None, isinstance(last, CHANGES)))
+    types = Params(_types([plan], settings.param_types)).types
+    return StagedPlan(tuple(stages), types, TOOLS if catalog.referencing else None)
+
+
+def _alone(cte: exp.Expression, *, recursive: bool) -> exp.Expression:
+    """A WITH query as a statement of its own."""
+    query: exp.Expression = cte.this.copy()
+    if not recursive or isinstance(query, CHANGES):
+        return query
+    source = exp.Table(this=cte.args["alias"].this.copy())
+    select = exp.Select(expressions=[exp.Star()], from_=exp.From(this=source))
+    select.set("with_", exp.With(expressions=[cte.copy()], recursive=True))
+    return select
+
+
+def _is_read(name: str, behind: Sequence[exp.Expression], last: exp.Expression) -> bool:
+    """Whether a WITH query is read by one behind it or by the statement."""
+    return any(
+        not table.args.get("db") and isinstance(table.this, exp.Identifier) and name_of(table.this) == name
+        for tree in (*behind, last)
+        for table in tree.find_all(exp.Table)
+    )

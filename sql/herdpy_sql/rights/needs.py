@@ -1,0 +1,269 @@
+"""What a statement needs its role to be allowed: from its text and the catalog, without regard to who asks.
+
+Asked once for a plan and a role that may not do everything (never for a superuser), so it parses the text
+once more and does not bear on planning. A view asks its user for itself, and its owner for what is behind it.
+What cannot be told apart without binding (does an UPDATE read its table?) is answered with yes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import expressions as exp
+
+from herdpy_sql.catalog import Table
+from herdpy_sql.objects import FIRST_USER_OID, CatalogObject
+from herdpy_sql.parse import Command, CopyStatement, parse, split
+from herdpy_sql.parse.describe import described
+from herdpy_sql.plan.scope import name_of
+from herdpy_sql.plan.views import definition_of, is_target, view_query
+from herdpy_sql.rights.definitions import needs_of_command, needs_of_create
+from herdpy_sql.rights.held import owner_of, subject_of
+from herdpy_sql.rights.need import Need, relation_needs
+from herdpy_sql.sequences import sequences_of, split_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from herdpy_sql.catalog import Catalog
+    from herdpy_sql.parse import Statement
+
+_ACTS = {"nextval": "Uw", "currval": "Ur", "setval": "w"}
+_DEEPEST = 32
+
+
+def needs(statement: Statement, catalog: Catalog) -> list[Need]:
+    """What it needs. The statement was planned with this catalog: every name in it means something."""
+    return list(dict.fromkeys(_Reader(catalog).statement(described(statement))))
+
+
+@dataclass(frozen=True)
+class _Reader:
+    catalog: Catalog
+
+    def statement(self, statement: Statement) -> Iterator[Need]:
+        tree = parse(statement)
+        if isinstance(tree, CopyStatement):
+            yield from self._copy(tree)
+        elif isinstance(tree, Command):
+            if tree.inner is not None and tree.name in {"EXPLAIN", "DECLARE"}:
+                yield from self.statement(tree.inner)
+            elif tree.name not in {"PREPARE", "EXECUTE"}:
+                yield from needs_of_command(tree, self.catalog)
+        else:
+            yield from self.tree(tree)
+
+    def tree(self, tree: exp.Expression) -> Iterator[Need]:
+        """Of a query, a statement that changes rows, or a definition with a query in it."""
+        if isinstance(tree, exp.Create):
+            yield from needs_of_create(tree, self.catalog)
+            if not isinstance(tree.args.get("expression"), exp.Query | exp.Values):
+                return
+        elif isinstance(tree, exp.Select) and tree.args.get("into") is not None:
+            yield from needs_of_create(tree, self.catalog)
+        for change in tree.find_all(exp.Insert, exp.Update, exp.Delete, exp.Merge):
+            yield from self._change(change)
+        for node in tree.find_all(exp.Table):
+            if not is_target(node) and not _is_into(node):
+                yield from self._read(node, _locked(node))
+        yield from self._calls(tree)
+
+    def _found(self, node: exp.Table) -> CatalogObject | Table | None:
+        if not isinstance(node.this, exp.Identifier) or _is_with(node):
+            return None
+        schema = node.args.get("db")
+        found = self.catalog.find(None if schema is None else name_of(schema), name_of(node.this))
+        return found if isinstance(found, CatalogObject | Table) else None
+
+    def _read(self, node: exp.Table, letters: str) -> Iterator[Need]:
+        found = self._found(node)
+        if found is None:
+            return
+        named = node.args.get("db") is not None
+        for letter in letters:
+            yield from relation_needs(self.catalog, found, letter, named=named)
+        yield from self.behind(found, letters)
+
+    def behind(self, found: CatalogObject | Table, letters: str, depth: int = 0) -> Iterator[Need]:
+        """What the owner of a view needs for what the user does with it."""
+        if not isinstance(found, CatalogObject) or found.kind != "view" or depth > _DEEPEST:
+            return
+        owner = owner_of(self.catalog, subject_of(found))
+        target = self._target(found) if letters != "r" else None
+        for number in definition_of(found).uses:
+            one = self.catalog.tables.get(number) or self.catalog.objects.get(number)
+            if one is None or (isinstance(one, CatalogObject) and one.kind != "view"):
+                continue
+            wanted = letters if one is target else "r"
+            for letter in wanted:
+                for need in relation_needs(self.catalog, one, letter, named=True):
+                    yield replace(need, by=owner)
+            yield from self.behind(one, wanted, depth + 1)
+
+    def _target(self, view: CatalogObject) -> CatalogObject | Table | None:
+        """What a change of a view changes."""
+        source = view_query(view, self.catalog).args.get("from_")
+        return self._found(source.this) if source is not None and isinstance(source.this, exp.Table) else None
+
+    # Changes of rows.
+
+    def _change(self, change: exp.Expression) -> Iterator[Need]:
+        target = change.this.this if isinstance(change.this, exp.Schema) else change.this
+        found = self._found(target) if isinstance(target, exp.Table) else None
+        if found is None:
+            return
+        letters = _letters(change, target, found)
+        named = target.args.get("db") is not None
+        for letter in letters:
+            yield from relation_needs(self.catalog, found, letter, named=named)
+        yield from self.behind(found, letters)
+        if "a" in letters and isinstance(found, Table):
+            yield from self._defaults(change, found)
+
+    def _defaults(self, change: exp.Expression, table: Table) -> Iterator[Need]:
+        """Sequences that defaults take values of; those of identity columns are their tables'."""
+        named: set[str] = set()
+        if isinstance(change, exp.Insert) and isinstance(change.this, exp.Schema):
+            named = {name_of(one) for one in change.this.expressions if isinstance(one, exp.Identifier)}
+        for column in table.columns:
+            if not column.visible or column.default is None or column.identity or column.name in named:
+                continue
+            for number in sequences_of(column.default):
+                if number in self.catalog.objects:
+                    yield Need(subject_of(self.catalog.objects[number]), "Uw")
+
+    def _calls(self, tree: object) -> Iterator[Need]:
+        """Of nextval and its kin."""
+        if not isinstance(tree, exp.Expression):
+            return
+        for node in tree.find_all(exp.Anonymous):
+            letters = _ACTS.get(str(node.this).lower())
+            if letters is None:
+                continue
+            one = self._sequence(node.expressions[0]) if node.expressions else None
+            if one is not None:
+                yield Need(subject_of(one), letters)
+
+    def _sequence(self, name: exp.Expression) -> CatalogObject | None:
+        """The sequence that an argument names; None where it is not written there."""
+        name = name.this if isinstance(name, exp.Cast) else name
+        if not isinstance(name, exp.Literal):
+            return None
+        text = str(name.this)
+        if text.isdecimal():
+            return self.catalog.objects.get(int(text) - FIRST_USER_OID)
+        found = self.catalog.find(*split_name(text))
+        return found if isinstance(found, CatalogObject) and found.kind == "sequence" else None
+
+    def _copy(self, tree: CopyStatement) -> Iterator[Need]:
+        if tree.query is not None:
+            yield from self.statement(tree.query)
+        elif tree.parameters_of is not None:
+            for one in split(tree.parameters_of):
+                yield from self.statement(one)
+        elif tree.table is not None:
+            found = self.catalog.find(*tree.table)
+            if isinstance(found, CatalogObject | Table):
+                letter = "a" if tree.is_from else "r"
+                yield from relation_needs(self.catalog, found, letter, named=tree.table[0] is not None)
+                yield from self.behind(found, letter)
+
+
+def _letters(change: exp.Expression, target: exp.Table, table: CatalogObject | Table) -> str:
+    """What a change needs of its target."""
+    reads = "r" if _reads(change, target, table) else ""
+    if isinstance(change, exp.Update):
+        return "w" + reads
+    if isinstance(change, exp.Delete):
+        return "d" + reads
+    if isinstance(change, exp.Merge):
+        kinds = {type(one.args.get("then")) for one in change.args["whens"].expressions}
+        text = "a" if exp.Insert in kinds else ""
+        text += "w" if exp.Update in kinds else ""
+        deletes = any(
+            isinstance(one.args.get("then"), exp.Var) and one.args["then"].name.upper() == "DELETE"
+            for one in change.args["whens"].expressions
+        )
+        return text + ("d" if deletes or exp.Delete in kinds else "") + "r"
+    conflict = change.args.get("conflict")
+    if conflict is None:
+        return "a" + reads
+    updates = bool(conflict.expressions) or "UPDATE" in str(conflict.args.get("action")).upper()
+    arbiter = conflict.args.get("conflict_keys") or conflict.args.get("constraint")
+    upsert = str(conflict.args.get("action")).upper() == "UPSERT"
+    return "a" + ("w" if updates or upsert else "") + ("r" if reads or arbiter or upsert or updates else "")
+
+
+def _reads(change: exp.Expression, target: exp.Table, table: CatalogObject | Table) -> bool:
+    """Whether a change looks at what is in its target: in a condition, in what it computes or returns."""
+    columns = _columns_of(table)
+    alias = target.args.get("alias")
+    called = {name_of(alias.this)} if alias is not None else {table.name}
+    written: set[int] = set()
+    parts: list[exp.Expression | None] = [change.args.get("where"), change.args.get("returning")]
+    if isinstance(change, exp.Update):
+        for item in change.expressions:
+            left = item.this if isinstance(item, exp.EQ) else None
+            if left is not None:
+                written |= {id(one) for one in left.find_all(exp.Column)}
+            parts.append(item)
+        parts += [change.args.get("from_"), *(change.args.get("joins") or ())]
+    for part in parts:
+        if part is None:
+            continue
+        if part.find(exp.Star) is not None and part is change.args.get("returning"):
+            return True
+        for node in part.find_all(exp.Column):
+            if id(node) in written:
+                continue
+            qualifier = node.args.get("table")
+            if isinstance(node.this, exp.Star) or not isinstance(node.this, exp.Identifier):
+                return True
+            if qualifier is not None and name_of(qualifier) in called:
+                return True
+            if qualifier is None and name_of(node.this) in columns:
+                if name_of(node.this) == "default" and not node.this.args.get("quoted"):
+                    continue
+                return True
+    return False
+
+
+def _columns_of(table: CatalogObject | Table) -> set[str]:
+    if isinstance(table, Table):
+        return set(table.positions)
+    return {name for name, _type in definition_of(table).columns} if table.kind == "view" else set()
+
+
+def _locked(node: exp.Table) -> str:
+    """What FROM needs of a table: its rows are read, and perhaps locked."""
+    select = node.find_ancestor(exp.Select)
+    for lock in select.args.get("locks") or () if select is not None else ():
+        named = [one.name for one in lock.expressions] if lock.expressions else []
+        if not named or node.alias_or_name in named:
+            return "rw"
+    return "r"
+
+
+def _is_into(node: exp.Table) -> bool:
+    return isinstance(node.parent, exp.Into)
+
+
+def _is_with(node: exp.Table) -> bool:
+    """Whether a name without a schema is that of a query in a WITH around it."""
+    if node.args.get("db") is not None:
+        return False
+    name = name_of(node.this)
+    above: exp.Expr | None = node
+    while above is not None:
+        given = above.args.get("with_")
+        if given is not None and any(name_of(one.args["alias"].this) == name for one in given.expressions):
+            return True
+        above = above.parent
+    return False
+
+
+def needs_of_table(catalog: Catalog, found: CatalogObject | Table, letter: str) -> list[Need]:
+    """What it takes to do one thing with a table without a statement, as other doors do."""
+    reader = _Reader(catalog)
+    return [*relation_needs(catalog, found, letter, named=True), *reader.behind(found, letter)]

@@ -1,0 +1,224 @@
+"""Rows that say who owns what and who may do what with it: owners, aclitems, members, grants, privileges.
+
+Beside the other ``contents_*``, which ask here for the owner and the grants of what they list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from herdpy_sql.objects import SYSTEM, RightsDefinition
+from herdpy_sql.rights.acl import PUBLIC, held, split, texts
+from herdpy_sql.rights.held import (
+    DATABASE,
+    EVERYWHERE,
+    Subject,
+    acl_of,
+    granted_acl,
+    owner_of,
+    schema_subject,
+    subject_of,
+)
+from herdpy_sql.rights.privileges import NAMES, OF_KIND
+from herdpy_sql.system.contents import SCHEMAS, Context, Rows, role_oid, rows_of
+from herdpy_sql.system.contents_objects import schema_oid, user_schemas
+from herdpy_sql.system.relation import relations
+
+if TYPE_CHECKING:
+    from herdpy_sql.catalog import Table
+    from herdpy_sql.objects import CatalogObject
+    from herdpy_sql.system.state import Role
+
+_INFORMATION = "information_schema"
+
+
+class Owned(NamedTuple):
+    """Whose a thing is, and its aclitems; None where nothing was granted."""
+
+    oid: int
+    name: str
+    acl: list[str] | None
+
+
+def owned(context: Context, subject: Subject) -> Owned:
+    """Of a relation, schema or the database."""
+    names = context.role_names()
+    owner = owner_of(context.catalog, subject)
+    acl = granted_acl(context.catalog, subject)
+    shown = None if acl is None else texts(acl, lambda key: names.get(key, key))
+    return Owned(role_oid(owner), names.get(owner, owner), shown)
+
+
+def owned_relation(context: Context, one: Table | CatalogObject) -> Owned:
+    """Of a table, view or sequence."""
+    return owned(context, subject_of(one))
+
+
+def owned_schema(context: Context, name: str) -> Owned:
+    """Of a schema; those of the system are its own."""
+    if name in SCHEMAS and name != "public":
+        return Owned(role_oid(SYSTEM), context.role_names().get(SYSTEM, SYSTEM), None)
+    return owned(context, schema_subject(context.catalog, name))
+
+
+def owned_database(context: Context) -> Owned:
+    """Of the session's own database."""
+    return owned(context, DATABASE)
+
+
+@rows_of("pg_catalog", "pg_auth_members")
+def _members(context: Context) -> Rows:
+    for role in context.state.roles():
+        for one in role.memberships:
+            yield {
+                "roleid": role_oid(one.role),
+                "member": role_oid(role.key),
+                "grantor": role_oid(one.grantor),
+                "admin_option": one.admin,
+            }
+
+
+@rows_of("pg_catalog", "pg_default_acl")
+def _defaults(context: Context) -> Rows:
+    names = context.role_names()
+    schemas = {one.id: one.oid for one in context.catalog.objects.values() if one.kind == "schema"}
+    for one in context.catalog.objects.values():
+        what = one.definition
+        kind = {"tables": "r", "sequences": "S", "schemas": "n"}.get(getattr(what, "on", ""), "")
+        if isinstance(what, RightsDefinition) and kind:
+            where = 0 if what.id == EVERYWHERE else schemas.get(what.id, SCHEMAS["public"])
+            yield {
+                "oid": one.oid,
+                "defaclrole": role_oid(what.owner),
+                "defaclnamespace": where,
+                "defaclobjtype": kind,
+                "defaclacl": texts(what.acl or (), lambda key: names.get(key, key)),
+            }
+
+
+@rows_of(_INFORMATION, "table_privileges", "role_table_grants")
+def _grants(context: Context) -> Rows:
+    names = context.role_names()
+    own = _keys(context, context.state.user)
+    for one in _relations(context):
+        subject = subject_of(one)
+        if subject.kind not in {"table", "view"}:
+            continue
+        owner = owner_of(context.catalog, subject)
+        for to, by, letters in acl_of(context.catalog, subject):
+            if own is not None and to != PUBLIC and not own & {to, by}:
+                continue
+            plain, options = split(letters)
+            for letter in plain:
+                yield {
+                    "grantor": names.get(by, by),
+                    "grantee": names.get(to, to) if to else "PUBLIC",
+                    "table_catalog": context.state.database,
+                    "table_schema": one.schema,
+                    "table_name": one.name,
+                    "privilege_type": NAMES[letter],
+                    "is_grantable": "YES" if letter in options or to == owner else "NO",
+                    "with_hierarchy": "YES" if letter == "r" else "NO",
+                }
+
+
+@rows_of(_INFORMATION, "enabled_roles", "applicable_roles")
+def _enabled(context: Context) -> Rows:
+    by_key = {role.key: role for role in context.state.roles()}
+    own = _keys(context, context.state.user)
+    for role in by_key.values():
+        if own is None or role.key in own:
+            yield {"role_name": role.name, "grantee": context.state.user, "is_grantable": "NO"}
+
+
+def _relations(context: Context) -> Iterator[Table | CatalogObject]:
+    yield from context.catalog.tables.values()
+    for one in context.catalog.objects.values():
+        if one.kind in {"view", "sequence"}:
+            yield one
+
+
+# What has_..._privilege and pg_has_role read.
+
+
+def _keys(context: Context, user: str, *, inherited: bool = True) -> set[str] | None:
+    """Keys that a role acts as; None of a superuser, who may do everything."""
+    by_key: dict[str, Role] = {role.key: role for role in context.state.roles()}
+    role = next((one for one in by_key.values() if one.name == user), None)
+    if role is None or role.superuser:
+        return None
+    found, waiting = {role.key}, [role]
+    while waiting:
+        one = waiting.pop()
+        for member in one.memberships if one.inherits or not inherited else ():
+            other = by_key.get(member.role)
+            if other is not None and other.key not in found:
+                found.add(other.key)
+                waiting.append(other)
+    return found
+
+
+def _things(context: Context) -> Iterator[tuple[str, int, Subject | None, str]]:
+    """(group, id, thing, what everybody may do with what is the system's)."""
+    for one in _relations(context):
+        yield "relation", one.oid, subject_of(one), ""
+    for relation in relations().values():
+        yield "relation", relation.oid, None, "r"
+    for name in user_schemas(context.catalog):
+        oid = schema_oid(context.catalog, name)
+        yield "schema", oid, schema_subject(context.catalog, name), ""
+    for name, oid in SCHEMAS.items():
+        if name != "public":
+            yield "schema", oid, None, "U"
+    yield "database", context.database_oid(None), DATABASE, ""
+
+
+def _letters(context: Context, keys: set[str] | None, subject: Subject | None, system: str) -> str:
+    """What a role may, each letter with * after it where it may be passed on."""
+    if keys is None:
+        return "".join(f"{letter}*" for letter in (OF_KIND[subject.kind] if subject is not None else system))
+    if subject is None:
+        return system
+    acl = acl_of(context.catalog, subject)
+    owner = owner_of(context.catalog, subject)
+    if owner in keys:
+        return "".join(f"{letter}*" for letter in OF_KIND[subject.kind])
+    options = "".join(split(one[2])[1] for one in acl if one[0] in keys)
+    return "".join(letter + ("*" if letter in options else "") for letter in held(acl, keys))
+
+
+def own_privileges(context: Context) -> Iterator[tuple[Any, ...]]:
+    """(group, id, letters) of the current user."""
+    keys = _keys(context, context.state.user)
+    for group, oid, subject, system in _things(context):
+        yield group, oid, _letters(context, keys, subject, system)
+
+
+def all_privileges(context: Context) -> Iterator[tuple[Any, ...]]:
+    """(group, id, letters, role's name, role's id as text) of every role; "public" is everybody."""
+    things = list(_things(context))
+    people: list[tuple[str, str, set[str] | None]] = [("public", "0", set())]
+    people += [
+        (role.name, str(role_oid(role.key)), _keys(context, role.name)) for role in context.state.roles()
+    ]
+    for name, number, keys in people:
+        for group, oid, subject, system in things:
+            yield group, oid, _letters(context, keys, subject, system), name, number
+
+
+def memberships(context: Context) -> Iterator[tuple[Any, ...]]:
+    """(role's name and id as text, another's, whether it has its rights, is a member) of every two."""
+    roles = list(context.state.roles())
+    for role in roles:
+        rights = _keys(context, role.name)
+        member = _keys(context, role.name, inherited=False)
+        for other in roles:
+            yield (
+                role.name,
+                str(role_oid(role.key)),
+                other.name,
+                str(role_oid(other.key)),
+                rights is None or other.key in rights,
+                member is None or other.key in member,
+            )

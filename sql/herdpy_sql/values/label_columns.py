@@ -1,0 +1,122 @@
+"""ENUM labels as Arrow columns: what clients give and get is text, what the engine has are places.
+
+Beside ``labels``; needs pyarrow. An ARRAY of an ENUM is a list of the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from herdpy_sql.errors import SqlError
+from herdpy_sql.types import EnumType, SqlType
+
+Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
+pc: Any = pyarrow.compute
+
+
+def places_of(array: Array, sql_type: SqlType) -> Array:
+    """A client's labels as places; NULLs stay.
+
+    Raises:
+        SqlError: 22P02 for what is no label, with its row, counted from 0, in the field "nth".
+        ValueError: the column holds no text.
+    """
+    enum = sql_type.enum
+    assert enum is not None
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_null(array.type):
+        return array
+    if sql_type.element is None:
+        return _places(array, enum)
+    given, types = array.type, pa.types
+    if types.is_fixed_size_list(given) or types.is_large_list(given) or types.is_list_view(given):
+        array = array.cast(pa.list_(given.value_type))
+    elif not types.is_list(given):
+        raise ValueError(f"an Arrow column of type {given} cannot be stored as {sql_type}")
+    values, offsets = _inner(array)
+    mask = array.is_null() if array.null_count else None
+    try:
+        found = _places(values, enum)
+    except SqlError as error:
+        within = pc.less_equal(offsets, int(error.fields["nth"]))
+        error.fields["nth"] = str(pc.sum(within).as_py() - 1)
+        raise
+    return pa.ListArray.from_arrays(offsets, found, mask=mask)
+
+
+def labels_of(array: Array, sql_type: SqlType) -> Array:
+    """Places as labels; NULLs stay."""
+    enum = sql_type.enum
+    assert enum is not None
+    if isinstance(array, pa.ChunkedArray):
+        chunks = [labels_of(one, sql_type) for one in array.chunks]
+        kind: Any = pa.string() if sql_type.element is None else pa.list_(pa.string())
+        return pa.chunked_array(chunks, kind)
+    if sql_type.element is None:
+        return _labels(array, enum)
+    values, offsets = _inner(array)
+    mask = array.is_null() if array.null_count else None
+    return pa.ListArray.from_arrays(offsets, _labels(values, enum), mask=mask)
+
+
+def shown(table: pa.Table, types: list[SqlType]) -> pa.Table:
+    """A table whose columns are of these types, with labels where it has places."""
+    for at, sql_type in enumerate(types):
+        if sql_type.enum is not None:
+            column = labels_of(table.column(at), sql_type)
+            table = table.set_column(at, pa.field(table.field(at).name, column.type), column)
+    return table
+
+
+def check_places(array: Array, sql_type: SqlType) -> None:
+    """See that places are those of labels; SqlError 22P02 with the row in "nth", as :func:`places_of`."""
+    enum = sql_type.enum
+    assert enum is not None
+    values = array if sql_type.element is None else pc.list_flatten(array)
+    unknown = pc.and_(values.is_valid(), pc.invert(pc.is_in(values, _all_places(enum))))
+    if pc.any(unknown).as_py():
+        nth = pc.index(unknown, True).as_py()
+        if sql_type.element is not None:
+            nth = pc.list_parent_indices(array)[nth].as_py()
+        raise SqlError("22P02", f"invalid place of a label for enum {enum.name}", nth=str(nth))
+
+
+def _inner(array: Array) -> tuple[Array, Array]:
+    """The values that lists have, and where each begins in them."""
+    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    return array.values.slice(first, last - first), pc.subtract(array.offsets, first)
+
+
+def _all_places(enum: EnumType) -> Array:
+    return pa.array([place for _, place in enum.labels], pa.float64())
+
+
+def _all_labels(enum: EnumType) -> Array:
+    return pa.array([label for label, _ in enum.labels], pa.string())
+
+
+def _places(array: Array, enum: EnumType) -> Array:
+    given = array.type
+    if pa.types.is_dictionary(given):
+        array = array.dictionary_decode()
+    elif pa.types.is_run_end_encoded(given):
+        array = pc.run_end_decode(array)
+    kind, types = array.type, pa.types
+    if types.is_null(kind):
+        return pa.nulls(len(array), pa.float64())
+    if not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
+        raise ValueError(f"an Arrow column of type {given} cannot be stored as {enum.name}")
+    array = array.cast(pa.string())
+    found = pc.index_in(array, _all_labels(enum))
+    if found.null_count != array.null_count:
+        nth = pc.index(pc.and_(found.is_null(), array.is_valid()), True).as_py()
+        raise SqlError("22P02", f'invalid input value for enum {enum.name}: "{array[nth]}"', nth=str(nth))
+    return _all_places(enum).take(found)
+
+
+def _labels(array: Array, enum: EnumType) -> Array:
+    return _all_labels(enum).take(pc.index_in(array, _all_places(enum)))

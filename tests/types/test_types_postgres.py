@@ -1,0 +1,66 @@
+"""Expressions over intervals, arrays, JSONB and templates: both engines say what a real PostgreSQL says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import herdpy
+
+LINES = (Path(__file__).parent / "expressions.txt").read_text(encoding="utf-8").splitlines()
+EXPRESSIONS = [line for line in LINES if line and not line.startswith("# ")]
+FROM = " FROM (VALUES (1)) AS one (x)"
+
+
+def _text(cursor, sql):
+    """(the value's text, None) or (None, SQLSTATE)."""
+    try:
+        cursor.execute(sql)
+        return cursor.fetchone()[0], None
+    except (psycopg.Error, herdpy.Error) as error:
+        return None, error.sqlstate
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    with herdpy.connect(str(tmp_path_factory.mktemp("types") / "db")) as connection:
+        connection.autocommit = True
+        cursor = connection.cursor()
+        cursor.execute("SET timezone = 'Europe/Vienna'")
+        yield cursor
+
+
+@pytest.fixture(scope="module")
+def theirs(postgres):
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("SET timezone = 'Europe/Vienna'")
+        yield connection.cursor()
+
+
+@pytest.mark.parametrize("engine", ["auto", "columnar"])
+def test_expressions_are_what_postgresql_says(ours, theirs, engine):
+    different = []
+    for text in EXPRESSIONS:
+        sql = f"SELECT ({text})::text{FROM}"
+        ours.execute(f"SET herdpy.engine = '{engine}'")
+        mine, expected = _text(ours, sql), _text(theirs, sql)
+        if mine != expected:
+            different.append(f"{text}\n    here {mine}, PostgreSQL {expected}")
+    ours.execute("RESET herdpy.engine")
+    assert not different, "\n".join(different)
+
+
+def test_values_of_an_insert_are_computed_by_own_plans(ours, theirs):
+    different = []
+    for cursor in (ours, theirs):
+        cursor.execute("CREATE TABLE said (place int PRIMARY KEY, said text)")
+    for place, text in enumerate(EXPRESSIONS):
+        if "select" in text:
+            continue
+        sql = f"INSERT INTO said VALUES ({place}, ({text})::text) RETURNING said"
+        mine, expected = _text(ours, sql), _text(theirs, sql)
+        if mine != expected:
+            different.append(f"{text}\n    here {mine}, PostgreSQL {expected}")
+    assert not different, "\n".join(different)

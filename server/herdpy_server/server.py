@@ -149,6 +149,7 @@ class ServerProcess:
         postgres = PostgresDoor(config, member.node, ReplicatedRoles(member.node))
         registry = self.metrics.registry = postgres.server.registry
         member.node.end_session = registry.end
+        member.node.roles_changed = registry.roles_changed
         self.metrics.replicas = member.node.replicas
         self._page.tablespaces = member.node
         self.status.checks["replicas"] = member.node.problem

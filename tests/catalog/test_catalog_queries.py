@@ -65,7 +65,7 @@ def test_sees_definitions_of_its_own_transaction(empty: Connection) -> None:
     [
         ("current_database()", "herdpy"),
         ("current_schema", "public"),
-        ("current_schemas(true)", "{pg_catalog,public}"),
+        ("current_schemas(true)", ["pg_catalog", "public"]),
         ("current_user", "herdpy"),
         ("'t'::regclass", "t"),
         ("'\"Mixed Case\"'::regclass", '"Mixed Case"'),

@@ -213,10 +213,15 @@ def test_rules_that_let_nobody_in_are_told(written):
 
 
 def test_what_is_open_to_everybody_is_warned_of(written):
-    path = written("[authentication]\nrules = [{ method = 'trust' }]\n[postgres]\naddresses = ['::']\n")
+    with pytest.raises(ConfigError, match=r"trusted without a password: say authentication\.trust"):
+        load(written("[authentication]\nrules = [{ method = 'trust' }]\n"), flags=[DATA])
+    path = written(
+        "[authentication]\ntrust_other_machines = true\nrules = [{ method = 'trust' }]\n"
+        "[postgres]\naddresses = ['::']\n"
+    )
     assert load(path, flags=[DATA]).warnings == [
-        f"{path}:2: clients from other machines are trusted without a password",
-        f"{path}:4: other machines can connect to ::, and there is no TLS",
+        f"{path}:3: clients from other machines are trusted without a password",
+        f"{path}:5: other machines can connect to ::, and there is no TLS",
     ]
     assert load(flags=[DATA]).warnings == []
 
@@ -321,11 +326,14 @@ def test_text_becomes_a_value(key, text, value):
 
 
 def test_rules_can_be_given_as_text():
-    rules = '[{ method = "reject", network = "10.0.0.0/8" }, { method = "trust", user = "ann" }]'
+    rules = (
+        '[{ method = "reject", network = "10.0.0.0/8" }, '
+        '{ method = "trust", user = "ann", network = "loopback" }]'
+    )
     loaded = load(flags=[DATA, ("--set", "authentication.rules", rules)])
     assert [msgspec.structs.astuple(rule) for rule in loaded.config.authentication.rules] == [
-        ("reject", "10.0.0.0/8", "all"),
-        ("trust", "all", "ann"),
+        ("reject", "10.0.0.0/8", "all", ""),
+        ("trust", "loopback", "ann", ""),
     ]
 
 

@@ -31,6 +31,9 @@ class Passwords:
         assert address == "127.0.0.1"
         return {"nobody": "reject", "friend": "trust"}.get(user, "scram-sha-256")
 
+    def certificate(self, user: str, address: str | None) -> str:
+        return {"full": "verify-full", "signed": "verify-ca"}.get(user, "")
+
     def verifier(self, user: str) -> Verifier | None:
         return self._verifiers.get(user)
 

@@ -173,14 +173,10 @@ def test_an_index_is_filled_while_others_have_their_turn(
         assert inside.wait(30)
         assert other.execute("SELECT v FROM big WHERE k = 7").fetchone() == (7,)
         assert other.execute("UPDATE copy SET v = 2 WHERE k = 1").rowcount == 1
-        other.execute("SET lock_timeout = '10ms'")
-        with pytest.raises(psycopg.errors.LockNotAvailable):
-            other.execute("UPDATE big SET v = -1 WHERE k = 7")
-        with pytest.raises(psycopg.errors.LockNotAvailable):
-            other.execute("CREATE TABLE late (k int PRIMARY KEY)")
+        assert other.execute("UPDATE big SET v = -1 WHERE k = 7").rowcount == 1
+        other.execute("CREATE TABLE late (k int PRIMARY KEY)")
     finally:
         go.set()
         creating.join()
-    other.execute("UPDATE big SET v = -1 WHERE k = 7")
     assert other.execute("SELECT k FROM big WHERE v = -1").fetchall() == [(7,)]
     assert other.execute("SELECT k FROM big WHERE v = 8").fetchall() == [(8,)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -161,3 +162,21 @@ def test_a_session_that_is_not_there_is_warned_of(roles: list[str]) -> None:
             told.append(asker.execute("SELECT pg_cancel_backend(3999999)").fetchone())
         found.append(told)
     assert found[0] == found[1]
+
+
+def test_one_user_or_address_does_not_take_all(tmp_path: Path) -> None:
+    limits = {"max_connections_per_user": 2, "max_connections_per_address": 5}
+    with thread_server(tmp_path / "data", **limits) as server, as_user(server.dsn, "boss") as boss:
+        boss.execute("CREATE ROLE ann LOGIN")
+        with as_user(server.dsn, "ann"), as_user(server.dsn, "ann"):
+            with pytest.raises(psycopg.OperationalError, match='too many connections for role "ann"'):
+                as_user(server.dsn, "ann")
+            server.wait_for(lambda: server.server.connections == 3)
+            with Wire(server.address), Wire(server.address):  # they say nothing, and count
+                server.wait_for(lambda: server.server.connections == 5)
+                with pytest.raises(psycopg.OperationalError, match="too many connections from address"):
+                    as_user(server.dsn, "boss")
+            server.wait_for(lambda: server.server.connections == 3)
+            as_user(server.dsn, "boss").close()
+        server.wait_for(lambda: server.server.connections == 1)
+        as_user(server.dsn, "ann").close()

@@ -28,7 +28,7 @@ from herdpy.log.published import (
 from herdpy_server.publishing import process
 from herdpy_server.publishing.process import Order, Published, Snapshots, publish
 from herdpy_server.publishing.snapshot import Moment
-from herdpy_sql.catalog import decode_table
+from herdpy_sql.definitions import decode_table
 from herdpy_sql.errors import SqlError
 from tests.publishing.conftest import Source
 

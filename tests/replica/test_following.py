@@ -30,7 +30,8 @@ from herdpy_server.replica import following
 from herdpy_server.replica.body import Body
 from herdpy_server.replica.following import PartReader, follow
 from herdpy_server.store import Store
-from herdpy_sql.catalog import Index, KeyPart, encode_index
+from herdpy_sql.catalog import Index, KeyPart
+from herdpy_sql.definitions import encode_index
 
 ROWS = 20_000
 

@@ -33,6 +33,8 @@ from tests.replica.replicas import (
     server,
 )
 
+pytestmark = pytest.mark.soak  # real processes for minutes: not with every commit
+
 
 def lsn(told: Any) -> LSN:
     return LSN(told.ledger_id, told.entry_id)

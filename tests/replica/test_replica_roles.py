@@ -16,7 +16,7 @@ from herdpy.testing.waiting import await_until
 from tests.replica.replicas import PATIENCE_S, await_follower, await_leader, channel, followers, server
 
 PASSWORD = "a long one, and better than that"
-RULES = '[{ method = "trust", user = "admin" }, { method = "scram-sha-256" }]'
+RULES = '[{ method = "trust", user = "admin", network = "loopback" }, { method = "scram-sha-256" }]'
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
+
 from herdpy.dev import LocalCluster
 from herdpy.rpc import admin_pb2, admin_pb2_grpc
 from herdpy.testing.waiting import await_until
@@ -27,6 +29,7 @@ def await_trimmed(cluster: LocalCluster, leader: str, beyond: int) -> None:
     assert await_until(lambda: first_ledger(cluster, leader) > beyond, PATIENCE_S), cluster.log_tail(leader)
 
 
+@pytest.mark.soak
 def test_two_at_once_under_load(cluster: LocalCluster):
     """One that is new, and one that was away while the log was trimmed; the leader is the donor of both."""
     leader = await_leader(cluster)

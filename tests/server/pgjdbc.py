@@ -1,17 +1,22 @@
-"""pgjdbc: its jar, fetched once per machine with Maven, and the program that uses it."""
+"""pgjdbc: its jar, fetched once per machine with Maven, the program that uses it, and a door for it."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import fcntl
 import shutil
 import subprocess
 import tempfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from herdpy.testing.errors import MissingSoftwareError
 from herdpy.testing.jars import cache_directory, java
+from tests.support.relay import Relay
 
 HERE = Path(__file__).parent / "java"
 VERSION = "42.7.4"
@@ -71,3 +76,20 @@ def _checked(command: list[str]) -> str:
     printed = done.stdout.decode()
     assert done.returncode == 0, printed + done.stderr.decode()
     return printed
+
+
+@contextlib.contextmanager
+def door_to(path: str) -> Iterator[int]:
+    """A free TCP port that leads to a Unix socket: Java knows no others, and the PostgreSQL has no port."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    relay = Relay(lambda: asyncio.open_unix_connection(path))
+    try:
+        asyncio.run_coroutine_threadsafe(relay.start(), loop).result(10)
+        yield relay.port
+    finally:
+        asyncio.run_coroutine_threadsafe(relay.close(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()

@@ -69,7 +69,8 @@ def test_rules_are_taken_over_and_who_is_in_stays(configured):
     server = configured("[authentication]\nrules = [{ method = 'trust', network = 'loopback' }]\n")
     inside = server.connect()
     server.rewrite(
-        "[authentication]\nrules = [{ method = 'reject', user = 'ann' }, { method = 'trust' }]\n",
+        "[authentication]\n"
+        "rules = [{ method = 'reject', user = 'ann' }, { method = 'trust', network = 'loopback' }]\n",
         "configuration read again",
     )
     with pytest.raises(psycopg.OperationalError, match='no rule lets user "ann" in'):

@@ -10,7 +10,7 @@ import pytest
 from herdpy_server.config import Rule
 from herdpy_server.process.authority import RuleAuthority
 
-SCRAM = "[{ method = 'trust', user = 'admin' }, { method = 'scram-sha-256' }]"
+SCRAM = "[{ method = 'trust', user = 'admin', network = 'loopback' }, { method = 'scram-sha-256' }]"
 
 
 def method(rules: list[Rule], user: str, address: str | None) -> str:

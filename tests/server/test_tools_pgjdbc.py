@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from tests.server.pgjdbc import run
-from tests.support.relay import Relay
+from tests.server.pgjdbc import door_to, run
 from tests.support.server_process import RunningServer
-
-
-@contextlib.contextmanager
-def door_to(path: str) -> Iterator[int]:
-    """A free TCP port that leads to a Unix socket: Java knows no others, and the PostgreSQL has no port."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    relay = Relay(lambda: asyncio.open_unix_connection(path))
-    try:
-        asyncio.run_coroutine_threadsafe(relay.start(), loop).result(10)
-        yield relay.port
-    finally:
-        asyncio.run_coroutine_threadsafe(relay.close(), loop).result(10)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
-        loop.close()
 
 
 @pytest.fixture(scope="module")

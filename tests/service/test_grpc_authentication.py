@@ -50,6 +50,8 @@ def server(tmp_path_factory: pytest.TempPathFactory):
     ):
         connection.execute(f"CREATE ROLE {role}")
     connection.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    connection.execute("CREATE TABLE hidden (id INT PRIMARY KEY)")
+    connection.execute("GRANT SELECT ON t TO plain")
     yield running
     running.close()
 
@@ -107,6 +109,10 @@ def test_who_may_is_let_in(channel):
     assert not snapshots(channel).List(wanted, metadata=basic("copier", "of the copier")).snapshots
     plan = partitions_pb2.PlanRequest(table="t", partitions=1)
     assert partitions(channel).Plan(plan, metadata=basic("plain", "of the plain")).id
+    other = partitions_pb2.PlanRequest(table="hidden", partitions=1)
+    code, state, _ = refused(lambda: partitions(channel).Plan(other, metadata=basic("plain", "of the plain")))
+    assert (code, state) == (DENIED, "42501")
+    assert partitions(channel).Plan(other, metadata=basic("boss", "of the boss")).id
     code, state, _ = refused(lambda: snapshots(channel).List(wanted, metadata=basic("plain", "of the plain")))
     assert (code, state) == (DENIED, "42501")
 

@@ -7,6 +7,7 @@ from dataclasses import fields
 import grpc
 import msgspec
 import pytest
+import trustme
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from herdpy_server.config import ConfigError, ServerConfig, load
@@ -27,11 +28,24 @@ def loaded(*settings: tuple[str, str]):
 def test_every_setting_of_the_door_can_be_set():
     given = {*msgspec.structs.asdict(ServerConfig().grpc), *msgspec.structs.asdict(ServerConfig().tls)}
     own = {field.name.removeprefix("tls_") for field in fields(ServiceSettings)}
-    assert given == own | {"enabled"}
+    assert given == own | {"enabled", "client_certificate"}  # "required" gives client_ca, see below
     assert service_settings(ServerConfig()) == ServiceSettings()
     other = loaded(("grpc.max_plans", "3"), ("grpc.port", "9"), ("grpc.max_message_bytes", "1 MiB")).config
     made = service_settings(other)
     assert (made.max_plans, made.port, made.max_message_bytes) == (3, 9, 1 << 20)
+
+
+@pytest.mark.parametrize("asked", ["required", "optional"])
+def test_client_certificates_are_asked_for_where_all_must_have_one(asked, tmp_path):
+    authority = trustme.CA()
+    both, ca = tmp_path / "both.pem", tmp_path / "ca.pem"
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(both)
+    authority.cert_pem.write_to_path(ca)
+    given = [
+        (f"tls.{name}", str(file)) for name, file in (("certificate", both), ("key", both), ("client_ca", ca))
+    ]
+    made = service_settings(loaded(*given, ("tls.client_certificate", asked)).config)
+    assert made.tls_client_ca == (ca if asked == "required" else None)
 
 
 def test_it_is_told_when_no_password_could_be_sent():

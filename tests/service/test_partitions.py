@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from herdpy.rpc import partitions_pb2 as pb
-from herdpy_sql.catalog import decode_table
+from herdpy_sql.definitions import decode_table
 from tests.service.calls import partitions, refused, rows_of, told
 
 NOT_FOUND = grpc.StatusCode.NOT_FOUND

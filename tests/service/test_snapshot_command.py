@@ -127,7 +127,7 @@ def test_wrong_usage_is_told(server, tmp_path):
 
 
 def test_passwords_are_asked_for_and_not_shown(start, tmp_path):
-    rules = '[{ method = "trust", user = "ann" }, { method = "scram-sha-256" }]'
+    rules = '[{ method = "trust", user = "ann", network = "loopback" }, { method = "scram-sha-256" }]'
     server = start("--set", f"authentication.rules={rules}").ready()
     server.connect().execute("CREATE ROLE copier REPLICATION LOGIN PASSWORD 'a secret'")
     url = f"grpc://copier@127.0.0.1:{server.grpc_port}"

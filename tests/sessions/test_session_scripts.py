@@ -13,12 +13,21 @@ sys.path.insert(0, str(Path(__file__).parent))
 from session_scripts import SCRIPTS, Runner, read_script, render
 
 from herdpy_server.embedded import opened
+from herdpy_server.sessions.registry import SessionRegistry
+from herdpy_server.sessions.roles import RoleStore
+
+WITH_ROLES = {"rights"}
+"""Scripts that need a server's roles."""
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_script(path: Path, tmp_path: Path) -> None:
     with opened(tmp_path / "db") as database:
-        given = render(read_script(path), Runner(database).answer)
+        session = database.session()
+        if path.stem in WITH_ROLES:
+            registry = SessionRegistry(RoleStore(None))
+            registry.add(session, user="admin", database="herdpy", end=lambda _error: None)
+        given = render(read_script(path), Runner(database, session).answer)
     if os.environ.get("HERDPY_REWRITE_GOLDEN"):
         path.write_text(given)
     assert given == path.read_text()

@@ -19,6 +19,10 @@ _STATUS = {
 }
 
 
+_SCHEMAS = b"SELECT quote_ident(nspname) FROM pg_namespace WHERE nspname !~ '^(pg_|information_schema)'"
+_DROP = b"DROP SCHEMA %s CASCADE"
+
+
 class Postgres:
     """Asks a real server the same."""
 
@@ -27,8 +31,10 @@ class Postgres:
         assert self.connection.status == pq.ConnStatus.OK
         self.notices: list[str] = []
         self.connection.notice_handler = lambda result: self.notices.append(_diagnosed(result))
-        for sql in ("DROP SCHEMA public CASCADE", "CREATE SCHEMA public", "SET timezone = 'UTC'"):
-            self.connection.exec_(sql.encode())
+        found = self.connection.exec_(_SCHEMAS)
+        names = [found.get_value(row, 0) or b"" for row in range(found.ntuples)]
+        for sql in (*map(_DROP.__mod__, names), b"CREATE SCHEMA public", b"SET timezone = 'UTC'"):
+            self.connection.exec_(sql)
         self.notices.clear()
 
     def answer(self, block: Block) -> list[str]:

@@ -213,11 +213,23 @@ class Client:
         """One more, in statements of their own; hidden keys beside."""
         rng, session = self.rng, self.session
         counter = rng.randrange(COUNTERS)
+        number = len(self.history.told) + 1
+        change = "UPDATE counter SET n = n + 1 WHERE id = $1"
+        if number % 2:  # one that is not there at first
+            counter += COUNTERS
+            change = (
+                "INSERT INTO counter VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET n = counter.n + excluded.n"
+            )
         number = self.history.begin(1, counter=counter)
 
         async def work() -> None:
             await session.execute("BEGIN")
-            await session.execute("UPDATE counter SET n = n + 1 WHERE id = $1", (counter,))
+            try:
+                await session.execute(change, (counter,))
+            except SqlError as error:
+                if error.sqlstate == "23505":
+                    raise ViolationError(f"ON CONFLICT told a violation: {error}") from error
+                raise
             await session.execute("INSERT INTO hidden VALUES ($1), ($1)", (number,))
             await session.execute("INSERT INTO journal VALUES ($1, $2)", (number, counter))
             await session.execute(INSERT_OP, (number, 0, 1, "count"))

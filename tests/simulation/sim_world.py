@@ -337,10 +337,10 @@ class World:
             raise ViolationError(f"the accounts hold {accounts}")
         counts = dict(self.rows("counter", "id", "n"))
         logged = [row[0] for row in self.rows("journal", "counter")]
-        for counter in range(COUNTERS):
-            if counts[counter] != logged.count(counter):
+        for counter in range(2 * COUNTERS):
+            if counts.get(counter, 0) != logged.count(counter):
                 raise ViolationError(
-                    f"counter {counter} is {counts[counter]}, {logged.count(counter)} added one"
+                    f"counter {counter} is {counts.get(counter, 0)}, {logged.count(counter)} added one"
                 )
         for name in side:
             if len(self.rows(name, "k")) not in (0, 2):

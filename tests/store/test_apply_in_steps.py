@@ -13,9 +13,10 @@ import pytest
 import herdpy
 from herdpy.log import LSN, START, FileLog, Transaction, TransactionAssembler
 from herdpy.log.records import Delete, Insert
-from herdpy_server.store import Store, apart
+from herdpy_server.store import NoLocks, Store, apart
 from herdpy_server.store.errors import ApplyError
 from herdpy_server.store.sums import Sum, sums
+from herdpy_sql.errors import SqlError
 
 Logged = list[tuple[LSN, Transaction]]
 
@@ -159,3 +160,48 @@ def test_what_does_not_fit_is_an_error_and_changes_nothing(
             pass
     assert of(in_steps) == before
     assert in_steps.applied == position
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+def test_who_stands_on_a_state_sees_it_while_more_is_applied(
+    logged: Logged, stores: tuple[Store, Store], *, flushes: bool
+) -> None:
+    """A transaction on a follower: whatever comes from the log, and goes to the disk."""
+    store, _ = stores
+    store.apply_logged(logged[0][0], [logged[0]])
+    held = store.held_workspace(NoLocks(), object(), serializable=True)
+    held.stand()
+    table = held.catalog.by_name["t"]
+    rows, entries = list(held.scan(table)), list(held.index_scan(table, table.indexes[0]))
+    assert len(rows) == len(entries) == 60
+    for number, (lsn, transaction) in enumerate(logged[1:]):
+        for _ in store.apply_in_steps(lsn, [(lsn, transaction)]):
+            pass
+        if flushes and number % 3 == 0:
+            store.flush()
+        assert list(held.scan(table, reverse=True)) == rows[::-1]
+        assert list(held.index_scan(table, table.indexes[0])) == entries
+        assert [held.get(table, key) for key, _ in rows] == [image for _, image in rows]
+    snapshot = held.snapshot()
+    assert sorted(snapshot.arrow(table, [0]).column("id").to_pylist()) == list(range(1, 61))
+    snapshot.close()
+    held.judge()
+    held.leave()
+    assert not store.history.is_kept
+
+
+def test_a_follower_gives_up_a_state_that_is_too_old(logged: Logged, stores: tuple[Store, Store]) -> None:
+    store, _ = stores
+    store.history.limit_bytes = 20_000
+    store.apply_logged(logged[0][0], [logged[0]])
+    store.flush()
+    held = store.held_workspace(NoLocks(), object(), serializable=False)
+    held.stand()
+    for lsn, transaction in logged[1:]:
+        store.apply_logged(lsn, [(lsn, transaction)])
+        store.flush()
+    assert store.history.expirations == 1
+    with pytest.raises(SqlError) as caught:
+        held.stand()
+    assert caught.value.sqlstate == "72000"
+    held.leave()

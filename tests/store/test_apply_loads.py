@@ -32,7 +32,8 @@ from herdpy.log import (
 from herdpy_server.store import Store, apart, apply
 from herdpy_server.store.errors import ApplyError
 from herdpy_server.store.sums import Sum, sums
-from herdpy_sql.catalog import Column, Table, encode_table
+from herdpy_sql.catalog import Column, Table
+from herdpy_sql.definitions import encode_table
 from herdpy_sql.staged import kept_keys, kept_rows, staged_positions
 from herdpy_sql.types import Base, SqlType
 

@@ -6,6 +6,7 @@ import pytest
 
 from herdpy_server.tablespace.locks import LockTable, LockWait
 from herdpy_sql.errors import SqlError
+from herdpy_sql.lock_modes import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 from herdpy_sql.storage import MustWait
 
 
@@ -194,3 +195,104 @@ def test_keys_of_two_tables_and_owners_stay_apart(table: LockTable) -> None:
     table.acquire_many(a, 1, keys)
     with pytest.raises(MustWait):
         table.acquire_many(Owner("c"), 1, [b"x7", *(b"y" + key for key in keys)])
+
+
+def test_modes_of_rows_exclude_one_another_as_postgresqls_do() -> None:
+    modes = (KEY_SHARE, SHARE, NO_KEY_UPDATE, UPDATE)
+    excluded = {(held, asked) for held in modes for asked in modes if not _admits(held, asked)}
+    assert excluded == {
+        (UPDATE, KEY_SHARE),
+        (NO_KEY_UPDATE, SHARE),
+        (UPDATE, SHARE),
+        (SHARE, NO_KEY_UPDATE),
+        (NO_KEY_UPDATE, NO_KEY_UPDATE),
+        (UPDATE, NO_KEY_UPDATE),
+        *((held, UPDATE) for held in modes),
+    }
+
+
+def _admits(held: int, asked: int) -> bool:
+    table, other, instant = LockTable(), Owner("b"), Owner("i", instant=True)
+    table.acquire(Owner("a"), 1, b"x", held)
+    admits = table.try_acquire(other, 1, b"x", asked)
+    if admits:
+        table.release_all(other)
+        table.acquire(instant, 1, b"x", asked)
+    else:
+        with pytest.raises(MustWait):
+            table.acquire(instant, 1, b"x", asked)
+    return admits
+
+
+def test_those_who_share_a_row_are_all_waited_for(table: LockTable) -> None:
+    a, b, c = Owner("a"), Owner("b"), Owner("c")
+    table.acquire(a, 1, b"x", KEY_SHARE)
+    table.acquire(b, 1, b"x", SHARE)
+    wait = blocked(table, c, b"x")
+    table.release_all(a)
+    assert not wait.done()
+    table.release_all(b)
+    assert wait.done()
+
+
+def test_who_has_a_lock_gets_a_stronger_one_before_those_who_wait(table: LockTable) -> None:
+    a, b, c = Owner("a"), Owner("b"), Owner("c")
+    table.acquire(a, 1, b"x", KEY_SHARE)
+    table.acquire(b, 1, b"x", KEY_SHARE)
+    behind = blocked(table, c, b"x")
+    upgrade = blocked(table, a, b"x")
+    table.release_all(b)
+    assert (upgrade.done(), behind.done()) == (True, False)
+    table.release_all(a)
+    assert behind.done()
+
+
+def test_two_sharers_that_both_want_to_write_deadlock(table: LockTable) -> None:
+    a, b = Owner("a"), Owner("b")
+    table.acquire(a, 1, b"x", KEY_SHARE)
+    table.acquire(b, 1, b"x", KEY_SHARE)
+    upgrade = blocked(table, a, b"x")
+    with pytest.raises(SqlError) as caught:
+        table.acquire(b, 1, b"x", UPDATE)
+    assert caught.value.sqlstate == "40P01"
+    table.release_all(b)
+    assert upgrade.done()
+
+
+def test_a_sharer_that_does_not_exclude_is_not_waited_for(table: LockTable) -> None:
+    """A holds what B does not mind, and waits for B: no deadlock when B waits for C alone."""
+    a, b, c = Owner("a"), Owner("b"), Owner("c")
+    table.acquire(a, 1, b"x", KEY_SHARE)
+    table.acquire(c, 1, b"x", NO_KEY_UPDATE)
+    table.acquire(b, 1, b"y")
+    blocked(table, a, b"y")
+    with pytest.raises(MustWait):
+        table.acquire(b, 1, b"x", NO_KEY_UPDATE)
+    table.release_all(c)
+    table.acquire(b, 1, b"x", NO_KEY_UPDATE)
+
+
+def test_an_upgrade_past_a_queue_finds_the_cycle_that_it_closes(table: LockTable) -> None:
+    a, b, c = Owner("a"), Owner("b"), Owner("c")
+    table.acquire(a, 1, b"x", SHARE)
+    table.acquire(b, 1, b"x", KEY_SHARE)
+    table.acquire(c, 1, b"y")
+    with pytest.raises(MustWait):
+        table.acquire(c, 1, b"x", NO_KEY_UPDATE)  # for a alone
+    blocked(table, b, b"y")  # b waits for c
+    with pytest.raises(SqlError) as caught:
+        table.acquire(a, 1, b"x", UPDATE)  # a would wait for b, b for c, c for a
+    assert caught.value.sqlstate == "40P01"
+
+
+def test_a_lock_that_is_not_free_can_be_passed_over(table: LockTable) -> None:
+    a, b = Owner("a"), Owner("b")
+    table.acquire(a, 1, b"x")
+    assert not table.try_acquire(b, 1, b"x", KEY_SHARE)
+    assert table.try_acquire(b, 1, b"y")
+    assert not table.try_acquire_table(b, 1)
+    table.acquire_many(a, 2, [b"%d" % i for i in range(1000)])
+    assert not table.try_acquire(b, 2, b"7")
+    table.release_all(a)
+    assert table.try_acquire(b, 1, b"x")
+    assert (table.waits, table.waiting) == (0, 0)

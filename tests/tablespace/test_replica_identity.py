@@ -29,7 +29,8 @@ from herdpy.log import (
 )
 from herdpy_server.store import Store, workspace
 from herdpy_server.store.batches import expanded
-from herdpy_sql.catalog import Table, decode_table
+from herdpy_sql.catalog import Table
+from herdpy_sql.definitions import decode_table
 
 CHANGES = [
     "INSERT INTO t SELECT g, 'v' || g, g % 5 FROM generate_series(1, 50) g",

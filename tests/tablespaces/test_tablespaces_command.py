@@ -72,7 +72,7 @@ def test_status_fails_where_something_is_wrong(world, run_command, name):
     ("arguments", "code", "said"),
     [
         (("status", "herdpy://127.0.0.1:1/herdpy"), 1, "no server lets us in"),
-        (("status", "/tmp"), 2, "names a directory"),
+        (("status", "/tmp/no-database"), 1, "there is no database in"),
         (("status", "mysql://x/y"), 2, "not a HerdPy URL"),
         (("tablespace", "alter", "URL", "herdpy"), 2, "nothing is to be changed"),
         (("tablespace", "drop", "URL", "herdpy"), 2, "--yes"),

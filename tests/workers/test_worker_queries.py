@@ -45,6 +45,32 @@ def test_its_own_changes_and_nobody_elses(tmp_path: Path, on_loop) -> None:
     on_loop(main)
 
 
+def test_a_snapshot_that_stays_is_asked_of_a_worker_until_a_checkpoint(tmp_path: Path, on_loop) -> None:
+    async def main() -> None:
+        async with served(tmp_path, checkpoint_interval_s=3600.0) as database:
+            assert database.workers is not None
+            await sql(database, TABLE)
+            await sql(database, FILLED)
+            await database.checkpoint()
+            await sql(database, "INSERT INTO t VALUES (9000, 1, 'in memory')")
+            ann = database.session()
+            await sql(database, "BEGIN ISOLATION LEVEL REPEATABLE READ", session=ann)
+            before = await sql(database, SUM, session=ann)
+            await sql(database, "UPDATE t SET b = 1000")
+            asked = database.workers.counts.queries
+            assert await sql(database, SUM, session=ann) == before
+            assert database.workers.counts.queries == asked + 1
+            assert await by_both(database, SUM, session=ann) == before
+            await database.checkpoint()
+            await sql(database, "INSERT INTO t VALUES (9001, 1, 'later')")
+            assert await sql(database, SUM, session=ann) == before
+            assert await sql(database, GROUPED, session=ann) != await sql(database, GROUPED)
+            await sql(database, "COMMIT", session=ann)
+            assert await by_both(database, SUM, session=ann) != before
+
+    on_loop(main)
+
+
 def test_a_flush_between_the_workers_state_and_the_snapshot_is_noticed(tmp_path: Path, on_loop) -> None:
     async def main() -> None:
         async with served(tmp_path, checkpoint_interval_s=3600.0) as database:

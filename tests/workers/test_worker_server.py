@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -98,3 +99,33 @@ def test_statements_by_key_are_answered_while_a_query_runs(server: RunningServer
     client.join(30)
     assert isinstance(told[0], psycopg.errors.QueryCanceled)
     assert connection.execute("SELECT count(*), sum(b) FROM t").fetchone() == (1001, 500_501)
+
+
+def read_all(connection: psycopg.Connection[Any], statement: str) -> int:
+    """Take all that COPY gives; how many pieces there were."""
+    with connection.cursor().copy(statement) as copy:
+        return sum(1 for _ in copy)
+
+
+def test_a_result_that_is_too_large_is_refused_as_it_grows(server: RunningServer) -> None:
+    large = "SELECT g, repeat('x', 100) FROM generate_series(1, 500000) g"
+    with server.connect() as connection:
+        connection.execute("SET herdpy.max_result_size = '1MB'")
+        with pytest.raises(psycopg.OperationalError, match=r"herdpy\.max_result_size") as caught:
+            connection.execute(large).fetchall()
+        assert caught.value.sqlstate == "54000"
+        with pytest.raises(psycopg.OperationalError):
+            read_all(connection, f"COPY ({large}) TO STDOUT")
+        assert connection.execute("SELECT count(*) FROM generate_series(1, 1000)").fetchone() == (1000,)
+
+
+def test_tables_are_analyzed_by_a_worker(server: RunningServer) -> None:
+    with server.connect() as connection:
+        connection.execute(TABLE)
+        connection.execute("INSERT INTO t SELECT g, g % 7 FROM generate_series(1, 20000) g")
+        connection.execute("VACUUM ANALYZE t")
+        plan = connection.execute("EXPLAIN SELECT * FROM t WHERE a > 19990").fetchall()
+        assert plan[-1] == ("Engine: own",)
+        assert connection.execute("EXPLAIN SELECT * FROM t WHERE a > 5").fetchall()[-1] == (
+            "Engine: columnar",
+        )

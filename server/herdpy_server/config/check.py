@@ -31,6 +31,7 @@ def check(config: ServerConfig, where: Callable[[str], str]) -> tuple[list[str],
         *_rules(config, where),
         *_places(config, where),
         *_log_file(config, where),
+        *_audit(config, where),
         *_cluster(config, where),
     ]
     return problems, list(_warnings(config, where))
@@ -147,6 +148,31 @@ def _rules(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
             )
         if not rule.user:
             yield f'{place}: authentication.rules, rule {number}: user is empty; "all" is everybody'
+        if (rule.method == "cert" or rule.clientcert) and not config.tls.client_ca:
+            yield f"{place}: authentication.rules, rule {number}: client certificates need tls.client_ca"
+        if _is_open(rule) and not config.authentication.trust_other_machines:
+            yield (
+                f"{place}: authentication.rules, rule {number}: clients from other machines would be trusted"
+                " without a password: say authentication.trust_other_machines = true if that is meant"
+            )
+
+
+def _is_open(rule: Rule) -> bool:
+    """Whether it lets strangers of other machines in."""
+    trusts = rule.method == "trust" and not rule.clientcert
+    return trusts and not all(network.is_loopback for network in networks_or_none(rule))
+
+
+def _audit(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
+    audit = config.audit
+    if not audit.classes or not audit.file:
+        return
+    path = Path(audit.file)
+    target = path if path.exists() else path.parent
+    if not target.exists() or not os.access(target, os.W_OK) or path.is_dir():
+        yield f"{where('audit.file')}: audit.file: {path} cannot be written"
+    if config.logging.file and path == Path(config.logging.file):
+        yield f"{where('audit.file')}: audit.file is logging.file as well"
 
 
 def networks_of(rule: Rule) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
@@ -198,12 +224,7 @@ def _log_file(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str
 
 
 def _warnings(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
-    open_rules = [
-        rule
-        for rule in config.authentication.rules
-        if rule.method == "trust" and not all(network.is_loopback for network in networks_or_none(rule))
-    ]
-    if open_rules:
+    if any(map(_is_open, config.authentication.rules)):
         yield (f"{where('authentication.rules')}: clients from other machines are trusted without a password")
     remote = [address for address in config.postgres.addresses if not is_loopback(address)]
     if remote and not config.tls.certificate:

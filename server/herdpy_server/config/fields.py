@@ -71,7 +71,10 @@ class Setting:
             case inspect.DictType():
                 return "a table of logger = one of debug, info, warning, error"
             case _:
-                return "a list of tables with method (trust, scram-sha-256 or reject), network and user"
+                return (
+                    "a list of tables with method (trust, scram-sha-256, cert or reject), network, user"
+                    " and clientcert"
+                )
 
     def convert(self, value: object) -> Any:
         """The checked value; ValueError says what is wrong with it."""

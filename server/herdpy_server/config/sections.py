@@ -88,6 +88,13 @@ class Postgres(Section, frozen=True, kw_only=True):
         str, _says("The only name of a database that clients may ask for; empty: whichever they like.")
     ] = ""
     max_connections: Annotated[int, _int(1, 1_000_000, "Sessions at a time; more get 53300.")] = 2000
+    max_connections_per_user: Annotated[
+        int, _int(0, 1_000_000, "Sessions of one user at a time, superusers' apart; 0: as many as there are.")
+    ] = 0
+    max_connections_per_address: Annotated[
+        int,
+        _int(0, 1_000_000, "Connections from one address at a time, a Unix socket's apart; 0: no limit."),
+    ] = 0
     max_starting: Annotated[
         int,
         _int(
@@ -124,28 +131,41 @@ class Tls(Section, frozen=True, kw_only=True):
             "A PEM file: clients must show a certificate that one of these signed; empty: none is asked for."
         ),
     ] = ""
+    client_certificate: Annotated[
+        Literal["required", "optional"],
+        _says(
+            'With client_ca: "required" of every TLS client, or "optional", for authentication.rules to ask'
+            " for. gRPC asks for one only where it is required."
+        ),
+    ] = "required"
     required: Annotated[bool, _says("Refuse clients without TLS, but for those on a Unix socket.")] = False
 
 
 class Rule(Section, frozen=True, kw_only=True):
     """Who may come from where, and how it is proved. Of all rules the first that fits decides."""
 
-    method: Literal["trust", "scram-sha-256", "reject"]
+    method: Literal["trust", "scram-sha-256", "cert", "reject"]
     network: str = "all"
     user: str = "all"
+    clientcert: Literal["", "verify-ca", "verify-full"] = ""
 
 
 class Authentication(Section, frozen=True, kw_only=True):
     """How clients prove who they are. Of all rules the first that fits decides; if none does, reject.
 
     network: "loopback", "all", or a network such as "10.0.0.0/8". user: a role, or "all".
-    method: "trust" asks for nothing, "scram-sha-256" for the role's password, "reject" refuses.
+    method: "trust" asks for nothing, "scram-sha-256" for the role's password, "cert" for a client
+    certificate whose common name is the user's name, "reject" refuses.
+    clientcert: "verify-ca" asks for a client certificate besides, "verify-full" for one of the user's name.
     """
 
     rules: Annotated[tuple[Rule, ...], _says("The rules, in order.")] = (
         Rule(network="loopback", method="trust"),
         Rule(network="all", method="scram-sha-256"),
     )
+    trust_other_machines: Annotated[
+        bool, _says('Allow rules that let clients in from other machines by "trust".')
+    ] = False
 
 
 class Sessions(Section, frozen=True, kw_only=True):
@@ -337,6 +357,31 @@ class Logging(Section, frozen=True, kw_only=True):
     ] = 1000
 
 
+class Audit(Section, frozen=True, kw_only=True):
+    """Who came in, what was defined, who was granted what; by classes of statements, a JSON object a line."""
+
+    classes: Annotated[
+        tuple[Literal["login", "role", "ddl", "write", "read", "misc", "call"], ...],
+        _says(
+            'What is told: "login" (and who was refused), "role" (roles and rights), "ddl", "write", "read",'
+            ' "misc" (all other statements), "call" (of gRPC); empty: nothing.'
+        ),
+    ] = ()
+    file: Annotated[str, _says("A file to append to; empty: the server's own log.")] = ""
+    rotate_bytes: Annotated[
+        int, _int(4 << 10, 1 << 40, "From this size on the file becomes <file>.1, and another is begun.")
+    ] = 64 << 20
+    keep: Annotated[int, _int(1, 1000, "How many of those stay.")] = 10
+    on_failure: Annotated[
+        Literal["refuse", "continue"],
+        _says(
+            'When the file cannot be written: "refuse" what would have to be told of, or "continue"; the'
+            " server's log tells."
+        ),
+    ] = "refuse"
+    statement_chars: Annotated[int, _int(0, 1_000_000, "How much of a statement's text is told.")] = 4000
+
+
 class Shutdown(Section, frozen=True, kw_only=True):
     """How the server ends."""
 
@@ -360,6 +405,7 @@ class ServerConfig(Section, frozen=True, kw_only=True):
     grpc: Grpc = field(default_factory=Grpc)
     publish: Publish = field(default_factory=Publish)
     logging: Logging = field(default_factory=Logging)
+    audit: Audit = field(default_factory=Audit)
     shutdown: Shutdown = field(default_factory=Shutdown)
 
 

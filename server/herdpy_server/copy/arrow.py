@@ -15,6 +15,7 @@ from herdpy.codec.arrow import (
 )
 from herdpy_server.copy.target import CopyTarget
 from herdpy_sql.errors import SqlError
+from herdpy_sql.types import SqlType
 
 
 class ArrowReader:
@@ -68,16 +69,32 @@ def _invalid(reason: str) -> SqlError:
 class ArrowWriter:
     """Writes an Arrow IPC stream; every message of it is a piece."""
 
+    def __init__(self, columns: Sequence[tuple[str, SqlType]] = ()) -> None:
+        """``columns``: names and types of those whose ENUMs go as their labels, not as their places."""
+        self._labelled = [(at, kind) for at, (_, kind) in enumerate(columns) if kind.enum is not None]
+
     def start(self, schema: pa.Schema) -> Sequence[bytes]:
         """The schema's message."""
+        if self._labelled:
+            schema = self._shown(pa.RecordBatch.from_pylist([], schema=schema)).schema
         message: bytes = schema.serialize().to_pybytes()
         return [message]
 
     def batch(self, batch: pa.RecordBatch) -> Sequence[bytes]:
         """One message."""
+        if self._labelled:
+            batch = self._shown(batch)
         message: bytes = batch.serialize().to_pybytes()
         return [message]
 
     def end(self) -> Sequence[bytes]:
         """The end-of-stream mark."""
         return [END_OF_STREAM]
+
+    def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        from herdpy_sql.values.label_columns import labels_of
+
+        for at, kind in self._labelled:
+            column = labels_of(batch.column(at), kind)
+            batch = batch.set_column(at, pa.field(batch.schema.field(at).name, column.type), column)
+        return batch

@@ -117,7 +117,7 @@ def writer(target: CopyTarget) -> Writer:
     if form == "arrow":
         from herdpy_server.copy.arrow import ArrowWriter
 
-        return ArrowWriter()
+        return ArrowWriter(target.columns)
     if form == "binary":
         from herdpy_server.copy.binary import BinaryWriter
 

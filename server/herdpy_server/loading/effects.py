@@ -7,7 +7,7 @@ keys were there when their turn came. Else each row is logged, as statements wou
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from herdpy_sql.errors import SqlError
 if TYPE_CHECKING:
     from herdpy_server.store import Workspace
     from herdpy_sql.catalog import Table
+    from herdpy_sql.execute.references import ReferenceView
+    from herdpy_sql.storage import View
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -32,15 +34,27 @@ class Effects:
 
     Args:
         logs_rows: what each row does is to be logged.
+        noting: is told of every row that foreign keys may be about; None where none are.
     """
 
-    def __init__(self, view: Workspace, table: Table, op: LoadOp, *, logs_rows: bool) -> None:
+    def __init__(
+        self,
+        view: Workspace,
+        table: Table,
+        op: LoadOp,
+        *,
+        logs_rows: bool,
+        noting: ReferenceView | None = None,
+    ) -> None:
         self._view = view
+        self._noting = noting
+        self._writing: View = view if noting is None else cast("View", noting)
         self._table = table
         self._op = op
         self._logs_rows = logs_rows
-        self._row_by_row = bool(table.indexes) or table.identity_full
+        self._row_by_row = bool(table.indexes) or table.identity_full or noting is not None
         self._present: list[Mask] = []
+        self._first = 0
         self.inserted = self.updated = self.deleted = self.skipped = 0
         self._do = {
             LoadOp.INSERT: self._insert,
@@ -49,14 +63,15 @@ class Effects:
             LoadOp.DELETE: self._delete_each if self._row_by_row else self._delete,
         }[op]
 
-    def take(self, rows: KeptRows) -> None:
-        """Do what these rows do.
+    def take(self, rows: KeptRows, first: int = 0) -> None:
+        """Do what these rows do; ``first``: the first one's number in the load, from 0.
 
         Raises:
             MustWait: a row is locked. What was done is to be undone, to the mark before, and done again.
             SqlError: 23505; the row's number among these, from 0, is in the field ``nth``.
         """
         mark = self._view.mark()
+        self._first = first
         present = self._do(rows)
         if not self._logs_rows:
             del self._view.records[mark.records :]
@@ -88,6 +103,8 @@ class Effects:
         if self._logs_rows:
             count = len(expanded.keys)
             view.records.append(InsertBatch(self._table.id, to_stream(rows.batch), count, expanded))
+        if self._noting is not None:
+            self._noting.added(self._table, rows.batch, self._first)
         return np.zeros(len(expanded.keys), np.bool_)
 
     def _there(self, keys: Collection[bytes]) -> set[bytes]:
@@ -109,7 +126,7 @@ class Effects:
         return present
 
     def _upsert_each(self, rows: KeptRows) -> Mask:
-        view, table, decode = self._view, self._table, self._view.ops(self._table).decode
+        view, table, decode = self._writing, self._table, self._view.ops(self._table).decode
 
         def upsert(at: int) -> bool:
             before = view.get(table, rows.expanded.keys[at])
@@ -136,6 +153,9 @@ class Effects:
         if self._logs_rows:
             table_id = self._table.id
             self._view.records += [Insert(table_id, *row) for row in zip(*added, strict=True)]
+        if self._noting is not None and rows.batch is not None and fresh:
+            for at in fresh:
+                self._noting.added(self._table, rows.batch.slice(at, 1), self._first + at)
         return present
 
     def _delete(self, rows: KeptRows) -> Mask:
@@ -149,7 +169,7 @@ class Effects:
         return present
 
     def _delete_each(self, rows: KeptRows) -> Mask:
-        view, table = self._view, self._table
+        view, table = self._writing, self._table
 
         def delete(at: int) -> bool:
             key = rows.expanded.keys[at]
@@ -166,6 +186,8 @@ class Effects:
         self._view.lock_many(self._table.id, dict.fromkeys(keys))  # before they are looked at
         present = np.zeros(len(keys), np.bool_)
         for at in range(len(keys)):
+            if self._noting is not None:
+                self._noting.nth = self._first + at
             try:
                 present[at] = do(at)
             except SqlError as error:

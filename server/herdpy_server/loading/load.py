@@ -61,7 +61,7 @@ class Load:
 
     def find(self, catalog: Catalog) -> Table:
         """The table. SqlError 42P01 there is none, 55000 another one, 42P10 it does not fit the mode."""
-        table = catalog.by_name.get(self.table)
+        table = catalog.table_named(self.table)
         if table is None:
             raise SqlError("42P01", f'relation "{self.table}" does not exist', table=self.table)
         if self.table_id not in (0, table.id):

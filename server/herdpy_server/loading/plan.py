@@ -13,6 +13,7 @@ from herdpy_server.sessions.load_rules import LoadRules
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.nodes import Random
 from herdpy_sql.expr.walk import walk
+from herdpy_sql.plan.insert import refuse_generated
 from herdpy_sql.plan.rules import default_of
 from herdpy_sql.staged import staged_positions
 
@@ -82,6 +83,7 @@ def _positions(table: Table, columns: Sequence[str]) -> set[int]:
                 table=table.name,
                 column=name,
             )
+        refuse_generated(table, at)
         if at in found:
             raise SqlError("42701", f'column "{name}" specified more than once', column=name)
         found.add(at)

@@ -11,11 +11,12 @@ that keeps images of before in the log has its rows logged one by one, and so ha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from herdpy.log import LogError
-from herdpy.log.records import LoadBatch, LoadDone, StagedPart
+from herdpy.log.records import LoadBatch, LoadDone, LoadOp, StagedPart
 from herdpy_server.loading.effects import Effects
 from herdpy_server.loading.load import LoadMode
 from herdpy_server.loading.pace import Pace
@@ -23,6 +24,8 @@ from herdpy_server.loading.rows import RowMaker
 from herdpy_server.sessions.work import Pause
 from herdpy_server.tablespace import sql_error
 from herdpy_sql.errors import SqlError
+from herdpy_sql.plan.dependents import truncated
+from herdpy_sql.plan.references import noting
 from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from herdpy_server.store.loads import LoadOutcome
     from herdpy_server.tablespace import Transaction
     from herdpy_sql.catalog import Table
+    from herdpy_sql.execute.references import ReferenceView
+    from herdpy_sql.storage import Clock
 
 _MEMTABLES = 4
 """So many times the memory for changes one load may take: an error is better than a leader that is killed."""
@@ -121,18 +126,26 @@ class Publishing:
         view, load = transaction.workspace, self.load
         table = load.find(view.catalog)
         names_ledgers = self._ledgers is not None and not table.identity_full
-        maker = RowMaker(table, load.mode, transaction.clock(self._session.settings.zone))
-        effects = Effects(view, table, load.mode.op, logs_rows=not names_ledgers)
+        if load.mode.op in {LoadOp.UPSERT, LoadOp.DELETE} and table.id in view.catalog.referencing:
+            names_ledgers = False  # what others' rows go through comes between: the log has the order
+        clock = transaction.clock(self._session.settings.zone)
+        maker = RowMaker(table, load.mode, clock)
+        noted = noting(view, table)
+        effects = Effects(view, table, load.mode.op, logs_rows=not names_ledgers, noting=noted)
+        settle = None if noted is None else partial(_settle, noted, clock)
         if load.mode is LoadMode.OVERWRITE:
+            truncated(view.catalog, (table,), cascade=False)
             await self._locked(transaction, lambda: view.truncate(table))
         first_row_id, total = -1, self._source.rows
         if table.has_hidden_key and total is not None:
             first_row_id = view.next_row_ids(table, total)
         while (staged := await self._source.next()) is not None:
             maker.check_schema(staged.batch.schema)
-            await self._take(transaction, staged, table, maker, effects, first_row_id)
+            await self._take(transaction, staged, table, maker, effects, first_row_id, settle)
         if total is not None and self.rows != total:
             raise SqlError("22023", f"{self.rows} rows are staged, and {total} were announced")
+        if settle is not None:
+            await self._locked(transaction, partial(settle, within=False))
         if names_ledgers and total:
             view.records.append(
                 LoadBatch(
@@ -151,6 +164,7 @@ class Publishing:
         maker: RowMaker,
         effects: Effects,
         first_row_id: int,
+        settle: Callable[..., None] | None,
     ) -> None:
         batch, at, pace = staged.batch, 0, self._pace
         while at < batch.num_rows:
@@ -163,7 +177,9 @@ class Publishing:
                 else:
                     row_id = first_row_id + self.rows
                 kept = maker.make(some, self.rows, row_id)
-                await self._locked(transaction, lambda kept=kept: effects.take(kept))  # type: ignore[misc]
+                await self._locked(transaction, lambda kept=kept: effects.take(kept, self.rows))  # type: ignore[misc]
+                if settle is not None:
+                    await self._locked(transaction, partial(settle, within=True))
             except SqlError as error:
                 raise self._located(error, staged, at) from error.__cause__
             pace.took(perf_counter() - began)
@@ -209,3 +225,15 @@ class Publishing:
                 in_part = staged.first + at + row - self.rows
                 fields["where"] += f": row {in_part} of part {staged.part}"
         return error
+
+
+def _settle(noted: ReferenceView, clock: Clock, *, within: bool) -> None:
+    """Check and do what foreign keys ask for; an error has its row's number in the load, from 1."""
+    try:
+        noted.settle(clock, within=within)
+    except SqlError as error:
+        nth = error.fields.pop("nth", None)
+        if nth is not None:
+            error.fields["row"] = str(int(nth) + 1)
+            error.fields["where"] = f"row {int(nth) + 1} of the load"
+        raise

@@ -97,7 +97,7 @@ class RowMaker:
         for position, column in enumerate(table.columns):
             if position in self._places:
                 arrays.append(self._kept(batch.column(self._places[position]), position, done))
-            elif column.hidden:
+            elif column.numbers_rows:
                 arrays.append(pa.array(range(first_row_id, first_row_id + count), pa.int64()))
             else:
                 dropped: Any = pa.nulls

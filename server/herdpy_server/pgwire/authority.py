@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from herdpy_server.sessions.passwords import Verifier
 
 TRUST = "trust"
 SCRAM = "scram-sha-256"
+CERTIFICATE = "cert"
 REJECT = "reject"
 
 
@@ -17,7 +18,13 @@ class Authority(Protocol):
     """Knows roles, their passwords' verifiers, and the rules for hosts."""
 
     def method(self, user: str, address: str | None) -> str:
-        """How a user who comes from ``address`` (None: a Unix socket) proves it: TRUST, SCRAM or REJECT."""
+        """How a user who comes from ``address`` (None: a Unix socket) proves it.
+
+        TRUST, SCRAM, CERTIFICATE or REJECT.
+        """
+
+    def certificate(self, user: str, address: str | None) -> str:
+        """Which client certificate he must show: "" none, "verify-ca" any, "verify-full" one of his name."""
 
     def verifier(self, user: str) -> Verifier | None:
         """What a user's password is checked with; None for one who has none, or is not there."""
@@ -38,9 +45,23 @@ class LoopbackTrust:
         del user
         return TRUST if address is None or is_loopback(address) else SCRAM
 
+    def certificate(self, user: str, address: str | None) -> str:
+        """None."""
+        del user, address
+        return ""
+
     def verifier(self, user: str) -> Verifier | None:
         """See ``Authority``."""
         return self._verifier(user)
+
+
+def common_name(certificate: dict[str, Any]) -> str:
+    """The common name in a certificate, as ``SSLObject.getpeercert`` gives it; "" for none."""
+    for names in certificate.get("subject", ()):
+        for key, value in names:
+            if key == "commonName":
+                return str(value)
+    return ""
 
 
 def is_loopback(address: str) -> bool:

@@ -190,6 +190,7 @@ class Conversation:
         self.connection.send(error_response(error))
         if self.extended:
             self.skipping = True
+            self.connection.flush = True  # who said Flush, and waits before it says Sync, must hear of it
         else:
             self.ready()
 
@@ -226,7 +227,7 @@ class Conversation:
         self.begin_reports()
         now = self.reported
         for name, value in now.values.items():
-            if before.values[name] != value:
+            if before.values.get(name) != value:
                 self.out.append(backend.parameter_status(name, value))
 
     # What has to wait.

@@ -83,8 +83,11 @@ def _fields(error: SqlError, severity: str) -> bytes:
     return b"".join(parts)
 
 
-def _place(error: BaseException) -> tuple[bytes, ...]:
-    """File, line and routine that raised the error, where it was raised at all."""
+def _place(error: SqlError) -> tuple[bytes, ...]:
+    """File, line and routine that raised the error, where it was raised at all.
+
+    A routine that drivers know an error by is among the error's fields.
+    """
     trace = error.__traceback__
     if trace is None:
         return ()
@@ -97,5 +100,5 @@ def _place(error: BaseException) -> tuple[bytes, ...]:
         b"L",
         text(str(trace.tb_lineno)),
         b"R",
-        text(code.co_name),
+        text(error.fields.get("routine", code.co_name)),
     )

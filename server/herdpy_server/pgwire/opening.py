@@ -12,7 +12,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from herdpy_server.pgwire import backend
-from herdpy_server.pgwire.authority import REJECT, SCRAM
+from herdpy_server.pgwire.authority import REJECT, SCRAM, common_name
 from herdpy_server.pgwire.conversation import Conversation
 from herdpy_server.pgwire.errors import FatalError, HangUp
 from herdpy_server.pgwire.inbox import PASSWORD
@@ -40,14 +40,28 @@ _NOT_NOW = "57P03"
 
 
 class Opening:
-    """What has been settled so far."""
+    """What has been settled so far.
 
-    __slots__ = ("_connection", "_exchange", "_is_refused", "_start", "_timer", "_tls", "_wishes")
+    Attributes:
+        is_crowded: there are too many connections from its address; it is told when it says who it is.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_exchange",
+        "_is_refused",
+        "_start",
+        "_timer",
+        "_tls",
+        "_wishes",
+        "is_crowded",
+    )
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._start: Start | None = None
         self._is_refused = False
+        self.is_crowded = False
         self._exchange: Exchange | None = None
         self._tls: asyncio.Task[None] | None = None
         self._wishes: set[type] = set()  # for encryption: each can be had once
@@ -96,7 +110,28 @@ class Opening:
     def _refuse(self, error: Exception) -> None:
         self._over()
         self._is_refused = True
+        if isinstance(error, FatalError) and self._start is not None:
+            try:
+                self._tell("refused", error.error.sqlstate)
+            except SqlError:
+                logger.error("a refusal is not in the audit log")
         self._connection.refuse(error)
+
+    def _tell(self, event: str, sqlstate: str = "") -> None:
+        """For the record. SqlError 58030 it cannot be told."""
+        connection, start = self._connection, self._start
+        auditor = connection.server.registry.auditor
+        if auditor is None or start is None:
+            return
+        fields: dict[str, object] = {
+            "user": start.user,
+            "database": start.database,
+            "address": connection.peer or "[local]",
+            "tls": connection.is_encrypted,
+        }
+        if sqlstate:
+            fields["sqlstate"] = sqlstate
+        auditor.event("login", event, fields)
 
     def _over(self) -> None:
         self._timer.cancel()
@@ -184,6 +219,8 @@ class Opening:
         if start.minor > minor or start.unknown:
             connection.out.append(backend.negotiate_protocol_version(PROTOCOL, start.unknown))
         self._start = start
+        if self.is_crowded:
+            raise FatalError("53300", f"too many connections from address {connection.peer}")
         method = server.authority.method(start.user, connection.peer)
         if server.settings.tls_required and not connection.is_encrypted and connection.peer is not None:
             method = REJECT
@@ -193,6 +230,7 @@ class Opening:
                 f'no rule lets user "{start.user}" in from host "{connection.peer or "[local]"}", '
                 f"{'TLS' if connection.is_encrypted else 'no encryption'}",
             )
+        self._check_certificate(server.authority.certificate(start.user, connection.peer))
         if method == SCRAM:
             connection.inbox.kinds = frozenset({PASSWORD})
             connection.inbox.max_message_bytes = _MAX_PASSWORD_BYTES
@@ -201,6 +239,18 @@ class Opening:
             connection.flush = True
         else:
             self._enter()
+
+    def _check_certificate(self, wanted: str) -> None:
+        """FatalError 28000 unless the client has shown the certificate that a rule asks for."""
+        connection, start = self._connection, self._start
+        assert start is not None
+        if not wanted:
+            return
+        found = connection.transport.get_extra_info("peercert") if connection.is_encrypted else None
+        if not found:
+            raise FatalError("28000", "connection requires a valid client certificate")
+        if wanted == "verify-full" and common_name(found) != start.user:
+            raise FatalError("28000", f'certificate authentication failed for user "{start.user}"')
 
     def _answer(self) -> bool:
         """Take one message of the authentication; False when there is none."""
@@ -265,6 +315,7 @@ class Opening:
         connection.send(backend.AUTHENTICATION_OK)
         for name, value in start.settings().items():
             session.settings.start_with(name, value.strip("'") if name == "client_encoding" else value)
+        self._tell("login")
         conversation = Conversation(connection, session)
         entry = server.enter(conversation, start)
         self._over()

@@ -1,6 +1,7 @@
 """The settings that a client is told of when its session begins, and whenever they change.
 
-Source: PostgreSQL's manual, "Asynchronous Operations" of the message flow: these and no others.
+Source: PostgreSQL's manual, "Asynchronous Operations" of the message flow: these and no others; and where the
+newest commit is to which the client gave a name.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _REPORTED = {
     "TimeZone": "UTC",
 }
 
+COMMIT_POSITION = "herdpy.commit_position"
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -46,4 +49,6 @@ def report(settings: Settings) -> Report:
             values[name] = settings[name.lower()]
         except SqlError:
             values[name] = fixed
+    if settings.commit_position:
+        values[COMMIT_POSITION] = settings.commit_position
     return Report(settings.revision, values)

@@ -23,6 +23,8 @@ from herdpy_server.pgwire.opening import Opening
 from herdpy_server.pgwire.scram import end_point
 from herdpy_server.pgwire.settings import PgSettings
 from herdpy_server.sessions.registry import SessionEntry, SessionRegistry
+from herdpy_server.sessions.rights import may
+from herdpy_sql.rights.held import DATABASE
 
 if TYPE_CHECKING:
     from herdpy_server.pgwire.conversation import Conversation
@@ -73,6 +75,7 @@ class PgServer:
         self._port = 0
         self._listeners: list[asyncio.Server] = []
         self._connections: set[Connection] = set()
+        self._addresses: dict[str, int] = {}  # connections of each
         self._openings: dict[Opening, None] = {}  # by age
         self._conversations: set[Conversation] = set()
         self._all_left: asyncio.Event | None = None
@@ -136,12 +139,17 @@ class PgServer:
 
     def opened(self, connection: Connection) -> Opening:
         """A client has connected."""
+        if connection.peer is not None:
+            self._addresses[connection.peer] = self._addresses.get(connection.peer, 0) + 1
+        most = self.settings.max_connections_per_address
         if len(self._openings) >= self.settings.max_starting:
             oldest = next(iter(self._openings))
             del self._openings[oldest]
             oldest.evict()
         opening = Opening(connection)
         self._openings[opening] = None
+        if connection.peer is not None and 0 < most < self._addresses[connection.peer]:
+            opening.is_crowded = True
         self._connections.add(connection)
         return opening
 
@@ -151,6 +159,12 @@ class PgServer:
 
     def closed(self, connection: Connection) -> None:
         """A connection is gone."""
+        if connection in self._connections and connection.peer is not None:
+            left = self._addresses[connection.peer] - 1
+            if left:
+                self._addresses[connection.peer] = left
+            else:
+                del self._addresses[connection.peer]
         self._connections.discard(connection)
 
     @property
@@ -164,7 +178,8 @@ class PgServer:
         """A session for a client who proved who he is.
 
         Raises:
-            FatalError: 53300 there are too many, 28000 the role may not log in, 57P03 the server is
+            FatalError: 53300 there are too many, 28000 the role may not log in, 42501 it may not connect to
+                this database, 57P03 the server is
                 going down.
             SqlError: 3D000 there is no such database, 57P03 it cannot be used.
         """
@@ -177,9 +192,20 @@ class PgServer:
         if role is not None:
             if not role.can_login:
                 raise FatalError("28000", f'role "{role.name}" is not permitted to log in')
+            most = self.settings.max_connections_per_user
+            if not role.is_superuser and 0 < most <= self.registry.of_user(role.name):
+                raise FatalError("53300", f'too many connections for role "{role.name}"')
             if not role.is_superuser and 0 <= role.connection_limit <= self.registry.of_user(role.name):
                 raise FatalError("53300", f'too many connections for role "{role.name}"')
-        return self.databases.session(start.database)
+        session = self.databases.session(start.database)
+        standing = self.registry.standings.of_name(start.user)
+        if not may(session.tablespace.catalog, DATABASE, "c", standing):
+            raise FatalError(
+                "42501",
+                f'permission denied for database "{start.database}"',
+                detail="User does not have CONNECT privilege.",
+            )
+        return session
 
     def enter(self, conversation: Conversation, start: Start) -> SessionEntry:
         """A session begins: it has a number from now on."""

@@ -27,6 +27,8 @@ class PgSettings:
         chunk_bytes: how much of a big result is made before others have their turn.
         tls_certificate, tls_key: files in PEM form; without them TLS is not offered.
         tls_client_ca: certificates of clients must be signed by one of these; None asks for none.
+        client_certificate_required: of every TLS client; else the rules may ask for it.
+        max_connections_per_user, max_connections_per_address: at a time; 0 for no limit.
         tls_required: refuse sessions without TLS, those of a Unix socket excepted.
     """
 
@@ -45,6 +47,9 @@ class PgSettings:
     tls_key: Path | None = None
     tls_client_ca: Path | None = None
     tls_required: bool = False
+    client_certificate_required: bool = True
+    max_connections_per_user: int = 0
+    max_connections_per_address: int = 0
 
     def tls_context(self) -> ssl.SSLContext | None:
         """What TLS connections are made with; None when TLS is not offered.
@@ -59,5 +64,6 @@ class PgSettings:
         context.load_cert_chain(self.tls_certificate, self.tls_key)
         if self.tls_client_ca is not None:
             context.load_verify_locations(self.tls_client_ca)
-            context.verify_mode = ssl.CERT_REQUIRED
+            required = self.client_certificate_required
+            context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
         return context

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Callable, Sequence
 
 from herdpy_server.config import Rule, networks_of
-from herdpy_server.pgwire.authority import REJECT
+from herdpy_server.pgwire.authority import CERTIFICATE, REJECT
 from herdpy_server.sessions.passwords import Verifier
 
 _LOCAL = "127.0.0.1"
@@ -26,20 +26,32 @@ class RuleAuthority:
 
     def set_rules(self, rules: Sequence[Rule]) -> None:
         """Decide by other rules from now on; who is in already stays."""
-        self._rules = [(networks_of(rule), rule.user, rule.method) for rule in rules]
+        self._rules = [(networks_of(rule), rule) for rule in rules]
 
     def method(self, user: str, address: str | None) -> str:
         """How ``user`` from ``address`` (None: a Unix socket, which is this machine) proves it."""
+        rule = self._rule(user, address)
+        return REJECT if rule is None else rule.method
+
+    def certificate(self, user: str, address: str | None) -> str:
+        """See ``Authority``."""
+        rule = self._rule(user, address)
+        if rule is None:
+            return ""
+        return "verify-full" if rule.method == CERTIFICATE else rule.clientcert
+
+    def _rule(self, user: str, address: str | None) -> Rule | None:
+        """The first rule that fits; None for none."""
         try:
             found = ipaddress.ip_address((address or _LOCAL).partition("%")[0])
         except ValueError:
-            return REJECT
+            return None
         if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
             found = found.ipv4_mapped
-        for networks, wanted, method in self._rules:
-            if wanted in ("all", user) and any(found in network for network in networks):
-                return method
-        return REJECT
+        for networks, rule in self._rules:
+            if rule.user in ("all", user) and any(found in network for network in networks):
+                return rule
+        return None
 
     def verifier(self, user: str) -> Verifier | None:
         """See ``Authority``."""

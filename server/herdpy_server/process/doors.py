@@ -15,6 +15,7 @@ from herdpy_server.config.fields import all_settings
 from herdpy_server.config.render import toml
 from herdpy_server.pgwire.server import PgServer
 from herdpy_server.pgwire.settings import PgSettings
+from herdpy_server.process.audit import AuditLog
 from herdpy_server.process.authority import RuleAuthority
 from herdpy_server.sessions.registry import SessionRegistry
 from herdpy_server.sessions.roles import Roles
@@ -51,6 +52,8 @@ class PostgresDoor:
         self._config = config
         registry = SessionRegistry(roles)
         registry.configuration = self._configuration
+        self._audit = AuditLog(config.audit) if config.audit.classes else None
+        registry.auditor = self._audit
         self.server = PgServer(databases, pg_settings(config), self._authority, registry)
 
     @property
@@ -74,6 +77,8 @@ class PostgresDoor:
     async def stop(self, graceful_timeout_s: float) -> None:
         """See :class:`Door`."""
         await self.server.stop(graceful_timeout_s)
+        if self._audit is not None:
+            self._audit.close()
 
     def reload(self, config: ServerConfig) -> None:
         """Take over the rules, and certificate and key. Who is connected stays."""
@@ -105,6 +110,9 @@ def pg_settings(config: ServerConfig) -> PgSettings:
         tls_key=_path(tls.key),
         tls_client_ca=_path(tls.client_ca),
         tls_required=tls.required,
+        client_certificate_required=tls.client_certificate == "required",
+        max_connections_per_user=postgres.max_connections_per_user,
+        max_connections_per_address=postgres.max_connections_per_address,
     )
 
 

@@ -75,6 +75,6 @@ def service_settings(config: ServerConfig) -> ServiceSettings:
         max_plans=given.max_plans,
         tls_certificate=Path(tls.certificate) if tls.certificate else None,
         tls_key=Path(tls.key) if tls.key else None,
-        tls_client_ca=Path(tls.client_ca) if tls.client_ca else None,
+        tls_client_ca=Path(tls.client_ca) if tls.client_ca and tls.client_certificate == "required" else None,
         tls_required=tls.required,
     )

@@ -13,7 +13,7 @@ from herdpy.log.lsn import LSN
 from herdpy.log.published import DamagedSnapshotError, Manifest, SnapshotRef, SnapshotWriter, load
 from herdpy_server.publishing.state import State
 from herdpy_server.publishing.tables import batches, schema
-from herdpy_sql.catalog import encode_table
+from herdpy_sql.definitions import encode_table
 
 Progress = Callable[[int, int], object]
 """Called with rows and bytes that are written."""

@@ -16,6 +16,7 @@ from herdpy_server.store import StoreDamagedError
 from herdpy_server.store.flush import row_hash
 from herdpy_server.store.kept_columns import decoded
 from herdpy_sql.catalog import Table
+from herdpy_sql.values.interval_columns import has_intervals, texts_of
 
 _STEP = 512
 _ROWS = 16_384
@@ -69,6 +70,10 @@ def batches(state: State, table: Table) -> Iterator[pa.RecordBatch]:
 
 def _batch(table: Table, keys: list[bytes], images: list[bytes]) -> pa.RecordBatch:
     columns = decoded(table, live(table), images)
+    for at, field in enumerate(columns.schema):
+        if has_intervals(field.type):  # which Parquet has not
+            texts = texts_of(columns.column(at))
+            columns = columns.set_column(at, pa.field(field.name, texts.type), texts)
     return columns.append_column(
         pa.field(KEY_COLUMN, pa.binary(), nullable=False), pa.array(keys, pa.binary())
     )

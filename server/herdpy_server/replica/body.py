@@ -84,6 +84,8 @@ class Body:
                 host.settings.column_cache_bytes,
             )
         checkpointer.start()
+        store.on_roles = lambda: self._loop.call_soon_threadsafe(host.roles_changed)
+        host.roles_changed()
 
     @classmethod
     async def open(cls, host: Host, path: Path, standby: Callable[[Store], CommitLog], guard: Guard) -> Body:
@@ -113,6 +115,8 @@ class Body:
     def stand_on(self, log: CommitLog, *, leads: bool) -> None:
         """From now on commits go to ``log``; sessions learn whether they may write."""
         self.tablespace.stand_on(log)
+        if leads:
+            self.tablespace.temporary.sweep(self.tablespace)
         for session in list(self.sessions):
             session.settings.set_standby(not leads)
 

@@ -41,6 +41,7 @@ class Host:
         cluster: what sessions may ask of the cluster.
         observer, limits: of sessions that begin from now on.
         end_session: ends a session's connection, and tells its client why.
+        roles_changed: is told that there may be other roles than before.
     """
 
     node: str
@@ -60,6 +61,7 @@ class Host:
     observer: Observer | None = None
     limits: SessionLimits = field(default_factory=SessionLimits)
     end_session: Callable[[Session, SqlError], object] = lambda _session, _error: None
+    roles_changed: Callable[[], object] = lambda: None
 
     def path(self, name: str) -> Path:
         """Where the replica of a tablespace lies."""

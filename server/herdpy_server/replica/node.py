@@ -99,7 +99,7 @@ class ClusterNode:
     Attributes:
         replicas: by the name of their tablespace.
         host: what they share; None before ``start``.
-        observer, limits, end_session: of sessions; to be set before ``start``.
+        observer, limits, end_session, roles_changed: of sessions; to be set before ``start``.
         credentials: what other nodes are shown; to be set before ``start``.
         secret: by which nodes know each other; to be set before anybody is told of it.
         refused: why this process may not be a node, once that is so.
@@ -127,6 +127,7 @@ class ClusterNode:
         self.credentials = Credentials()
         self.secret = NodeSecret()
         self.end_session: Callable[[Session, SqlError], object] = lambda _session, _error: None
+        self.roles_changed: Callable[[], object] = lambda: None
         self.replicas: dict[str, Replica] = {}
         self.host: Host | None = None
         self.refused: asyncio.Future[NodeIdInUseError] = loop.create_future()
@@ -181,6 +182,7 @@ class ClusterNode:
             observer=self.observer,
             limits=self.limits,
             end_session=self.end_session,
+            roles_changed=self.roles_changed,
         )
         self._facts = ClusterFacts(self.host, self.replicas)
         self.host.cluster = self._administration = Administration(

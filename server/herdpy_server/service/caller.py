@@ -17,18 +17,22 @@ import logging
 import secrets
 from collections import OrderedDict
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
 import grpc
 
 from herdpy_server.cluster.secret import GOOD_FOR_S, SCHEME, NodeSecret
-from herdpy_server.pgwire.authority import REJECT, TRUST, Authority, is_loopback
+from herdpy_server.pgwire.authority import REJECT, SCRAM, Authority, is_loopback
 from herdpy_server.pgwire.scram import no_such_user
 from herdpy_server.service.errors import too_many
+from herdpy_server.sessions.audit import Auditor
 from herdpy_server.sessions.passwords import Verifier
 from herdpy_server.sessions.roles import Roles
+from herdpy_server.sessions.standing import Standing, everything
+from herdpy_server.sessions.standings import Standings
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.rpc")
@@ -48,6 +52,11 @@ class Caller:
     user: str
     is_superuser: bool
     replicates: bool
+    standing: Standing = field(default_factory=everything, repr=False)
+
+
+CALLER: ContextVar[Caller] = ContextVar("caller")
+"""Who makes the call at hand; set by the gate."""
 
 
 class Callers:
@@ -56,6 +65,7 @@ class Callers:
     Attributes:
         authority: the rules; may be replaced at any time.
         tls_required: refuse calls without TLS.
+        standings: of the roles. ``auditor``: is told of calls for the record; None for nobody.
     """
 
     def __init__(
@@ -66,7 +76,10 @@ class Callers:
         secret: NodeSecret | None = None,
         *,
         tls_required: bool = False,
+        standings: Standings | None = None,
     ) -> None:
+        self.standings = standings or Standings(roles)
+        self.auditor: Auditor | None = None
         self.authority = authority
         self.tls_required = tls_required
         self._roles = roles
@@ -94,7 +107,8 @@ class Callers:
         if method == REJECT or (self.tls_required and not encrypted):
             shown = "TLS" if encrypted else "no encryption"
             raise SqlError("28000", f'no rule lets user "{user}" in from host "{address}", {shown}')
-        if method != TRUST:
+        self._check_certificate(self.authority.certificate(user, address), user, context.auth_context() or {})
+        if method == SCRAM:
             if password is None:
                 raise SqlError(
                     "28P01",
@@ -109,6 +123,20 @@ class Callers:
                 )
             await self._check(user, password)
         return self._admitted(user)
+
+    def _check_certificate(self, wanted: str, user: str, shown: Any) -> None:
+        """SqlError 28000 unless the caller has shown the certificate that a rule asks for."""
+        if not wanted:
+            return
+        names = [one.decode(errors="replace") for one in shown.get("x509_common_name", ())]
+        if not names:
+            raise SqlError(
+                "28000",
+                "a valid client certificate is needed",
+                hint='gRPC asks for one where tls.client_certificate is "required".',
+            )
+        if wanted == "verify-full" and user not in names:
+            raise SqlError("28000", f'certificate authentication failed for user "{user}"')
 
     def _node(self, metadata: Any) -> str | None:
         """The node of this cluster that makes a call, None for who is none. SqlError 28000 for who lies."""
@@ -136,7 +164,8 @@ class Callers:
             return Caller(user, is_superuser=True, replicates=True)
         if not role.can_login:
             raise SqlError("28000", f'role "{user}" is not permitted to log in')
-        return Caller(user, role.is_superuser, role.is_superuser or role.replicates)
+        standing = self.standings.of_key(role.ident)
+        return Caller(user, role.is_superuser, role.is_superuser or role.replicates, standing)
 
     async def _check(self, user: str, password: str) -> None:
         verifier = self.authority.verifier(user) or no_such_user(user, self._key)

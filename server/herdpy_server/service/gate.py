@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from herdpy_server.service.caller import Caller, Callers
+from herdpy_server.service.caller import CALLER, Caller, Callers
 from herdpy_server.service.errors import going_down, refuse, too_many
 from herdpy_sql.errors import SqlError
 
@@ -122,10 +122,19 @@ class Gate(grpc.aio.ServerInterceptor):
             caller = await self._callers.judge(context)
         except SqlError as error:
             logger.info("a call of %s from %s is refused: %s", service, context.peer(), error.message)
+            self._tell("login", "refused", service, context, sqlstate=error.sqlstate)
             raise
         needed = self._needs.get(service)
         if needed is None or not needed(caller):
             raise SqlError("42501", f'role "{caller.user}" may not call {service}')
+        self._tell("call", "call", service, context, user=caller.user)
+        CALLER.set(caller)
+
+    def _tell(self, kind: str, event: str, service: str, context: Context, **fields: object) -> None:
+        """For the record. SqlError 58030 it cannot be told."""
+        auditor = self._callers.auditor
+        if auditor is not None:
+            auditor.event(kind, event, {"service": service, "address": context.peer(), **fields})
 
 
 @asynccontextmanager

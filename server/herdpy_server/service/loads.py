@@ -28,6 +28,9 @@ from herdpy_server.loading import (
 from herdpy_server.loading.files import FilePart, StagedFiles
 from herdpy_server.loading.ledgers import LedgerParts, LedgerPlace
 from herdpy_server.loading.source import Batches, Source
+from herdpy_server.service.caller import CALLER
+from herdpy_server.sessions.rights import judge_table
+from herdpy_server.sessions.standings import Standings
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -43,6 +46,14 @@ _TELL_S = 0.5
 _SWEEP_S = 600.0
 _MAX_CHUNK_BYTES = 1 << 20
 _MAX_PARTS = 100_000
+_NEEDS = {
+    LoadMode.APPEND: "a",
+    LoadMode.OVERWRITE: "aD",
+    LoadMode.UPSERT: "aw",
+    LoadMode.IGNORE: "ar",
+    LoadMode.DELETE: "dr",
+}
+"""The privileges that each mode takes."""
 _MODES: dict[int, LoadMode] = {
     loads_pb2.LOAD_MODE_APPEND: LoadMode.APPEND,
     loads_pb2.LOAD_MODE_OVERWRITE: LoadMode.OVERWRITE,
@@ -60,8 +71,14 @@ class Loads(loads_pb2_grpc.LoadsServicer):
     """
 
     def __init__(
-        self, tablespaces: Tablespaces, files: StagedFiles, executor: Executor, max_message_bytes: int
+        self,
+        tablespaces: Tablespaces,
+        files: StagedFiles,
+        executor: Executor,
+        max_message_bytes: int,
+        standings: Standings,
     ) -> None:
+        self._standings = standings
         self._tablespaces = tablespaces
         self._files = files
         self._executor = executor
@@ -88,6 +105,14 @@ class Loads(loads_pb2_grpc.LoadsServicer):
                 logger.warning("staged parts could not be removed", extra={"reason": str(error)})
             await asyncio.sleep(_SWEEP_S)
 
+    def _permit(self, session: Session, load: Load) -> None:
+        """SqlError 42501 unless the caller at hand may do to the table what the load does."""
+        standing = CALLER.get().standing
+        table = session.catalog.table_named(load.table)
+        if table is not None:
+            for letter in _NEEDS[load.mode]:
+                judge_table(session.catalog, table, letter, standing, self._standings.of_key, "")
+
     # Calls.
 
     async def Begin(self, request: Any, context: Any) -> Any:
@@ -96,6 +121,7 @@ class Loads(loads_pb2_grpc.LoadsServicer):
         load = Load(request.load_id, request.table, _mode(request.mode))
         here = self._tablespaces.find(request.tablespace).loads()
         async with _session(here) as session:
+            self._permit(session, load)
             begun = await begin_load(session, load, list(request.columns))
         if not isinstance(begun, LoadPlan):
             return loads_pb2.BeginLoadResponse(done=_outcome(begun))
@@ -145,6 +171,7 @@ class Loads(loads_pb2_grpc.LoadsServicer):
         here = self._tablespaces.find(request.tablespace).loads()
         async with _session(here) as session:
             await may_load(session)  # who does not lead has no place for ledgers either, and says who does
+            self._permit(session, load)
         source, ledgers = self._source(here, load.id, request.parts)
         publishing = Publishing(here.session(), load, source, ledgers)
         with _leader_told(here):

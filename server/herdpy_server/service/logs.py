@@ -10,7 +10,7 @@ from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc
 from herdpy_server.service.caller import Callers
 from herdpy_server.service.leases import DEFAULT_S
 from herdpy_server.serving.logs import MAX_LEASE_S, From, LogLease, LogPlace, PublishedAt
-from herdpy_sql.catalog import encode_table
+from herdpy_sql.definitions import encode_table
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _table(served: Served, name: str) -> Any:
         raise SqlError(
             "57P03", f"tablespace {standing.name} cannot be read here now", hint="Ask another node."
         )
-    table = store.catalog.by_name.get(name)
+    table = store.catalog.table_named(name)
     if table is None:
         raise SqlError("42P01", f'relation "{name}" does not exist')
     return logs_pb2.TableDescription(definition=encode_table(table).decode(), lsn=_lsn(store.applied))

@@ -25,6 +25,9 @@ from herdpy_sql.catalog import Catalog, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.values import from_text
 
+MayRead = Callable[[Catalog, Table], None]
+"""Raises SqlError 42501 unless the caller may read a table."""
+
 if TYPE_CHECKING:
     from herdpy_server.serving.tablespaces import Served
 
@@ -120,13 +123,19 @@ class Plans:
         self.is_closing = False
         self.leases: Leases[TablePlan] = Leases("plan of partitions", _LONGEST_LEASE_S, self._drop)
 
-    async def make(self, served: Served, wanted: Wanted, lease_s: float) -> TablePlan:
+    async def make(
+        self,
+        served: Served,
+        wanted: Wanted,
+        lease_s: float,
+        may_read: MayRead = lambda _catalog, _table: None,
+    ) -> TablePlan:
         """Hold the state of now, and cut a table.
 
         Raises:
             SqlError: 42P01 no such table, 42703 no such column, 42701 a column twice, 22023 a wrong
                 number of partitions, 22... bounds that are no values of the key, 53400 there are too many
-                plans, 57P03 the tablespace cannot be read now.
+                plans, 42501 ``may_read`` says no, 57P03 the tablespace cannot be read now.
         """
         if not 1 <= wanted.partitions <= MAX_PARTITIONS:
             raise SqlError("22023", f"partitions must be 1 to {MAX_PARTITIONS}, not {wanted.partitions}")
@@ -144,6 +153,8 @@ class Plans:
         self._making += 1
         try:
             tables = [_table(snapshot.catalog, one) for one in wanted.tables]
+            for table in tables:
+                may_read(snapshot.catalog, table)
             if wanted.whole:
                 pieces = [Piece(table, tuple(table.visible), Range(None, None, -1)) for table in tables]
             else:
@@ -236,7 +247,7 @@ class _Cut:
 
 
 def _table(catalog: Catalog, name: str) -> Table:
-    found = catalog.by_name.get(name)
+    found = catalog.table_named(name)
     if found is None:
         raise SqlError("42P01", f'relation "{name}" does not exist')
     return found

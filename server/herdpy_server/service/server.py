@@ -27,7 +27,7 @@ from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.loading.files import StagedFiles
 from herdpy_server.pgwire.authority import Authority
 from herdpy_server.service.admin import Admin
-from herdpy_server.service.caller import Callers
+from herdpy_server.service.caller import CALLER, Callers
 from herdpy_server.service.gate import HEALTH, REFLECTION, Gate
 from herdpy_server.service.health import Health
 from herdpy_server.service.loads import Loads
@@ -37,11 +37,13 @@ from herdpy_server.service.plans import Plans
 from herdpy_server.service.settings import ServiceSettings
 from herdpy_server.service.shelf import Shelf
 from herdpy_server.service.snapshots import Snapshots
+from herdpy_server.sessions.rights import judge_table
 
 if TYPE_CHECKING:
     from herdpy_server.service.node import Node
     from herdpy_server.serving.tablespaces import Tablespaces
     from herdpy_server.sessions.registry import SessionRegistry
+    from herdpy_sql.catalog import Catalog, Table
 
 logger = logging.getLogger("herdpy.rpc")
 
@@ -76,8 +78,14 @@ class GrpcServer:
         self._files = ThreadPoolExecutor(_THREADS, "herdpy-rpc")
         self._reader = ThreadPoolExecutor(1, "herdpy-partitions")
         self._callers = Callers(
-            authority, registry.role_store, self._files, secret, tls_required=settings.tls_required
+            authority,
+            registry.role_store,
+            self._files,
+            secret,
+            tls_required=settings.tls_required,
+            standings=registry.standings,
         )
+        self._callers.auditor = registry.auditor
         self._gate = Gate(
             self._callers,
             {
@@ -94,7 +102,9 @@ class GrpcServer:
         self._plans = Plans(settings.max_plans, self._reader)
         self._stagers = ThreadPoolExecutor(_THREADS, "herdpy-loads")
         files = StagedFiles(tablespaces.path, self._stagers)
-        self._loads = Loads(tablespaces, files, self._stagers, settings.max_message_bytes)
+        self._loads = Loads(
+            tablespaces, files, self._stagers, settings.max_message_bytes, self._callers.standings
+        )
         self._tablespaces = tablespaces
         self._admin = Admin(node, tablespaces, registry)
         self._logs = Logs(tablespaces, self._callers)
@@ -125,7 +135,7 @@ class GrpcServer:
         admin_pb2_grpc.add_AdminServicer_to_server(self._admin, server)
         snapshots = Snapshots(self._tablespaces, self._shelf, self._files)
         snapshots_pb2_grpc.add_SnapshotsServicer_to_server(snapshots, server)
-        partitions = Partitions(self._tablespaces, self._plans, self._reader)
+        partitions = Partitions(self._tablespaces, self._plans, self._reader, self._may_read)
         partitions_pb2_grpc.add_PartitionsServicer_to_server(partitions, server)
         loads_pb2_grpc.add_LoadsServicer_to_server(self._loads, server)
         logs_pb2_grpc.add_LogsServicer_to_server(self._logs, server)
@@ -151,6 +161,11 @@ class GrpcServer:
         self._loads.open()
         self._server = server
         logger.info("gRPC is served on port %d", self.port)
+
+    def _may_read(self, catalog: Catalog, table: Table) -> None:
+        """SqlError 42501 unless the caller at hand may read all of a table."""
+        standings = self._callers.standings
+        judge_table(catalog, table, "r", CALLER.get().standing, standings.of_key, "")
 
     def load_tls(self) -> None:
         """Read the files of TLS, again when they have changed. OSError when one cannot be read."""

@@ -57,6 +57,7 @@ class AskedPlan:
             transaction = session.tablespace.begin(instant=True)
         try:
             await session._admitted(self._plan)
+            transaction.begin_statement()
             found = await self._asked(transaction, ask)
             await session._durable(None, transaction.workspace)
             await session._vouched(self._plan)

@@ -7,24 +7,32 @@ what a client sees. Everything runs in the engine's turn.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from herdpy.log import Append, LogError
 from herdpy_server.sessions.large import let_go, prepare
 from herdpy_server.sessions.limits import SessionLimits
+from herdpy_server.sessions.modes import check_mode
 from herdpy_server.sessions.notices import Notice
 from herdpy_server.sessions.observer import Observer
 from herdpy_server.sessions.settings import Settings
+from herdpy_server.sessions.standing import Standing, everything, nothing
 from herdpy_server.sessions.system_state import Directory, Identity
 from herdpy_server.sessions.work import LastWait
 from herdpy_server.store import Mark, Workspace
 from herdpy_server.tablespace import DuplicateRequestError, Tablespace, Transaction, lost, sql_error
 from herdpy_sql.errors import SqlError
+from herdpy_sql.sequences import SequenceMemory
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from herdpy_server.sessions.advisory import AdvisoryLocks
+    from herdpy_server.sessions.audit import Auditor
     from herdpy_server.sessions.portals import Portal
     from herdpy_server.sessions.prepared import PreparedStatement
     from herdpy_server.sessions.roles import Roles
+    from herdpy_server.tablespace import Isolation
     from herdpy_sql.catalog import Catalog
 
 _OF_NO_ROW = frozenset({"25006", "40001", "40P01", "55P03", "57014", "57P01", "57P03", "HP003"})
@@ -39,6 +47,7 @@ class TransactionBlock:
     Attributes:
         autocommit: True: a statement outside BEGIN is a transaction of its own. False: one begins
             with the first statement, as PEP 249 wants.
+        sequences: the values that it was given.
         settings: what SET and SHOW act upon; ``local`` names those that end with the transaction.
         transaction: the open one, or None. ``failed``: only ROLLBACK can end it. ``implicit``: it was
             begun for a text of several statements, or a pipeline, and ends with it, unless BEGIN is said.
@@ -48,16 +57,25 @@ class TransactionBlock:
         notices: what it has to say besides answers, in order; whoever answers the client empties it.
         roles: those that CREATE ROLE makes; None where nobody needs one.
         observer: is told of every statement that has ended; None for nobody.
+        may_recover: an error of the running statement may yet be taken back.
+        auditor: is told of statements before they run; None for nobody.
+        standing: of the role whose rights count; ``judged`` is the same, None where it may do everything and
+            nobody is told of it.
+        standing_of: gives others' standings by their keys. ``role_now``: that of the role that SET ROLE says.
         identity: who the client is. ``directory``: who else there is; None for nobody.
+        advisory: the advisory locks that it has; None before the first.
     """
 
     def __init__(self, tablespace: Tablespace) -> None:
         self.tablespace = tablespace
         self.autocommit = True
         self.settings = Settings()
+        self.settings.on_mode = self._mode
+        self.sequences = SequenceMemory(self.settings)
         self.local: set[str] = set()
         self.transaction: Transaction | None = None
-        self.failed = False
+        self.may_recover = False
+        self._failed = False
         self.implicit = self.pipelined = False
         self.prepared: dict[str, PreparedStatement] = {}
         self.portals: dict[str, Portal] = {}
@@ -66,9 +84,27 @@ class TransactionBlock:
         self.roles: Roles | None = None
         self.observer: Observer | None = None
         self.identity = Identity()
+        self.auditor: Auditor | None = None
+        self.role_now: Callable[[], Standing] = everything
+        self.settings.on_role = self._take_role
+        self.standing: Standing = everything()
+        self.judged: Standing | None = None
+        self.standing_of: Callable[[str], Standing] = nothing
         self.directory: Directory | None = None
+        self.advisory: AdvisoryLocks | None = None
         self._savepoints: list[tuple[str, Mark]] = []
         self._basis: object = None  # the guard's, when the newest statement began to read
+
+    @property
+    def failed(self) -> bool:
+        """Whether only ROLLBACK can end the open transaction, or take it back to a savepoint."""
+        return self._failed
+
+    @failed.setter
+    def failed(self, failed: bool) -> None:
+        self._failed = failed
+        if failed and not self._savepoints and not self.may_recover and self.transaction is not None:
+            self.tablespace.locks.release_all(self.transaction)  # it can only be rolled back: others go on
 
     def notice(self, severity: str, sqlstate: str, message: str) -> None:
         """Have something said to the client, if it wants to know."""
@@ -99,13 +135,43 @@ class TransactionBlock:
     def catalog(self) -> Catalog:
         """The catalog that the next statement sees."""
         if self.transaction is not None:
-            return self.transaction.workspace.catalog
-        return self.tablespace.catalog
+            return self.transaction.workspace.catalog.along(self.settings.path)
+        return self.tablespace.catalog.along(self.settings.path)
+
+    def act_as(self, standing: Standing) -> None:
+        """From now on a role's rights count."""
+        self.standing = standing
+        self.judged = None if standing.is_superuser and self.auditor is None else standing
+        if self.transaction is not None:
+            self.transaction.workspace.role = standing.key
+
+    def _take_role(self) -> None:
+        """SET ROLE, or its end."""
+        self.act_as(self.role_now())
+
+    def make_temporary_schema(self) -> None:
+        """See to it that the session has a schema for temporary tables."""
+        if not self.settings.temporary_schema:
+            self.settings.use_temporary_schema(self.tablespace.temporary.give())
+
+    def drop_temporary(self) -> None:
+        """The session's temporary tables go."""
+        schema = self.settings.temporary_schema
+        if schema:
+            self.settings.use_temporary_schema("")
+            self.tablespace.temporary.living.discard(schema)
+            if not self.settings.standby:
+                self.tablespace.temporary.sweep(self.tablespace)
 
     def begin(self) -> None:
         """Begin a transaction."""
         self.settings.begin()
-        self.transaction = self.tablespace.begin(instant=False, lock_timeout_s=self.settings.lock_timeout_s)
+        settings = self.settings
+        self.transaction = self.tablespace.begin(
+            instant=False, lock_timeout_s=settings.lock_timeout_s, isolation=settings.isolation
+        )
+        self.transaction.workspace.memory = self.sequences
+        self.transaction.workspace.role = self.standing.key
 
     async def commit(self) -> None:
         """Commit the open transaction, if there is one; a failed one is rolled back (25P02 is not raised)."""
@@ -115,6 +181,12 @@ class TransactionBlock:
         if self.failed:
             await self.rollback()
             return
+        try:
+            await self._settle(transaction)
+        except BaseException as error:
+            self._end(committed=False)
+            await self._confirm(error, transaction.workspace)
+            raise
         try:
             await prepare(transaction)
             append = self.tablespace.commit(transaction, self.settings.request_id)
@@ -128,6 +200,10 @@ class TransactionBlock:
         self._end(committed=True)
         await self._durable(append, transaction.workspace)
         await let_go(transaction)
+
+    async def _settle(self, transaction: Transaction) -> None:
+        """Before a commit: make the checks that the transaction has put off. SqlError 23503."""
+        raise NotImplementedError
 
     async def rollback(self) -> None:
         """Undo the open transaction, if there is one."""
@@ -178,11 +254,20 @@ class TransactionBlock:
         self.failed = self.implicit = self.pipelined = False
         if transaction is not None and not committed:
             self.tablespace.rollback(transaction)
+        if self.advisory is not None:
+            self.advisory.end_transaction()
         self.settings.end(committed=committed, local=frozenset(self.local))
         if not named:
             self.settings.take_request_id()
         self.local.clear()
         self._savepoints.clear()
+
+    def _mode(self, name: str, value: str) -> None:
+        """A mode of the open transaction is about to change. SqlError 25001 as ``check_mode``."""
+        check_mode(self, name, value)
+        if name == "transaction_isolation" and self.transaction is not None and not self.transaction.queried:
+            level = "read committed" if value == "read uncommitted" else value
+            self.tablespace.isolate(self.transaction, cast("Isolation", level))
 
     def set_local(self, name: str, value: str | None) -> None:
         """Give a setting a value until the open transaction ends."""
@@ -241,6 +326,8 @@ class TransactionBlock:
             await (LastWait(append) if last else append)
         except LogError as error:
             raise sql_error(error) from error
+        if append.transaction.request_id:
+            self.settings.committed(str(append.lsn))
 
     async def _read_durable(self, position: int) -> None:
         append = self.tablespace.durable_of(position)

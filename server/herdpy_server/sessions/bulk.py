@@ -17,8 +17,11 @@ from herdpy_server.sessions.work import Pause
 from herdpy_sql import types
 from herdpy_sql.catalog import HIDDEN_KEY, Catalog, Column, KeyPart, Table
 from herdpy_sql.errors import SqlError
+from herdpy_sql.plan.insert import refuse_generated
+from herdpy_sql.plan.references import noting
 from herdpy_sql.storage import MustWait
 from herdpy_sql.types import Base, SqlType
+from herdpy_sql.values.label_columns import places_of
 
 if TYPE_CHECKING:
     from herdpy_server.tablespace import Transaction
@@ -98,7 +101,9 @@ def target(transaction: Transaction, name: str, schema: pa.Schema, mode: str) ->
     if mode not in MODES:
         raise SqlError("22023", f"mode {mode!r} is none of {', '.join(MODES)}")
     view = transaction.workspace
-    found = view.catalog.by_name.get(name)
+    memory = view.memory
+    catalog = view.catalog if memory is None else view.catalog.along(memory.settings.path)
+    found = catalog.table_named(name)
     if found is not None:
         if mode == "create":
             raise SqlError("42P07", f'relation "{name}" already exists', table=name)
@@ -123,8 +128,10 @@ class Loader:
         self, transaction: Transaction, table: Table, schema: pa.Schema, zone: str, *, stored: bool = False
     ) -> None:
         self._view = transaction.workspace
+        self._clock = transaction.clock(zone)
+        self._noting = noting(self._view, table)
         self._table = table
-        self._rules = LoadRules(table, transaction.clock(zone))
+        self._rules = LoadRules(table, self._clock)
         self._stored = stored
         self._done = 0
         self._places: dict[int, int] = {}
@@ -137,6 +144,7 @@ class Loader:
                     table=table.name,
                     column=name,
                 )
+            refuse_generated(table, position)
             if position in self._places:
                 raise SqlError("42701", f'column "{name}" specified more than once', column=name)
             self._places[position] = place
@@ -149,18 +157,42 @@ class Loader:
         for batch in data:
             for start in range(0, batch.num_rows, SLICE_ROWS):
                 part = self._physical(batch.slice(start, SLICE_ROWS), self._done)
-                await self._insert(part, wait_for_lock)
+                await self._written(lambda part=part: self._insert(part), wait_for_lock)  # type: ignore[misc]
+                if self._noting is not None:
+                    await self._written(lambda: self._settle(within=True), wait_for_lock)
                 self._done += part.num_rows
                 await Pause()
         return self._done - before
 
-    async def _insert(
-        self, part: pa.RecordBatch, wait_for_lock: Callable[[MustWait], Awaitable[None]]
+    async def finish(self, wait_for_lock: Callable[[MustWait], Awaitable[None]]) -> None:
+        """Every row is there: check what rows may refer to among themselves. SqlError 23503."""
+        if self._noting is not None:
+            await self._written(lambda: self._settle(within=False), wait_for_lock)
+
+    def _insert(self, part: pa.RecordBatch) -> None:
+        self._view.insert_batch(self._table, part)
+        if self._noting is not None:
+            self._noting.added(self._table, part, self._done)
+
+    def _settle(self, *, within: bool) -> None:
+        assert self._noting is not None
+        try:
+            self._noting.settle(self._clock, within=within)
+        except SqlError as error:
+            nth = error.fields.pop("nth", None)
+            if nth is not None:
+                error.fields["row"] = str(int(nth) + 1)
+                error.fields["where"] = f"row {int(nth) + 1} of the data for {self._table.name}"
+            raise
+
+    async def _written(
+        self, write: Callable[[], None], wait_for_lock: Callable[[MustWait], Awaitable[None]]
     ) -> None:
+        """Write, again and again until no lock has to be waited for."""
         mark = self._view.mark()
         while True:
             try:
-                self._view.insert_batch(self._table, part)
+                write()
             except MustWait as conflict:
                 self._view.undo(mark)
                 await wait_for_lock(conflict)
@@ -174,7 +206,7 @@ class Loader:
         for position, column in enumerate(self._table.columns):
             if position in self._places:
                 array = self._conformed(batch.column(self._places[position]), column, position, done)
-            elif column.hidden:
+            elif column.numbers_rows:
                 view, table = self._view, self._table
                 array = pa.array([view.next_row_id(table) for _ in range(count)], pa.int64())
             else:
@@ -185,6 +217,8 @@ class Loader:
 
     def _conformed(self, array: Array, column: Column, position: int, done: int) -> Array:
         try:
+            if column.type.enum is not None and not self._stored:
+                array = places_of(array, column.type)
             found = conform(array, self._table.fields[position], column.type.precision)
         except ValueError as error:
             raise SqlError(
@@ -193,4 +227,6 @@ class Loader:
                 detail=f"Rows are counted from row {done + 1} of the data.",
                 column=column.name,
             ) from error
+        except SqlError as error:  # no label
+            raise self._rules.located(error, done + int(error.fields.pop("nth", "0") or 0)) from None
         return found if self._stored else self._rules.stored(found, column, done)

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy_server.sessions.copying import copy_in, copy_out
 from herdpy_server.sessions.kept import KEPT, declare
+from herdpy_server.sessions.modes import MODES, modes_of
 from herdpy_server.sessions.parameters_in import parameters_in
+from herdpy_server.sessions.reanalyze import Reanalyze
 from herdpy_server.sessions.requests import request_function
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.work import Work
 from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.locking import LockTablePlan
 from herdpy_sql.plan import (
     Begin,
     Checkpoint,
@@ -47,8 +50,8 @@ async def control(session: Statements, plan: Plan, values: Sequence[Datum], rebi
     """Carry out one of them. ``values`` are the parameters of the statement within it, if it has one.
 
     Raises:
-        SqlError: 25P01 for one that does not fit the session's state, 0A000 for an isolation level
-            that is not there yet, 3B001 for an unknown savepoint, and those of settings.
+        SqlError: 25P01 and 25001 for one that does not fit the session's state, 3B001 for an unknown
+            savepoint, and those of settings.
     """
     if isinstance(plan, CopyFrom):
         return await copy_in(session, plan)
@@ -60,6 +63,10 @@ async def control(session: Statements, plan: Plan, values: Sequence[Datum], rebi
         return await declare(session, plan, values, rebind)
     if isinstance(plan, Explain):
         return await _explain(session, plan, values, rebind)
+    if isinstance(plan, LockTablePlan):
+        if not session.in_block:
+            raise SqlError("25P01", "LOCK TABLE can only be used in transaction blocks")
+        return await session.run_plan(plan, values, rebind)
     if isinstance(plan, RequestFunction):
         return await request_function(session, plan, values)
     return await CONTROLS[type(plan)](session, plan)
@@ -73,9 +80,8 @@ async def _begin(session: Statements, plan: Begin) -> Result:
         session.notice("WARNING", "25001", "there is already a transaction in progress")
     session.implicit = session.pipelined = False
     try:
-        _isolation(plan.isolation)
-        if plan.read_only_transaction is not None:
-            session.set_local("transaction_read_only", "on" if plan.read_only_transaction else "off")
+        for name, value in modes_of(plan.modes):
+            session.set_local(name, value)
     except SqlError:
         if began:
             await session.rollback()
@@ -83,27 +89,22 @@ async def _begin(session: Statements, plan: Begin) -> Result:
     return Result(plan.tag, -1)
 
 
-def _isolation(level: str | None) -> None:
-    if level not in {None, "READ COMMITTED", "READ UNCOMMITTED"}:
-        raise SqlError("0A000", f"isolation level {level} is not supported, READ COMMITTED is")
-
-
 async def _commit(session: Statements, plan: Commit) -> Result:
     _outside(session, "COMMIT", chain=plan.chain)
     failed = session.failed
-    read_only = session.settings.read_only and not failed
+    modes = _modes_now(session)
     await session.commit()
     if plan.chain:
-        _chain(session, read_only=read_only)
+        _chain(session, modes)
     return Result("ROLLBACK" if failed else "COMMIT", -1)
 
 
 async def _rollback(session: Statements, plan: Rollback) -> Result:
     _outside(session, "ROLLBACK", chain=plan.chain)
-    read_only = session.settings.read_only and not session.failed
+    modes = _modes_now(session)
     await session.rollback()
     if plan.chain:
-        _chain(session, read_only=read_only)
+        _chain(session, modes)
     return Result("ROLLBACK", -1)
 
 
@@ -116,11 +117,17 @@ def _outside(session: Statements, what: str, *, chain: bool) -> None:
     session.notice("WARNING", "25P01", "there is no transaction in progress")
 
 
-def _chain(session: Statements, *, read_only: bool) -> None:
-    """The next transaction, which is as the one before; one that failed leaves it the defaults."""
+def _modes_now(session: Statements) -> list[tuple[str, str]]:
+    """What AND CHAIN hands on: of one that has failed, nothing."""
+    return [] if session.failed else [(name, session.settings[name]) for name in MODES]
+
+
+def _chain(session: Statements, modes: list[tuple[str, str]]) -> None:
+    """The next transaction, which is as the one before."""
     session.begin()
-    if read_only:
-        session.set_local("transaction_read_only", "on")
+    for name, value in modes:
+        if session.settings[name] != value:
+            session.set_local(name, value)
 
 
 async def _savepoint(session: Statements, plan: Savepoint) -> Result:
@@ -140,8 +147,8 @@ async def _rollback_to(session: Statements, plan: RollbackToSavepoint) -> Result
 
 async def _set(session: Statements, plan: SetSetting) -> Result:
     if plan.name == "session characteristics":
-        for name, value in _modes(plan.value or ""):
-            session.settings.set(f"default_{name}", value)
+        for mode, chosen_value in modes_of((plan.value or "").split(", ")):
+            session.settings.set(f"default_{mode}", chosen_value)
         return Result("SET", -1)
     if not plan.local:
         session.settings.set(plan.name, plan.value)
@@ -151,24 +158,15 @@ async def _set(session: Statements, plan: SetSetting) -> Result:
     if not session.in_block:
         what = "SET TRANSACTION" if plan.name == "transaction" else "SET LOCAL"
         session.notice("WARNING", "25P01", f"{what} can only be used in transaction blocks")
-    chosen = _modes(plan.value or "") if plan.name == "transaction" else [(plan.name, plan.value)]
+    chosen: list[tuple[str, str | None]] = [(plan.name, plan.value)]
+    if plan.name == "transaction":
+        chosen = [*modes_of((plan.value or "").split(", "))]
     for name, value in chosen:
         if session.transaction is not None:
             session.set_local(name, value)
         else:
             session.settings.checked(name, value)
     return Result("SET", -1)
-
-
-def _modes(text: str) -> list[tuple[str, str | None]]:
-    """The settings that transaction modes are; SqlError 0A000 for an isolation level that is not there."""
-    found: list[tuple[str, str | None]] = []
-    for mode in text.split(", "):
-        if mode.startswith("ISOLATION LEVEL "):
-            _isolation(mode.removeprefix("ISOLATION LEVEL "))
-        elif mode in {"READ ONLY", "READ WRITE"}:
-            found.append(("transaction_read_only", "on" if mode == "READ ONLY" else "off"))
-    return found
 
 
 async def _reset(session: Statements, plan: ResetSetting) -> Result:
@@ -199,19 +197,22 @@ async def _vacuum(session: Statements, plan: Vacuum) -> Result:
         if session.transaction is not None:
             raise SqlError("25001", "VACUUM cannot run inside a transaction block")
         await Work(session.tablespace.checkpoint, session.tablespace.checkpoint_threads)
+    for one in plan.analyzed:
+        await session.run_plan(one, (), Reanalyze(session, one))
     return Result(plan.tag, -1)
 
 
 async def _explain(session: Statements, plan: Explain, values: Sequence[Datum], rebind: Rebind) -> Result:
-    measured: dict[str, object] | None = None
+    found: dict[str, object] | None = None
     if plan.analyze:
+        plan = plan.measured()
         began = time.perf_counter()
         answer = await session.run_plan(plan.plan, values, rebind, as_planned=True)
         if answer.stream is not None:
             answer = await answer.stream.whole()
         elapsed_ms = (time.perf_counter() - began) * 1000
-        measured = {"Rows": max(answer.rowcount, 0), "Execution Time": f"{elapsed_ms:.3f} ms"}
-    rows = [(line,) for line in plan.lines(measured)]
+        found = {"Rows": max(answer.rowcount, 0), "Execution Time": elapsed_ms}
+    rows = [(line,) for line in plan.lines(found)]
     return Result("EXPLAIN", len(rows), plan.columns, rows)  # type: ignore[arg-type]
 
 
@@ -232,6 +233,6 @@ CONTROLS: dict[type[Plan], Callable[[Statements, Any], Awaitable[Result]]] = {
 """How each is carried out; those that take parameters are told apart before."""
 
 CONTROL_PLANS = frozenset(
-    [*CONTROLS, DeclareCursor, Explain, CopyFrom, CopyParameters, CopyTo, RequestFunction]
+    [*CONTROLS, DeclareCursor, Explain, CopyFrom, CopyParameters, CopyTo, LockTablePlan, RequestFunction]
 )
 """The classes of plans that :func:`control` carries out."""

@@ -93,6 +93,7 @@ class CopySink(_Copy):
         """The data is complete: the command tag, once the statement is done as any other."""
         try:
             await self._load(self._reader.finish())
+            await self._loaded()
             return await self._complete()
         except BaseException as error:
             await self._failed(error)
@@ -107,6 +108,9 @@ class CopySink(_Copy):
     async def _load(self, batches: Sequence[pa.RecordBatch]) -> None:
         """Use what was read, and count it."""
         raise NotImplementedError
+
+    async def _loaded(self) -> None:
+        """All was read and used."""
 
     async def _failed(self, error: BaseException) -> None:
         self._over(error)
@@ -132,6 +136,9 @@ class TableSink(CopySink):
             await loader.load([batch], lambda c: session._wait_for_lock(self._transaction, c))
             self.rows += batch.num_rows
 
+    async def _loaded(self) -> None:
+        await self._loader.finish(lambda c: self._session._wait_for_lock(self._transaction, c))
+
 
 class CopySource(_Copy):
     """COPY ... TO STDOUT under way."""
@@ -142,7 +149,7 @@ class CopySource(_Copy):
         self._here: WholeExport | None = None
         self._pieces: RowStream | None = None
         if answer.stream is None:
-            self._here = WholeExport(answer.arrow(), self._form)
+            self._here = WholeExport(answer.physical(), self._form)
         else:
             self._pieces = cast("RowStream", answer.stream.take_over())
 
@@ -200,11 +207,13 @@ async def copy_in(session: Statements, plan: CopyFrom) -> Result:
 async def begin_copy(session: Statements) -> bool:
     """See that there is a transaction, and memory; whether it is to end with the COPY. SqlError 53xxx."""
     await session._room()
-    if session.transaction is not None:
-        return False
-    session.begin()
-    session.implicit = session.autocommit
-    return session.autocommit
+    own = session.transaction is None
+    if own:
+        session.begin()
+        session.implicit = session.autocommit
+    assert session.transaction is not None
+    session.transaction.begin_statement()
+    return own and session.autocommit
 
 
 async def copy_out(session: Statements, plan: CopyTo, values: Sequence[Datum], rebind: Rebind) -> Result:

@@ -10,14 +10,17 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from herdpy_server.sessions.constraint_modes import set_constraints
 from herdpy_server.sessions.plans import Prepared
 from herdpy_server.sessions.portals import Portal, no_portal
 from herdpy_server.sessions.prepared import PreparedStatement, no_statement
 from herdpy_server.sessions.result import Result
+from herdpy_server.sessions.right_changes import change_rights
 from herdpy_server.sessions.role_changes import change_roles
 from herdpy_server.sessions.tablespace_changes import change_tablespaces, check_tablespace
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import (
+    ChangeRights,
     ChangeRoles,
     ChangeTablespaces,
     CheckTablespace,
@@ -30,6 +33,7 @@ from herdpy_sql.plan import (
     Nothing,
     Plan,
     Prepare,
+    SetConstraints,
 )
 from herdpy_sql.storage import Clock
 
@@ -94,6 +98,7 @@ async def declare(
     portal.by_sql, portal.hold, portal.scroll = True, plan.hold, plan.scroll
     portal.depth = session.depth
     portal.is_binary = plan.binary
+    session.may_recover = True
     try:
         session.hold(portal, await session.run_plan(plan.query, values, rebind))
         if portal.window is not None:
@@ -106,6 +111,8 @@ async def declare(
     except BaseException:
         portal.close()
         raise
+    finally:
+        session.may_recover = False
     portal.held = alone
     session.portals[plan.name] = portal
     return Result("DECLARE CURSOR", -1)
@@ -134,14 +141,23 @@ async def _discard(session: Statements, plan: Discard) -> Result:
             raise SqlError("25001", f"DISCARD ALL cannot {how}")
         session.drop_portals()
         session.prepared.clear()
+        session.settings.set("session_authorization", None)
         session.settings.reset()
+        if session.advisory is not None:
+            session.advisory.unlock_all()
+    if plan.what in {"ALL", "SEQUENCES"}:
+        session.sequences.forget()
+    if plan.what in {"ALL", "TEMP", "TEMPORARY"}:
+        session.drop_temporary()
     return Result(plan.tag, -1)
 
 
 async def _nothing(session: Statements, plan: Nothing) -> Result:
-    if plan.name == "SET CONSTRAINTS" and not session.in_block:
-        session.notice("WARNING", "25P01", "SET CONSTRAINTS can only be used in transaction blocks")
     return Result(plan.tag, -1)
+
+
+async def _rights(session: Statements, plan: ChangeRights) -> Result:
+    return await change_rights(session, plan.command)
 
 
 async def _roles(session: Statements, plan: ChangeRoles) -> Result:
@@ -155,7 +171,9 @@ KEPT: dict[type[Plan], Callable[[Statements, Any], Awaitable[Result]]] = {
     Fetch: _fetch,
     CloseCursor: _close,
     Discard: _discard,
+    SetConstraints: set_constraints,
     Nothing: _nothing,
+    ChangeRights: _rights,
     ChangeRoles: _roles,
     ChangeTablespaces: change_tablespaces,
     CheckTablespace: check_tablespace,

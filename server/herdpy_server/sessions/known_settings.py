@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from herdpy.log.transaction import MAX_REQUEST_ID_BYTES
+from herdpy_server.sessions.modes import LEVELS as ISOLATION_LEVELS
+from herdpy_server.sessions.search_path import checked_path
 from herdpy_server.sessions.setting_values import (
     Check,
     boolean,
@@ -51,11 +53,13 @@ _SETTINGS = [
     Setting("default_table_access_method", "heap", "There is one way to keep tables.", one_of("heap")),
     Setting("default_tablespace", "", "There is one tablespace.", one_of("")),
     Setting("default_transaction_isolation", "read committed", "Isolation of new transactions.",
-            one_of("read committed")),
+            one_of(*ISOLATION_LEVELS)),
     Setting("default_transaction_read_only", "off", "Whether new transactions may not write.", boolean),
     Setting("extra_float_digits", "1", "Floats are always shown exactly.", digits),
     Setting("herdpy.engine", "auto", "Which engine answers a SELECT: auto, own or columnar.",
              one_of("auto", "own", "columnar")),
+    Setting("herdpy.max_result_size", "0", "The largest answer of the columnar engine; 0 without a limit.",
+            memory()),
     Setting("herdpy.max_staleness_ms", "1000", "How old an answer at the read level bounded may be.",
             milliseconds_text),
     Setting("herdpy.min_lsn", "", "What the read level at_lsn waits for: ledger:entry.", lsn),
@@ -74,11 +78,13 @@ _SETTINGS = [
     Setting("lock_timeout", "0", "How long a lock is waited for; 0 for ever.", duration),
     Setting("max_identifier_length", "63", "Longest name, in bytes.", read_only=True),
     Setting("row_security", "on", "There is no row security.", boolean),
-    Setting("search_path", '"$user", public', "There is one schema."),
+    Setting("search_path", '"$user", public', "Schemas where names without one are looked for.",
+            checked_path),
     Setting("server_encoding", "UTF8", "Always UTF8.", read_only=True),
     Setting("server_version", "15.0 (HerdPy)", "The PostgreSQL whose meaning is followed.", read_only=True),
     Setting("server_version_num", "150000", "The same as a number.", read_only=True),
-    Setting("session_authorization", "", "The user who connected.", read_only=True),
+    Setting("role", "none", "The role whose rights count; none: that of the session's user."),
+    Setting("session_authorization", "", "The session's user."),
     Setting("standard_conforming_strings", "on", "Always on.", one_of("on")),
     Setting("statement_timeout", "0", "How long a statement may run; 0 for ever.", duration),
     Setting("synchronize_seqscans", "on", "Scans are in no order anyway.", boolean),
@@ -86,7 +92,7 @@ _SETTINGS = [
             lambda v: v if v in {"local", "remote_write", "remote_apply"} else boolean(v)),
     Setting("timezone", "UTC", "Time zone of dates and times with a zone.", zone),
     Setting("transaction_isolation", "read committed", "Isolation of this transaction.",
-            one_of("read committed")),
+            one_of(*ISOLATION_LEVELS)),
     Setting("transaction_read_only", "off", "Whether this transaction may write.", boolean),
     Setting("xmloption", "content", "There is no XML.", one_of("content", "document")),
 ]  # fmt: skip
@@ -133,8 +139,8 @@ _SETTINGS += [
     Setting("timezone_abbreviations", "Default", _OF_NO_EFFECT,
             lambda v: one_of("default")(v) and "Default"),
     Setting("transform_null_equals", "off", "NULL = NULL is NULL.", one_of("off")),
-    Setting("transaction_deferrable", "off", _OF_NO_EFFECT, boolean),
-    Setting("default_transaction_deferrable", "off", _OF_NO_EFFECT, boolean),
+    Setting("transaction_deferrable", "off", "Serializable ones that only read never fail.", boolean),
+    Setting("default_transaction_deferrable", "off", "Of new transactions.", boolean),
     Setting("work_mem", "4MB", _OF_NO_EFFECT, memory()),
     Setting("xmlbinary", "base64", "There is no XML.", one_of("base64", "hex")),
 ]  # fmt: skip

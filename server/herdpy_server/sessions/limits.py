@@ -7,6 +7,26 @@ from dataclasses import dataclass
 from herdpy_sql.errors import SqlError
 
 
+class ResultSize:
+    """How large one answer has become; more than ``most_bytes`` (0: as much as there is) is refused."""
+
+    __slots__ = ("_most_bytes", "_taken_bytes")
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._taken_bytes = 0
+
+    def take(self, size_bytes: int) -> None:
+        """Count a piece of it; SqlError 54000 when it is too much."""
+        self._taken_bytes += size_bytes
+        if 0 < self._most_bytes < self._taken_bytes:
+            raise SqlError(
+                "54000",
+                f"the result is larger than herdpy.max_result_size ({self._most_bytes} bytes)",
+                hint="Ask for fewer rows or columns, or SET herdpy.max_result_size to more, or to 0.",
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
     """Limits of one session.

@@ -17,8 +17,10 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import columns_used
 from herdpy_sql.expr.nodes import Random
 from herdpy_sql.expr.walk import walk
+from herdpy_sql.generated import fill_generated
 from herdpy_sql.plan.rules import bind_check, compile_default, default_of, rules_of, scalar
 from herdpy_sql.types import Base
+from herdpy_sql.values.label_columns import check_places
 from herdpy_sql.values.texts import limit_text, parse_json
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ class LoadRules:
         base, length = column.type.base, column.type.length
         if base is Base.CHAR:
             array = pc.utf8_rtrim(array, " ")
-        if length is not None:
+        if length is not None and base in {Base.CHAR, Base.VARCHAR}:
             long = pc.greater(pc.utf8_length(array), length)
             if pc.any(long).as_py():
                 cut = [
@@ -68,13 +70,18 @@ class LoadRules:
             for at, text in enumerate(_texts(array)):
                 if text is not None:
                     self._at_row(lambda text=text: parse_json(text), at, done)
+        elif column.type.enum is not None:
+            try:
+                check_places(array, column.type)
+            except SqlError as error:
+                raise self.located(error, done + int(error.fields.pop("nth", "0") or 0)) from None
         return array
 
     def _at_row(self, make: Any, at: int, done: int) -> Any:
         try:
             return make()
         except SqlError as error:
-            raise self._located(error, done + at) from None
+            raise self.located(error, done + at) from None
 
     def default(self, position: int, count: int) -> Array:
         """The column at ``position`` for rows that do not give it: its DEFAULT, or NULL."""
@@ -97,7 +104,12 @@ class LoadRules:
         return datums_to_array(self._table.fields[position], datums, column.type.precision)
 
     def verify(self, arrays: list[Array], done: int) -> None:
-        """Look at the physical columns of a slice. SqlError 23502 and 23514, as INSERT of each row."""
+        """Look at the physical columns of a slice, and put the generated ones among them.
+
+        SqlError 23502 and 23514, as INSERT of each row; and what an expression fails with.
+        """
+        if self._rules.generated:
+            self._generate(arrays, done)
         count = len(arrays[0]) if arrays else 0
         nulls = [
             (int(arrays[position].is_null().index(True).as_py()), position)
@@ -112,7 +124,13 @@ class LoadRules:
             try:
                 self._rules.refuse_null(min(nulls)[1], row)
             except SqlError as error:
-                raise self._located(error, done + stop) from None
+                raise self.located(error, done + stop) from None
+
+    def _generate(self, arrays: list[Array], done: int) -> None:
+        try:
+            fill_generated(self._table, arrays, self._clock)
+        except SqlError as error:
+            raise self.located(error, done + int(error.fields.pop("nth", "0") or 0)) from None
 
     def _check(self, arrays: list[Array], stop: int, done: int) -> None:
         columns: list[Any] = [[None] * stop] * len(arrays)
@@ -124,12 +142,12 @@ class LoadRules:
             try:
                 failed = any(condition(row, (), clock) is False for condition in conditions)
             except SqlError as error:
-                raise self._located(error, done + at) from None
+                raise self.located(error, done + at) from None
             if failed:
                 try:
                     self._rules.verify(self._row(arrays, at), clock)
                 except SqlError as error:
-                    raise self._located(error, done + at) from None
+                    raise self.located(error, done + at) from None
 
     def _row(self, arrays: list[Array], at: int) -> list[Any]:
         return [
@@ -137,7 +155,8 @@ class LoadRules:
             for field, array in zip(self._table.fields, arrays, strict=True)
         ]
 
-    def _located(self, error: SqlError, row: int) -> SqlError:
+    def located(self, error: SqlError, row: int) -> SqlError:
+        """The error, with the row (from 0) that it is about."""
         error.fields.setdefault("row", str(row + 1))
         error.fields.setdefault("where", f"row {row + 1} of the data for {self._table.name}")
         return error

@@ -27,6 +27,8 @@ from herdpy_server.sessions.share import SLICE_S, TooLong
 from herdpy_server.sessions.work import Pause
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.insert import InsertPlan
+from herdpy_sql.execute.referring import ReferringPlan
+from herdpy_sql.plan.references import noting
 from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ class ParameterSink(CopySink):
 
     async def _by_columns(self, part: pa.RecordBatch) -> bool:
         """Insert a slice as columns; False when it is to be run row by row, and nothing was done."""
-        plan = self._insertion()
+        plan, refers = self._insertion()
         if plan is None or plan.places is None or len(plan.param_types) != part.num_columns:
             return False
         session, view, table = self._session, self._transaction.workspace, plan.table
@@ -102,13 +104,16 @@ class ParameterSink(CopySink):
                 arrays = self._columns(plan, plan.places, part)
                 if arrays is None:
                     return False
-                view.insert_batch(
-                    table, pa.RecordBatch.from_arrays(arrays, names=[one.name for one in table.columns])
-                )
+                rows = pa.RecordBatch.from_arrays(arrays, names=[one.name for one in table.columns])
+                noted = noting(view, table) if refers else None
+                view.insert_batch(table, rows)
+                if noted is not None:
+                    noted.added(table, rows)
+                    noted.settle(self._transaction.clock(self._zone))
             except MustWait as conflict:
                 view.undo(mark)
                 await session._wait_for_lock(self._transaction, conflict)
-                if self._insertion() is not plan:
+                if self._insertion()[0] is not plan:
                     return False
             except SqlError:
                 view.undo(mark)
@@ -118,15 +123,22 @@ class ParameterSink(CopySink):
         self.rows += part.num_rows
         return True
 
-    def _insertion(self) -> InsertPlan | None:
-        """The plan of the statement with parameters whose types are those of their places, if it inserts."""
+    def _insertion(self) -> tuple[InsertPlan | None, bool]:
+        """The plan of the statement with parameters whose types are those of their places, if it inserts.
+
+        And whether its table has foreign keys. One to itself is left to rows, which refer to earlier ones.
+        """
         session = self._session
         assert self._untyped is not None
         try:
             plan = self._untyped.planned(session.catalog, session.settings.engine)
         except SqlError:
-            return None
-        return plan if isinstance(plan, InsertPlan) else None
+            return None, False
+        if isinstance(plan, ReferringPlan) and isinstance(plan.writer, InsertPlan):
+            table = plan.writer.table
+            own = any(one.table_id == table.id for one in table.foreign_keys)
+            return (None, False) if own else (plan.writer, True)
+        return (plan, False) if isinstance(plan, InsertPlan) else (None, False)
 
     def _columns(
         self, plan: InsertPlan, places: tuple[int | None, ...], part: pa.RecordBatch
@@ -150,7 +162,7 @@ class ParameterSink(CopySink):
             given[position]
             if position in given
             else pa.array([view.next_row_id(table) for _ in range(count)], pa.int64())
-            if column.hidden
+            if column.numbers_rows
             else self._rules.default(position, count)
             for position, column in enumerate(table.columns)
         ]

@@ -11,12 +11,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from herdpy.codec.kinds import Datum
+from herdpy_server.sessions.standing import Standing
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse import Statement, parse, split
 from herdpy_sql.plan import Engine, Plan, prepare
 from herdpy_sql.types import INTEGER, SqlType
-from herdpy_sql.values import input_converter, type_of
+from herdpy_sql.values import input_converter, type_of_all
 
 DEFAULT_CAPACITY = 1000
 _VARIANTS = 8
@@ -36,7 +37,11 @@ Declared = tuple[SqlType | None, ...]
 
 
 class Prepared:
-    """One statement of a text, with its plan."""
+    """One statement of a text, with its plan.
+
+    Attributes:
+        permits: whose role may run it, under which catalog; see ``rights``.
+    """
 
     __slots__ = (
         "_catalog",
@@ -46,11 +51,13 @@ class Prepared:
         "_engine",
         "_plan",
         "_typed",
+        "permits",
         "statement",
     )
 
     def __init__(self, statement: Statement, declared: Declared = ()) -> None:
         self.statement = statement
+        self.permits: dict[Standing, Catalog] = {}
         self._declared = declared
         self._catalog: Catalog | None = None
         self._engine: Engine = "auto"
@@ -81,14 +88,14 @@ class Prepared:
         try:
             return self._plan, self._convert(params)  # type: ignore[return-value]
         except SqlError as error:
-            typed = self._by_values(error, params)
+            typed = self._by_values(error, [params])
         return typed.plan(catalog, engine, params)
 
-    def _by_values(self, error: SqlError, params: Sequence[object]) -> Prepared:
-        """The statement with the types of these values, which it could not take: or ``error`` raised."""
-        if error.sqlstate != _MISMATCH or not params:
+    def _by_values(self, error: SqlError, rows: Sequence[Sequence[object]]) -> Prepared:
+        """The statement with types for all these values, which it could not take: or ``error`` raised."""
+        if error.sqlstate != _MISMATCH or not rows[0]:
             raise error
-        types = tuple(type_of(value) for value in params)
+        types = tuple(type_of_all(values) for values in zip(*rows, strict=False))
         if types == self._declared:
             raise error
         if self._typed is None or self._typed._declared != types:
@@ -123,11 +130,18 @@ class Prepared:
         self, catalog: Catalog, engine: Engine, rows: Sequence[Sequence[object]]
     ) -> tuple[Plan, list[tuple[Datum, ...]]]:
         """As :meth:`plan`, for the many parameter rows of executemany."""
-        plan, _first = self.plan(catalog, engine, rows[0])
-        chosen = self if plan is self._plan or self._typed is None else self._typed
-        converters = chosen._converters
+        if self._catalog is not catalog or self._engine != engine:
+            self._make(catalog, engine)
+        try:
+            return self._plan, self._convert_all(rows)  # type: ignore[return-value]
+        except SqlError as error:
+            typed = self._by_values(error, rows)
+        return typed.convert_rows(catalog, engine, rows)
+
+    def _convert_all(self, rows: Sequence[Sequence[object]]) -> list[tuple[Datum, ...]]:
+        converters = self._converters
         count = len(converters)
-        converted = []
+        converted: list[tuple[Datum, ...]] = []
         try:
             for row in rows:
                 if len(row) != count:
@@ -138,10 +152,11 @@ class Prepared:
         except SqlError as error:
             error.fields.setdefault("row", str(len(converted) + 1))
             raise
-        return plan, converted
+        return converted
 
     def _make(self, catalog: Catalog, engine: Engine) -> None:
-        plan = prepare(self.statement, catalog, engine=engine, param_types=self._declared)
+        known = None if self._plan is None or engine != self._engine else self._plan.moved(catalog)
+        plan = known or prepare(self.statement, catalog, engine=engine, param_types=self._declared)
         self._converters = tuple(input_converter(t) for t in plan.param_types)
         self._plan, self._catalog, self._engine = plan, catalog, engine
 

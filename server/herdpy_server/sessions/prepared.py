@@ -16,6 +16,7 @@ from herdpy_sql.errors import SqlError
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_server.sessions.plans import PlanCache, Prepared
+    from herdpy_server.sessions.standing import Standing
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.parse import Statement
     from herdpy_sql.plan import Engine, OutputColumn, Plan
@@ -52,6 +53,7 @@ class PreparedStatement:
         param_types: of its parameters, decided when it was parsed.
         columns: of its result as of then.
         by_sql: PREPARE made it, and not a message of the protocol.
+        permits: whose role may run it, under which catalog; see ``rights``.
     """
 
     __slots__ = (
@@ -62,6 +64,7 @@ class PreparedStatement:
         "by_sql",
         "columns",
         "param_types",
+        "permits",
         "statement",
         "text",
     )
@@ -82,6 +85,7 @@ class PreparedStatement:
         self.by_sql = by_sql
         self._catalog = catalog
         self._engine = engine
+        self.permits: dict[Standing, Catalog] = {}
         self.statement: Statement | None = None
         self._plan: Plan | None = None
         self.param_types: tuple[SqlType, ...] = ()
@@ -128,7 +132,9 @@ class PreparedStatement:
         assert shared is not None
         plan = shared.planned(catalog, engine)
         if _shape(plan.columns) != _shape(self.columns):
-            raise SqlError("0A000", "cached plan must not change result type")
+            raise SqlError(
+                "0A000", "cached plan must not change result type", routine="RevalidateCachedQuery"
+            )
         self.columns = plan.columns  # they may be another table's now
         self._plan, self._catalog, self._engine = plan, catalog, engine
 

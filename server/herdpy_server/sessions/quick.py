@@ -19,6 +19,7 @@ from herdpy_server.sessions.large import is_large
 from herdpy_server.sessions.result import Result
 from herdpy_server.store import NoLocks
 from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.reference_checks import settle_deferred
 from herdpy_sql.plan import Begin, Commit
 from herdpy_sql.storage import Clock, MustWait
 
@@ -60,11 +61,15 @@ class QuickStatements(ExtendedQueries):
             return None
         settings, transaction, tablespace = self.settings, self.transaction, self.tablespace
         catalog = tablespace.catalog if transaction is None else transaction.workspace.catalog
+        catalog = catalog.along(settings.path)
         try:
             plan, values = statement.plan(catalog, settings.engine, datums)
         except SqlError:
             return None
         if not plan.brief:
+            return None
+        judged = self.judged
+        if judged is not None and statement.permits.get(judged) is not catalog:
             return None
         if not plan.read_only and (settings.read_only or tablespace.is_full):
             return None
@@ -97,8 +102,9 @@ class QuickStatements(ExtendedQueries):
         now = self.text_began_us = time_ns() // 1000
         if plan.read_only:
             workspace = tablespace.store.workspace(_NO_LOCKS, None)
+            workspace.memory = self.sequences
             try:
-                outcome = plan.run(workspace, values, Clock(now, now, self.settings.zone))  # type: ignore[arg-type]
+                outcome = plan.run(workspace, values, Clock(now, now, self.settings.zone, workspace))  # type: ignore[arg-type]
             except SqlError:
                 return None
             if not self._may_answer():
@@ -108,10 +114,13 @@ class QuickStatements(ExtendedQueries):
             return Quick(plan, outcome.rows, outcome.count, None)
         transaction = tablespace.begin(instant=True)
         workspace = transaction.workspace
+        workspace.memory = self.sequences
         now = transaction.started_us
         try:
-            outcome = plan.run(workspace, values, Clock(now, now, self.settings.zone))  # type: ignore[arg-type]
+            outcome = plan.run(workspace, values, Clock(now, now, self.settings.zone, workspace))  # type: ignore[arg-type]
+            settle_deferred(workspace)
         except (MustWait, SqlError):
+            workspace.give_back()
             tablespace.rollback(transaction)
             return None
         try:
@@ -134,21 +143,29 @@ class QuickStatements(ExtendedQueries):
         transaction = self.transaction
         assert transaction is not None
         workspace = transaction.workspace
+        try:
+            transaction.begin_statement()
+        except SqlError:
+            return None
         self.text_began_us = now = time_ns() // 1000
+        clock = Clock(transaction.started_us, now, self.settings.zone, workspace)
         if plan.read_only:
             try:
-                outcome = plan.run(workspace, values, Clock(transaction.started_us, now, self.settings.zone))  # type: ignore[arg-type]
+                outcome = plan.run(workspace, values, clock)  # type: ignore[arg-type]
             except SqlError:
                 return None
         else:
             mark = workspace.mark()
+            workspace.taken.clear()
             try:
-                outcome = plan.run(workspace, values, Clock(transaction.started_us, now, self.settings.zone))  # type: ignore[arg-type]
+                outcome = plan.run(workspace, values, clock)  # type: ignore[arg-type]
             except MustWait as conflict:
                 workspace.undo(mark)
+                workspace.give_back()
                 return Quick(plan, None, -1, self._when_free(transaction, conflict, statement, values))
             except SqlError:
                 workspace.undo(mark)
+                workspace.give_back()
                 return None
         # Rows tell of others' commits, so those must be durable first. Of a count alone this transaction's
         # own end vouches for that: it comes after them in the log.
@@ -187,21 +204,27 @@ class QuickStatements(ExtendedQueries):
         settings, tablespace, workspace = self.settings, self.tablespace, transaction.workspace
         if self.transaction is not transaction or not self._may_go_on():
             return None
+        catalog = self.catalog
         try:
-            plan, values = statement.plan(workspace.catalog, settings.engine, values)
+            plan, values = statement.plan(catalog, settings.engine, values)
         except SqlError:
+            return None
+        if self.judged is not None and statement.permits.get(self.judged) is not catalog:
             return None
         if not plan.brief or plan.columns is not None or settings.read_only or tablespace.is_full:
             return None
         mark = workspace.mark()
+        workspace.taken.clear()
         try:
-            clock = Clock(transaction.started_us, self.text_began_us, settings.zone)
+            clock = Clock(transaction.started_us, self.text_began_us, settings.zone, workspace)
             outcome = plan.run(workspace, values, clock)
         except MustWait as conflict:
             workspace.undo(mark)
+            workspace.give_back()
             return conflict
         except SqlError:
             workspace.undo(mark)
+            workspace.give_back()
             return None
         if not self._may_answer():
             workspace.undo(mark)
@@ -211,7 +234,7 @@ class QuickStatements(ExtendedQueries):
     def _quick_commit(self, plan: Plan) -> Quick | None:
         transaction = self.transaction
         assert transaction is not None
-        if is_large(transaction):
+        if is_large(transaction) or transaction.workspace.deferred is not None:
             return None
         try:
             append = self.tablespace.commit(transaction)

@@ -13,13 +13,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from herdpy_server.sessions.passwords import without_passwords
-from herdpy_server.sessions.roles import Roles
+from herdpy_server.sessions.roles import Roles, RoleStore
+from herdpy_server.sessions.standings import Standings
 from herdpy_server.sessions.system_state import Identity
 from herdpy_sql.errors import SqlError
+from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system import Activity, Role
-from herdpy_sql.system.state import SettingRow
+from herdpy_sql.system.state import RoleMember, SettingRow
 
 if TYPE_CHECKING:
+    from herdpy_server.sessions.audit import Auditor
     from herdpy_server.sessions.session import Session
 
 _MAX_PID = 1 << 22
@@ -96,13 +99,18 @@ class SessionRegistry:
     """The sessions there are: the ``Directory`` of each of them. All of it is for the engine's turn.
 
     Attributes:
-        role_store: the roles that sessions may change.
+        role_store: the roles that sessions may change; ``standings`` are theirs.
+        auditor: is told of what they do for the record; None for nobody.
         configuration: what the server was configured with; for superusers.
     """
 
     def __init__(self, role_store: Roles | None = None) -> None:
         self.role_store = role_store
+        self.standings = Standings(role_store)
+        if isinstance(role_store, RoleStore):
+            role_store.on_change = self.roles_changed
         self.configuration: Callable[[], Iterable[SettingRow]] = tuple
+        self.auditor: Auditor | None = None
         self._started_us = time.time_ns() // 1000
         self._entries: dict[int, SessionEntry] = {}
         self._next = 1
@@ -133,12 +141,31 @@ class SessionRegistry:
             end,
         )
         self._entries[pid] = entry
-        session.identity = Identity(user, database, pid, self._started_us)
+        role = None if self.role_store is None else self.role_store.get(user)
+        session.identity = Identity(
+            user, database, pid, self._started_us, SYSTEM if role is None else role.ident
+        )
         session.directory = self
         session.roles = self.role_store
+        session.auditor = self.auditor
+        session.standing_of = self.standings.of_key
+        session.role_now = lambda: self.standings.of_session(session)
+        session.settings.check_role = lambda name, value: self.standings.check(session, name, value)
         session.settings.start_with("session_authorization", user)
-        session.settings.start_with("is_superuser", "on" if self._is_superuser(user) else "off")
+        self._stand(session)
         return entry
+
+    def _stand(self, session: Session) -> None:
+        """Have the session act as its role stands now."""
+        standing = self.standings.of_session(session)
+        session.act_as(standing)
+        session.settings.tell({"is_superuser": "on" if standing.is_superuser else "off"})
+
+    def roles_changed(self) -> None:
+        """Roles are others now: every session's rights are judged anew."""
+        self.standings.forget()
+        for entry in self:
+            self._stand(entry.session)
 
     def remove(self, entry: SessionEntry) -> None:
         """The session has ended."""
@@ -198,14 +225,25 @@ class SessionRegistry:
         raise SqlError("42501", f"must be a member of the role whose {what} or member of pg_signal_backend")
 
     def _is_superuser(self, name: str) -> bool:
-        """Who is no role came in because this machine is trusted, and may do everything."""
-        role = None if self.role_store is None else self.role_store.get(name)
-        return role is None or role.is_superuser
+        return self.standings.of_name(name).is_superuser
 
     def roles(self) -> Iterable[Role]:
         """The roles there are."""
         for role in () if self.role_store is None else self.role_store:
-            yield Role(role.name, role.is_superuser, role.can_login)
+            yield Role(
+                role.name,
+                role.is_superuser,
+                role.can_login,
+                role.ident,
+                role.creates_roles,
+                role.creates_databases,
+                role.inherits,
+                role.replicates,
+                role.bypasses_row_security,
+                role.connection_limit,
+                role.valid_until,
+                tuple(RoleMember(one.role, one.admin, one.grantor) for one in role.memberships),
+            )
 
     def server_settings(self, user: str) -> Iterable[SettingRow]:
         """The server's configuration; superusers see it."""

@@ -140,7 +140,16 @@ class Result:
         return list(zip(*columns, strict=True))
 
     def arrow(self) -> pa.Table:
-        """The rows as an Arrow table; of DuckDB's answers without a copy."""
+        """The rows as an Arrow table for users, who get the labels of ENUMs."""
+        table, columns = self.physical(), self.columns or ()
+        if not any(column.type.enum for column in columns):
+            return table
+        from herdpy_sql.values.label_columns import shown
+
+        return shown(table, [column.type for column in columns])
+
+    def physical(self) -> pa.Table:
+        """The rows as the engine's Arrow table; of DuckDB's answers without a copy."""
         if self._table is None:
             import pyarrow as pa
 

@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from herdpy_server.sessions.membership_changes import check_admin, joined, left
 from herdpy_server.sessions.passwords import Verifier
 from herdpy_server.sessions.result import Result
-from herdpy_server.sessions.roles import Role, Roles, created, dropped, no_role, replaced
+from herdpy_server.sessions.right_uses import uses_of
+from herdpy_server.sessions.roles import Change, Role, Roles, created, dropped, new_key, no_role, replaced
 from herdpy_server.sessions.work import Work
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from herdpy_server.sessions.statements import Statements
     from herdpy_sql.parse.role_commands import RoleCommand
 
@@ -30,6 +34,7 @@ _FIELDS = {
     "REPLICATION": "replicates",
     "BYPASSRLS": "bypasses_row_security",
 }
+_SHOWN_USES = 20
 _STRONG = ("SUPERUSER", "REPLICATION", "BYPASSRLS")
 _NEW = Role("", can_login=False)
 
@@ -48,11 +53,13 @@ async def change_roles(session: Statements, command: RoleCommand) -> Result:
         raise SqlError("25001", f"{command.name} cannot run inside a transaction block")
     if session.settings.read_only and not session.settings.standby:  # where roles are kept is asked then
         raise SqlError("25006", f"cannot execute {command.name} in a read-only transaction")
-    names = [session.identity.user if name is None else name for name in command.roles]
+    names = [session.standing.name if name is None else name for name in command.roles]
     if command.name == "CREATE ROLE":
         _may(session, command, "create", None)
-        made = await _changed(session, command, msgspec.structs.replace(_NEW, name=names[0]))
-        await roles.change(command.name, created(made))
+        made = await _changed(session, command, msgspec.structs.replace(_NEW, name=names[0], key=new_key()))
+        await roles.change(command.name, _with_members(session, roles, command, made))
+    elif command.members:
+        await _alter_group(session, roles, command, names[0])
     elif command.name == "ALTER ROLE":
         await _alter(session, roles, command, names[0])
     else:
@@ -60,17 +67,47 @@ async def change_roles(session: Statements, command: RoleCommand) -> Result:
     return Result(command.name, -1)
 
 
+def _with_members(session: Statements, roles: Roles, command: RoleCommand, role: Role) -> Change:
+    """A role more, and the memberships that it is made with."""
+    for name in command.into:
+        other = roles.get(name)
+        if other is None:
+            raise no_role(name)
+        check_admin(session.standing, other)
+    grantor = session.standing.key
+
+    def change(known: Mapping[str, Role]) -> dict[str, Role]:
+        made = created(role)(known)
+        made = joined(list(command.into), [role.name], admin=False, grantor=grantor)(made)
+        made = joined([role.name], list(command.members), admin=False, grantor=grantor)(made)
+        return joined([role.name], list(command.admins), admin=True, grantor=grantor)(made)
+
+    return change
+
+
+async def _alter_group(session: Statements, roles: Roles, command: RoleCommand, name: str) -> None:
+    role = roles.get(name)
+    if role is None:
+        raise no_role(name)
+    check_admin(session.standing, role)
+    members = list(command.members)
+    change = joined([name], members, admin=False, grantor=session.standing.key)
+    if command.drops_members:
+        change = left([name], members, option_only=False)
+    await roles.change(command.name, change)
+
+
 async def _alter(session: Statements, roles: Roles, command: RoleCommand, name: str) -> None:
     role = roles.get(name)
     if role is None:
         raise no_role(name)
-    own_password = name == session.identity.user and command.sets_password and not _but_password(command)
+    own_password = role.ident == session.standing.key and command.sets_password and not _but_password(command)
     if not own_password:
         _may(session, command, "alter", role)
     if command.new_name is not None:
-        if name == session.identity.user:
+        if role.ident in (session.identity.key, session.standing.key):
             raise SqlError("0A000", "session user cannot be renamed")
-        made = msgspec.structs.replace(role, name=command.new_name)
+        made = msgspec.structs.replace(role, name=command.new_name, key=role.ident)
     else:
         made = await _changed(session, command, role)
     await roles.change(command.name, replaced(name, made))
@@ -90,20 +127,24 @@ async def _drop(session: Statements, roles: Roles, command: RoleCommand, names: 
                 raise no_role(name)
             session.notice("NOTICE", "00000", f'role "{name}" does not exist, skipping')
             continue
-        if name == session.identity.user:
+        if role.ident in (session.identity.key, session.standing.key):
             raise SqlError("55006", "current user cannot be dropped")
         _may(session, command, "drop", role)
+        uses = uses_of(session.catalog, {role.ident})
+        if uses:
+            shown = uses[:_SHOWN_USES] + (["and others"] if len(uses) > _SHOWN_USES else [])
+            raise SqlError(
+                "2BP01",
+                f'role "{name}" cannot be dropped because some objects depend on it',
+                detail="\n".join(shown),
+            )
     await roles.change(command.name, dropped(frozenset(names)))
 
 
 def _may(session: Statements, command: RoleCommand, what: str, role: Role | None) -> None:
-    """SqlError 42501 when the session's user may not do it.
-
-    Who is no role came in because this machine is trusted, and may do everything.
-    """
-    assert session.roles is not None
-    own = session.roles.get(session.identity.user)
-    if own is None or own.is_superuser:
+    """SqlError 42501 when the session's role may not do it."""
+    own = session.standing
+    if own.is_superuser:
         return
     strong = [flag for flag, on in command.flags if flag in _STRONG and (on or what == "alter")]
     if strong or (role is not None and role.is_superuser):

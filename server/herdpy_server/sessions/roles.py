@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
+import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -26,10 +27,27 @@ FORMAT = 1
 MAX_ROLES = 100_000
 
 
+class Membership(msgspec.Struct, frozen=True, omit_defaults=True):
+    """That a role is a member of another.
+
+    Attributes:
+        role: the key of that other.
+        admin: it may take others into it.
+        grantor: the key of who did this.
+    """
+
+    role: str
+    admin: bool = False
+    grantor: str = ""
+
+
 class Role(msgspec.Struct, frozen=True, omit_defaults=True):
     """One role.
 
     Attributes:
+        key: stands for it wherever rights are kept, whatever its name becomes; no other role ever has it.
+            "" of a role of an older version, whose name is its key.
+        memberships: the roles whose member it is.
         verifier: of its password (see ``passwords``); None: it cannot prove itself by one.
         can_login: whether it may begin sessions.
         connection_limit: sessions at once; -1 for any number.
@@ -47,6 +65,13 @@ class Role(msgspec.Struct, frozen=True, omit_defaults=True):
     bypasses_row_security: bool = False
     connection_limit: int = -1
     valid_until: str | None = None
+    key: str = ""
+    memberships: tuple[Membership, ...] = ()
+
+    @property
+    def ident(self) -> str:
+        """Its key."""
+        return self.key or self.name
 
     def __repr__(self) -> str:
         return f"Role({self.name!r})"
@@ -102,10 +127,14 @@ class RoleStore:
 
     Args:
         directory: the data directory; None keeps roles in memory only.
+
+    Attributes:
+        on_change: called when a change has been carried out.
     """
 
     def __init__(self, directory: Path | None) -> None:
         """Read the file, if there is one. SqlError XX001 when it is damaged."""
+        self.on_change: Callable[[], object] = lambda: None
         self._path = None if directory is None else directory / FILE_NAME
         self._changing = threading.Lock()
         self._roles = {role.name: role for role in self._read()}
@@ -140,6 +169,7 @@ class RoleStore:
     async def change(self, command: str, change: Change) -> None:
         """See ``Roles``."""
         await Work(lambda: self.change_now(change))
+        self.on_change()
 
     def change_now(self, change: Change) -> None:
         """Carry a change out, in this thread. SqlError 53100, 58030 when the file cannot be written."""
@@ -185,8 +215,23 @@ def replaced(name: str, role: Role) -> Change:
 
 
 def dropped(names: frozenset[str]) -> Change:
-    """Roles fewer; those that are not there are none already."""
-    return lambda roles: {key: one for key, one in roles.items() if key not in names}
+    """Roles fewer, and nobody a member of them; those that are not there are none already."""
+
+    def change(roles: Mapping[str, Role]) -> dict[str, Role]:
+        gone = {one.ident for name, one in roles.items() if name in names}
+        return {name: _left(one, gone) for name, one in roles.items() if name not in names}
+
+    return change
+
+
+def _left(role: Role, gone: set[str]) -> Role:
+    rest = tuple(one for one in role.memberships if one.role not in gone)
+    return role if len(rest) == len(role.memberships) else msgspec.structs.replace(role, memberships=rest)
+
+
+def new_key() -> str:
+    """A key for a new role, unlike all others there ever were."""
+    return secrets.token_hex(8)
 
 
 def _exists(name: str) -> SqlError:

@@ -6,6 +6,7 @@ Above ``waiting``, below ``statements``, which knows what becomes of the transac
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from herdpy_server.sessions.large import undo
 from herdpy_server.sessions.rebind import Replan
 from herdpy_server.sessions.share import (
     LIMITED,
+    SLICED,
     STEPPED,
     Share,
     in_slices,
@@ -23,7 +25,8 @@ from herdpy_server.sessions.waiting import Waiting
 from herdpy_server.tablespace import Tablespace, Transaction
 from herdpy_sql.columnar import Limits
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.change import DeletePlan, UpdatePlan
+from herdpy_sql.execute.locking import LockTablePlan
+from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.plan import Outcome, Plan, SourceChanged
 from herdpy_sql.storage import Clock, MustWait
 
@@ -53,6 +56,8 @@ class Running(Waiting):
         """Run the plan, again and again until it need not wait; on an error nothing of it is left."""
         if many and plan.source is not None:
             return await self._each(transaction, plan, values, rebind)
+        if not isinstance(plan, LockTablePlan):
+            transaction.begin_statement()
         workspace = transaction.workspace
         is_limited = limited and not many and type(plan) in LIMITED and self._is_limited(plan)
         in_parts = not limited and self.streams and is_sliced(plan)
@@ -61,11 +66,16 @@ class Running(Waiting):
         clock = transaction.clock(self.settings.zone)
         catalog = workspace.catalog
         stale = 0
+        source = None
         try:
             while True:
+                workspace.taken.clear()
                 try:
                     if not plan.read_only:
                         self._may_write(plan.tag)
+                        if plan.concurrently and transaction is self.transaction:
+                            tag = f"{plan.tag} CONCURRENTLY"
+                            raise SqlError("25001", f"{tag} cannot run inside a transaction block")
                     if many:
                         return plan.run_many(workspace, values, clock)  # type: ignore[arg-type]
                     if in_parts:
@@ -74,14 +84,20 @@ class Running(Waiting):
                     if plan.source is not None:
                         if stale >= _OPTIMISTIC_TRIES:
                             self._lock_targets(transaction, plan)
+                        if isinstance(plan, StagedPlan):
+                            source = plan.source  # others have their turns meanwhile
+                            return await self._in_stages(transaction, plan, values, clock)
                         source = await self._columnar(transaction, plan, values, clock)  # type: ignore[arg-type]
                     if self.streams and isinstance(plan, STEPPED):
                         transaction.instant = False
                         steps = plan.slices(workspace, values, clock, source)  # type: ignore[arg-type]
-                        return await in_slices(steps, self._patience.check)
+                        wait = partial(self._wait_for_lock, transaction)
+                        return await in_slices(steps, self._patience.check, wait)
                     return plan.run(workspace, values, clock, source)  # type: ignore[arg-type]
                 except MustWait as conflict:
                     workspace.undo(mark)
+                    if not in_parts and source is None:
+                        workspace.give_back()  # nobody else had a turn since
                     await self._wait_for_lock(transaction, conflict)
                 except SourceChanged:
                     workspace.undo(mark)
@@ -120,17 +136,35 @@ class Running(Waiting):
             raise
         return Outcome(None, count)
 
+    async def _in_stages(
+        self, transaction: Transaction, plan: StagedPlan, values: Sequence[object], clock: Clock
+    ) -> Outcome:
+        """Run a plan that asks the columnar engine more than once."""
+        transaction.instant = False
+        steps = plan.asking(transaction.workspace, values, clock)  # type: ignore[arg-type]
+        answer = None
+        with closing(steps):
+            while True:
+                try:
+                    asked = steps.send(answer)  # type: ignore[arg-type]
+                except StopIteration as stop:
+                    outcome: Outcome = stop.value
+                    return outcome
+                answer = await self._columnar(transaction, asked, values, clock)  # type: ignore[arg-type]
+
     async def _in_slices(
         self, transaction: Transaction, plan: Plan, values: Sequence[object], clock: Clock, stale: int
     ) -> Outcome:
         """Run an UPDATE or DELETE in slices: from now on the transaction has to take locks."""
-        assert isinstance(plan, UpdatePlan | DeletePlan)
+        assert isinstance(plan, SLICED)
         transaction.instant = False
         if stale >= _OPTIMISTIC_TRIES:
             self._lock_targets(transaction, plan)
         snapshot = transaction.workspace.snapshot()
         try:
-            steps = plan.slices(transaction.workspace, snapshot, values, clock)  # type: ignore[arg-type]
+            # What a snapshot of the transaction's own gives is not noted as read.
+            reader = transaction.workspace if transaction.workspace.stands else snapshot
+            steps = plan.slices(transaction.workspace, reader, values, clock)  # type: ignore[arg-type]
             return await in_slices(steps, self._patience.check)
         finally:
             snapshot.close()

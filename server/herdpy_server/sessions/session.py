@@ -100,6 +100,7 @@ class Session(QuickStatements):
 
     async def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> Result:
         """Run one statement for every row of parameters: all or none of it, one group commit."""
+        self._patience.begin(self.settings.statement_timeout_s)
         statements = self.plans.statements(sql)
         if len(statements) != 1:
             raise SqlError("42601", "executemany takes one statement")
@@ -120,6 +121,7 @@ class Session(QuickStatements):
         """
         from herdpy_server.sessions.bulk import Loader, target
 
+        self._patience.begin(self.settings.statement_timeout_s)
         if self._closed:
             raise session_closed()
         if self.failed:
@@ -132,6 +134,7 @@ class Session(QuickStatements):
         mark = transaction.workspace.mark()
         try:
             await self._room()
+            transaction.begin_statement()
             while True:
                 try:
                     self._may_write("CREATE TABLE" if mode != "append" else "INSERT")
@@ -142,6 +145,7 @@ class Session(QuickStatements):
                     transaction.workspace.undo(mark)
                     await self._wait_for_lock(transaction, conflict)
             count = await loader.load(data, lambda c: self._wait_for_lock(transaction, c))
+            await loader.finish(lambda c: self._wait_for_lock(transaction, c))
             if not (own and self.autocommit):
                 await self._durable(None, transaction.workspace)
         except BaseException as error:
@@ -161,6 +165,9 @@ class Session(QuickStatements):
         self.shut()
         await self.rollback()
         self.drop_portals()
+        self.drop_temporary()
+        if self.advisory is not None:
+            self.advisory.close()
 
     def shut(self) -> None:
         """Begin no more statements, and end one that waits; within the engine's turn."""

@@ -133,6 +133,13 @@ def real(low: float, high: float) -> Check:
     return check
 
 
+def memory_bytes(value: str) -> int:
+    """The bytes that a value of :func:`memory` is."""
+    match = _AMOUNT.fullmatch(value)
+    assert match is not None
+    return int(match[1]) * _KIB.get(match[2], 0) * 1024
+
+
 def memory(unit_kib: int = 1) -> Check:
     """An amount of memory: a number of ``unit_kib``, or one with a unit; shown with the largest that fits."""
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import cast
 
 from herdpy_server.sessions.known_settings import KNOWN, Setting
-from herdpy_server.sessions.setting_values import milliseconds, position
+from herdpy_server.sessions.modes import MODES
+from herdpy_server.sessions.search_path import path_of
+from herdpy_server.sessions.setting_values import memory_bytes, milliseconds, position
+from herdpy_server.tablespace import Isolation
 from herdpy_server.tablespace.guard import Level, ReadLevel
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Engine
 from herdpy_sql.plan.commands import SHOWN_NAMES
+from herdpy_sql.system.state import OWNER
 
-_OF_TRANSACTION = ("transaction_isolation", "transaction_read_only")
 _REQUEST_ID = "herdpy.request_id"
+OF_ROLES = ("session_authorization", "role")
+"""Settings that say whose rights count."""
 MAX_CUSTOM = 1_000
 """Settings of its user's own (``SET a.b = ...``) that a session can have."""
 MAX_CUSTOM_LENGTH = 65_536
@@ -29,9 +34,17 @@ class Settings:
         idle_session_s, idle_transaction_s: how long the client may say nothing outside of a transaction, and
             within one; None for ever. The door's business.
         read_only: what is begun now may not write.
+        isolation: of what is begun now.
+        on_mode: is asked before a mode of the open transaction is given a value.
+        check_role: is asked before a role is taken on (SET ROLE, SET SESSION AUTHORIZATION).
+        on_role: is told that another role's rights count.
         request_id: the name of the next commit; empty when it has none.
+        max_result_bytes: the largest answer of the columnar engine; 0 without a limit.
         read_level: how new what is read must be, where the database has several replicas.
         standby: the database only follows another one, so nothing may write; see :meth:`set_standby`.
+        path: the schemas where names without one are looked for, whether they exist or not.
+        temporary_schema: where the session's temporary tables are; "" as long as there is none.
+        commit_position: of the newest commit that had a name; empty when there was none.
         revision: another number after every change.
     """
 
@@ -41,6 +54,12 @@ class Settings:
         self._saved: dict[str, str] | None = None  # what to go back to; made at the first change
         self._in_transaction = False
         self.standby = False
+        self.on_mode: Callable[[str, str], object] = lambda _name, _value: None
+        self.check_role: Callable[[str, str], object] = _nobody_else
+        self.on_role: Callable[[], object] = lambda: None
+        self._role = ("none", "")
+        self.temporary_schema = ""
+        self.commit_position = ""
         self.revision = 0
         self._derive()
 
@@ -52,8 +71,15 @@ class Settings:
             values["transaction_read_only"] = (
                 "on" if self.standby else values["default_transaction_read_only"]
             )
+            values["transaction_isolation"] = values["default_transaction_isolation"]
+            values["transaction_deferrable"] = values["default_transaction_deferrable"]
+        level = values["transaction_isolation"]
+        self.isolation = "read committed" if level == "read uncommitted" else cast(Isolation, level)
         self.engine = cast(Engine, values["herdpy.engine"])
         self.zone = values["timezone"]
+        role = (values["role"], values["session_authorization"])
+        user = role[1] if role[0] == "none" else role[0]
+        self.path = path_of(values["search_path"], user, self.temporary_schema)
         self.lock_timeout_s = _seconds(values["lock_timeout"])
         self.statement_timeout_s = _seconds(values["statement_timeout"])
         self.request_id = values[_REQUEST_ID].encode()
@@ -62,9 +88,18 @@ class Settings:
             milliseconds(values["herdpy.max_staleness_ms"]) / 1000,
             position(values["herdpy.min_lsn"]),
         )
+        self.max_result_bytes = memory_bytes(values["herdpy.max_result_size"])
         self.idle_session_s = _seconds(values["idle_session_timeout"])
         self.idle_transaction_s = _seconds(values["idle_in_transaction_session_timeout"])
         self.read_only = self.standby or values["transaction_read_only"] == "on"
+        if role != self._role:
+            self._role = role
+            self.on_role()
+
+    def use_temporary_schema(self, name: str) -> None:
+        """The session has temporary tables from now on, in a schema of its own."""
+        self.temporary_schema = name
+        self._derive()
 
     def set_standby(self, standby: bool) -> None:
         """The database begins to follow another one, or to lead.
@@ -144,8 +179,14 @@ class Settings:
                 and 53400 for a setting of the user's own.
         """
         checked = self.checked(name, value)
+        if self._in_transaction and name.lower() in MODES:
+            self.on_mode(name.lower(), checked)
+        if name.lower() in OF_ROLES:
+            self.check_role(name.lower(), checked)
         self._save()
         self._values[name.lower()] = checked
+        if name.lower() == "session_authorization":
+            self._values["role"] = "none"
         self._derive()
 
     def _save(self) -> None:
@@ -153,9 +194,9 @@ class Settings:
             self._saved = dict(self._values)
 
     def reset(self) -> None:
-        """Give every setting its default, but for those of the open transaction."""
+        """Give every setting its default, but for those of the open transaction, and who the user is."""
         self._save()
-        kept = {name: self._values[name] for name in _OF_TRANSACTION}
+        kept = {name: self._values[name] for name in (*MODES, *OF_ROLES)}
         self._values = {**self._values, **self._defaults, **kept}
         for name in self._values.keys() - self._defaults.keys():
             self._values[name] = ""
@@ -168,6 +209,11 @@ class Settings:
             self._values[_REQUEST_ID] = ""
             self._derive()
         return taken
+
+    def committed(self, position: str) -> None:
+        """A commit that has a name is durable: its client is told where."""
+        self.commit_position = position
+        self.revision += 1
 
     def begin(self) -> None:
         """A transaction begins: remember what to go back to."""
@@ -188,6 +234,12 @@ class Settings:
                 else:
                     self._values[name] = ""
         self._derive()
+
+
+def _nobody_else(_name: str, value: str) -> None:
+    """Of a database without roles."""
+    if value not in {"", "none", OWNER}:
+        raise SqlError("22023", f'role "{value}" does not exist')
 
 
 def _unknown(name: str) -> SqlError:

@@ -8,18 +8,24 @@ Sessions of threads need neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import closing
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from herdpy_server.sessions.work import Pause
+from herdpy_sql.execute.aggregate import AggregatePlan
+from herdpy_sql.execute.alter_table import AlterTablePlan, ReindexPlan
 from herdpy_sql.execute.change import DeletePlan, OwnMatches, UpdatePlan
 from herdpy_sql.execute.define import CreateIndexPlan
 from herdpy_sql.execute.insert import InsertSelectPlan
+from herdpy_sql.execute.merge import MergePlan
 from herdpy_sql.execute.query import SelectPlan
+from herdpy_sql.execute.referring import ReferringChange, ReferringInsert
 
 if TYPE_CHECKING:
     from herdpy_sql.plan import Outcome, Plan
+    from herdpy_sql.storage import MustWait
 
 SHARE_S = 0.002
 SLICE_S = 0.001
@@ -27,10 +33,16 @@ _LOOKS = 3
 """Times that a loop over rows looks in before the clock is asked: once for every 1,024 rows, and at each
 beginning."""
 
-STEPPED = (InsertSelectPlan, CreateIndexPlan)
+STEPPED = (InsertSelectPlan, ReferringInsert, MergePlan, CreateIndexPlan, AlterTablePlan, ReindexPlan)
 """Plans that always run in slices where others wait for the loop."""
 
-LIMITED: frozenset[type[Plan]] = frozenset({SelectPlan, UpdatePlan, DeletePlan})
+LIMITED: frozenset[type[Plan]] = frozenset(
+    {SelectPlan, AggregatePlan, UpdatePlan, DeletePlan, ReferringChange}
+)
+
+
+SLICED = (UpdatePlan, DeletePlan, ReferringChange)
+"""Plans that can run in slices when they find their rows themselves."""
 
 
 class TooLong(Exception):  # noqa: N818 - a signal within the sessions
@@ -68,18 +80,37 @@ def is_limited(plan: Plan) -> bool:
 
 def is_sliced(plan: Plan) -> bool:
     """Whether a plan can run in slices."""
-    return isinstance(plan, UpdatePlan | DeletePlan) and isinstance(plan.matches, OwnMatches)
+    return isinstance(plan, SLICED) and isinstance(plan.matches, OwnMatches)
 
 
-async def in_slices(steps: Generator[None, None, Outcome], check: Callable[[], None]) -> Outcome:
-    """Go through the steps of a plan; between them ``check``, and others have their turn."""
+async def in_slices(
+    steps: Generator[MustWait | None, None, Outcome],
+    check: Callable[[], None],
+    wait: Callable[[MustWait], Awaitable[None]] | None = None,
+) -> Outcome:
+    """Go through the steps of a plan; between them ``check``, and others have their turn.
+
+    ``wait`` awaits what a plan gives that must wait in its midst.
+    """
+    with closing(steps):
+        return await _in_slices(steps, check, wait)
+
+
+async def _in_slices(
+    steps: Generator[MustWait | None, None, Outcome],
+    check: Callable[[], None],
+    wait: Callable[[MustWait], Awaitable[None]] | None,
+) -> Outcome:
     until = perf_counter() + SLICE_S
     while True:
         try:
-            next(steps)
+            conflict = next(steps)
         except StopIteration as stop:
             outcome: Outcome = stop.value
             return outcome
+        if conflict is not None:
+            assert wait is not None, "a plan waits where nobody awaits it"
+            await wait(conflict)
         if perf_counter() > until:
             check()
             await Pause()

@@ -12,13 +12,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from herdpy.log import LogError
+from herdpy_server.sessions.answers import answer
 from herdpy_server.sessions.asked import AskedPlan
+from herdpy_server.sessions.audit import class_of
 from herdpy_server.sessions.control import CONTROL_PLANS, ENDING, control
 from herdpy_server.sessions.large import let_go, prepare
 from herdpy_server.sessions.plans import PlanCache, Prepared
 from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.rebind import Bound, Rebind, Replan
 from herdpy_server.sessions.result import Result
+from herdpy_server.sessions.rights import permit
 from herdpy_server.sessions.running import Running
 from herdpy_server.sessions.share import LIMITED, STEPPED, TooLong
 from herdpy_server.sessions.streams import Delivery, RowStream
@@ -27,12 +30,12 @@ from herdpy_server.tablespace import Tablespace, now_us, sql_error
 from herdpy_sql.columnar import Limits
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.query import SelectPlan
-from herdpy_sql.plan import Outcome, Plan
+from herdpy_sql.execute.reference_checks import settle_deferred
+from herdpy_sql.plan import Plan
 from herdpy_sql.plan.columnar import ColumnarSelect
 from herdpy_sql.storage import Clock, MustWait
 from herdpy_sql.system import SystemQuery
 
-_COUNTING = frozenset({"INSERT", "UPDATE", "DELETE", "SELECT"})
 _NO_LOCKS = NoLocks()
 
 
@@ -45,6 +48,7 @@ class Statements(Running):
     def __init__(self, tablespace: Tablespace, plans: PlanCache, limits: Limits) -> None:
         super().__init__(tablespace, limits)
         self.plans = plans
+        self._told = (-1, 0)
 
     async def _at_once(self, prepared: Bound, params: Sequence[object]) -> Result | None:
         """The short way of an autocommit statement that need not wait before it has its effects.
@@ -53,8 +57,12 @@ class Statements(Running):
         the start.
         """
         tablespace = self.tablespace
+        if prepared.statement is not None and prepared.statement.makes_temporary:
+            self.make_temporary_schema()
         try:
-            plan, values = prepared.plan(tablespace.catalog, self.settings.engine, params)
+            plan, values = prepared.plan(self.catalog, self.settings.engine, params)
+            if self.judged is not None:
+                self.permit(prepared, plan)
         except SqlError as error:
             if self.waits_to_read:
                 return None
@@ -71,10 +79,11 @@ class Statements(Running):
             if not self._may_read(plan):
                 return None
             workspace = tablespace.store.workspace(_NO_LOCKS, None)
+            workspace.memory = self.sequences
             workspace.watch = watch
             now = now_us()
             try:
-                outcome = plan.run(workspace, values, Clock(now, now, self.settings.zone))
+                outcome = plan.run(workspace, values, Clock(now, now, self.settings.zone, workspace))
             except TooLong:
                 return await self._otherwise(plan, values, Rebind(self, prepared, params))
             except SqlError as error:
@@ -88,12 +97,16 @@ class Statements(Running):
             self._take_basis()
             transaction = tablespace.begin(instant=True)
             workspace = transaction.workspace
+            workspace.role = self.standing.key
+            workspace.memory = self.sequences
             workspace.watch = watch
             now = transaction.started_us
             try:
-                outcome = plan.run(workspace, values, Clock(now, now, self.settings.zone))
+                outcome = plan.run(workspace, values, Clock(now, now, self.settings.zone, workspace))
+                settle_deferred(workspace)
                 append = tablespace.commit(transaction, self.settings.take_request_id())
             except MustWait:
+                workspace.give_back()
                 tablespace.rollback(transaction)
                 return None
             except TooLong:
@@ -109,7 +122,31 @@ class Statements(Running):
             await self._durable(append, workspace, last=True)
         if append is None and tablespace.guard is not None:
             await self._vouched(plan)
-        return _result(plan, outcome)
+        return answer(self, plan, outcome)
+
+    def permit(self, prepared: Bound, plan: Plan) -> None:
+        """See to it that the session's role may run a statement, and that it is told for the record.
+
+        SqlError 42501, 42P01 it may not; 58030 it cannot be told.
+        """
+        standing, auditor, database = self.judged, self.auditor, self.identity.database
+        assert standing is not None
+        if auditor is None:
+            permit(prepared, self.catalog, standing, self.standing_of, database)
+            return
+        kind = class_of(plan)
+        text = "" if prepared.statement is None else prepared.statement.text
+        try:
+            permit(prepared, self.catalog, standing, self.standing_of, database)
+        except SqlError as error:
+            if kind in auditor.classes:
+                auditor.statement(self, kind, text, sqlstate=error.sqlstate)
+            raise
+        if kind in auditor.classes:
+            prepared.permits.pop(standing, None)  # the quick way must not pass it by
+            if self._told != (self.text_began_us, id(prepared)):  # it may be planned again while it runs
+                self._told = (self.text_began_us, id(prepared))
+                auditor.statement(self, kind, text)
 
     def _take_basis(self) -> None:
         """A statement begins to read now."""
@@ -276,13 +313,20 @@ class Statements(Running):
                 self.failed = True
                 await self._confirm(error, transaction.workspace)
                 raise
-            return _result(plan, outcome)
+            return answer(self, plan, outcome)
         if not plan.read_only and self.tablespace.is_full:
             await self._room()
             plan, values = rebind()
-        transaction = self.tablespace.begin(instant=True, lock_timeout_s=self.settings.lock_timeout_s)
+        transaction = self.tablespace.begin(
+            instant=True,
+            lock_timeout_s=self.settings.lock_timeout_s,
+            isolation="read committed" if plan.read_only else self.settings.isolation,
+        )
+        transaction.workspace.memory = self.sequences
+        transaction.workspace.role = self.standing.key
         try:
             outcome = await self._run(transaction, plan, values, many=many, rebind=rebind, limited=limited)
+            await self._settle(transaction)
             await prepare(transaction)
             request_id = b"" if plan.read_only else self.settings.take_request_id()
             append = self.tablespace.commit(transaction, request_id)
@@ -301,13 +345,20 @@ class Statements(Running):
         if append is None:
             await self._vouched(plan)
         await let_go(transaction)
-        return _result(plan, outcome)
+        return answer(self, plan, outcome)
 
     def _stream(self, plan: ColumnarSelect, values: Sequence[object], rebind: Replan) -> Result:
         """An answer whose rows are still to come; the question is put when they are first wanted."""
         result = Result(plan, -1, plan.columns)
         result.stream = Delivery(
-            self, result, RowStream(plan, plan.columns, AskedPlan(self, plan, values, rebind))
+            self,
+            result,
+            RowStream(
+                plan,
+                plan.columns,
+                AskedPlan(self, plan, values, rebind),
+                self.settings.max_result_bytes,
+            ),
         )
         return result
 
@@ -317,12 +368,19 @@ class Statements(Running):
         """The plan and its parameters, under the catalog of this moment."""
         if self.failed and prepared.keyword not in ENDING:
             raise aborted()
+        if prepared.statement is not None and prepared.statement.makes_temporary:
+            self.make_temporary_schema()
         engine = self.settings.engine
+        found: tuple[Plan, Sequence[object]]
         try:
             if many:
                 assert isinstance(prepared, Prepared)
-                return prepared.convert_rows(self.catalog, engine, params)  # type: ignore[arg-type]
-            return prepared.plan(self.catalog, engine, params)
+                found = prepared.convert_rows(self.catalog, engine, params)  # type: ignore[arg-type]
+            else:
+                found = prepared.plan(self.catalog, engine, params)
+            if self.judged is not None:
+                self.permit(prepared, found[0])
+            return found
         except SqlError:
             self.failed = self.transaction is not None
             raise
@@ -344,8 +402,3 @@ def aborted() -> SqlError:
     return SqlError(
         "25P02", "current transaction is aborted, commands ignored until end of transaction block"
     )
-
-
-def _result(plan: Plan, outcome: Outcome) -> Result:
-    count = outcome.count if plan.columns is not None or plan.tag in _COUNTING else -1
-    return Result(plan, count, plan.columns, outcome.rows, outcome.table)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from herdpy_server.sessions.limits import ResultSize
 from herdpy_server.sessions.result import Result, Tagged
 
 if TYPE_CHECKING:
@@ -49,7 +50,11 @@ class Pieces(Protocol):
 class RowStream:
     """The rows of one answer: in pieces that are Results of their own, or as bytes, but not both."""
 
-    def __init__(self, tag: Tagged, columns: tuple[OutputColumn, ...], asked: Asked) -> None:
+    def __init__(
+        self, tag: Tagged, columns: tuple[OutputColumn, ...], asked: Asked, most_bytes: int = 0
+    ) -> None:
+        """``most_bytes``: a larger answer is an error, when it has become so; 0: none is."""
+        self._size = ResultSize(most_bytes)
         self._tag = tag
         self._columns = columns
         self._asked = asked
@@ -71,6 +76,8 @@ class RowStream:
                 self._answer = await self._asked.answer()
             with self._asked.asking():
                 batch = await self._answer.next()
+            if batch is not None:
+                self._size.take(batch.nbytes)
         except BaseException:
             self.close()
             raise
@@ -88,6 +95,8 @@ class RowStream:
                 self._export = await self._asked.export(form)
             with self._asked.asking():
                 data = await self._export.next()
+            if data is not None:
+                self._size.take(len(data))
         except BaseException:
             self.close()
             raise
@@ -183,7 +192,7 @@ class Delivery:
         if len(found) == 1:
             whole = found[0].tagged(told.plan)
         elif found:
-            table = pa.concat_tables([piece.arrow() for piece in found])
+            table = pa.concat_tables([piece.physical() for piece in found])
             whole = Result(told.plan, table.num_rows, told.columns, None, table)
         else:
             whole = Result(told.plan, 0, told.columns, [])

@@ -12,8 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from herdpy_server.sessions.advisory import AdvisoryLocks
 from herdpy_server.sessions.alone import alone
+from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system import Activity, Role
+from herdpy_sql.system.advisory import AdvisoryCall
 from herdpy_sql.system.state import DATABASE, OWNER, SettingRow
 
 if TYPE_CHECKING:
@@ -24,12 +27,18 @@ _STARTED_US = time.time_ns() // 1000
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a session's client is. ``started_us``: when the server started, microseconds since 1970 UTC."""
+    """Who a session's client is.
+
+    Attributes:
+        user: as who he logged in; ``key`` is that role's, SYSTEM of who is no role.
+        started_us: when the server started, microseconds since 1970 UTC.
+    """
 
     user: str = OWNER
     database: str = DATABASE
     pid: int = 1
     started_us: int = _STARTED_US
+    key: str = SYSTEM
 
 
 class Directory(Protocol):
@@ -57,15 +66,20 @@ class SessionState:
     def __init__(self, session: Waiting) -> None:
         identity = session.identity
         self._session = session
-        self.user = self.session_user = identity.user
+        self._advised: list[AdvisoryCall] = []
+        self.user = session.standing.name if session.settings["role"] != "none" else ""
+        self.session_user = session.settings["session_authorization"] or identity.user
+        self.user = self.user or self.session_user
         self.database, self.pid, self.started_us = identity.database, identity.pid, identity.started_us
         self.in_recovery = session.settings.standby
 
     def roles(self) -> Iterable[Role]:
-        """The directory's, and the session's own where it does not know it."""
-        directory = self._session.directory
+        """The superuser that is there from the start, and the directory's."""
+        directory, identity = self._session.directory, self._session.identity
         found = list(directory.roles()) if directory is not None else []
-        return found if any(role.name == self.user for role in found) else [*found, Role(self.user)]
+        taken = {role.name for role in found}
+        names = (identity.user if identity.key == SYSTEM else OWNER, OWNER, "postgres", "superuser")
+        return [Role(next(name for name in names if name not in taken)), *found]
 
     def settings(self) -> Iterable[SettingRow]:
         """What SHOW ALL says."""
@@ -109,6 +123,13 @@ class SessionState:
         else:
             session.settings.set(name, value)
         return session.settings[name]
+
+    def advise(self, call: AdvisoryCall) -> bool | None:
+        """Lock or unlock. Raises as ``AdvisoryLocks.perform``."""
+        session = self._session
+        if session.advisory is None:
+            session.advisory = AdvisoryLocks(session)
+        return session.advisory.perform(self._advised, call)
 
     def signal(self, pid: int, *, terminate: bool) -> bool:
         """The directory's business."""

@@ -12,22 +12,25 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+import pyarrow as pa
+
 from herdpy.log.wait import Wait
-from herdpy_server.sessions.analyst import IN_PROCESS, Analyst, Question
+from herdpy_server.sessions.analyst import IN_PROCESS, Analyst, Answer, Question
 from herdpy_server.sessions.block import TransactionBlock
+from herdpy_server.sessions.limits import ResultSize
 from herdpy_server.sessions.patience import CANCELLED, Patience
 from herdpy_server.sessions.system_state import SessionState
 from herdpy_server.tablespace import Tablespace, Transaction, now_us
 from herdpy_server.tablespace.cluster import Facts
+from herdpy_server.tablespace.locks import LockWait
 from herdpy_sql.columnar import Interrupt, Limits
 from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.reference_checks import settle_deferred
 from herdpy_sql.plan import Plan, SourceChanged
 from herdpy_sql.storage import Clock, MustWait
 from herdpy_sql.system import SystemQuery
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from herdpy.codec.kinds import Datum
     from herdpy_server.store import StoreSnapshot
 
@@ -105,6 +108,8 @@ class Waiting(TransactionBlock):
             now = workspace.catalog
             if now is not catalog and any(now.tables.get(one.table.id) != one.table for one in query.scans):
                 raise SourceChanged("definitions were changed meanwhile")
+            for one in query.scans:
+                workspace.reads_range(one.table, *one.bounds(values))
             return workspace.snapshot()
 
         limits = self._limits.within(self.settings.statement_timeout_s)
@@ -145,9 +150,11 @@ class Waiting(TransactionBlock):
         with self._asking(question.interrupt):
             answer = await self._analyst_of(question).ask(question)
             try:
-                return await answer.all()
+                return await _all_of(answer, self.settings.max_result_bytes)
             finally:
                 answer.close()
+                if self.advisory is not None and self.transaction is None:
+                    self.advisory.end_transaction()
 
     async def _hear(self, plan: Plan) -> None:
         """Before a query over what the cluster knows: have it say that."""
@@ -160,15 +167,29 @@ class Waiting(TransactionBlock):
 
     async def _wait_for_lock(self, transaction: Transaction, conflict: MustWait) -> None:
         wait: Wait[object] = conflict.wait  # type: ignore[assignment]
+        if isinstance(wait, LockWait):
+            wait.timeout_s = self.settings.lock_timeout_s  # the transaction may have set it since it began
         self._waiting = wait
         try:
             with self._patience.alarm(lambda message: wait.fail(SqlError("57014", message))):
                 await wait
         except BaseException:
             self.tablespace.locks.forget(transaction)
+            if self.advisory is not None:
+                self.advisory.stop_waiting()
             raise
         finally:
             self._waiting = None
+
+    async def _settle(self, transaction: Transaction) -> None:
+        """Before a commit: make the checks that the transaction has put off. SqlError 23503."""
+        while True:
+            try:
+                settle_deferred(transaction.workspace)
+            except MustWait as conflict:
+                await self._wait_for_lock(transaction, conflict)
+            else:
+                return
 
     async def waiting_for(self, wait: Wait[T]) -> T:
         """Await what is done elsewhere; the statement's end (cancel, time-out) ends the waiting."""
@@ -195,3 +216,14 @@ class Waiting(TransactionBlock):
             self._stop(interrupt)
         if waiting is not None:
             waiting.fail(error)
+
+
+async def _all_of(answer: Answer, most_bytes: int) -> pa.Table:
+    """The whole answer, or the error that it is too large, as soon as it is."""
+    if not most_bytes:
+        return await answer.all()
+    size, batches = ResultSize(most_bytes), []
+    while (batch := await answer.next()) is not None:
+        size.take(batch.nbytes)
+        batches.append(batch)
+    return pa.Table.from_batches(batches, answer.schema)

@@ -46,7 +46,7 @@ class _Kept:
     def __init__(self, piece: Result, start: int) -> None:
         self.piece: Result | None = piece
         self.start, self.stop = start, start + piece.length
-        self.nbytes = piece.arrow().nbytes
+        self.nbytes = piece.physical().nbytes
         self.at = -1
 
 
@@ -197,7 +197,7 @@ class Window:
         """Move some rows from memory to the file."""
         piece = kept.piece
         assert piece is not None
-        table = piece.arrow()
+        table = piece.physical()
         self._schema = table.schema
         if self._file is None:
             if self._directory is not None:

@@ -15,7 +15,8 @@ from herdpy_server.store import batches, bulk
 from herdpy_server.store.apply import Applier
 from herdpy_server.store.errors import ApplyError
 from herdpy_server.store.layers import ENTRY_BYTES, Delta, Item, Layer, Missing, find, overlay, showing
-from herdpy_sql.catalog import Catalog, decode_index
+from herdpy_sql.catalog import Catalog
+from herdpy_sql.definitions import decode_index
 
 if TYPE_CHECKING:
     from herdpy_server.store.disk import Disk

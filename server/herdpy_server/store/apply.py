@@ -8,7 +8,6 @@ row. (A leader has computed the same changes before it logged the records, and m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from herdpy.log.records import (
@@ -18,6 +17,7 @@ from herdpy.log.records import (
     CreateTable,
     Delete,
     DropIndex,
+    DropObject,
     DropRole,
     DropTable,
     Insert,
@@ -25,8 +25,10 @@ from herdpy.log.records import (
     LoadBatch,
     LoadDone,
     LoadOp,
+    PutObject,
     PutRole,
     Record,
+    SequenceAdvance,
     TablesChecksum,
     Truncate,
     Update,
@@ -36,8 +38,11 @@ from herdpy_server.store.bulk import Expanded
 from herdpy_server.store.errors import ApplyError
 from herdpy_server.store.layers import ENTRY_BYTES, Delta, Item
 from herdpy_server.store.memory import Memory
+from herdpy_server.store.sequences import KEY as SEQUENCE_KEY
 from herdpy_server.store.tables import TableOps
-from herdpy_sql.catalog import Catalog, decode_index, decode_table
+from herdpy_sql.catalog import Catalog
+from herdpy_sql.definitions import decode_index, decode_table
+from herdpy_sql.objects import decode_object
 from herdpy_sql.staged import kept_keys, kept_rows
 
 _RUN = 8
@@ -161,10 +166,11 @@ class Applier:
         if ops.indexes:
             rows = list(map(ops.decode, images))
             for one in ops.indexes:
-                entries = one.entries(rows, keys)[0]
+                some, some_keys, _ = one.covered(rows, keys)
+                entries = one.entries(some, some_keys)[0]
                 delta = Delta()
-                delta.rows = dict(zip(entries, keys, strict=True))
-                delta.nbytes = sum(map(len, entries)) + sum(map(len, keys)) + ENTRY_BYTES * len(keys)
+                delta.rows = dict(zip(entries, some_keys, strict=True))
+                delta.nbytes = sum(map(len, entries)) + sum(map(len, some_keys)) + ENTRY_BYTES * len(entries)
                 self._memory.adopt_delta(one.index.id, delta)
 
     def _load_batch(self, record: LoadBatch) -> None:
@@ -223,8 +229,8 @@ class Applier:
     def _alter_table(self, record: AlterTable) -> None:
         table = decode_table(record.definition)
         before = self.catalog.tables[table.id]
-        if replace(table, identity_full=before.identity_full, checks=before.checks) != before:
-            raise ValueError(f"table {before.name} would have another name, other columns or another key")
+        if [index.id for index in table.indexes] != [index.id for index in before.indexes]:
+            raise ValueError(f"table {before.name} would have other indexes")
         self.catalog = self.catalog.with_table(table)
 
     def _drop_table(self, record: DropTable) -> None:
@@ -254,6 +260,15 @@ class Applier:
     def _drop_role(self, record: DropRole) -> None:
         self.catalog = self.catalog.without_role(record.name.decode())
 
+    def _put_object(self, record: PutObject) -> None:
+        self.catalog = self.catalog.with_object(decode_object(record.definition))
+
+    def _drop_object(self, record: DropObject) -> None:
+        self.catalog = self.catalog.without_object(record.object_id)
+
+    def _sequence_advance(self, record: SequenceAdvance) -> None:
+        self._memory.put(self._memory.head(record.sequence_id), SEQUENCE_KEY, record.state)
+
     def _tells(self, record: Before | LoadDone | TablesChecksum) -> None:
         """Nothing to change: for feeds, for who asks for the load again, for who compares replicas."""
 
@@ -271,6 +286,9 @@ _APPLY: dict[type[Record], Callable[..., None]] = {
     DropIndex: Applier._drop_index,
     PutRole: Applier._put_role,
     DropRole: Applier._drop_role,
+    PutObject: Applier._put_object,
+    DropObject: Applier._drop_object,
+    SequenceAdvance: Applier._sequence_advance,
     Before: Applier._tells,
     LoadBatch: Applier._load_batch,
     LoadDone: Applier._tells,

@@ -113,8 +113,14 @@ def _add(
         if rows is None:
             rows = list(map(ops.decode, images))
         for one in ops.indexes:
-            entries = _checked_entries(space, ops, one, keys, rows)
-            parts.append((one.index.id, dict(zip(entries, keys, strict=True))))
+            some, some_keys, places = one.covered(rows, keys)
+            try:
+                entries = _checked_entries(space, ops, one, some_keys, some)
+            except SqlError as error:
+                if "nth" in error.fields:
+                    error.fields["nth"] = str(places[int(error.fields["nth"])])
+                raise
+            parts.append((one.index.id, dict(zip(entries, some_keys, strict=True))))
     nbytes = sum(map(len, images))
     for db, fresh in parts:
         space.add_fresh(db, fresh, nbytes + len(fresh) * (len(keys[0]) + ENTRY_BYTES))
@@ -207,10 +213,11 @@ def fill_slowly(
     for count, (key, image) in enumerate(rows, 1):
         values = decode(image)
         made, exclusive = entry(values, key)
-        if exclusive and made in entries:
-            return values
-        entries[made] = key
-        nbytes += len(made) + len(key) + ENTRY_BYTES
+        if made:
+            if exclusive and made in entries:
+                return values
+            entries[made] = key
+            nbytes += len(made) + len(key) + ENTRY_BYTES
         if not count & _STEP:
             yield
     delta.nbytes += nbytes

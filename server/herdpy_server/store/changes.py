@@ -16,6 +16,7 @@ from herdpy_server.store import bulk
 from herdpy_server.store.layers import ENTRY_BYTES, MISSING, Delta, Layer
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog
+from herdpy_sql.execute.deferred import Deferred
 
 _ENCODED_AT_ONCE = 256
 _FORGOTTEN_AT_ONCE = 4096
@@ -31,6 +32,7 @@ class Mark(NamedTuple):
     changes: int
     records: int
     catalog: Catalog | None
+    deferred: Deferred | None = None
 
 
 class Changes:
@@ -41,6 +43,7 @@ class Changes:
         layer: its changes; not to be written to once it was pushed.
         encoded: the bytes of the first ``encoded_count`` records, made ahead of the commit.
         watch: asked now and then in long loops; raises when the statement shall end.
+        deferred: see ``herdpy_sql.storage.View``.
     """
 
     def __init__(self) -> None:
@@ -54,6 +57,7 @@ class Changes:
         self.encoded: list[bytes] = []
         self.encoded_count = 0
         self.watch: Callable[[], None] | None = None
+        self.deferred: Deferred | None = None
 
     @property
     def own_catalog(self) -> Catalog | None:
@@ -106,7 +110,7 @@ class Changes:
 
     def mark(self) -> Mark:
         """Where the transaction is now."""
-        return Mark(len(self._changes), len(self.records), self._catalog)
+        return Mark(len(self._changes), len(self.records), self._catalog, self.deferred)
 
     def undo(self, mark: Mark) -> None:
         """Take back everything since ``mark``; the locks stay."""
@@ -135,6 +139,7 @@ class Changes:
         return more
 
     def _undone(self, mark: Mark) -> None:
+        self.deferred = mark.deferred
         if self.encoded_count > mark.records:
             self.encoded, self.encoded_count = [], 0
         del self.records[mark.records :]

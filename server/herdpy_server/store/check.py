@@ -76,7 +76,7 @@ def _check_table(view: DiskView, table: Table, kept: tuple[int, int], where: str
                 yield Finding(where, f"the row under key {key.hex()} has another key")
             for one in ops.indexes:
                 entry, _ = one.entry(values, key)
-                if view.get(one.index.id, entry) != key:
+                if entry and view.get(one.index.id, entry) != key:
                     yield Finding(f"index {one.index.name}", f"no entry for the row under key {key.hex()}")
         except ValueError as error:
             yield Finding(where, f"the row under key {key.hex()} does not decode: {error}")

@@ -2,7 +2,7 @@
 
 Named databases: ``t<ID>`` holds a table's rows, ``i<ID>`` an index's entries, ``outcomes`` what
 became of named commits, ``loads`` the loads that were done, ``meta`` the format version, uuid,
-catalog, applied LSN and checksums.
+catalog, applied LSN, checksums and states of sequences.
 Everything above reads through a :class:`DiskView`, one read transaction with the handles it knows;
 ``current`` is the newest and is replaced as one attribute, so that a reader in another thread keeps
 a view that fits together.
@@ -28,12 +28,16 @@ from herdpy.log.lsn import LSN, START
 from herdpy_server.store import loads, outcomes, physical, probe
 from herdpy_server.store.errors import StoreDamagedError
 from herdpy_server.store.layers import Item
-from herdpy_sql.catalog import Catalog, decode_table, encode_table
+from herdpy_sql.catalog import Catalog
+from herdpy_sql.definitions import decode_table, encode_table
+from herdpy_sql.enum_types import relabelled
 from herdpy_sql.errors import SqlError
+from herdpy_sql.objects import decode_object, encode_object
 
 FORMAT = 1
 MAX_DATABASES = 16_384
 META = b"meta"
+SEQUENCES = b"sequences"
 _LSN = struct.Struct(">qq")
 _CHECKSUM = struct.Struct(">QQ")
 
@@ -244,6 +248,8 @@ class Disk:
                 raise StoreDamagedError(f"{self.path}: tables and their checksums do not match")
             self.outcomes = _decode_figures(txn.get(outcomes.NAME, None, self.meta), outcomes.Figures)
             self.loads = _decode_figures(txn.get(loads.NAME, None, self.meta), loads.LoadFigures)
+            states = msgspec.json.decode(txn.get(SEQUENCES, b"{}", self.meta), type=dict[int, str])
+            self.sequences = {number: bytes.fromhex(state) for number, state in states.items()}
             present = {bytes(key) for key, _ in txn.cursor()}
         self.outcomes_handle = self._open_kept(outcomes.NAME, present, self.outcomes, "outcomes of commits")
         self.loads_handle = self._open_kept(loads.NAME, present, self.loads, "loads that were done")
@@ -305,8 +311,12 @@ class Disk:
         checksums: Checksums,
         figures: outcomes.Figures,
         done: loads.LoadFigures,
+        sequences: Mapping[int, bytes],
     ) -> None:
-        """Put the position, the catalog, the checksums and the figures into a write transaction."""
+        """Put the position, catalog, checksums, figures and states of sequences into a write transaction."""
+        if sequences is not self.sequences:
+            states = {str(number): state.hex() for number, state in sequences.items()}
+            txn.put(SEQUENCES, msgspec.json.encode(states), db=self.meta)
         # A thousand tables take 20 ms to encode, and change seldom.
         changed = None if catalog is self.written else catalog
         self._write_meta(txn, self.meta, applied, changed, checksums, figures, done)
@@ -367,7 +377,8 @@ def _decode_figures(data: bytes | None, kind: type[_F]) -> _F:
 def _encode_catalog(catalog: Catalog) -> bytes:
     tables = [msgspec.Raw(encode_table(table)) for table in catalog.tables.values()]
     roles = None if catalog.roles is None else {n: msgspec.Raw(one) for n, one in catalog.roles.items()}
-    return msgspec.json.encode(_CatalogImage(catalog.version, catalog.next_id, tables, roles))
+    objects = [msgspec.Raw(encode_object(one)) for one in catalog.objects.values()]
+    return msgspec.json.encode(_CatalogImage(catalog.version, catalog.next_id, tables, roles, objects))
 
 
 class _CatalogImage(msgspec.Struct, omit_defaults=True):
@@ -375,10 +386,18 @@ class _CatalogImage(msgspec.Struct, omit_defaults=True):
     next_id: int
     tables: list[msgspec.Raw]
     roles: dict[str, msgspec.Raw] | None = None
+    objects: list[msgspec.Raw] = []
 
 
 def _decode_catalog(data: bytes) -> Catalog:
     image = msgspec.json.decode(data, type=_CatalogImage)
     tables = [decode_table(bytes(one)) for one in image.tables]
     roles = None if image.roles is None else {name: bytes(one) for name, one in image.roles.items()}
-    return Catalog(image.version, image.next_id, {table.id: table for table in tables}, roles)
+    objects = {one.id: one for one in (decode_object(bytes(raw)) for raw in image.objects)}
+    return Catalog(
+        image.version,
+        image.next_id,
+        {table.id: relabelled(table, objects) for table in tables},
+        roles,
+        objects,
+    )

@@ -19,6 +19,7 @@ from herdpy.log.lsn import LSN
 from herdpy_server.store import loads, outcomes, physical
 from herdpy_server.store.disk import Checksums, Disk
 from herdpy_server.store.layers import Chain, keys_in_pieces, showing
+from herdpy_server.store.sequences import KEY as SEQUENCE_KEY
 from herdpy_sql.catalog import Catalog
 
 _CHUNK = 128
@@ -39,14 +40,17 @@ def write(
     catalog: Catalog,
     named: outcomes.Frozen,
     done: loads.FrozenLoads,
-) -> tuple[dict[int, Any], Checksums, outcomes.Figures, loads.LoadFigures]:
-    """Write the frozen changes and commit. Returns the handles, checksums and figures of the new state.
+) -> tuple[dict[int, Any], Checksums, outcomes.Figures, loads.LoadFigures, dict[int, bytes]]:
+    """Write the frozen changes and commit.
+
+    Returns the handles, checksums, figures and states of sequences of the new state.
 
     Raises:
         lmdb.Error: nothing was written (the map or the disk is full, a write failed).
     """
     handles = dict(disk.handles)
     checksums: Checksums = {}
+    sequences = _sequences(disk, frozen, catalog)
     indexes = {index.id for table in catalog.tables.values() for index in table.indexes}
     txn = disk.env.begin(write=True)
     try:
@@ -68,14 +72,30 @@ def write(
             txn.drop(disk.condemned.pop(db), delete=True)
         figures = outcomes.write(txn, disk.outcomes_handle, disk.outcomes, named)
         load_figures = loads.write(txn, disk.loads_handle, disk.loads, done)
-        disk.write_meta(txn, applied, catalog, checksums, figures, load_figures)
+        disk.write_meta(txn, applied, catalog, checksums, figures, load_figures, sequences)
         txn.commit()
     except BaseException:
         txn.abort()
         raise
     for db in handles.keys() - checksums.keys() - indexes:
         disk.condemned[db] = handles.pop(db)
-    return handles, checksums, figures, load_figures
+    return handles, checksums, figures, load_figures, sequences
+
+
+def _sequences(disk: Disk, frozen: Mapping[int, Chain], catalog: Catalog) -> dict[int, bytes]:
+    """The newest states of the sequences that there are; what the disk has when none has changed."""
+    if not disk.sequences and not catalog.objects:
+        return disk.sequences
+    states: dict[int, bytes] = {}
+    for number, one in catalog.objects.items():
+        if one.kind == "sequence":
+            state = next(
+                (delta.rows[SEQUENCE_KEY] for delta in frozen.get(number, ()) if SEQUENCE_KEY in delta.rows),
+                disk.sequences.get(number),
+            )
+            if state is not None:
+                states[number] = state
+    return disk.sequences if states == disk.sequences else states
 
 
 def _handle(disk: Disk, txn: Any, handles: dict[int, Any], letter: bytes, db: int) -> Any:

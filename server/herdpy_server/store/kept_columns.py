@@ -145,6 +145,7 @@ class KeptColumns:
             changed = [*self.changed, *extra]
         if low is not None or high is not None:
             changed = [key for key in changed if (low is None or key >= low) and (high is None or key < high)]
+        changed.sort()  # so that rows that were added come in the order of their keys
         found = [image for key in changed if (image := snapshot.get(table, key)) is not None]
         batches.append(decoded(table, positions, found))
         return pa.Table.from_batches([batch for batch in batches if batch.num_rows] or batches[-1:])

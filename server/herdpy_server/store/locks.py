@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Protocol
 
+from herdpy_sql.lock_modes import ACCESS_EXCLUSIVE, UPDATE
+
 CATALOG_DATABASE = 0
 CATALOG_KEY = b"catalog"
 
@@ -20,24 +22,38 @@ class Locks(Protocol):
     transaction has it; what was granted before that stays granted.
     """
 
-    def acquire(self, owner: Any, database_id: int, key: bytes) -> None:
-        """The lock of one key."""
+    def acquire(self, owner: Any, database_id: int, key: bytes, mode: int = UPDATE) -> None:
+        """The lock of one key, in one of the modes of rows of ``herdpy_sql.lock_modes``."""
+
+    def try_acquire(self, owner: Any, database_id: int, key: bytes, mode: int = UPDATE) -> bool:
+        """As :meth:`acquire`; False where another transaction has the lock of the key."""
 
     def acquire_many(self, owner: Any, database_id: int, keys: Collection[bytes]) -> None:
         """The locks of many keys; may be granted as the lock of the whole database."""
 
-    def acquire_table(self, owner: Any, database_id: int) -> None:
-        """All keys of a database, present and future: no other transaction has or gets any."""
+    def acquire_table(self, owner: Any, database_id: int, mode: int = ACCESS_EXCLUSIVE) -> None:
+        """A database as a whole; by default no other transaction has or gets any of its keys."""
+
+    def try_acquire_table(self, owner: Any, database_id: int, mode: int = ACCESS_EXCLUSIVE) -> bool:
+        """As :meth:`acquire_table`; False where another transaction is in the way."""
 
 
 class NoLocks:
     """Grants everything: for one transaction at a time (recovery, tests, tools)."""
 
-    def acquire(self, owner: Any, database_id: int, key: bytes) -> None:
+    def acquire(self, owner: Any, database_id: int, key: bytes, mode: int = UPDATE) -> None:
         """Granted."""
+
+    def try_acquire(self, owner: Any, database_id: int, key: bytes, mode: int = UPDATE) -> bool:
+        """Granted."""
+        return True
 
     def acquire_many(self, owner: Any, database_id: int, keys: Collection[bytes]) -> None:
         """Granted."""
 
-    def acquire_table(self, owner: Any, database_id: int) -> None:
+    def acquire_table(self, owner: Any, database_id: int, mode: int = ACCESS_EXCLUSIVE) -> None:
         """Granted."""
+
+    def try_acquire_table(self, owner: Any, database_id: int, mode: int = ACCESS_EXCLUSIVE) -> bool:
+        """Granted."""
+        return True

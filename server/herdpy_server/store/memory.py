@@ -46,6 +46,16 @@ class Memory:
         self.rows = 0
         self.nbytes = 0
 
+    @property
+    def last_token(self) -> int:
+        """Of the newest transaction that took its place in the log."""
+        return self._token
+
+    @property
+    def newest_token(self) -> int:
+        """Of the newest one that is not durable yet; 0 when all are."""
+        return self.transactions[-1].token if self.transactions else 0
+
     # The applied state.
 
     def head(self, db: int) -> Delta:

@@ -18,9 +18,11 @@ from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy_server.store.store import Store
+    from herdpy_sql.storage import Reader
 
 
-def _watched(items: Iterator[Item], watch: Callable[[], None]) -> Iterator[Item]:
+def watched(items: Iterator[Item], watch: Callable[[], None]) -> Iterator[Item]:
+    """``items``, with ``watch`` called now and then."""
     for count, item in enumerate(items):
         if not count & WATCHED:
             watch()
@@ -66,6 +68,11 @@ class Reading(Changes):
         """All that it has read so far is durable: losses to come do not touch it."""
         self.losses = self._store.memory.losses
 
+    @property
+    def newest(self) -> Reader:
+        """All that is committed by now, with the own changes: what a snapshot must not hide from a check."""
+        return self
+
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The row image under ``key``, or None."""
         return self._get(table.id, key)
@@ -102,7 +109,7 @@ class Reading(Changes):
         self, db: int, low: bytes | None, high: bytes | None, reverse: bool, may_be_long: bool
     ) -> Iterator[Item]:
         found = self._scan_all(db, low, high, reverse, may_be_long)
-        return found if self.watch is None else _watched(found, self.watch)
+        return found if self.watch is None else watched(found, self.watch)
 
     def _scan_all(
         self, db: int, low: bytes | None, high: bytes | None, reverse: bool, may_be_long: bool
@@ -159,7 +166,7 @@ class Reading(Changes):
         value = ids.get(table.id)
         if value is None:
             value = 1
-            for key, _ in self.scan(table, reverse=True):
+            for key, _ in self._scan(table.id, None, None, True, self.ops(table).may_be_long):
                 value = int(table.key_codec.decode(key)[0]) + 1  # type: ignore[arg-type]
                 break
         ids[table.id] = value + count

@@ -26,6 +26,7 @@ class StoreSnapshot:
         flushes: how many flushes its chains and LMDB take account of.
         durable: its chains have everything after this position; any state of LMDB from there on, up to what
             they have, may lie under them.
+        until: the position up to which they have it, where the snapshot may be of long ago; None: the newest.
     """
 
     def __init__(
@@ -38,17 +39,35 @@ class StoreSnapshot:
         sequence: int,
         columns: ColumnCache,
         durable: LSN = START,
+        until: LSN | None = None,
     ) -> None:
         self.catalog = catalog
         self.sequence = sequence
         self.flushes = columns.flushes
         self.durable = durable
+        self.until = until
         self._disk: DiskView | None = disk
         self._applied = applied
         self._pending = pending
         self._own = own
         self._columns = columns
         self._ops: dict[int, TableOps] = {}
+
+    def with_own(self, own: Layer, catalog: Catalog) -> StoreSnapshot:
+        """The same state with other changes of the transaction over it; closed apart from this one."""
+        twin = StoreSnapshot(
+            self.disk,
+            self._applied,
+            self._pending,
+            own,
+            catalog,
+            self.sequence,
+            self._columns,
+            self.durable,
+            self.until,
+        )
+        twin.flushes = self.flushes
+        return twin
 
     @property
     def disk(self) -> DiskView:
@@ -66,6 +85,10 @@ class StoreSnapshot:
         pending = self._pending.get(db, ())
         own = self._own.get(db)
         return pending if own is None else (own, *pending)
+
+    def applied_and_pending(self, db: int) -> Chain:
+        """All deltas over LMDB but the own one, newest first."""
+        return self._pending.get(db, ()) + self._applied.get(db, ())
 
     def chain(self, db: int) -> Chain:
         """The deltas over LMDB, newest first."""

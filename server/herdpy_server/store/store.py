@@ -27,6 +27,9 @@ from herdpy_server.store.columns import ColumnCache
 from herdpy_server.store.copy import Progress
 from herdpy_server.store.disk import Disk
 from herdpy_server.store.errors import ApplyError
+from herdpy_server.store.held import HeldWorkspace
+from herdpy_server.store.history import History
+from herdpy_server.store.index_build import Written
 from herdpy_server.store.layers import Item, Layer, Missing, find, overlay, showing
 from herdpy_server.store.loads import Loaded, LoadOutcome, Loads, loaded_by
 from herdpy_server.store.locks import Locks
@@ -52,13 +55,18 @@ class Store:
         outcomes: what became of commits that have a request id, as applied.
         loads: those that were done, as applied.
         uuid: made with the store.
+        on_roles: called when other roles are applied than before.
         on_checksum: called after such a record, alone in its transaction, was applied, and nothing after it.
+        sequence_heads: the states of sequences as far as values were given here, by id.
+        history: what was committed since a state that an open transaction stands on.
+        watched_tables: of which the written keys are noted, for an index that is made meanwhile.
         memory, disk, table_ops, row_ids: parts of it, for the modules of this package.
     """
 
     def __init__(self, disk: Disk, column_cache_bytes: int) -> None:
         self.disk = disk
         self.memory = Memory()
+        self.history = History()
         self.columns = ColumnCache(column_cache_bytes)
         self.applied = self.durable = disk.durable
         self.catalog = disk.written
@@ -68,8 +76,11 @@ class Store:
         self.uuid = disk.uuid
         self.table_ops: dict[int, TableOps] = {}
         self.row_ids: dict[int, int] = {}
+        self.sequence_heads: dict[int, bytes] = {}
+        self.watched_tables: list[Written] = []
         self._apply_ops: dict[int, TableOps] = {}
         self.on_checksum: Callable[[TablesChecksum], object] = lambda _record: None
+        self.on_roles: Callable[[], object] = lambda: None
         self._sequence = 0
         self._half_applied: BaseException | None = None
         self._lock = threading.Lock()  # short steps on what the engine and a flush share
@@ -180,9 +191,13 @@ class Store:
             self.loads.add(one)
         self.applied = lsn
         self._sequence += 1
+        if self.history.is_kept:
+            self.history.expire_old()
         if catalog is not self.catalog:
-            self.catalog = catalog
+            before, self.catalog = self.catalog, catalog
             self._show_catalog()
+            if catalog.roles is not before.roles:
+                self.on_roles()
 
     def _tell_checksums(self, transactions: Iterable[Sequence[Record]]) -> None:
         for records in transactions:
@@ -213,7 +228,11 @@ class Store:
         Returns a rising token. ``catalog`` is None when the transaction defined nothing.
         """
         with self._lock:
+            for written in self.watched_tables:
+                written.note(layer)
             token = self.memory.push(layer, catalog)
+            if self.history.is_kept:
+                self.history.pushed(token, layer)
             if catalog is not None:
                 self._show_catalog()
             return token
@@ -228,6 +247,8 @@ class Store:
     def drop_pending(self) -> None:
         """The log failed: no pending transaction shows any more."""
         with self._lock:
+            for written in self.watched_tables:
+                written.lost = True
             self.memory.drop_pending()
             self.row_ids.clear()
             self._show_catalog()
@@ -249,8 +270,16 @@ class Store:
         """The view of one transaction, which takes its locks as ``owner``."""
         return Workspace(self, locks, owner)
 
-    def snapshot(self, workspace: Workspace | None = None) -> StoreSnapshot:
-        """What ``workspace`` (or a new one) sees now, held fast."""
+    def held_workspace(self, locks: Locks, owner: object, *, serializable: bool) -> HeldWorkspace:
+        """The view of one transaction that stands on the state that its first statement finds."""
+        return HeldWorkspace(self, locks, owner, serializable=serializable)
+
+    def snapshot(self, workspace: Workspace | None = None, *, stays: bool = False) -> StoreSnapshot:
+        """What ``workspace`` (or a new one) sees now, held fast.
+
+        Args:
+            stays: it may be read long after the state has gone on.
+        """
         own: Layer = {}
         catalog, token = self.visible_catalog
         if workspace is not None:
@@ -264,7 +293,15 @@ class Store:
             # After the chains: what LMDB may have got meanwhile is in them too.
             disk = self.disk.renewed()
             return StoreSnapshot(
-                disk, applied, pending, own, catalog, self._sequence, self.columns, self.durable
+                disk,
+                applied,
+                pending,
+                own,
+                catalog,
+                self._sequence,
+                self.columns,
+                self.durable,
+                self.applied if stays else None,
             )
 
     def applied_snapshot(self) -> tuple[StoreSnapshot, LSN]:
@@ -308,17 +345,18 @@ class Store:
                 named, done = self.outcomes.freeze(), self.loads.freeze()
             if applied == self.durable and not frozen:
                 return applied
-            handles, checksums, figures, load_figures = flush.write(
+            handles, checksums, figures, load_figures, sequences = flush.write(
                 self.disk, frozen, applied, catalog, named, done
             )
             self.disk.handles, self.disk.checksums = handles, checksums
             self.disk.outcomes, self.disk.loads = figures, load_figures
-            self.disk.written = catalog
+            self.disk.written, self.disk.sequences = catalog, sequences
             view = self.disk.renewed()
             with self._lock:
                 # Readers take the chain first and LMDB after it, so LMDB is replaced first.
                 self.disk.current = view
                 self.columns.flushed(frozen)
+                self.history.flushed(sum(delta.nbytes for chain in frozen.values() for delta in chain))
                 self.memory.release(frozen)
                 self.outcomes.written(named)
                 self.loads.written(done)

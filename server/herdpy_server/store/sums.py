@@ -19,7 +19,9 @@ from xxhash import xxh3_64_intdigest
 from herdpy_server.store.flush import row_hash
 from herdpy_server.store.layers import Item
 from herdpy_server.store.snapshot import StoreSnapshot
-from herdpy_sql.catalog import Catalog, encode_table
+from herdpy_sql.catalog import Catalog
+from herdpy_sql.definitions import encode_table
+from herdpy_sql.objects import encode_object
 
 DEFINITIONS = (1 << 32) - 1
 """Stands for the definitions where others have the id of a table or an index."""
@@ -70,6 +72,7 @@ def names(catalog: Catalog) -> dict[int, str]:
 def _definitions(catalog: Catalog) -> Sum:
     definitions = [encode_table(table) for _id, table in sorted(catalog.tables.items())]
     definitions += [name.encode() + one for name, one in sorted((catalog.roles or {}).items())]
+    definitions += [encode_object(one) for _id, one in sorted(catalog.objects.items())]
     return Sum(DEFINITIONS, len(definitions), xxh3_64_intdigest(b"".join(definitions)))
 
 

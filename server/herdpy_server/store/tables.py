@@ -13,6 +13,7 @@ from operator import itemgetter
 from herdpy.codec.kinds import Datum, Kind
 from herdpy_server.store.physical import MAX_PLAIN
 from herdpy_sql.catalog import Index, KeyPart, Table
+from herdpy_sql.lock_modes import NO_KEY_UPDATE, UPDATE
 
 Pick = Callable[[Sequence[Datum]], tuple[Datum, ...]]
 
@@ -59,27 +60,34 @@ class IndexOps:
 
     Attributes:
         may_be_long: some entry's key may exceed what LMDB takes as a key.
+        predicate: of a partial index, the position of the column that is true of the rows it has.
     """
 
-    __slots__ = ("_encode", "_pick", "index", "may_be_long", "unique")
+    __slots__ = ("_encode", "_pick", "index", "may_be_long", "predicate", "unique")
 
     def __init__(self, table: Table, index: Index) -> None:
         self.index = index
         self.unique = index.unique
+        self.predicate = index.predicate
         self._pick = picker([part.position for part in index.parts])
         self._encode = table.index_codec(index).encode
         own, rows = key_width(table, index.parts)[0], key_width(table, table.key)[0]
         self.may_be_long = own is None or rows is None or own + rows > MAX_PLAIN
 
     def entry(self, values: Sequence[Datum], key: bytes) -> tuple[bytes, bool]:
-        """The key of the entry for a row, and whether it excludes any other row with these values."""
+        """The key of the entry for a row, and whether it excludes any other row with these values.
+
+        Empty for a row that a partial index does not have: no entry's key is.
+        """
+        if self.predicate is not None and values[self.predicate] is not True:
+            return b"", False
         picked = self._pick(values)
         if self.unique and None not in picked:
             return self._encode(picked), True
         return self._encode(picked) + key, False
 
     def entries(self, rows: Sequence[Sequence[Datum]], keys: Sequence[bytes]) -> tuple[list[bytes], bool]:
-        """The keys of the entries for many rows, and whether all of them exclude others."""
+        """The keys of the entries for many rows, all of them ``covered``, and whether all exclude others."""
         encode, picked = self._encode, list(map(self._pick, rows))
         if not self.unique:
             return [encode(one) + key for one, key in zip(picked, keys, strict=True)], False
@@ -87,6 +95,16 @@ class IndexOps:
             return list(map(encode, picked)), True
         pairs = zip(picked, keys, strict=True)
         return [encode(one) if None not in one else encode(one) + key for one, key in pairs], False
+
+    def covered(
+        self, rows: Sequence[Sequence[Datum]], keys: list[bytes]
+    ) -> tuple[Sequence[Sequence[Datum]], list[bytes], Sequence[int]]:
+        """The rows that a partial index has, their keys, and their places; all of any other's."""
+        predicate = self.predicate
+        if predicate is None:
+            return rows, keys, range(len(rows))
+        places = [at for at, row in enumerate(rows) if row[predicate] is True]
+        return [rows[at] for at in places], [keys[at] for at in places], places
 
     def excludes(self, values: Sequence[Datum]) -> bool:
         """Whether a row with these values keeps every other one with the same out."""
@@ -100,9 +118,21 @@ class TableOps:
         key: the key of a row, from its values. encode, decode: its image from its values, and back.
         fixed_key: the width that every key has, in bytes; None when it varies.
         may_be_long: some key may exceed what LMDB takes as a key.
+        has_partial: some index does not have all rows.
+        identity: what unique indexes are of, besides the key: the columns that another row may refer to.
     """
 
-    __slots__ = ("decode", "encode", "fixed_key", "indexes", "key", "may_be_long", "table")
+    __slots__ = (
+        "decode",
+        "encode",
+        "fixed_key",
+        "has_partial",
+        "identity",
+        "indexes",
+        "key",
+        "may_be_long",
+        "table",
+    )
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -113,6 +143,15 @@ class TableOps:
         self.fixed_key = width if exact else None
         self.may_be_long = width is None or width > MAX_PLAIN
         self.indexes = tuple(IndexOps(table, index) for index in table.indexes)
+        self.has_partial = any(one.predicate is not None for one in self.indexes)
+        unique = (index.parts for index in table.indexes if index.unique)
+        self.identity = tuple({part.position for parts in unique for part in parts})
+
+    def row_mode(self, old: Sequence[Datum] | None, new: Sequence[Datum]) -> int:
+        """How strongly a row whose key stays is locked for an update: whoever refers to it may go on."""
+        if old is None or all(old[position] == new[position] for position in self.identity):
+            return NO_KEY_UPDATE
+        return UPDATE
 
     def index(self, index_id: int) -> IndexOps:
         """The one of that id; KeyError when the table has none."""
@@ -125,7 +164,9 @@ class TableOps:
         """(index id, key of the entry) for every index, for a row as it is stored."""
         values = self.decode(image)
         for one in self.indexes:
-            yield one.index.id, one.entry(values, key)[0]
+            entry = one.entry(values, key)[0]
+            if entry:
+                yield one.index.id, entry
 
 
 def _key_maker(table: Table) -> Callable[[Sequence[Datum]], bytes]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, KeysView, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from herdpy.codec.kinds import Datum
@@ -19,43 +20,88 @@ from herdpy.log.records import (
     CreateTable,
     Delete,
     DropIndex,
+    DropObject,
     DropRole,
     DropTable,
     Insert,
+    PutObject,
     PutRole,
     Truncate,
     Update,
 )
 from herdpy_server.store import bulk
 from herdpy_server.store.constraints import duplicate, not_unique
+from herdpy_server.store.index_build import IndexBuild, Written, locked
 from herdpy_server.store.layers import ENTRY_BYTES, Delta, showing
 from herdpy_server.store.locks import CATALOG_DATABASE, CATALOG_KEY, Locks
 from herdpy_server.store.reading import Reading
+from herdpy_server.store.sequences import SequenceUse
 from herdpy_server.store.tables import TableOps
-from herdpy_sql.catalog import Catalog, Index, Table, encode_index, encode_table
+from herdpy_sql.catalog import Catalog, Index, Table
+from herdpy_sql.definitions import encode_index, encode_table
 from herdpy_sql.errors import SqlError
+from herdpy_sql.lock_modes import ACCESS_EXCLUSIVE, UPDATE
+from herdpy_sql.objects import SYSTEM, CatalogObject, encode_object
+from herdpy_sql.rights.held import OWNED, Subject, own_new, subject_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from herdpy_server.store.snapshot import StoreSnapshot
     from herdpy_server.store.store import Store
+    from herdpy_sql.storage import MustWait
 
 
-class Workspace(Reading):
-    """A transaction's reads and writes; see ``Reading`` and ``Changes`` for its attributes."""
+class Workspace(SequenceUse):
+    """A transaction's reads and writes; see ``Reading`` and ``Changes`` for its attributes.
+
+    Attributes:
+        role: the key of the role whose things the new ones are.
+    """
+
+    role = SYSTEM
 
     def __init__(self, store: Store, locks: Locks, owner: object) -> None:
-        Reading.__init__(self, store)
+        SequenceUse.__init__(self, store)
         self._locks = locks
         self._owner = owner
         self._acquire = locks.acquire
 
     # Writing rows.
 
-    def lock_row(self, table: Table, key: bytes) -> None:
-        """Make sure no other transaction writes the row under ``key`` until this one ends."""
-        self._acquire(self._owner, table.id, key)
+    def lock_row(self, table: Table, key: bytes, mode: int = UPDATE) -> None:
+        """Keep others from the row under ``key``, until this transaction ends, as far as ``mode`` does."""
+        self._acquire(self._owner, table.id, key, mode)
+
+    def try_lock_row(self, table: Table, key: bytes, mode: int = UPDATE) -> bool:
+        """As :meth:`lock_row`; False where that would have to wait for another transaction."""
+        return self._locks.try_acquire(self._owner, table.id, key, mode)
+
+    stands = False
+    """Whether it stands on one snapshot."""
+
+    def stand(self) -> None:
+        """A statement begins: whoever stands on one snapshot takes it now, if there is none yet."""
+
+    def leave(self) -> None:
+        """The transaction has ended: what it stood on may go."""
+
+    def judge(self) -> None:
+        """Before the commit: SqlError 40001 when it may not be."""
+
+    def reads_range(self, table: Table, low: bytes | None, high: bytes | None) -> None:
+        """Rows with keys in a range are read from a :meth:`snapshot`."""
+
+    def lock_table(self, table: Table, mode: int = ACCESS_EXCLUSIVE, *, wait: bool = True) -> bool:
+        """Lock a whole table in one of its modes; False where others are in the way, unless ``wait``."""
+        if not wait:
+            return self._locks.try_acquire_table(self._owner, table.id, mode)
+        self._locks.acquire_table(self._owner, table.id, mode)
+        return True
+
+    def _acquire_table(self, table: Table) -> None:
+        """Lock a whole table to change it as one."""
+        self._locks.acquire_table(self._owner, table.id)
 
     def lock_rows(self, table: Table, keys: Collection[bytes]) -> None:
         """As :meth:`lock_row` for many keys, all of them or none."""
@@ -85,13 +131,15 @@ class Workspace(Reading):
         self.records.append(Insert(db, key, image))
 
     def _entries(self, ops: TableOps, values: Sequence[Datum], key: bytes) -> list[tuple[int, bytes, bool]]:
-        """(index id, entry, exclusive) of a row for every index; the exclusive ones are locked."""
+        """(index id, entry, exclusive) of a row for every index that has it; exclusive ones are locked."""
         entries = []
         for one in ops.indexes:
             try:
                 entry, exclusive = one.entry(values, key)
             except ValueError as error:
                 raise SqlError("22000", str(error)) from error
+            if not entry:
+                continue
             if exclusive:
                 self._acquire(self._owner, one.index.id, entry)
             entries.append((one.index.id, entry, exclusive))
@@ -176,15 +224,19 @@ class Workspace(Reading):
         except ValueError as error:
             raise SqlError("22000", str(error)) from error
         db = table.id
-        self._acquire(self._owner, db, key)
+        old_values = ops.decode(image) if ops.indexes else None
         moved = new_key != key
+        self._acquire(self._owner, db, key, UPDATE if moved else ops.row_mode(old_values, values))
         if moved:
             self._acquire(self._owner, db, new_key)
         added: list[tuple[int, bytes, bool]] = []
         removed: list[tuple[int, bytes, bool]] = []
-        if ops.indexes:
-            old = self._entries(ops, ops.decode(image), key)
+        if old_values is not None:
+            old = self._entries(ops, old_values, key)
             new = self._entries(ops, values, new_key)
+            if ops.has_partial:
+                removed, added = _partial_changes(old, new, moved=moved)
+                old = new = []
             for before, after in zip(old, new, strict=True):
                 if before[1] != after[1]:
                     removed.append(before)
@@ -221,7 +273,7 @@ class Workspace(Reading):
     def truncate(self, table: Table) -> None:
         """Remove every row."""
         ops = self.ops(table)
-        self._locks.acquire_table(self._owner, table.id)
+        self._acquire_table(table)
         self._clear(table.id)
         for one in ops.indexes:
             self._clear(one.index.id)
@@ -237,28 +289,37 @@ class Workspace(Reading):
     def create_table(self, table: Table) -> None:
         """Define ``table`` (its id from ``catalog.next_id``)."""
         catalog = self._define()
-        if table.name in catalog.by_name:
+        if (table.schema, table.name) in catalog.relations:
             raise SqlError("42P07", f'relation "{table.name}" already exists', table=table.name)
         if table.id < catalog.next_id:
             raise SqlError("40001", "the catalog was changed concurrently")
         for db in (table.id, *(index.id for index in table.indexes)):
             self._clear(db)
         self._defined(catalog.with_table(table), CreateTable(encode_table(table)))
+        self._made(Subject("table", table.id, table.name), table.schema)
 
     def drop_table(self, table: Table) -> None:
         """Remove ``table``, its rows and its indexes."""
         catalog = self._define()
         self.ops(table)
-        self._locks.acquire_table(self._owner, table.id)
+        self._acquire_table(table)
         for db in (table.id, *(index.id for index in table.indexes)):
             self._clear(db)
         self._defined(catalog.without_table(table.id), DropTable(table.id))
+        for one in catalog.statistics_of(table.id):
+            self.drop_object(one)
+
+    def lock_definition(self, table: Table) -> None:
+        """Keep others from writing to ``table``, and from changing any definition, until this one ends."""
+        self._define()
+        self.ops(table)
+        self._acquire_table(table)
 
     def alter_table(self, table: Table, changed: Table) -> None:
-        """Give ``table`` another definition; name, columns, key and indexes stay as they are."""
+        """Give ``table`` another definition, that its rows are of, too: see ``View``."""
         catalog = self._define()
         self.ops(table)
-        self._locks.acquire_table(self._owner, table.id)
+        self._acquire_table(table)
         self._defined(catalog.with_table(changed), AlterTable(encode_table(changed)))
 
     def create_index(self, table: Table, index: Index) -> None:
@@ -269,35 +330,83 @@ class Workspace(Reading):
     def create_index_slowly(self, table: Table, index: Index) -> Iterator[None]:
         """As :meth:`create_index`, in steps of few rows. Its locks keep other writers away in between."""
         self._define()
-        self._locks.acquire_table(self._owner, table.id)
+        self._acquire_table(table)
         with closing(self.snapshot()) as snapshot:
             yield from self._create_index(table, index, snapshot)
+
+    def create_index_online(self, table: Table, index: Index) -> Iterator[MustWait | None]:
+        """As :meth:`create_index`, in steps of few rows, between which others may write to the table.
+
+        At its end it takes the locks that :meth:`create_index` begins with: it gives what is to be waited
+        for then. SqlError 40001 when somebody has defined the table anew meanwhile.
+        """
+        self.ops(table)
+        written = Written(table.id)
+        ops = TableOps(replace(table, indexes=(*table.indexes, index)))
+        build = IndexBuild(self, ops, ops.index(index.id), written)
+        self._store.watched_tables.append(written)
+        try:
+            clash = yield from build.fill(table)
+            if clash is None:
+                yield from locked(self, table)
+                clash = build.complete(table)
+        finally:
+            self._store.watched_tables.remove(written)
+            build.close()
+        if clash is not None:
+            raise not_unique(table, index.parts, index.name, clash)
+        self._add_index(replace(index, id=self.catalog.next_id), build.delta)
 
     def _create_index(self, table: Table, index: Index, reader: Reading | StoreSnapshot) -> Iterator[None]:
         catalog = self._define()
         self.ops(table)
         if index.id < catalog.next_id:
             raise SqlError("40001", "the catalog was changed concurrently")
-        self._locks.acquire_table(self._owner, table.id)
-        changed = catalog.with_index(index)
-        ops = TableOps(changed.tables[table.id])
+        self._acquire_table(table)
+        ops = TableOps(catalog.with_index(index).tables[table.id])
         delta = Delta(cleared=True)
         clash = yield from bulk.fill_slowly(ops, ops.index(index.id), reader.scan(table), delta)
         if clash is not None:
             raise not_unique(table, index.parts, index.name, clash)
+        self._add_index(index, delta)
+
+    def _add_index(self, index: Index, delta: Delta) -> None:
+        """Define an index that has these entries."""
+        changed = self.catalog.with_index(index)
         self._changes.append((index.id, self.layer.get(index.id), None))
         self.layer[index.id] = delta
-        self._defined(changed, CreateIndex(table.id, encode_index(index)))
+        self._defined(changed, CreateIndex(index.table_id, encode_index(index)))
 
     def drop_index(self, table: Table, index: Index) -> None:
         """Remove ``index``."""
         catalog = self._define()
         self.ops(table).index(index.id)
-        self._locks.acquire_table(self._owner, table.id)
+        self._acquire_table(table)
         self._clear(index.id)
         self._defined(catalog.without_index(table.id, index.id), DropIndex(table.id, index.id))
 
-    # Roles.
+    # Objects and roles.
+
+    def put_object(self, one: CatalogObject) -> None:
+        """Define an object that is no table (a new id from ``catalog.next_id``), or change it."""
+        catalog = self._define()
+        if one.id not in catalog.objects and one.id < catalog.next_id:
+            raise SqlError("40001", "the catalog was changed concurrently")
+        self._defined(catalog.with_object(one), PutObject(encode_object(one)))
+        if one.id not in catalog.objects and one.kind in OWNED:
+            self._made(subject_of(one), one.schema)
+
+    def _made(self, subject: Subject, schema: str) -> None:
+        """What is made is its maker's, with what he wants others to have."""
+        if not schema.startswith("pg_temp_"):
+            own_new(self, subject, schema, self.role)
+
+    def drop_object(self, one: CatalogObject) -> None:
+        """Remove an object that is there."""
+        catalog = self._define()
+        if catalog.objects.get(one.id) != one:
+            raise SqlError("40001", f'the definition of "{one.name}" was changed concurrently')
+        self._defined(catalog.without_object(one.id), DropObject(one.id))
 
     def put_role(self, name: str, definition: bytes) -> None:
         """Define a role, anew if it is there."""
@@ -310,3 +419,17 @@ class Workspace(Reading):
     def snapshot(self) -> StoreSnapshot:
         """What this view sees now, held fast."""
         return self._store.snapshot(self)
+
+
+Entry = tuple[int, bytes, bool]
+
+
+def _partial_changes(old: list[Entry], new: list[Entry], *, moved: bool) -> tuple[list[Entry], list[Entry]]:
+    """The entries that an UPDATE removes and adds where not every index has the row."""
+    before = {one[0]: one[1] for one in old}
+    after = {one[0]: one[1] for one in new}
+    removed = [one for one in old if after.get(one[0]) != one[1]]
+    added = [one for one in new if before.get(one[0]) != one[1]]
+    if moved:  # the same entries, for another key
+        added += [(index_id, entry, False) for index_id, entry, _ in new if before.get(index_id) == entry]
+    return removed, added

@@ -6,7 +6,7 @@ from herdpy_server.tablespace.locks import LockTable, LockWait
 from herdpy_server.tablespace.log_errors import sql_error, store_error
 from herdpy_server.tablespace.opening import open_log, open_store
 from herdpy_server.tablespace.requests import DuplicateRequestError, Requests
-from herdpy_server.tablespace.tablespace import Recovery, Tablespace, lost
+from herdpy_server.tablespace.tablespace import Isolation, Recovery, Tablespace, lost
 from herdpy_server.tablespace.transaction import Transaction, now_us
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Directory",
     "DirectoryLock",
     "DuplicateRequestError",
+    "Isolation",
     "LockTable",
     "LockWait",
     "Recovery",

@@ -1,8 +1,9 @@
 """Row locks of one tablespace: who may write a row until it commits or rolls back.
 
 A lock is (database id, key): a row by its table and key, a unique index entry by its index and
-entry key, a whole table by its id and no key. Locks are only ever asked for in the engine's turn,
-so the table itself needs none. A request that cannot be granted raises
+entry key, a whole table by its id and no key. Each is held in one of PostgreSQL's modes
+(``herdpy_sql.lock_modes``), so that several may share it where their modes allow. Locks are only
+ever asked for in the engine's turn, so the table itself needs none. A request that cannot be granted raises
 :class:`~herdpy_sql.storage.MustWait`; the statement is undone and run again when the lock is its
 own. Locks are handed over in the order of asking. A cycle of waiting transactions is found when
 its last edge is drawn: the one that draws it gets SQLSTATE 40P01.
@@ -23,6 +24,15 @@ from typing import Any, Protocol
 
 from herdpy.log.wait import Wait
 from herdpy_sql.errors import SqlError
+from herdpy_sql.lock_modes import (
+    ACCESS_EXCLUSIVE,
+    CONFLICTS,
+    COVERED_BY,
+    ROW_EXCLUSIVE,
+    ROW_SHARE,
+    SHARE,
+    UPDATE,
+)
 from herdpy_sql.storage import MustWait
 
 _BULK = 64
@@ -32,14 +42,17 @@ _FEW, _SET = 4096, 65_536
 
 Resource = tuple[int, bytes | None]
 """(database id, key); a key of None is the whole database (a table)."""
-_NOTHING: dict[Resource, None] = {}
+_NOTHING: dict[Resource, int] = {}
 
 
 class Owner(Protocol):
-    """What locks need to know of a transaction."""
+    """What locks need to know of a transaction, or of a session with locks of its own."""
 
     instant: bool
-    lock_timeout_s: float | None
+
+    @property
+    def lock_timeout_s(self) -> float | None:
+        """How long a lock is waited for; None for ever."""
 
 
 class LockWait(Wait[None]):
@@ -73,25 +86,33 @@ class LockWait(Wait[None]):
         self.fail(SqlError("55P03", "canceling statement due to lock timeout"))
 
 
-_Queued = tuple[Owner, LockWait, bool]
-"""Who waits, for what, and whether it would share the lock."""
+_Queued = tuple[Owner, LockWait, int]
+"""Who waits, for what, and in which mode."""
 
 
 class _Lock:
-    """One held lock and those who wait for it. A table may be shared by the writers of its rows."""
+    """One held lock, with the mask of modes of each holder, and those who wait for it."""
 
-    __slots__ = ("holders", "queue", "shared")
+    __slots__ = ("holders", "queue")
 
-    def __init__(self, owner: Owner, *, shared: bool) -> None:
-        self.holders = {owner}
-        self.shared = shared
+    def __init__(self, owner: Owner, mode: int) -> None:
+        self.holders = {owner: 1 << mode}
         self.queue: deque[_Queued] | tuple[()] = ()  # a queue of its own once somebody waits
 
     def join(self, queued: _Queued) -> None:
-        """Somebody waits, behind all others."""
+        """Somebody waits: behind all others, or, who has the lock already in a weaker mode, before them."""
         if isinstance(self.queue, tuple):
             self.queue = deque()
-        self.queue.append(queued)
+        at = len(self.queue)
+        if queued[0] in self.holders:
+            at = sum(1 for other, _wait, _mode in self.queue if other in self.holders)
+        self.queue.insert(at, queued)
+
+    def admits(self, owner: Owner, mode: int) -> bool:
+        """Whether no other holder excludes it."""
+        excluded = CONFLICTS[mode]
+        holders = self.holders
+        return not any(mask & excluded and holder is not owner for holder, mask in holders.items())
 
 
 class LockTable:
@@ -104,43 +125,54 @@ class LockTable:
 
     def __init__(self) -> None:
         self._locks: dict[Resource, _Lock] = {}
-        self._held: dict[Owner, dict[Resource, None]] = {}  # in the order they were taken
+        self._held: dict[Owner, dict[Resource, int]] = {}  # in the order they were taken
         self._waiting: dict[Owner, tuple[Resource, LockWait]] = {}
         self.waits = self.deadlocks = 0
         self._bulk: dict[int, list[tuple[Owner, set[bytes]]]] = {}
 
-    def acquire(self, owner: Owner, database_id: int, key: bytes) -> None:
+    def acquire(self, owner: Owner, database_id: int, key: bytes, mode: int = UPDATE) -> None:
         """Lock one row or index entry (and share its table with other writers)."""
         if not self._locks and owner.instant:
             return
         held = self._held.get(owner, _NOTHING)
         whole, row = (database_id, None), (database_id, key)
-        if whole not in held:
-            self._request(owner, whole, shared=True)
-        if row not in held and not (self._bulk and self._holds_in_bulk(owner, database_id, key)):
-            self._request(owner, row, shared=False)
+        of_table = ROW_EXCLUSIVE if mode > SHARE else ROW_SHARE
+        if not held.get(whole, 0) & COVERED_BY[of_table]:
+            self._request(owner, whole, of_table)
+        if not held.get(row, 0) & COVERED_BY[mode] and not (
+            self._bulk and self._holds_in_bulk(owner, database_id, key)
+        ):
+            self._request(owner, row, mode)
+
+    def try_acquire(self, owner: Owner, database_id: int, key: bytes, mode: int = UPDATE) -> bool:
+        """As :meth:`acquire`, but where the row's lock is not free: False, and nobody waits."""
+        if not self._locks and not self._bulk and owner.instant:
+            return True
+        self._request(owner, (database_id, None), ROW_EXCLUSIVE if mode > SHARE else ROW_SHARE)
+        if self._bulk and self._holds_in_bulk(owner, database_id, key):
+            return True
+        return self._granted(owner, (database_id, key), mode)
 
     def acquire_many(self, owner: Owner, database_id: int, keys: Collection[bytes]) -> None:
         """Lock many rows of one table, as :meth:`acquire` does for each; all of them or none."""
         if not self._locks and owner.instant:
             return
-        self._request(owner, (database_id, None), shared=True)
+        self._request(owner, (database_id, None), ROW_EXCLUSIVE)
         if len(keys) < _BULK:
             for key in keys:
-                self._request(owner, (database_id, key), shared=False)
+                self._request(owner, (database_id, key), UPDATE)
             return
         wanted = set(keys)
         for other, held in self._bulk.get(database_id, ()):
             if other is not owner and not held.isdisjoint(wanted):
-                self._request(owner, (database_id, min(held & wanted)), shared=False)
+                self._request(owner, (database_id, min(held & wanted)), UPDATE)
         locks = self._locks
         if len(locks) < len(wanted):
             known = [one for one in locks if one[0] == database_id and one[1] in wanted]
         else:
             known = [one for key in wanted if (one := (database_id, key)) in locks]
         for resource in known:
-            if owner not in locks[resource].holders:
-                self._request(owner, resource, shared=False)
+            self._request(owner, resource, UPDATE)
         if not owner.instant:
             sets = self._bulk.setdefault(database_id, [])
             if len(wanted) < _FEW and sets and sets[-1][0] is owner and len(sets[-1][1]) < _SET:
@@ -152,46 +184,77 @@ class LockTable:
         """Whether ``owner`` has the key as one of many: until it ends, whoever asks for it meanwhile."""
         return any(holder is owner and key in keys for holder, keys in self._bulk.get(database_id, ()))
 
-    def acquire_table(self, owner: Owner, database_id: int) -> None:
-        """Lock a whole table against every other writer."""
-        self._request(owner, (database_id, None), shared=False)
+    def acquire_table(self, owner: Owner, database_id: int, mode: int = ACCESS_EXCLUSIVE) -> None:
+        """Lock a whole table: in the default mode against every other writer."""
+        self._request(owner, (database_id, None), mode)
 
-    def _request(self, owner: Owner, resource: Resource, *, shared: bool) -> None:
+    def try_acquire_table(self, owner: Owner, database_id: int, mode: int = ACCESS_EXCLUSIVE) -> bool:
+        """As :meth:`acquire_table`, but where the lock is not free: False, and nobody waits."""
+        return self._granted(owner, (database_id, None), mode)
+
+    def take(self, owner: Owner, resource: Resource, mode: int) -> None:
+        """Lock one thing that is neither a row nor a table."""
+        self._request(owner, resource, mode)
+
+    def try_take(self, owner: Owner, resource: Resource, mode: int) -> bool:
+        """As :meth:`take`, but where the lock is not free: False, and nobody waits."""
+        return self._granted(owner, resource, mode)
+
+    def release(self, owner: Owner, resource: Resource, left: int) -> None:
+        """Give back one lock but for the modes of the mask ``left``; nothing happens where there is none."""
+        held = self._held.get(owner, {})
+        if resource not in held:
+            return
+        lock = self._locks[resource]
+        if left:
+            held[resource] = lock.holders[owner] = left
+        else:
+            del held[resource], lock.holders[owner]
+            if not held:
+                del self._held[owner]
+        self._hand_over(resource, lock)
+
+    def _request(self, owner: Owner, resource: Resource, mode: int) -> None:
+        if not self._granted(owner, resource, mode):
+            self._wait(owner, resource, self._locks[resource], mode)
+
+    def _granted(self, owner: Owner, resource: Resource, mode: int) -> bool:
+        """Whether the lock is, or now becomes, the owner's; one that is instant takes none."""
         lock = self._locks.get(resource)
         if lock is None and self._bulk:
             lock = self._out_of_bulk(resource)
         if lock is None:
             if not owner.instant:
-                self._take(owner, resource, shared=shared)
-            return
-        if owner in lock.holders:
-            if shared or not lock.shared:
-                return
-            if len(lock.holders) == 1:
-                lock.shared = False
-                return
-        elif shared and lock.shared and not lock.queue:
-            if not owner.instant:
-                lock.holders.add(owner)
-                self._held.setdefault(owner, {})[resource] = None
-            return
-        self._wait(owner, resource, lock, shared=shared)
+                self._take(owner, resource, mode)
+            return True
+        has = lock.holders.get(owner, 0)
+        if has & COVERED_BY[mode]:
+            return True
+        if not lock.admits(owner, mode) or (lock.queue and not has):
+            return False
+        if not owner.instant:
+            self._grant(owner, resource, lock, mode)
+        return True
 
-    def _take(self, owner: Owner, resource: Resource, *, shared: bool) -> _Lock:
-        lock = self._locks[resource] = _Lock(owner, shared=shared)
-        self._held.setdefault(owner, {})[resource] = None
+    def _take(self, owner: Owner, resource: Resource, mode: int) -> _Lock:
+        lock = self._locks[resource] = _Lock(owner, mode)
+        self._held.setdefault(owner, {})[resource] = 1 << mode
         return lock
+
+    def _grant(self, owner: Owner, resource: Resource, lock: _Lock, mode: int) -> None:
+        mask = lock.holders[owner] = lock.holders.get(owner, 0) | 1 << mode
+        self._held.setdefault(owner, {})[resource] = mask
 
     def _out_of_bulk(self, resource: Resource) -> _Lock | None:
         """The lock of a key that somebody holds as one of many."""
         database_id, key = resource
         for holder, keys in self._bulk.get(database_id, ()):
             if key in keys:
-                return self._take(holder, resource, shared=False)
+                return self._take(holder, resource, UPDATE)
         return None
 
-    def _wait(self, owner: Owner, resource: Resource, lock: _Lock, *, shared: bool) -> None:
-        if self._would_deadlock(owner, lock):
+    def _wait(self, owner: Owner, resource: Resource, lock: _Lock, mode: int) -> None:
+        if self._would_deadlock(owner, lock, mode):
             self.deadlocks += 1
             raise SqlError(
                 "40P01",
@@ -202,16 +265,16 @@ class LockTable:
         owner.instant = False  # it will be run again later, in a turn of its own: now it takes locks
         self.waits += 1
         wait = LockWait(owner.lock_timeout_s)
-        lock.join((owner, wait, shared))
+        lock.join((owner, wait, mode))
         self._waiting[owner] = (resource, wait)
         raise MustWait(wait)
 
-    def _would_deadlock(self, owner: Owner, lock: _Lock) -> bool:
+    def _would_deadlock(self, owner: Owner, lock: _Lock, mode: int) -> bool:
         locks = self._locks
         if not any(locks[resource].queue for resource in self._held.get(owner, _NOTHING)):
             return False  # nobody waits for it: it holds nothing that is wanted, and is queued nowhere yet
         seen: set[int] = set()
-        frontier = [holder for holder in self._ahead(lock, owner) if holder is not owner]
+        frontier = self._ahead(lock, owner, mode)
         while frontier:
             holder = frontier.pop()
             if holder is owner:
@@ -222,20 +285,26 @@ class LockTable:
             waiting = self._waiting.get(holder)
             if waiting is None or (blocker := locks.get(waiting[0])) is None:
                 continue
-            if blocker is not lock:
-                frontier.extend(self._ahead(blocker, holder))
-            elif owner in lock.holders:  # beside it only those are ahead that are in the frontier already
-                return True
+            if blocker is lock and owner in lock.holders and holder not in lock.holders:
+                return True  # it would stand before that one in the queue
+            frontier.extend(self._ahead(blocker, holder))
         return False
 
     @staticmethod
-    def _ahead(lock: _Lock, owner: Owner) -> list[Owner]:
-        """Whom ``owner`` waits for at this lock: its holders, and those queued before it."""
-        ahead = [holder for holder in lock.holders if holder is not owner]
-        for queued, _wait, _shared in lock.queue:
+    def _ahead(lock: _Lock, owner: Owner, mode: int | None = None) -> list[Owner]:
+        """Whom ``owner`` waits for at this lock: holders that exclude it, and those queued before it.
+
+        ``mode``: what it is about to wait for; None when it waits already.
+        """
+        ahead = []
+        for queued, _wait, wanted in lock.queue:
             if queued is owner:
+                mode = wanted
                 break
-            ahead.append(queued)
+            if mode is None or owner not in lock.holders or queued in lock.holders:
+                ahead.append(queued)
+        excluded = CONFLICTS[UPDATE if mode is None else mode]
+        ahead += [one for one, mask in lock.holders.items() if mask & excluded and one is not owner]
         return ahead
 
     def release_all(self, owner: Owner) -> None:
@@ -251,7 +320,7 @@ class LockTable:
                 del self._bulk[database_id]
         for resource in self._held.pop(owner, ()):
             lock = self._locks[resource]
-            lock.holders.discard(owner)
+            lock.holders.pop(owner, None)
             self._hand_over(resource, lock)
 
     def clear(self, error: SqlError) -> None:
@@ -276,15 +345,12 @@ class LockTable:
     def _hand_over(self, resource: Resource, lock: _Lock) -> None:
         """Grant the lock to as many as may have it, in the order of asking."""
         while queue := lock.queue:
-            owner, wait, shared = queue[0]
-            others = lock.holders - {owner}
-            if others and not (shared and lock.shared):
+            owner, wait, mode = queue[0]
+            if not lock.admits(owner, mode):
                 return
             queue.popleft()
             del self._waiting[owner]
-            lock.shared = shared if not lock.holders else lock.shared and shared
-            lock.holders.add(owner)
-            self._held.setdefault(owner, {})[resource] = None
+            self._grant(owner, resource, lock, mode)
             wait.resolve(None)
         if not lock.holders:
             del self._locks[resource]

@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Literal
 
 from herdpy.log import LSN, Append, CommitLog, LogError, TransactionAssembler
 from herdpy.log import Transaction as LoggedTransaction
@@ -38,9 +39,13 @@ from herdpy_server.tablespace.load_turns import LoadTurns
 from herdpy_server.tablespace.locks import LockTable
 from herdpy_server.tablespace.log_errors import store_error
 from herdpy_server.tablespace.requests import Requests
+from herdpy_server.tablespace.temporary import TemporarySchemas, end_of_transaction
 from herdpy_server.tablespace.transaction import Transaction, now_us
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.errors import SqlError
+
+Isolation = Literal["read committed", "repeatable read", "serializable"]
+"""What the view of a transaction can be."""
 
 logger = logging.getLogger("herdpy.tablespace")
 
@@ -73,6 +78,7 @@ class Tablespace:
         guard: says who may read, where this is one of several replicas; None where it is alone.
         cluster: what it is part of; None where it is alone.
         load_turns: who publishes which load.
+        temporary: the schemas of sessions' temporary tables.
 
     Args:
         turn: entered by threads that are not in the turn already when they change shared state: a
@@ -83,10 +89,12 @@ class Tablespace:
         self.log = log
         self.store = store
         self.locks = LockTable()
+        self.advisory = LockTable()
         self.guard: Guard | None = None
         self.cluster: Cluster | None = None
         self.requests = Requests(store)
         self.load_turns = LoadTurns()
+        self.temporary = TemporarySchemas()
         self._stand = 0
         self._turn = turn
         self._pending: deque[_Pending] = deque()
@@ -133,13 +141,36 @@ class Tablespace:
             self.log = log
             self._stand += 1
             self.locks.clear(led_by_another())
+            self.advisory.clear(led_by_another())
             self.store.row_ids.clear()  # others give rows their hidden keys meanwhile
+            self.store.sequence_heads.clear()  # and take values of sequences
 
-    def begin(self, *, instant: bool, lock_timeout_s: float | None = None) -> Transaction:
+    def begin(
+        self,
+        *,
+        instant: bool,
+        lock_timeout_s: float | None = None,
+        isolation: Isolation = "read committed",
+    ) -> Transaction:
         """Begin a transaction; an ``instant`` one must commit or end within this turn."""
         transaction = Transaction(instant=instant, lock_timeout_s=lock_timeout_s, stand=self._stand)
-        transaction.workspace = self.store.workspace(self.locks, transaction)
+        if isolation == "read committed":
+            transaction.workspace = self.store.workspace(self.locks, transaction)
+        else:
+            self.isolate(transaction, isolation)
         return transaction
+
+    def isolate(self, transaction: Transaction, isolation: Isolation) -> None:
+        """Give a transaction that has read and written nothing yet a view of an isolation level."""
+        store, before = self.store, getattr(transaction, "workspace", None)
+        if isolation == "read committed":
+            transaction.workspace = store.workspace(self.locks, transaction)
+        else:
+            transaction.workspace = store.held_workspace(
+                self.locks, transaction, serializable=isolation == "serializable"
+            )
+        if before is not None:
+            transaction.workspace.memory = before.memory
 
     def commit(self, transaction: Transaction, request_id: bytes = b"") -> Append | None:
         """Give the transaction its place in the log; None when it changed nothing.
@@ -152,16 +183,23 @@ class Tablespace:
 
         Raises:
             SqlError: 40001, it rests on a commit that the log lost meanwhile, or began under another
-                leader; HP001, HP002, there was a commit with this id, or it was given up.
+                leader, or is serializable and has read what was changed since; HP001, HP002, there was a
+                commit with this id, or it was given up.
             LogError: the log takes no more commits.
         """
         workspace = transaction.workspace
         append = None
+        memory = workspace.memory
+        if memory is not None and memory.settings.temporary_schema:
+            end_of_transaction(workspace, memory.settings.temporary_schema)
+        if workspace.used:
+            workspace.log_sequences()
         if workspace.records:
             if transaction.stand != self._stand:
                 raise led_by_another()
             if workspace.rests_on_loss:
                 raise lost()
+            workspace.judge()
             if request_id:
                 self.requests.check_new(request_id)
             append = self.log.append(
@@ -173,6 +211,7 @@ class Tablespace:
             self._pending.append(_Pending(token, append, workspace.layer))
             if request_id:
                 self.requests.began(request_id, append)
+        workspace.leave()
         self.locks.release_all(transaction)
         return append
 
@@ -233,6 +272,7 @@ class Tablespace:
 
     def rollback(self, transaction: Transaction) -> None:
         """Forget the transaction's changes and give back its locks."""
+        transaction.workspace.leave()
         self.locks.release_all(transaction)
 
     def durable_of(self, position: int) -> Append | None:

@@ -26,19 +26,27 @@ class Transaction:
         lock_timeout_s: how long a lock is waited for; None for ever.
         started_us: what now() says throughout.
         stand: of the tablespace when it began: see ``Tablespace.stand_on``.
+        queried: whether a statement has begun that reads or writes: then the isolation level is settled.
         workspace: the view that its statements run against.
     """
 
-    __slots__ = ("instant", "lock_timeout_s", "stand", "started_us", "workspace")
+    __slots__ = ("instant", "lock_timeout_s", "queried", "stand", "started_us", "workspace")
 
     workspace: Workspace
 
     def __init__(self, *, instant: bool, lock_timeout_s: float | None = None, stand: int = 0) -> None:
         self.instant = instant
+        self.queried = False
         self.stand = stand
         self.lock_timeout_s = lock_timeout_s
         self.started_us = now_us()
 
+    def begin_statement(self) -> None:
+        """A statement begins to read or write. SqlError 72000 when what it stands on is too old."""
+        self.queried = True
+        self.workspace.stand()
+
     def clock(self, zone: str) -> Clock:
         """The time that the statement beginning now may see."""
-        return Clock(self.started_us, self.started_us if self.instant else now_us(), zone)
+        now = self.started_us if self.instant else now_us()
+        return Clock(self.started_us, now, zone, self.workspace)

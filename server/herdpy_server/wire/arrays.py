@@ -7,6 +7,7 @@ type, for each dimension its size and first index, and then length and bytes of 
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -22,11 +23,35 @@ _LENGTH = struct.Struct("!i")
 _MAX_DIMENSIONS = 6
 
 
-def text_reader(read: Callable[[Bytes], Any]) -> Callable[[Bytes], tuple[Any, ...]]:
-    """The function from text to datums. SqlError 22P02, 0A000 and what an element's raises."""
-    return lambda data: tuple(
-        [None if one is None else read(one.encode()) for one in split_array(text_of(data))]
-    )
+def text_reader(read: Callable[[Bytes], Any], *, of_json: bool = False) -> Callable[[Bytes], tuple[Any, ...]]:
+    """The function from text to datums; ``of_json`` where the elements are JSON.
+
+    SqlError 22P02, 0A000 and what an element's raises.
+
+    JSON's arrays are taken too: HerdPy's driver writes lists so, not knowing what their places want.
+    """
+
+    def parse(data: Bytes) -> tuple[Any, ...]:
+        text = text_of(data)
+        is_list = text[:1] == "[" and "=" not in text.partition("{")[0]
+        parts = _from_json(text, of_json=of_json) if is_list else split_array(text)
+        return tuple([None if one is None else read(one.encode()) for one in parts])
+
+    return parse
+
+
+def _from_json(text: str, *, of_json: bool) -> list[str | None]:
+    try:
+        if of_json:
+            return [None if one is None else json.dumps(one, ensure_ascii=False) for one in json.loads(text)]
+        values = json.loads(text, parse_int=str, parse_float=str)
+    except ValueError:
+        return split_array(text)
+    if any(isinstance(one, list) for one in values):
+        raise SqlError("0A000", "arrays of several dimensions are not supported")
+    return [
+        one if one is None or isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in values
+    ]
 
 
 def text_writer(write: Callable[[Any], bytes]) -> Callable[[Any], bytes]:

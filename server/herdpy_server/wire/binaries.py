@@ -6,7 +6,6 @@ Beside ``texts``, under ``formats``. Numbers are big-endian; dates count from 20
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -16,13 +15,15 @@ from herdpy.codec.kinds import (
     DATE_NEGATIVE_INFINITY,
     TIMESTAMP_INFINITY,
     TIMESTAMP_NEGATIVE_INFINITY,
+    Interval,
 )
 from herdpy_server.wire import binary_numeric
 from herdpy_server.wire.texts import STRINGS, Bytes, text_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
+from herdpy_sql.values import from_text, intervals, labels, to_text
 from herdpy_sql.values.moments import DAY_US, check_date, check_timestamp
-from herdpy_sql.values.texts import limit_text, parse_json
+from herdpy_sql.values.texts import limit_text, parse_json, parse_jsonb
 
 DAYS_TO_2000 = 10_957
 US_TO_2000 = DAYS_TO_2000 * DAY_US
@@ -33,9 +34,6 @@ INT64 = struct.Struct("!q")
 FLOAT32 = struct.Struct("!f")
 FLOAT64 = struct.Struct("!d")
 _INTERVAL = struct.Struct("!qii")
-
-_INTERVAL_PART = re.compile(r"(-?\d+) (year|mon|day)s?", re.ASCII)
-_INTERVAL_TIME = re.compile(r"(-)?(\d+):(\d\d):(\d\d)(?:\.(\d+))?$", re.ASCII)
 
 
 def wrong_length(size: int, wanted: int) -> SqlError:
@@ -54,8 +52,11 @@ def reader(sql_type: SqlType) -> Callable[[Bytes], Any]:
         return lambda data: limit_text(text_of(data), sql_type)
     if base is Base.NUMERIC:
         return binary_numeric.reader(sql_type)
-    if base is Base.INTERVAL:
-        raise SqlError("0A000", "values of type interval are not supported here")
+    if base is Base.ENUM:
+        label: Callable[[str], Any] = from_text(sql_type)
+        return lambda data: label(text_of(data))
+    if base is Base.VECTOR:
+        return lambda data: labels.fit_vector(_read_vector(data), sql_type)
     return _READERS[base]
 
 
@@ -64,6 +65,9 @@ def writer(sql_type: SqlType) -> Callable[[Any], bytes]:
     if sql_type.base is Base.CHAR and sql_type.length is not None:
         length = sql_type.length
         return lambda value: value.ljust(length).encode()
+    if sql_type.base is Base.ENUM:
+        write: Callable[[Any], str] = to_text(sql_type)
+        return lambda value: write(value).encode()
     return _WRITERS[sql_type.base]
 
 
@@ -130,20 +134,33 @@ def _write_timestamp(us: int) -> bytes:
     return INT64.pack(us)
 
 
-def _write_interval(text: str) -> bytes:
-    """Of an interval's text, which is all that results have of it."""
-    months = days = us = 0
-    for count, unit in _INTERVAL_PART.findall(text):
-        if unit == "day":
-            days += int(count)
-        else:
-            months += int(count) * (12 if unit == "year" else 1)
-    match = _INTERVAL_TIME.search(text)
-    if match:
-        us = (int(match[2]) * 3600 + int(match[3]) * 60 + int(match[4])) * 1_000_000
-        us += int((match[5] or "0")[:6].ljust(6, "0"))
-        us = -us if match[1] else us
-    return _INTERVAL.pack(us, days, months)
+def _read_interval(data: Bytes) -> Interval:
+    if len(data) != _INTERVAL.size:
+        raise wrong_length(len(data), _INTERVAL.size)
+    us, days, months = _INTERVAL.unpack(data)
+    return intervals.checked(months, days, us)
+
+
+def _read_jsonb(data: Bytes) -> str:
+    if not data:
+        raise SqlError("08P01", "no data left in message")
+    if data[0] != 1:
+        raise SqlError("XX000", f"unsupported jsonb version number {data[0]}")
+    return parse_jsonb(text_of(data[1:]))
+
+
+def _read_vector(data: Bytes) -> tuple[float, ...]:
+    """pgvector's form: how many numbers (2 bytes), nothing (2), and the numbers (4 each)."""
+    if len(data) < 4:
+        raise wrong_length(len(data), 4)
+    (count,) = INT16.unpack_from(data)
+    if len(data) != 4 + 4 * count or count < 1:
+        raise wrong_length(len(data), 4 + 4 * count)
+    return tuple([labels.checked_number(one) for one in struct.unpack_from(f"!{count}f", data, 4)])
+
+
+def _write_vector(values: tuple[float, ...]) -> bytes:
+    return struct.pack(f"!hh{len(values)}f", len(values), 0, *values)
 
 
 _READERS: dict[Base, Callable[[Bytes], Any]] = {
@@ -160,6 +177,8 @@ _READERS: dict[Base, Callable[[Bytes], Any]] = {
     Base.TIMESTAMPTZ: _fixed(INT64, _timestamp),
     Base.UUID: _read_uuid,
     Base.JSON: lambda data: parse_json(text_of(data)),
+    Base.JSONB: _read_jsonb,
+    Base.INTERVAL: _read_interval,
 }
 
 _WRITERS: dict[Base, Callable[[Any], bytes]] = {
@@ -181,5 +200,7 @@ _WRITERS: dict[Base, Callable[[Any], bytes]] = {
     Base.TIMESTAMP: _write_timestamp,
     Base.TIMESTAMPTZ: _write_timestamp,
     Base.UUID: bytes,
-    Base.INTERVAL: _write_interval,
+    Base.INTERVAL: lambda value: _INTERVAL.pack(value[2], value[1], value[0]),
+    Base.JSONB: lambda value: b"\1" + value.encode(),
+    Base.VECTOR: _write_vector,
 }

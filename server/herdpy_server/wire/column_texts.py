@@ -18,7 +18,7 @@ from herdpy_sql.types import Base, SqlType
 Array = Any
 pc: Any = pyarrow.compute
 
-_STRINGS = frozenset({Base.TEXT, Base.VARCHAR, Base.JSON, Base.UNKNOWN, Base.INTERVAL})
+_STRINGS = frozenset({Base.TEXT, Base.VARCHAR, Base.JSON, Base.JSONB, Base.UNKNOWN})
 _DAYS = (-719_162, 2_932_896)  # years 1 to 9999
 # Below these Arrow and PostgreSQL write no exponent.
 _FLOATS = {Base.REAL: 1e6, Base.DOUBLE: 1e10}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from herdpy_server.wire import arrays, binaries, texts
-from herdpy_sql.types import SqlType
+from herdpy_sql.types import Base, SqlType
 
 Bytes = bytes | memoryview
 
@@ -27,9 +27,11 @@ def decoder(sql_type: SqlType, binary: bool, zone: str = "UTC") -> Callable[[Byt
     for too few, 22003 and 22008 out of range.
     """
     if sql_type.element is not None:
-        element = SqlType(sql_type.element)
+        element = sql_type.element_type
         read = decoder(element, binary, zone)
-        return arrays.binary_reader(element, read) if binary else arrays.text_reader(read)
+        if binary:
+            return arrays.binary_reader(element, read)
+        return arrays.text_reader(read, of_json=element.base in {Base.JSON, Base.JSONB})
     return binaries.reader(sql_type) if binary else texts.reader(sql_type, zone)
 
 
@@ -37,7 +39,7 @@ def decoder(sql_type: SqlType, binary: bool, zone: str = "UTC") -> Callable[[Byt
 def encoder(sql_type: SqlType, binary: bool, zone: str = "UTC") -> Callable[[Any], bytes]:
     """The function from a datum (never None) to the value's bytes."""
     if sql_type.element is not None:
-        element = SqlType(sql_type.element)
+        element = sql_type.element_type
         write = encoder(element, binary, zone)
         return arrays.binary_writer(element, write) if binary else arrays.text_writer(write)
     return binaries.writer(sql_type) if binary else texts.writer(sql_type, zone)

@@ -1,6 +1,6 @@
 """The types that clients declare for parameters by object id, ours and PostgreSQL's others.
 
-Beside ``formats``. Types that are not ours but have values that are (name, oid, jsonb, regclass) stand for
+Beside ``formats``. Types that are not ours but have values that are (name, oid, regclass) stand for
 ours, with their own binary form; all others are refused by name.
 """
 
@@ -11,23 +11,22 @@ from typing import Any
 
 from herdpy_server.wire.binaries import wrong_length
 from herdpy_server.wire.formats import Bytes, decoder
-from herdpy_server.wire.texts import text_of
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
-from herdpy_sql.values.texts import parse_json
 
-_OURS = {SqlType(base).oid: SqlType(base) for base in Base if base not in {Base.UNKNOWN, Base.ARRAY}}
+_OURS = {
+    SqlType(base).oid: SqlType(base) for base in Base if base not in {Base.UNKNOWN, Base.ARRAY, Base.ENUM}
+}
 _UNSIGNED = {26, 28, 29, 24, 2202, 2205, 2206, 4089, 4096}  # oid, xid, cid, regproc ... regrole
 _STRINGS = {18: "char", 19: "name", 2275: "cstring"}
-_JSONB = 3802
 _OTHERS = {
     142: "xml", 600: "point", 601: "lseg", 602: "path", 603: "box", 604: "polygon", 628: "line",
     650: "cidr", 718: "circle", 774: "macaddr8", 790: "money", 829: "macaddr", 869: "inet",
     1266: "time with time zone", 1560: "bit", 1562: "bit varying", 1790: "refcursor", 2249: "record",
     2278: "void", 3614: "tsvector", 3615: "tsquery", 4072: "jsonpath",
     22: "int2vector", 27: "tid", 30: "oidvector",
-    1002: '"char"[]', 1003: "name[]", 1028: "oid[]", 1187: "interval[]", 3807: "jsonb[]",
+    1002: '"char"[]', 1003: "name[]",
     3904: "int4range", 3906: "numrange", 3908: "tsrange", 3910: "tstzrange", 3912: "daterange",
     3926: "int8range",
 }  # fmt: skip
@@ -43,12 +42,12 @@ def type_of_oid(oid: int) -> SqlType | None:
     found = _OURS.get(oid) or t.ARRAYS.get(oid)
     if found is not None:
         return found
+    if oid == t.OIDS.oid:
+        return t.OIDS
     if oid in _UNSIGNED:
         return t.BIGINT
     if oid in _STRINGS:
         return t.TEXT
-    if oid == _JSONB:
-        return t.JSON
     if oid in _OTHERS:
         raise SqlError("0A000", f"parameters of type {_OTHERS[oid]} are not supported")
     raise SqlError("42704", f"type with OID {oid} does not exist")
@@ -58,8 +57,9 @@ def parameter_decoder(oid: int, sql_type: SqlType, binary: bool, zone: str = "UT
     """As ``formats.decoder``, for a parameter that was declared as ``oid`` (0: not) and is a ``sql_type``."""
     if binary and oid in _UNSIGNED:
         return _unsigned
-    if binary and oid == _JSONB:
-        return _jsonb
+    if oid == t.JSONB.oid and sql_type.base is Base.JSON:
+        read: Callable[[Bytes], Any] = decoder(t.JSONB, binary, zone)
+        return read
     return decoder(sql_type, binary, zone)
 
 
@@ -67,11 +67,3 @@ def _unsigned(data: Bytes) -> int:
     if len(data) != 4:
         raise wrong_length(len(data), 4)
     return int.from_bytes(data, "big")
-
-
-def _jsonb(data: Bytes) -> str:
-    if not data:
-        raise SqlError("08P01", "no data left in message")
-    if data[0] != 1:
-        raise SqlError("XX000", f"unsupported jsonb version number {data[0]}")
-    return parse_json(text_of(data[1:]))

@@ -113,6 +113,8 @@ def _fast(i: int, sql_type: SqlType, binary: bool, names: dict[str, Any]) -> lis
     if base in _STRINGS:
         return [f"t = c{i}.encode()", *_sized(i)]
     if not binary:
+        if base is Base.JSONB:
+            return [f"t = c{i}.encode()", *_sized(i)]
         if base in _INTEGERS:
             return [f"t = b'%d' % c{i}", f"p{i} = L[len(t)] + t"]
         if base is Base.BOOLEAN:

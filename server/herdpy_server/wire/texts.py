@@ -172,6 +172,7 @@ _WRITERS: dict[Base, Callable[[Any], bytes]] = {
     Base.CHAR: str.encode,
     Base.UNKNOWN: str.encode,
     Base.JSON: str.encode,
+    Base.JSONB: str.encode,
     Base.BYTEA: lambda value: b"\\x" + value.hex().encode(),
     Base.TIMESTAMP: _timestamp,
 }

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from herdpy.log.lsn import LSN
-from herdpy_server.sessions.analyst import Form, Question
+from herdpy_server.sessions.analyst import IN_PROCESS, Answer, Export, Form, Question
 from herdpy_server.sessions.work import Pause
 from herdpy_server.store import Store, StoreSnapshot
 from herdpy_server.workers.counts import WorkerCounts
@@ -36,6 +36,10 @@ from herdpy_sql.errors import SqlError
 _HOLD_S = 0.0005
 """The loop is held for about so long at a time by what is sent."""
 _TRIES = 2
+
+
+class _GoneOnError(Exception):
+    """LMDB has newer states than the snapshot of a transaction that stands on an old one."""
 
 
 class WorkerPool:
@@ -94,13 +98,19 @@ class WorkerPool:
 
     # Asking.
 
-    async def ask(self, question: Question) -> WorkerAnswer:
+    async def ask(self, question: Question) -> Answer:
         """See sessions.analyst.Analyst."""
-        return WorkerAnswer(*await self._begun(question, None))
+        try:
+            return WorkerAnswer(*await self._begun(question, None))
+        except _GoneOnError:
+            return await IN_PROCESS.ask(question)
 
-    async def export(self, question: Question, form: Form) -> WorkerExport:
+    async def export(self, question: Question, form: Form) -> Export:
         """See sessions.analyst.Analyst."""
-        exchange, _ = await self._begun(question, form)
+        try:
+            exchange, _ = await self._begun(question, form)
+        except _GoneOnError:
+            return await IN_PROCESS.export(question, form)
         return WorkerExport(exchange)
 
     async def _begun(self, question: Question, form: Form | None) -> tuple[Exchange, pa.Schema]:
@@ -141,7 +151,11 @@ class WorkerPool:
         while True:
             ready = await exchange.ready()
             snapshot = open_snapshot()
-            if LSN(ready.ledger, ready.entry) >= snapshot.durable:
+            opened = LSN(ready.ledger, ready.entry)
+            if snapshot.until is not None and opened > snapshot.until:
+                snapshot.close()
+                raise _GoneOnError
+            if opened >= snapshot.durable:
                 return ready, snapshot
             # A flush came in between: what it moved is neither in this state of LMDB nor in the snapshot.
             snapshot.close()
@@ -171,7 +185,8 @@ class WorkerPool:
                 began = perf_counter()
             exchange.check()  # if it was called off meanwhile, the worker may be someone else's
         inputs = pickle.dumps(
-            (tuple(values), question.clock, form, question.limits.memory_bytes), pickle.HIGHEST_PROTOCOL
+            (tuple(values), question.clock._replace(sequences=None), form, question.limits.memory_bytes),
+            pickle.HIGHEST_PROTOCOL,
         )
         exchange.asked()
         worker.send(shipment.question(self._queries.pickled(query), inputs))

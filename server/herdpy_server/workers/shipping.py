@@ -19,7 +19,8 @@ import msgspec
 from herdpy_server.store.layers import Chain, Delta, showing
 from herdpy_server.workers.journal import FlushJournal
 from herdpy_server.workers.messages import Ask, Chains, Gone, Part, Ready
-from herdpy_sql.catalog import Table, decode_table, encode_table
+from herdpy_sql.catalog import Table
+from herdpy_sql.definitions import decode_table, encode_table
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
@@ -43,6 +44,8 @@ class Queries:
 
     def pickled(self, query: ColumnarQuery) -> tuple[int, bytes]:
         """The number and the pickle of a query."""
+        if query.handed:  # it will not come again
+            return next(self._numbers), _pickled(query)
         found = self._made.get(id(query))
         if found is None:
             found = self._made[id(query)] = query, next(self._numbers), _pickled(query)

@@ -6,13 +6,21 @@ import java.sql.ResultSet;
 import java.sql.ResultSetMetaData;
 import java.sql.SQLException;
 import java.sql.Statement;
+import java.sql.Types;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.LocalTime;
+import java.time.OffsetDateTime;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Properties;
+import java.util.UUID;
 import java.io.StringReader;
 import java.io.StringWriter;
 import org.postgresql.PGConnection;
 import org.postgresql.copy.CopyManager;
+import org.postgresql.util.PGInterval;
 
 /** What Java programs do through pgjdbc, step by step; a line for each thing found, which the test compares. */
 public final class PgJdbc {
@@ -48,6 +56,7 @@ public final class PgJdbc {
             cursors(connection);
             copies(connection);
             metadata(connection.getMetaData());
+            types(connection);
         }
         System.out.println("end");
     }
@@ -241,5 +250,51 @@ public final class PgJdbc {
         }
         say("types", names.containsAll(List.of("int4", "int8", "text", "numeric", "uuid", "timestamptz", "bytea")));
         say("privileges", found.getTablePrivileges(null, "public", "book").next());
+    }
+
+    private static void types(Connection connection) throws SQLException {
+        try (Statement statement = connection.createStatement()) {
+            statement.execute("DROP TABLE IF EXISTS typed");
+            statement.execute("DROP TYPE IF EXISTS mood");
+            statement.execute("CREATE TYPE mood AS ENUM ('sad', 'ok')");
+            statement.execute("CREATE TABLE typed (id int PRIMARY KEY, m mood, tags text[], nums int[], meta jsonb, "
+                + "span interval)");
+        }
+        try (PreparedStatement insert = connection.prepareStatement(
+                "INSERT INTO typed VALUES (?, ?::mood, ?, ?, ?::jsonb, ?)")) {
+            insert.setInt(1, 1);
+            insert.setString(2, "ok");
+            insert.setArray(3, connection.createArrayOf("text", new String[] {"a b", null, "\"q"}));
+            insert.setArray(4, connection.createArrayOf("int4", new Integer[] {7, null}));
+            insert.setString(5, "{\"k\": 1}");
+            insert.setObject(6, new PGInterval(0, 1, 2, 3, 4, 5.5));
+            say("typed", insert.executeUpdate());
+        }
+        try (PreparedStatement select = connection.prepareStatement(
+                "SELECT m, tags, nums, meta, span FROM typed WHERE m = ? AND 7 = ANY(nums)")) {
+            select.setObject(1, "ok", Types.OTHER);
+            ResultSet found = select.executeQuery();
+            ResultSetMetaData columns = found.getMetaData();
+            found.next();
+            for (int i = 1; i <= columns.getColumnCount(); i++) {
+                say(columns.getColumnName(i), columns.getColumnTypeName(i) + " " + columns.getColumnType(i) + " "
+                    + columns.getColumnClassName(i) + " " + found.getObject(i));
+            }
+            say("elements", Arrays.toString((Object[]) found.getArray(2).getArray())
+                + Arrays.toString((Object[]) found.getArray(3).getArray()) + found.getArray(3).getBaseTypeName());
+        }
+        try (PreparedStatement select = connection.prepareStatement(
+                "SELECT ?::date, ?::timestamptz, ?::timestamp, ?::time, ?::uuid")) {
+            select.setObject(1, LocalDate.of(2020, 1, 2));
+            select.setObject(2, OffsetDateTime.parse("2020-01-02T03:04:05Z"));
+            select.setObject(3, LocalDateTime.parse("2020-01-02T03:04:05"));
+            select.setObject(4, LocalTime.of(3, 4));
+            select.setObject(5, UUID.fromString("12345678-1234-5678-1234-567812345678"));
+            say("moments", rows(select.executeQuery(), "date", "timestamptz", "timestamp", "time", "uuid"));
+        }
+        DatabaseMetaData catalog = connection.getMetaData();
+        say("typed columns", rows(catalog.getColumns(null, "public", "typed", "%"), "COLUMN_NAME", "DATA_TYPE",
+            "TYPE_NAME", "COLUMN_SIZE"));
+        say("user types", rows(catalog.getUDTs(null, "public", "%", new int[] {Types.DISTINCT}), "TYPE_NAME"));
     }
 }

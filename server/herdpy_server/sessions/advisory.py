@@ -1,0 +1,118 @@
+"""Advisory locks of one session: pg_advisory_lock and its relatives. Programs agree upon the numbers.
+
+Beside ``system_state``, which the functions call in the engine's turn. The locks themselves are in a
+table of the tablespace's (``Tablespace.advisory``), apart from those of rows; here is how often a session has
+each, and for how long: until it is unlocked or the session ends, or until the transaction ends. They are not
+replicated: with another leader they are gone, as are the sessions that had them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from herdpy_sql.errors import SqlError
+from herdpy_sql.lock_modes import SHARE, UPDATE
+from herdpy_sql.storage import MustWait
+from herdpy_sql.system.advisory import AdvisoryCall
+
+if TYPE_CHECKING:
+    from herdpy_server.sessions.block import TransactionBlock
+    from herdpy_server.tablespace.locks import Resource
+
+MAX_LOCKS = 10_000
+"""So many different ones may a session have."""
+_NAMES = {UPDATE: "ExclusiveLock", SHARE: "ShareLock"}
+
+
+class AdvisoryLocks:
+    """What one session has. As a lock's owner it is the session, whatever transaction it is in."""
+
+    instant = False
+
+    def __init__(self, session: TransactionBlock) -> None:
+        self._session = session
+        self._table = session.tablespace.advisory
+        self._counts: dict[tuple[Resource, int], list[int]] = {}  # of the session, of its transaction
+
+    @property
+    def lock_timeout_s(self) -> float | None:
+        """How long one is waited for."""
+        return self._session.settings.lock_timeout_s
+
+    def perform(self, calls: list[AdvisoryCall], call: AdvisoryCall) -> bool | None:
+        """Lock or unlock; what the function gives.
+
+        Args:
+            calls: those that the statement has made already, taken back if it must wait: it begins again.
+
+        Raises:
+            MustWait: another session has the lock. SqlError 40P01, 55P03, 53200.
+        """
+        if call.unlocks:
+            return self._unlock(call)
+        mode = SHARE if call.shared else UPDATE
+        resource = (call.space, call.key)
+        if (resource, mode) not in self._counts and len(self._counts) >= MAX_LOCKS:
+            raise SqlError("53200", f"a session can have {MAX_LOCKS} advisory locks", hint="Unlock some.")
+        if call.tries:
+            if not self._table.try_take(self, resource, mode):
+                return False
+        else:
+            try:
+                self._table.take(self, resource, mode)
+            except MustWait:
+                for done in calls:
+                    self._give_back((done.space, done.key), SHARE if done.shared else UPDATE, done.scope)
+                raise
+        self._counts.setdefault((resource, mode), [0, 0])[call.scope] += 1
+        calls.append(call)
+        return True if call.tries else None
+
+    def _unlock(self, call: AdvisoryCall) -> bool | None:
+        if call.key is None:
+            self._drop(0)
+            return None
+        mode = SHARE if call.shared else UPDATE
+        if self._give_back((call.space, call.key), mode, 0):
+            return True
+        told = f"you don't own a lock of type {_NAMES[mode]}"
+        self._session.notice("WARNING", "01000", told)
+        return False
+
+    def _give_back(self, resource: Resource, mode: int, scope: int) -> bool:
+        counts = self._counts.get((resource, mode))
+        if counts is None or not counts[scope]:
+            return False
+        counts[scope] -= 1
+        self._settle(resource, mode)
+        return True
+
+    def _settle(self, resource: Resource, mode: int) -> None:
+        """Let go of a lock that the session no longer has in a mode."""
+        if any(self._counts[resource, mode]):
+            return
+        del self._counts[resource, mode]
+        left = [one for one in (SHARE, UPDATE) if (resource, one) in self._counts]
+        self._table.release(self, resource, sum(1 << one for one in left))
+
+    def _drop(self, scope: int) -> None:
+        for resource, mode in list(self._counts):
+            self._counts[resource, mode][scope] = 0
+            self._settle(resource, mode)
+
+    def end_transaction(self) -> None:
+        """Those of the transaction go."""
+        self._drop(1)
+
+    def stop_waiting(self) -> None:
+        """The statement that waited has ended."""
+        self._table.forget(self)
+
+    def unlock_all(self) -> None:
+        """Those of the session go."""
+        self._drop(0)
+
+    def close(self) -> None:
+        """The session ends."""
+        self._counts.clear()
+        self._table.release_all(self)

@@ -1,0 +1,333 @@
+"""Store layer, top: the view of a transaction that stands on one snapshot.
+
+REPEATABLE READ and SERIALIZABLE. Plans read rows through the public methods, and those read the snapshot
+with the transaction's own changes over it; what a write checks (keys that exist, index entries) is looked up
+in the newest state, as always. Before a row is written or locked, ``history`` is asked whether anybody has
+changed it since the snapshot: the first one to change it wins, and who comes later gets 40001. A serializable
+transaction also notes what it reads (``reads``), and at its commit none of that may have been changed since:
+then everything it has read and done is as if done at that moment, one transaction after another. One that
+writes nothing is as if done at the moment of its snapshot, and need not be judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from herdpy.codec.kinds import Datum
+from herdpy_server.store.layers import MISSING, Item, Missing, find, overlay, showing
+from herdpy_server.store.reading import watched
+from herdpy_server.store.reads import Reads
+from herdpy_server.store.snapshot import StoreSnapshot
+from herdpy_server.store.workspace import Workspace
+from herdpy_sql.catalog import Catalog, Index, Table
+from herdpy_sql.errors import SqlError
+from herdpy_sql.lock_modes import UPDATE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from herdpy_server.store.history import Standing
+    from herdpy_server.store.locks import Locks
+    from herdpy_server.store.store import Store
+
+
+class HeldWorkspace(Workspace):
+    """A transaction's reads of one snapshot, taken with its first statement, and its writes."""
+
+    stands = True
+
+    def __init__(self, store: Store, locks: Locks, owner: object, *, serializable: bool) -> None:
+        Workspace.__init__(self, store, locks, owner)
+        self._snapshot: StoreSnapshot | None = None
+        self._standing: Standing | None = None
+        self._reads = Reads() if serializable else None
+
+    def stand(self) -> None:
+        """A statement begins: the first one takes the snapshot. SqlError 72000 when that is too old."""
+        standing = self._standing
+        if standing is None:
+            store = self._store
+            self.read_position = max(self.read_position, store.memory.newest_token)
+            self._snapshot = snapshot = store.snapshot(stays=True)
+            self._standing = store.history.stand(store.memory.last_token, snapshot.close)
+        elif standing.expired:
+            raise too_old()
+
+    def leave(self) -> None:
+        """The transaction has ended."""
+        standing, snapshot = self._standing, self._snapshot
+        if standing is not None and snapshot is not None:
+            self._store.history.leave(standing)
+            snapshot.close()
+            self._snapshot = None
+
+    @property
+    def _held(self) -> StoreSnapshot:
+        if self._standing is None:
+            self.stand()
+        snapshot, standing = self._snapshot, self._standing
+        if snapshot is None or standing is None or standing.expired:
+            raise too_old()
+        return snapshot
+
+    @property
+    def newest(self) -> Newest:
+        """See Reading."""
+        return Newest(self)
+
+    # Reading: the snapshot, and the own changes over it.
+
+    @property
+    def catalog(self) -> Catalog:
+        """The own catalog, that of the snapshot, or, where there is none, everybody's."""
+        if self._catalog is not None:
+            return self._catalog
+        if self._standing is None or self._standing.expired:
+            return super().catalog
+        return self._held.catalog
+
+    def get(self, table: Table, key: bytes) -> bytes | None:
+        """The row image under ``key``, or None."""
+        db = table.id
+        own = self.layer.get(db)
+        if own is not None:
+            value: bytes | Missing | None = own.rows.get(key, MISSING)
+            if value is not MISSING:
+                return value  # type: ignore[return-value]
+            if own.cleared:
+                return None
+        held = self._held
+        if self._reads is not None:
+            self._reads.key(db, key)
+        value = find(held.applied_and_pending(db), key)
+        return held.disk.get(db, key) if isinstance(value, Missing) else value
+
+    def scan(
+        self, table: Table, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[Item]:
+        """Pairs of key and row image, in key order."""
+        return self._held_scan(table.id, low, high, reverse, self.ops(table).may_be_long)
+
+    def index_scan(
+        self,
+        table: Table,
+        index: Index,
+        low: bytes | None = None,
+        high: bytes | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[Item]:
+        """Pairs of index key and row key, in index order."""
+        may_be_long = self.ops(table).index(index.id).may_be_long
+        return self._held_scan(index.id, low, high, reverse, may_be_long)
+
+    def _held_scan(
+        self, db: int, low: bytes | None, high: bytes | None, reverse: bool, may_be_long: bool
+    ) -> Iterator[Item]:
+        held, own = self._held, self.layer.get(db)
+        chain = held.applied_and_pending(db)
+        deltas, through = showing(chain if own is None else (own, *chain))
+        found: Iterator[Item] = iter(())
+        if through:
+            found = held.disk.scan(db, low, high, reverse=reverse, may_be_long=may_be_long)
+        if deltas:
+            found = overlay(deltas, found, low, high, reverse)
+        if self._reads is not None and not (own is not None and own.cleared):
+            found = self._reads.scan(db, low, high, found, reverse=reverse)
+        return found if self.watch is None else watched(found, self.watch)
+
+    def snapshot(self) -> StoreSnapshot:
+        """What this view sees now, held fast."""
+        return self._held.with_own(self.frozen_layer(), self.catalog)
+
+    def reads_range(self, table: Table, low: bytes | None, high: bytes | None) -> None:
+        """Rows with keys in a range are read from a :meth:`snapshot`."""
+        if self._reads is not None:
+            self._reads.range(table.id, low, high)
+
+    # Writing: nobody may have been faster.
+
+    def _in_force(self, table: Table) -> None:
+        """SqlError 40001 when the definition of a table is not that of the snapshot any more."""
+        if self._catalog is None:
+            self._held  # noqa: B018 - there is one from now on
+            now = self._store.visible_catalog[0].tables.get(table.id)
+            if now is not table and now != table:
+                raise overtaken()
+
+    def _unchanged(self, db: int, key: bytes) -> None:
+        """SqlError 40001 when another transaction has changed a row since the snapshot."""
+        held = self._held
+        assert held is not None
+        assert self._standing is not None
+        if self._store.history.changed(db, key, self._standing.since):
+            raise overtaken(deleted=self._get(db, key) is None)
+
+    def lock_row(self, table: Table, key: bytes, mode: int = UPDATE) -> None:
+        """See Workspace; SqlError 40001 when another transaction has changed it since the snapshot."""
+        self._in_force(table)
+        super().lock_row(table, key, mode)
+        self._unchanged(table.id, key)
+
+    def try_lock_row(self, table: Table, key: bytes, mode: int = UPDATE) -> bool:
+        """See :meth:`lock_row`."""
+        self._in_force(table)
+        if not super().try_lock_row(table, key, mode):
+            return False
+        self._unchanged(table.id, key)
+        return True
+
+    def lock_rows(self, table: Table, keys: Collection[bytes]) -> None:
+        """See :meth:`lock_row`."""
+        self._in_force(table)
+        super().lock_rows(table, keys)
+        self._none_changed(table.id, keys)
+
+    def _none_changed(self, db: int, keys: Iterable[bytes]) -> None:
+        held = self._held
+        assert held is not None
+        assert self._standing is not None
+        changed = self._store.history.any_changed(db, keys, self._standing.since)
+        if changed is not None:
+            raise overtaken(deleted=self._get(db, changed) is None)
+
+    def insert(self, table: Table, values: Sequence[Datum]) -> None:
+        """See Workspace. Where a row has the key that the snapshot does not have, that is 23505 or 40001."""
+        self._in_force(table)
+        try:
+            super().insert(table, values)
+        except SqlError as error:
+            self._exists(table, [values], error)
+            raise
+        self._unchanged(table.id, self.ops(table).key(values))  # the snapshot has a row that is gone
+
+    def insert_many(self, table: Table, rows: Iterable[Sequence[Datum]]) -> int:
+        """See :meth:`insert`."""
+        self._in_force(table)
+        taken = rows if isinstance(rows, list) else list(rows)
+        try:
+            count = super().insert_many(table, taken)
+        except SqlError as error:
+            self._exists(table, taken, error)
+            raise
+        self._none_changed(table.id, map(self.ops(table).key, taken))
+        return count
+
+    def insert_batch(self, table: Table, batch: pa.RecordBatch) -> int:
+        """See :meth:`insert`."""
+        self._in_force(table)
+        before = len(self.layer[table.id].rows) if table.id in self.layer else 0
+        try:
+            count = super().insert_batch(table, batch)
+        except SqlError as error:
+            self._exists(table, None, error)
+            raise
+        added = iter(self.layer[table.id].rows) if table.id in self.layer else iter(())
+        for _ in range(before):
+            next(added, None)
+        self._none_changed(table.id, added)
+        return count
+
+    def _exists(self, table: Table, rows: Sequence[Sequence[Datum]] | None, error: SqlError) -> None:
+        """An insert was refused: by what came after the snapshot? A serializable transaction has read that.
+
+        Raises:
+            SqlError: 40001, it had read before that nothing was there.
+        """
+        reads, standing = self._reads, self._standing
+        if reads is None or standing is None or error.sqlstate != "23505":
+            return
+        history, ops = self._store.history, self.ops(table)
+        if rows is None:
+            reads.range(table.id, None, None)
+            return
+        for values in rows:
+            key = ops.key(values)
+            keys = [(table.id, key), *((one.index.id, one.entry(values, key)[0]) for one in ops.indexes)]
+            for db, entry in keys:
+                if entry is not None and history.changed(db, entry, standing.since):
+                    if reads.covers(db, entry):
+                        raise conflicting() from error
+                    reads.key(db, entry)
+
+    def update(self, table: Table, key: bytes, image: bytes, values: Sequence[Datum]) -> None:
+        """See :meth:`lock_row`."""
+        self._in_force(table)
+        super().update(table, key, image, values)
+        self._unchanged(table.id, key)
+        new_key = self.ops(table).key(values)
+        if new_key != key:
+            self._unchanged(table.id, new_key)
+
+    def delete(self, table: Table, key: bytes, image: bytes) -> None:
+        """See :meth:`lock_row`."""
+        self._in_force(table)
+        super().delete(table, key, image)
+        self._unchanged(table.id, key)
+
+    def _acquire_table(self, table: Table) -> None:
+        """A whole table is locked to be changed as one: nobody may have changed any of it."""
+        self._in_force(table)
+        super()._acquire_table(table)
+        held = self._held
+        assert held is not None
+        assert self._standing is not None
+        if self._store.history.changed_within(table.id, [(None, None)], self._standing.since):
+            raise overtaken()
+
+    def _define(self) -> Catalog:
+        catalog = super()._define()
+        if self._catalog is None and self._store.visible_catalog[0] is not catalog:
+            raise overtaken()
+        return catalog
+
+    # The end.
+
+    def judge(self) -> None:
+        """Before the commit: SqlError 40001 when what a serializable transaction has read was changed."""
+        reads, standing = self._reads, self._standing
+        if reads is None or standing is None or not self.records:
+            return
+        if standing.expired or reads.were_changed(self._store.history, standing.since):
+            raise conflicting()
+
+
+class Newest:
+    """What a workspace reads past its snapshot."""
+
+    def __init__(self, workspace: HeldWorkspace) -> None:
+        self.get = partial(Workspace.get, workspace)
+        self.scan = partial(Workspace.scan, workspace)
+        self.index_scan = partial(Workspace.index_scan, workspace)
+
+
+def too_old() -> SqlError:
+    """Too much was written since the snapshot of a transaction for it to be kept."""
+    return SqlError(
+        "72000",
+        "snapshot too old",
+        detail="Too much was written since the transaction's first statement.",
+        hint="Run the transaction again from its start.",
+    )
+
+
+def overtaken(*, deleted: bool = False) -> SqlError:
+    """Another transaction has changed what this one is about to change."""
+    what = "delete" if deleted else "update"
+    return SqlError(
+        "40001",
+        f"could not serialize access due to concurrent {what}",
+        hint="Run the transaction again from its start.",
+    )
+
+
+def conflicting() -> SqlError:
+    """Another transaction has changed what this one has read."""
+    return SqlError(
+        "40001",
+        "could not serialize access due to read/write dependencies among transactions",
+        detail="What the transaction has read was changed by another one since.",
+        hint="The transaction might succeed if retried.",
+    )

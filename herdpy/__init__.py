@@ -4,6 +4,7 @@ This package is what users import: ``herdpy.connect`` and the rest of PEP 249 co
 ``herdpy.dbapi``.
 """
 
+from herdpy import rows
 from herdpy._version import __version__
 from herdpy.dbapi import (
     BINARY,
@@ -24,9 +25,15 @@ from herdpy.dbapi import (
     IntegrityError,
     InterfaceError,
     InternalError,
+    Interval,
+    Json,
+    Jsonb,
+    Notice,
     NotSupportedError,
     OperationalError,
     ProgrammingError,
+    ServerCursor,
+    Stream,
     Time,
     TimeFromTicks,
     Timestamp,
@@ -39,6 +46,7 @@ from herdpy.dbapi import (
     run_transaction,
     threadsafety,
 )
+from herdpy.pool import Pool, PoolClosed, PoolStats, PoolTimeout
 
 __all__ = [
     "BINARY",
@@ -59,9 +67,19 @@ __all__ = [
     "IntegrityError",
     "InterfaceError",
     "InternalError",
+    "Interval",
+    "Json",
+    "Jsonb",
     "NotSupportedError",
+    "Notice",
     "OperationalError",
+    "Pool",
+    "PoolClosed",
+    "PoolStats",
+    "PoolTimeout",
     "ProgrammingError",
+    "ServerCursor",
+    "Stream",
     "Time",
     "TimeFromTicks",
     "Timestamp",
@@ -72,6 +90,7 @@ __all__ = [
     "apilevel",
     "connect",
     "paramstyle",
+    "rows",
     "run_transaction",
     "threadsafety",
 ]

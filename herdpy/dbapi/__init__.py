@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from herdpy.dbapi import url as _url
+from herdpy.dbapi.address import address_of, missing, open_link
 from herdpy.dbapi.connection import Connection, ConnectionInfo
 from herdpy.dbapi.cursor import Cursor
 from herdpy.dbapi.errors import (
@@ -29,7 +29,11 @@ from herdpy.dbapi.errors import (
     Warning,
 )
 from herdpy.dbapi.link import TransactionStatus
+from herdpy.dbapi.notices import Notice
 from herdpy.dbapi.retry import run_transaction
+from herdpy.dbapi.rows import R, RowFactory, tuple_row
+from herdpy.dbapi.server_cursor import ServerCursor
+from herdpy.dbapi.stream import Stream
 from herdpy.dbapi.types import (
     BINARY,
     DATETIME,
@@ -45,6 +49,7 @@ from herdpy.dbapi.types import (
     Timestamp,
     TimestampFromTicks,
 )
+from herdpy.dbapi.values import Interval, Json, Jsonb
 
 apilevel = "2.0"
 threadsafety = 2
@@ -52,8 +57,13 @@ paramstyle = "pyformat"
 
 
 def connect(
-    url: str | os.PathLike[str], autocommit: bool = False, *, create: bool = True, **options: Any
-) -> Connection:
+    url: str | os.PathLike[str] | None = None,
+    autocommit: bool = False,
+    *,
+    create: bool = True,
+    row_factory: RowFactory[R] = tuple_row,  # type: ignore[assignment]
+    **options: Any,
+) -> Connection[R]:
     """Open the database in a directory, making it when it is not there, or connect to servers.
 
     Connections of one process to one directory share the database in it; another process cannot
@@ -63,15 +73,18 @@ def connect(
     Args:
         url: ``herdpy:///path/to/dir`` (absolute), ``herdpy:dir`` (relative), or a path. Options may
             follow as ``?autocommit=true&create=false``. Servers are
-            ``herdpy://user:password@host:port,host2:port2/tablespace``.
+            ``herdpy://user:password@host:port,host2:port2/tablespace``, or are looked up in ZooKeeper:
+            ``herdpy+zk://zk1:2181,zk2:2181/root?tablespace=name``. ``@name`` is a profile. None: the
+            environment's ``HERDPY_URL``.
         autocommit: each statement is its own transaction, but for what BEGIN and COMMIT enclose.
             Otherwise a transaction begins with the first statement and ends with ``commit()`` or
             ``rollback()``, as PEP 249 wants.
         create: make the database when the directory is missing or empty.
+        row_factory: what makes the rows of its cursors (``herdpy.rows``).
         options: settings of the database, all numbers (``herdpy_server.embedded.DatabaseSettings``
-            names them). They count for the first connection to a directory. Of servers:
-            ``hosts``, ``user``, ``password``, ``connect_timeout``, ``failover_timeout``,
-            ``statement_timeout`` (all in seconds), ``application_name``, ``sslmode`` and its like.
+            names them). They count for the first connection to a directory. Of servers, and partly of
+            directories, those of ``herdpy.dbapi.options``: ``user``, ``password``, ``connect_timeout``,
+            ``statement_timeout`` (in seconds), ``read_level``, ``application_name``, ``sslmode`` ...
 
     Raises:
         InterfaceError: the URL or an option is wrong, or ``herdpy[server]`` (``herdpy[remote]``) is
@@ -80,30 +93,16 @@ def connect(
             directory open (55006).
         DatabaseError: the database is damaged; the message says what to do.
     """
-    target = _url.parse(url)
-    given: dict[str, Any] = {**target.options}
-    given.update(options)
-    autocommit = autocommit or _url.boolean("autocommit", given.pop("autocommit", False))
-    if isinstance(target, _url.Server):
-        remote = _remote()
-        chosen = remote.remote_options(target, given)
-        return Connection(remote.open_link(chosen, autocommit=autocommit), chosen.name)
-    create = create and _url.boolean("create", given.pop("create", True))
-    from herdpy.dbapi.embedded import open_link
-
-    settings = {name: _url.number(name, value) for name, value in given.items()}
-    link = open_link(target.path, create=create, autocommit=autocommit, settings=settings)
-    return Connection(link, target.path)
-
-
-def _remote() -> Any:
+    if autocommit:
+        options["autocommit"] = True
+    if not create:
+        options["create"] = False
     try:
-        from herdpy.dbapi import remote
+        address = address_of(url, options)
+        link = open_link(address)
     except ImportError as error:
-        if "psycopg" not in str(error) and "pq wrapper" not in str(error):
-            raise
-        raise InterfaceError(f'servers need psycopg: pip install "herdpy[remote]" ({error})') from error
-    return remote
+        raise missing(error) from error
+    return Connection(link, address.name, row_factory)
 
 
 __all__ = [
@@ -125,9 +124,15 @@ __all__ = [
     "IntegrityError",
     "InterfaceError",
     "InternalError",
+    "Interval",
+    "Json",
+    "Jsonb",
     "NotSupportedError",
+    "Notice",
     "OperationalError",
     "ProgrammingError",
+    "ServerCursor",
+    "Stream",
     "Time",
     "TimeFromTicks",
     "Timestamp",

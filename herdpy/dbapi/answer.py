@@ -1,15 +1,17 @@
 """What a statement answered: its description and its rows, as Python objects or Arrow.
 
 A result is kept as the link gave it. Its rows become Python objects at the first fetch of rows,
-Arrow at the first fetch of Arrow, neither when nobody asks. ``cursor`` puts the results here.
+Arrow at the first fetch of Arrow, neither when nobody asks. ``cursor`` puts the results here; ``rows``
+says what a row is.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self
 
 from herdpy.dbapi import arrow
 from herdpy.dbapi.errors import InterfaceError, ProgrammingError, translated
+from herdpy.dbapi.rows import R, RowFactory, tuple_row
 from herdpy.dbapi.types import Column
 
 if TYPE_CHECKING:
@@ -17,26 +19,38 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from herdpy.dbapi.connection import Connection
-    from herdpy.dbapi.link import Result, Row
+    from herdpy.dbapi.link import Result
 
 
-class Answer:
+class Answer(Generic[R]):
     """The half of a cursor that reads: the result of its last statement, and how far it was fetched.
 
     Attributes:
         connection: the connection it belongs to.
         arraysize: how many rows ``fetchmany()`` gives when it is not told.
+        row_factory: what makes the rows; it counts for results whose rows nobody has fetched yet.
     """
 
-    __slots__ = ("__weakref__", "_closed", "_next", "_result", "_results", "_rows", "arraysize", "connection")
+    __slots__ = (
+        "__weakref__",
+        "_closed",
+        "_next",
+        "_result",
+        "_results",
+        "_rows",
+        "arraysize",
+        "connection",
+        "row_factory",
+    )
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection[Any], row_factory: RowFactory[R]) -> None:
         self.connection = connection
+        self.row_factory: RowFactory[R] = row_factory
         self.arraysize = 1
         self._closed = False
         self._result: Result | None = None
         self._results: list[Result] | None = None  # of several statements: those still to come
-        self._rows: list[Row] | None = None
+        self._rows: list[R] | None = None
         self._next = 0
 
     # What the last statement answered.
@@ -78,7 +92,7 @@ class Answer:
 
     # Fetching rows.
 
-    def fetchone(self) -> Row | None:
+    def fetchone(self) -> R | None:
         """The next row, or None."""
         rows = self._rows
         if rows is None or self.connection._closed:
@@ -89,7 +103,7 @@ class Answer:
         self._next = at + 1
         return rows[at]
 
-    def fetchmany(self, size: int | None = None) -> list[Row]:
+    def fetchmany(self, size: int | None = None) -> list[R]:
         """The next ``size`` rows (``arraysize`` when not told), or as many as there are."""
         rows = self._load()
         wanted = self.arraysize if size is None else size
@@ -100,7 +114,7 @@ class Answer:
         self._next = at + len(got)
         return got
 
-    def fetchall(self) -> list[Row]:
+    def fetchall(self) -> list[R]:
         """All rows that are left."""
         rows = self._load()
         at, self._next = self._next, len(rows)
@@ -119,11 +133,15 @@ class Answer:
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Row:
-        row = self.fetchone()
-        if row is None:
+    def __next__(self) -> R:
+        rows = self._rows
+        if rows is None or self.connection._closed:
+            rows = self._load()
+        at = self._next
+        if at >= len(rows):
             raise StopIteration
-        return row
+        self._next = at + 1
+        return rows[at]
 
     # Arrow, by ADBC's names.
 
@@ -146,14 +164,18 @@ class Answer:
         """The rows that are left, as a pandas DataFrame (pandas must be installed)."""
         return arrow.to_pandas(self.fetch_arrow_table())
 
-    def _load(self) -> list[Row]:
+    def _load(self) -> list[R]:
         rows = self._rows
         if rows is None or self.connection._closed:
             result = self._rows_result()
             try:
-                rows = self._rows = result.python_rows()
+                found: list[Any] = result.python_rows()
             except Exception as error:  # noqa: BLE001 - such as a date that Python cannot hold
                 raise translated(error) from (None if hasattr(error, "sqlstate") else error)
+            if self.row_factory is not tuple_row:
+                make = self.row_factory(self)
+                found = [make(values) for values in found]
+            rows = self._rows = found
         return rows
 
     def _rows_result(self) -> Result:

@@ -7,17 +7,25 @@ import threading
 import warnings
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast, overload
 
-from herdpy.dbapi import errors, lifetime
+from herdpy.dbapi import lifetime
 from herdpy.dbapi.cursor import Cursor
+from herdpy.dbapi.error_classes import ErrorClasses
 from herdpy.dbapi.errors import InternalError, ProgrammingError
 from herdpy.dbapi.link import BrokenLink, Link, TransactionStatus
+from herdpy.dbapi.notices import Notice, NoticeHandler, Notices
+from herdpy.dbapi.rows import R, RowFactory, tuple_row
+from herdpy.dbapi.server_cursor import ITER_SIZE, ServerCursor
+from herdpy.dbapi.stream import Stream
 
 if TYPE_CHECKING:
     from herdpy.dbapi.parameters import Parameters
 
+T = TypeVar("T")
+
 _EXIT_PATIENCE_S = 5.0
+_UNLIMITED = contextlib.nullcontext()
 
 
 class ConnectionInfo:
@@ -25,7 +33,7 @@ class ConnectionInfo:
 
     __slots__ = ("_connection",)
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection[Any]) -> None:
         self._connection = connection
 
     @property
@@ -34,47 +42,103 @@ class ConnectionInfo:
         return self._connection._link.status()
 
     @property
+    def commit_position(self) -> str | None:
+        """The position of the connection's newest commit in the log ("12:345"), as far as a server told it.
+
+        None: there was none, or the database is in a directory.
+        """
+        return getattr(self._connection._link, "commit_position", None)
+
+    @property
     def dbname(self) -> str:
         """The directory of the database."""
         return self._connection._name
 
 
-class Connection:
+class Connection(ErrorClasses, Generic[R]):
     """A connection to a database; made by :func:`herdpy.connect`.
 
     Threads may share one: each call waits for the one before it to end, and all are in the same
     transaction. ``with connection:`` commits at its end, or rolls back when an exception leaves
     it, and closes the connection either way, as psycopg does.
+
+    Attributes:
+        row_factory: what makes the rows of new cursors (``herdpy.rows``).
     """
 
-    Warning = errors.Warning
-    Error = errors.Error
-    InterfaceError = errors.InterfaceError
-    DatabaseError = errors.DatabaseError
-    DataError = errors.DataError
-    OperationalError = errors.OperationalError
-    IntegrityError = errors.IntegrityError
-    InternalError = errors.InternalError
-    ProgrammingError = errors.ProgrammingError
-    NotSupportedError = errors.NotSupportedError
-
-    def __init__(self, link: Link, name: str) -> None:
+    def __init__(self, link: Link, name: str, row_factory: RowFactory[R] | None = None) -> None:
         self._link = link
         self._name = name
+        self.row_factory: RowFactory[R] = row_factory or cast("RowFactory[R]", tuple_row)
         self._lock = threading.Lock()
+        self._said = link.said
+        self._notices = Notices()
         self._closed = False
         self._savepoints = 0
         lifetime.opened(self)
 
-    def cursor(self) -> Cursor:
-        """A new cursor. InterfaceError when the connection is closed."""
+    @overload
+    def cursor(self) -> Cursor[R]: ...
+    @overload
+    def cursor(self, *, row_factory: RowFactory[T]) -> Cursor[T]: ...
+    @overload
+    def cursor(self, name: str, *, scrollable: bool = ..., withhold: bool = ...) -> ServerCursor[R]: ...
+    @overload
+    def cursor(
+        self, name: str, *, row_factory: RowFactory[T], scrollable: bool = ..., withhold: bool = ...
+    ) -> ServerCursor[T]: ...
+    def cursor(
+        self,
+        name: str | None = None,
+        *,
+        row_factory: RowFactory[Any] | None = None,
+        scrollable: bool = False,
+        withhold: bool = False,
+    ) -> Cursor[Any] | ServerCursor[Any]:
+        """A new cursor. InterfaceError when the connection is closed.
+
+        Args:
+            name: makes it a :class:`ServerCursor`, whose rows come as they are asked for.
+            row_factory: what makes its rows; the connection's when it is not told.
+            scrollable: a cursor of the server can go back.
+            withhold: it lives on after its transaction was committed.
+        """
         if self._closed:
             self._refuse()
-        return Cursor(self)
+        factory = row_factory or self.row_factory
+        if name is not None:
+            return ServerCursor(self, name, factory, scrollable=scrollable, withhold=withhold)
+        return Cursor(self, factory)
 
-    def execute(self, query: str | bytes, params: Parameters | None = None) -> Cursor:
-        """Run a statement in a new cursor, which is returned."""
-        return self.cursor().execute(query, params)
+    def execute(
+        self,
+        query: str | bytes,
+        params: Parameters | None = None,
+        *,
+        timeout_s: float | None = None,
+        arrow: bool = False,
+    ) -> Cursor[R]:
+        """Run a statement in a new cursor, which is returned. See ``Cursor.execute``."""
+        return Cursor(self, self.row_factory).execute(query, params, timeout_s=timeout_s, arrow=arrow)
+
+    def stream(
+        self,
+        query: str | bytes,
+        params: Parameters | None = None,
+        *,
+        size: int = ITER_SIZE,
+        row_factory: RowFactory[Any] | None = None,
+    ) -> Stream[Any]:
+        """The rows of a query as they come: ``with conn.stream(query) as rows: for row in rows: ...``
+
+        Rows are fetched ``size`` at a time, and no more of them are made or held anywhere. The connection may
+        be used for other statements within the block, but not for the end of the transaction. With autocommit
+        and outside BEGIN the block is a transaction that can only read.
+
+        Args:
+            row_factory: what makes the rows; the connection's when it is not told.
+        """
+        return Stream(self, query, params, size, row_factory or self.row_factory)
 
     def commit(self) -> None:
         """End the transaction and keep its work; once this returns, it is durable.
@@ -95,6 +159,8 @@ class Connection:
                     "the transaction had failed: it was rolled back, not committed", sqlstate="25P02"
                 )
             link.commit()
+        if self._said:
+            self._tell()
 
     def rollback(self) -> None:
         """End the transaction and undo its work. Without a transaction nothing happens."""
@@ -114,6 +180,38 @@ class Connection:
     def cancel(self) -> None:
         """End the statement that another thread runs here: it gets OperationalError 57014."""
         self._link.cancel()
+
+    def add_notice_handler(self, handler: NoticeHandler) -> None:
+        """Call ``handler`` with each :class:`Notice` that the database sends from now on.
+
+        It is called after the statement, in the thread that ran it. An error that it raises is logged.
+        ``SET client_min_messages`` says which notices are sent.
+        """
+        self._notices.add(handler)
+
+    def remove_notice_handler(self, handler: NoticeHandler) -> None:
+        """Do not call ``handler`` any more. ValueError when it was not added."""
+        self._notices.remove(handler)
+
+    @property
+    def notices(self) -> list[Notice]:
+        """The newest notices, at most 50, the oldest first."""
+        return list(self._notices.newest)
+
+    def _tell(self) -> None:
+        with self._lock:
+            notices = self._link.take_notices()
+        self._notices.tell(notices)
+
+    def _limit(self, timeout_s: float | None) -> contextlib.AbstractContextManager[None]:
+        """Within the block statements may take so long; the caller has the lock."""
+        if timeout_s is None:
+            return _UNLIMITED
+        if not timeout_s > 0:
+            raise ProgrammingError(
+                f"timeout_s is a number of seconds above 0, not {timeout_s!r}", sqlstate="22023"
+            )
+        return self._link.limited(timeout_s)
 
     @property
     def autocommit(self) -> bool:
@@ -148,7 +246,7 @@ class Connection:
         return ConnectionInfo(self)
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[Connection]:
+    def transaction(self) -> Iterator[Self]:
         """``with connection.transaction():`` makes the block one transaction, as psycopg does.
 
         Its end commits, an exception rolls back and goes on. Within a transaction the block is a
@@ -175,7 +273,7 @@ class Connection:
         else:
             cursor.execute(f"RELEASE SAVEPOINT {name}")
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> Self:
         if self._closed:
             self._refuse()
         return self

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from herdpy.dbapi import arrow, parameters
 from herdpy.dbapi.answer import Answer
-from herdpy.dbapi.errors import DataError, NotSupportedError, ProgrammingError
-from herdpy.dbapi.parameters import Parameters, translate
+from herdpy.dbapi.errors import NotSupportedError, ProgrammingError
+from herdpy.dbapi.parameters import Parameters, as_text, translate
+from herdpy.dbapi.rows import R
 
 if TYPE_CHECKING:
     from herdpy.dbapi.link import Row
+    from herdpy.dbapi.parameters import Translation
 
 
-class Cursor(Answer):
+class Cursor(Answer[R]):
     """A cursor; made by :meth:`Connection.cursor`. For one thread at a time.
 
     Attributes:
@@ -34,7 +36,14 @@ class Cursor(Answer):
 
     # Running statements.
 
-    def execute(self, query: str | bytes, params: Parameters | None = None) -> Cursor:
+    def execute(
+        self,
+        query: str | bytes,
+        params: Parameters | None = None,
+        *,
+        timeout_s: float | None = None,
+        arrow: bool = False,
+    ) -> Self:
         """Run a statement; returns the cursor.
 
         Args:
@@ -43,6 +52,10 @@ class Cursor(Answer):
                 unless they say BEGIN or COMMIT themselves.
             params: a sequence for ``%s`` or ``$1``, a mapping for ``%(name)s``. When it is given,
                 even empty, a per cent sign is written ``%%``.
+            timeout_s: the longest that it may take: then it ends with OperationalError 57014. Of several
+                statements in a directory each may take so long, on a server all together.
+            arrow: the rows are wanted as Arrow alone (``fetch_arrow_table`` and its like): from a server they
+                come as such, several times faster. One statement.
 
         Raises:
             Error: the class and ``sqlstate`` say what; the cursor then has no result.
@@ -53,35 +66,53 @@ class Cursor(Answer):
         if self._closed:
             self._refuse()
         if type(query) is not str:
-            query = _text(query)
+            query = as_text(query)
+        values: Sequence[object] = ()
+        statement = None
         if params is not None:
             statement = translate(query)
             values = statement.bind(params)
-            with connection._lock:
-                self._result = connection._link.execute(statement.sql, values, statement)
-            return self
-        parameters.check(query)
-        if ";" not in query:
-            with connection._lock:
-                self._result = connection._link.execute(query)
-            return self
-        with connection._lock:
-            results = connection._link.execute_script(query)
-        self._results = results[::-1]
-        self._result = self._results.pop() if results else None
+            query = statement.sql
+        else:
+            parameters.check(query)
+        try:
+            if arrow or timeout_s is not None or (statement is None and ";" in query):
+                with connection._lock, connection._limit(timeout_s):
+                    self._run(query, values, statement, arrow)
+            else:
+                with connection._lock:
+                    self._result = connection._link.execute(query, values, statement)
+        finally:
+            if connection._said:
+                connection._tell()
         return self
 
-    def executemany(self, query: str | bytes, params_seq: Iterable[Parameters]) -> Cursor:
+    def _run(self, sql: str, values: Sequence[object], source: Translation | None, arrow: bool) -> None:
+        """What is rarer than one statement without a limit."""
+        link = self.connection._link
+        if arrow:
+            self._result = link.execute_arrow(sql, values, source)
+        elif source is not None or ";" not in sql:
+            self._result = link.execute(sql, values, source)
+        else:
+            results = link.execute_script(sql)
+            self._results = results[::-1]
+            self._result = self._results.pop() if results else None
+
+    def executemany(
+        self, query: str | bytes, params_seq: Iterable[Parameters], *, timeout_s: float | None = None
+    ) -> Self:
         """Run a statement once for each of ``params_seq``: atomic, and one group commit.
 
         ``rowcount`` becomes the sum; rows that come back are dropped. The parameters are all
-        taken before the first is used, so they may come from another cursor.
+        taken before the first is used, so they may come from another cursor. ``timeout_s`` is for
+        all of them together.
         """
         self._result = self._results = self._rows = None
         self._next = 0
         if self._closed:
             self._refuse()
-        statement = translate(_text(query))
+        statement = translate(as_text(query))
         bind = statement.bind
         try:
             rows = [bind(params) for params in params_seq]
@@ -92,8 +123,12 @@ class Cursor(Answer):
                 f"executemany takes an iterable of parameters, not {type(params_seq).__name__}"
             ) from None
         connection = self.connection
-        with connection._lock:
-            result = connection._link.execute_many(statement, rows)
+        try:
+            with connection._lock, connection._limit(timeout_s):
+                result = connection._link.execute_many(statement, rows)
+        finally:
+            if connection._said:
+                connection._tell()
         self._result = _Count(result.tag, result.rowcount)
         return self
 
@@ -164,7 +199,7 @@ class Cursor(Answer):
         self._closed = True
         self._result = self._results = self._rows = None
 
-    def __enter__(self) -> Cursor:
+    def __enter__(self) -> Self:
         if self._closed:
             self._refuse()
         return self
@@ -193,16 +228,3 @@ class _Count:
 
     def arrow(self) -> NoReturn:
         raise AssertionError("no rows, no Arrow")
-
-
-def _text(query: object) -> str:
-    if isinstance(query, str):
-        return str(query)
-    if isinstance(query, bytes | bytearray):
-        try:
-            return query.decode()
-        except UnicodeDecodeError as error:
-            raise DataError(
-                "a statement must be UTF-8", sqlstate="22021", detail=f"Byte {error.start} is not."
-            ) from None
-    raise ProgrammingError(f"a statement is text, not {type(query).__name__}")

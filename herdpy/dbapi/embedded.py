@@ -7,12 +7,14 @@ knows the engine, and it loads it late: a driver-only install works without.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from herdpy.dbapi.errors import InterfaceError, OperationalError, translated
-from herdpy.dbapi.link import Result, TransactionStatus
+from herdpy.dbapi.link import ArrowResult, Result, TransactionStatus
+from herdpy.dbapi.notices import Notice
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,6 +65,7 @@ class EmbeddedLink:
         self._session = session = database.session()
         self._execute = session.execute
         session.autocommit = autocommit
+        self.said: list[Any] = session.notices
 
     @property
     def autocommit(self) -> bool:
@@ -78,6 +81,18 @@ class EmbeddedLink:
         try:
             return self._run(self._execute(sql, params))
         except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
+            self._raise(error, source)
+
+    def execute_arrow(
+        self, sql: str, params: Sequence[object] = (), source: Translation | None = None
+    ) -> Result:
+        """Run one statement whose rows are wanted as Arrow alone."""
+        result = self.execute(sql, params, source)
+        if result.columns is None:
+            return result
+        try:
+            return ArrowResult(result.tag, result.arrow(), result.columns)
+        except Exception as error:  # noqa: BLE001 - such as a number that Arrow cannot hold
             self._raise(error, source)
 
     def execute_script(self, text: str) -> list[Result]:
@@ -114,6 +129,35 @@ class EmbeddedLink:
             self._run(self._session.rollback())
         except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
             self._raise(error)
+
+    def close_cursor(self, name: str) -> None:
+        """Give a cursor of SQL up; one that is not there is no error."""
+
+        async def close() -> None:  # in the engine's turn
+            self._session.close_portal(name)
+
+        try:
+            self._run(close())
+        except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
+            self._raise(error)
+
+    @contextlib.contextmanager
+    def limited(self, seconds: float) -> Iterator[None]:
+        """Statements within the block may take so long: then they end with 57014."""
+        settings = self._session.settings
+        before = settings.statement_timeout_s
+        within = settings.statement_timeout_s = seconds if before is None else min(before, seconds)
+        try:
+            yield
+        finally:
+            if settings.statement_timeout_s is within:  # else the statement was one that set it
+                settings.statement_timeout_s = before
+
+    def take_notices(self) -> list[Notice]:
+        """Empty ``said``; what of it the session wants to hear."""
+        found = [Notice(one.severity, one.sqlstate, one.message, one.detail, one.hint) for one in self.said]
+        self.said.clear()
+        return found
 
     def cancel(self) -> None:
         """End the running statement, from another thread."""

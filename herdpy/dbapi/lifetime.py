@@ -14,23 +14,23 @@ import atexit
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from herdpy.dbapi.connection import Connection
     from herdpy.dbapi.link import Link
 
-_open: weakref.WeakSet[Connection] = weakref.WeakSet()
+_open: weakref.WeakSet[Connection[Any]] = weakref.WeakSet()
 _closing: set[threading.Thread] = set()
 _inherited: list[Link] = []
 
 
-def opened(connection: Connection) -> None:
+def opened(connection: Connection[Any]) -> None:
     """``connection`` is open and wants to be closed at exit."""
     _open.add(connection)
 
 
-def closed(connection: Connection) -> None:
+def closed(connection: Connection[Any]) -> None:
     """``connection`` was closed by its owner."""
     _open.discard(connection)
 

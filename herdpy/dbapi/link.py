@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from herdpy.dbapi.errors import InterfaceError
+from herdpy.dbapi.errors import InterfaceError, ProgrammingError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from herdpy.dbapi.notices import Notice
     from herdpy.dbapi.parameters import Translation
 
 Row = tuple[object, ...]
@@ -66,12 +68,23 @@ class Result(Protocol):
 
 
 class Link(Protocol):
-    """A session. Its caller takes care that one thread uses it at a time, ``cancel`` apart."""
+    """A session. Its caller takes care that one thread uses it at a time, ``cancel`` apart.
+
+    Attributes:
+        said: what the database said besides answers, until ``take_notices``: one list as long as the link
+            lives.
+    """
 
     autocommit: bool
+    said: list[Any]
 
     def execute(self, sql: str, params: Sequence[object] = (), source: Translation | None = None) -> Result:
         """Run one statement. ``source`` knows where in the caller's text an error's position is."""
+
+    def execute_arrow(
+        self, sql: str, params: Sequence[object] = (), source: Translation | None = None
+    ) -> Result:
+        """Run one statement whose rows are wanted as Arrow alone: an ArrowResult, if it has rows."""
 
     def execute_script(self, text: str) -> list[Result]:
         """Run the statements of ``text``, one implicit transaction where none is open."""
@@ -88,6 +101,15 @@ class Link(Protocol):
     def rollback(self) -> None:
         """Undo the transaction's work."""
 
+    def close_cursor(self, name: str) -> None:
+        """Give a cursor of SQL up; one that is not there is no error."""
+
+    def limited(self, seconds: float) -> AbstractContextManager[None]:
+        """Statements within the block may take so long: then they end with 57014."""
+
+    def take_notices(self) -> list[Notice]:
+        """Empty ``said``; what of it the session wants to hear."""
+
     def cancel(self) -> None:
         """End the running statement, from another thread."""
 
@@ -98,6 +120,29 @@ class Link(Protocol):
         """Roll back what is open and give the session up."""
 
 
+class ArrowResult:
+    """The answer to a statement whose rows were wanted as Arrow."""
+
+    __slots__ = ("_table", "columns", "rowcount", "tag")
+
+    def __init__(self, tag: str, table: pa.Table, columns: Sequence[OutputColumn]) -> None:
+        self.tag = tag
+        self.columns: Sequence[OutputColumn] | None = columns
+        self.rowcount: int = table.num_rows
+        self._table = table
+
+    def python_rows(self) -> NoReturn:
+        """There are none: ProgrammingError."""
+        raise ProgrammingError(
+            "the rows were asked for as Arrow",
+            hint="Fetch them with fetch_arrow_table, or execute without arrow=True.",
+        )
+
+    def arrow(self) -> pa.Table:
+        """The rows."""
+        return self._table
+
+
 class BrokenLink:
     """No session any more: whatever is asked of it is refused with the reason."""
 
@@ -105,12 +150,18 @@ class BrokenLink:
         self._reason = reason
         self._sqlstate = sqlstate
         self.autocommit = autocommit
+        self.said: list[Any] = []
 
     def refuse(self, *_: object) -> NoReturn:
         """Raise InterfaceError with the reason."""
         raise InterfaceError(self._reason, sqlstate=self._sqlstate)
 
     execute = execute_script = execute_many = ingest = commit = rollback = cancel = refuse
+    limited = close_cursor = execute_arrow = refuse
+
+    def take_notices(self) -> list[Notice]:
+        """None."""
+        return []
 
     def status(self) -> TransactionStatus:
         """Nothing is known."""

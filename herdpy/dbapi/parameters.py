@@ -126,6 +126,22 @@ def check(text: str) -> None:
             ) from None
 
 
+def as_text(query: object) -> str:
+    """A statement as text. DataError 22021 for bytes that are not UTF-8, ProgrammingError for what is no
+    text.
+    """
+    if isinstance(query, str):
+        return str(query)
+    if isinstance(query, bytes | bytearray):
+        try:
+            return query.decode()
+        except UnicodeDecodeError as error:
+            raise DataError(
+                "a statement must be UTF-8", sqlstate="22021", detail=f"Byte {error.start} is not."
+            ) from None
+    raise ProgrammingError(f"a statement is text, not {type(query).__name__}")
+
+
 def _translate(text: str) -> Translation:
     check(text)
     if "%" not in text and "$" not in text:

@@ -6,20 +6,23 @@ From the bottom: ``remote_wire`` has one connection, ``remote_connection`` makes
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from herdpy.dbapi.errors import Error, NotSupportedError, OperationalError
 from herdpy.dbapi.link import Result, TransactionStatus
+from herdpy.dbapi.notices import Notice
 from herdpy.dbapi.remote_connection import checked
 from herdpy.dbapi.remote_errors import ConnectionLostError, is_undone_by_failover, lost_transaction
+from herdpy.dbapi.remote_fetch import ArrowFetches
 from herdpy.dbapi.remote_many import many_as_copy
 from herdpy.dbapi.remote_options import RemoteOptions, remote_options
-from herdpy.dbapi.remote_requests import Requests
+from herdpy.dbapi.remote_sent import Steps, step
 from herdpy.dbapi.remote_statements import Kind, has_copy, kind_of
 from herdpy.dbapi.remote_values import RemoteResult, Told, dump
-from herdpy.dbapi.remote_wire import Steps, Wire, step
+from herdpy.dbapi.remote_wire import Wire
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,12 +36,17 @@ def open_link(options: RemoteOptions, *, autocommit: bool) -> RemoteLink:
     Raises:
         OperationalError: 08001 none was found, 28xxx it does not let the user in, and its like.
     """
-    link = RemoteLink(options, autocommit)
+    if options.request_timeout_s is None:
+        link = RemoteLink(options, autocommit)
+    else:
+        from herdpy.dbapi.remote_timed import TimedLink
+
+        link = TimedLink(options, autocommit)
     link.connect()
     return link
 
 
-class RemoteLink(Requests):
+class RemoteLink(ArrowFetches):
     """A session on the server that leads."""
 
     def execute(self, sql: str, params: Sequence[object] = (), source: Translation | None = None) -> Result:
@@ -55,6 +63,8 @@ class RemoteLink(Requests):
             return results
         if kind in (Kind.SETTING, Kind.ROLLBACK, Kind.COMMIT):
             self._settings.ran(sql, in_transaction=self.status() != TransactionStatus.IDLE)
+            if kind is Kind.SETTING:
+                self._named_position = ""  # it may have been changed
         return RemoteResult(results[-1])
 
     def execute_many(self, statement: Translation, rows: Iterable[Sequence[object]]) -> Result:
@@ -75,6 +85,32 @@ class RemoteLink(Requests):
             last.rowcount = sum(result.command_tuples or 0 for result in results[-len(rows) :])
             last.columns = None
         return last
+
+    def close_cursor(self, name: str) -> None:
+        """Give a cursor of SQL up; one that is not there, or no longer, is no error."""
+        wire = self._wire
+        if wire is not None and not wire.is_broken:
+            try:
+                wire.close_portal(name, in_transaction=self.status() == TransactionStatus.INTRANS)
+            except ConnectionLostError as lost:  # and the cursor with it
+                self._drop(lost, in_transaction=self.status() != TransactionStatus.IDLE)
+
+    @contextlib.contextmanager
+    def limited(self, seconds: float) -> Iterator[None]:
+        """Statements within the block may take so long: then they end with 57014."""
+        with self._limit.within(seconds):
+            try:
+                yield
+            except Error as error:
+                if error.sqlstate == "57014" and self._limit.is_up:
+                    error.message = "canceling statement due to statement timeout"
+                raise
+
+    def take_notices(self) -> list[Notice]:
+        """Empty ``said``; the server has left out what the session does not want to hear."""
+        found: list[Notice] = self.said[:]
+        self.said.clear()
+        return found
 
     def execute_script(self, text: str) -> list[Result]:
         """Run the statements of ``text``, one implicit transaction where none is open."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from herdpy.dbapi.errors import DataError, NotSupportedError, ProgrammingError
+from herdpy.dbapi.remote_values import RemoteColumn, RemoteType
 
 if TYPE_CHECKING:
     from herdpy.dbapi.link import Row
-    from herdpy.dbapi.remote_values import RemoteColumn, RemoteType
 
 _NUMERIC, _UUID = 1700, 2950
 _TYPES: dict[int, Any] = {
@@ -83,6 +83,25 @@ def _arrow_type(kind: RemoteType) -> Any:
     if kind.oid == _NUMERIC and kind.precision is not None and kind.precision <= 38:
         return pa.decimal128(18 if kind.precision <= 18 else 38, kind.scale or 0)
     return _TYPES.get(kind.oid)
+
+
+_OIDS = {kind: oid for oid, kind in _TYPES.items() if oid not in (1042, 1043)}
+
+
+def read_stream(pieces: Sequence[bytes]) -> pa.Table:
+    """The table of an Arrow IPC stream that came in pieces."""
+    return pa.ipc.open_stream(pa.py_buffer(b"".join(pieces))).read_all()
+
+
+def columns_of(schema: pa.Schema) -> list[RemoteColumn]:
+    """The columns of a table that came as Arrow; of types that Arrow does not tell apart, as text."""
+    return [RemoteColumn(field.name, _remote_type(field.type)) for field in schema]
+
+
+def _remote_type(arrow: Any) -> RemoteType:
+    if pa.types.is_decimal(arrow):
+        return RemoteType(_NUMERIC, None, arrow.precision, arrow.scale)
+    return RemoteType(_OIDS.get(arrow, 25))
 
 
 def sql_type(arrow: pa.DataType) -> str:

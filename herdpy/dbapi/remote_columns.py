@@ -15,7 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from herdpy.dbapi.remote_values import json_text
+from herdpy.dbapi.remote_values import sent_as_array
+from herdpy.dbapi.values import Json, Jsonb, json_text
 
 SLICE_ROWS = 8192
 MAX_BATCH_BYTES = 8 << 20
@@ -139,6 +140,13 @@ def _jsons(column: Column) -> Array:
     return pa.array([None if value is None else json_text(value) for value in column], pa.string())
 
 
+def _lists(column: Column) -> Array:
+    """Text without a type, since lists are arrays in some places and JSON in others."""
+    if any(sent_as_array(value) for value in column if value is not None):
+        raise _NoColumnError
+    return _jsons(column)
+
+
 def _times(column: Column) -> Array:
     if any(value is not None and value.tzinfo is not None for value in column):
         raise _NoColumnError
@@ -165,6 +173,8 @@ _MAKERS: dict[frozenset[type], _Maker] = {
     frozenset({_Zoned}): _Maker(pa.timestamp("us", "UTC"), _zoned),
     frozenset({uuid.UUID}): _Maker(pa.uuid(), _uuids),
     frozenset({dict}): _JSON,
-    frozenset({list}): _JSON,
+    frozenset({list}): _Maker(pa.string(), _lists),
     frozenset({dict, list}): _JSON,
+    frozenset({Json}): _Maker(pa.string(), name="json"),
+    frozenset({Jsonb}): _Maker(pa.string(), name="json"),
 }

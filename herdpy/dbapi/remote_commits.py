@@ -15,12 +15,15 @@ from herdpy.dbapi.link import Result, TransactionStatus
 from herdpy.dbapi.remote_connection import PAUSE_S, HeldConnection, checked, refusal
 from herdpy.dbapi.remote_errors import ConnectionLostError, error_of, is_old_name, lost_transaction, no_answer
 from herdpy.dbapi.remote_options import RemoteOptions
+from herdpy.dbapi.remote_sent import step
 from herdpy.dbapi.remote_statements import Kind
 from herdpy.dbapi.remote_values import RemoteResult, Told
-from herdpy.dbapi.remote_wire import Wire, step
+from herdpy.dbapi.remote_wire import Wire
 
 POSITION_AGE_S = 10.0
 """The position that names begin with is asked for again after so long."""
+COMMIT_POSITION = "herdpy.commit_position"
+"""Under this name a server reports where a named commit is."""
 _COMMIT_PATIENCE_S = 5.0
 
 
@@ -41,10 +44,11 @@ class NamedCommits(HeldConnection):
 
     def rollback(self) -> None:
         """Undo the transaction's work."""
+        status = self.status()  # which may find that the connection broke
         if self._lost is not None:
             self._lost = None
             return
-        if self._wire is None or self.status() == TransactionStatus.IDLE:
+        if self._wire is None or status == TransactionStatus.IDLE:
             return
         self._settings.ended(committed=False)
         try:
@@ -64,6 +68,7 @@ class NamedCommits(HeldConnection):
             refused = refusal(results)
             if refused is None:
                 self._settings.ended(committed=True)
+                self._note(wire.parameter(COMMIT_POSITION))
                 return RemoteResult(results[-1])
             cause = error_of(refused)
             if not self._is_elsewhere(cause):
@@ -113,6 +118,10 @@ class NamedCommits(HeldConnection):
         Raises:
             OperationalError: 08007, it could not be learnt.
         """
+        with self._limit.off():  # the limit is the statement's; its outcome is worth waiting for
+            return self._settled(request_id, cause, deadline)
+
+    def _settled(self, request_id: str, cause: Exception, deadline: float) -> str:
         while True:
             try:
                 wire = self._connected(deadline)
@@ -133,7 +142,11 @@ class NamedCommits(HeldConnection):
             else:
                 if answer == "unknown":
                     raise no_answer(cause, "unknown")
-                return answer.partition(" ")[0] if answer.startswith("done") else answer
+                outcome, _space, position = answer.partition(" ")
+                if outcome != "done":
+                    return answer
+                self._note(position)
+                return outcome
             if time.monotonic() + PAUSE_S >= deadline:
                 raise no_answer(cause, "unknown")
             time.sleep(PAUSE_S)

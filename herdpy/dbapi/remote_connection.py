@@ -11,9 +11,12 @@ from herdpy.dbapi.errors import Error
 from herdpy.dbapi.link import TransactionStatus
 from herdpy.dbapi.remote_errors import ConnectionLostError, error_of, is_not_leading, no_answer
 from herdpy.dbapi.remote_leader import Leader
+from herdpy.dbapi.remote_limit import Limit
 from herdpy.dbapi.remote_options import RemoteOptions
+from herdpy.dbapi.remote_positions import is_after
+from herdpy.dbapi.remote_sent import step
 from herdpy.dbapi.remote_session import SessionSettings
-from herdpy.dbapi.remote_wire import Wire, step
+from herdpy.dbapi.remote_wire import Wire
 
 PAUSE_S = 0.02
 """Before something is sent again."""
@@ -26,7 +29,11 @@ _STATUS = {
 
 
 class HeldConnection:
-    """A session on the server that leads, and the next one, with the same settings, when it is lost."""
+    """A session on the server that leads, and the next one, with the same settings, when it is lost.
+
+    Attributes:
+        commit_position: of its newest commit, as far as a server told it.
+    """
 
     def __init__(self, options: RemoteOptions, autocommit: bool) -> None:
         self.autocommit = autocommit
@@ -35,17 +42,24 @@ class HeldConnection:
         self._settings = SessionSettings(options.settings)
         self._wire: Wire | None = None
         self._lost: ConnectionLostError | None = None  # that took the transaction with it
+        self._limit = Limit()
+        self._named_position = ""  # that the session was told to wait for
+        self.commit_position: str | None = None
+        self.said: list[Any] = []
 
     def connect(self) -> None:
         """Find the leader for the first time."""
         deadline = time.monotonic() + self._options.connect_timeout_s
         self._wire = self._leader.connect(deadline, self._begin, patient=False)
+        self._wire.belongs(self._limit, self.said)
 
     def cancel(self) -> None:
         """End the running statement, from another thread."""
         wire = self._wire
         if wire is not None:
             wire.cancel()
+        else:
+            self._leader.stop()
 
     def status(self) -> TransactionStatus:
         """Where the session stands."""
@@ -67,12 +81,29 @@ class HeldConnection:
         """The connection, or a new one to whoever leads by now."""
         wire = self._wire
         if wire is None:
-            deadline = min(deadline, time.monotonic() + self._options.failover_timeout_s)
+            deadline = self._limit.before(min(deadline, time.monotonic() + self._options.failover_timeout_s))
             wire = self._wire = self._leader.connect(deadline, self._begin, patient=True)
+            wire.belongs(self._limit, self.said)
         return wire
+
+    def _catch_up(self, wire: Wire) -> None:
+        """At the read level at_lsn, have a server that follows wait for what this process has committed."""
+        newest = self._leader.positions.newest
+        if newest == self._named_position or not self._settings.is_at_lsn:
+            return
+        if wire.parameter("in_hot_standby") == "on" and is_after(newest, self._settings.position):
+            checked(wire.run([step(f"SET herdpy.min_lsn = '{newest}'")]))
+            self._named_position = newest
+
+    def _note(self, position: str | None) -> None:
+        """A commit was done at this position."""
+        if position:
+            self.commit_position = position
+            self._leader.positions.note(position)
 
     def _begin(self, wire: Wire) -> None:
         """Give a new session the settings that it should have."""
+        self._named_position = ""
         wanted = self._settings.statements()
         if wanted:
             checked(wire.run([step(sql) for sql in wanted]))
@@ -95,7 +126,7 @@ class HeldConnection:
 
     def _again_or_raise(self, cause: Exception, deadline: float) -> None:
         """Before something is sent again: a short pause, and an end to it."""
-        if time.monotonic() + PAUSE_S >= deadline:
+        if time.monotonic() + PAUSE_S >= self._limit.before(deadline):
             if isinstance(cause, Error) and cause.outcome == "not done":
                 raise cause
             raise no_answer(cause, "not done")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg.pq import DiagnosticField as Field
 
 from herdpy.dbapi.errors import DatabaseError, Error, OperationalError, Outcome, class_of
+from herdpy.dbapi.notices import Notice
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -48,6 +49,22 @@ def error_of(result: Any, source: Translation | None = None) -> DatabaseError:
         retryable=SqlError(state, "").retryable,
         outcome="unknown" if state == "08007" else "not done",
         fields={name: value for name, field in _FIELDS.items() if (value := said(field)) is not None},
+    )
+
+
+def notice_of(result: Any) -> Notice:
+    """A result that libpq has made of a notice."""
+
+    def said(field: Field) -> str | None:
+        value: bytes | None = result.error_field(field)
+        return None if value is None else value.decode(errors="replace")
+
+    return Notice(
+        said(Field.SEVERITY_NONLOCALIZED) or said(Field.SEVERITY) or "NOTICE",
+        said(Field.SQLSTATE) or "00000",
+        said(Field.MESSAGE_PRIMARY) or "",
+        said(Field.MESSAGE_DETAIL),
+        said(Field.MESSAGE_HINT),
     )
 
 
@@ -129,4 +146,5 @@ __all__ = [
     "is_undone_by_failover",
     "lost_transaction",
     "no_answer",
+    "notice_of",
 ]

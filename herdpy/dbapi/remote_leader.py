@@ -6,7 +6,7 @@ import functools
 import random
 import re
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import psycopg
@@ -14,7 +14,9 @@ from psycopg.conninfo import make_conninfo
 
 from herdpy.dbapi.errors import OperationalError, class_of
 from herdpy.dbapi.remote_errors import ConnectionLostError
+from herdpy.dbapi.remote_hosts import hosts_of
 from herdpy.dbapi.remote_options import RemoteOptions
+from herdpy.dbapi.remote_positions import Positions, positions_of
 from herdpy.dbapi.remote_search import Host, Refused, Search, WillDo
 from herdpy.dbapi.remote_wire import Wire
 
@@ -32,6 +34,8 @@ _STATES = (
 )
 _PROBE_TIMEOUT_S = 5.0
 _PAUSE_S = 0.02
+_FIRST_LOOK_S, _LONGEST_LOOK_S = 1.0, 5.0
+"""The servers that are known are searched for so long before ZooKeeper is asked who is there now."""
 _KEEPALIVE = {
     "keepalives_idle": "5",
     "keepalives_interval": "2",
@@ -44,16 +48,18 @@ class Leader:
     """The way to the server that leads. The one that led last is asked first.
 
     Attributes:
+        positions: the newest commit of this process there.
         follower_will_do: a read level was asked for that one that follows may serve; until one has
             refused something.
     """
 
     def __init__(self, options: RemoteOptions) -> None:
         self._options = options
-        self._hosts = list(options.hosts)
+        self._source = hosts_of(options)
+        self.positions = Positions()
+        self._hosts: list[Host] = []
+        self._is_stopped = False
         self._prefers_followers = options.target == "follower"
-        if self._prefers_followers:
-            random.shuffle(self._hosts)
         level = options.settings.get("herdpy.read_level", "linearizable")
         self.follower_will_do = level not in ("linearizable", "leader")
 
@@ -68,13 +74,25 @@ class Leader:
         Raises:
             OperationalError: 08001 none was found, 28P01 and the like: a server refuses for good.
         """
+        self._is_stopped = False
+        if not self._hosts:
+            self._take(self._source.known(deadline))
+        look_s = _FIRST_LOOK_S
         while True:
             search = self._search(self._will_do, patient=patient)
+            search.is_stopped = lambda: self._is_stopped
+            until = deadline
+            if self._source.can_change:
+                until, look_s = min(deadline, time.monotonic() + look_s), min(2 * look_s, _LONGEST_LOOK_S)
             try:
-                found = search.run(deadline)
+                found = search.run(until)
             except Refused as refusal:
                 raise _error(str(refusal)) from None
             if found is None:
+                if self._is_stopped:
+                    raise OperationalError("canceling statement due to user request", sqlstate="57014")
+                if self._source.can_change and self._look_again(until, deadline, search, patient=patient):
+                    continue
                 said = "; ".join(f"{host}:{port}: {said}" for (host, port), said in search.said.items())
                 raise OperationalError("no server was found that leads", sqlstate="08001", detail=said)
             host, conn = found
@@ -93,6 +111,32 @@ class Leader:
             self._hosts.insert(0, host)
             return wire
 
+    def stop(self) -> None:
+        """End a search that goes on, from another thread: its caller gets 57014."""
+        self._is_stopped = True
+
+    def _take(self, hosts: list[Host]) -> None:
+        self._hosts = hosts
+        self.positions = positions_of(hosts, self._options.database or "")
+        if self._prefers_followers:
+            random.shuffle(self._hosts)
+
+    def _look_again(self, until: float, deadline: float, search: Search, *, patient: bool) -> bool:
+        """Learn which servers there are now; whether that is worth another search (one had ``until``)."""
+        has_more_time = time.monotonic() >= until
+        before = set(self._hosts)
+        try:
+            self._take(self._source.again(deadline))
+        except OperationalError as error:
+            if not (patient or has_more_time):
+                raise
+            search.said["ZooKeeper", 0] = error.message
+        left = time.monotonic() + _PAUSE_S < deadline
+        if left and patient:
+            time.sleep(_PAUSE_S)
+        changed = set(self._hosts) != before
+        return left and (patient or has_more_time or search.is_worth_repeating or changed)
+
     def _search(self, will_do: WillDo, *, patient: bool) -> Search:
         return Search(self._hosts, self._conninfo, _refusal, will_do, patient=patient)
 
@@ -106,11 +150,12 @@ class Leader:
         # Who prefers followers takes the leader when no other host has anything to offer.
         return not self._prefers_followers or {*self._hosts} <= {*others, host}
 
-    def _conninfo(self, host: Host) -> str:
+    def _conninfo(self, host: Host, addresses: Sequence[str]) -> str:
         options = self._options
         return make_conninfo(
-            host=host[0],
-            port=host[1],
+            host=",".join([host[0]] * len(addresses)),
+            hostaddr=",".join(addresses) if not host[0].startswith(("/", "@")) else "",
+            port=",".join([str(host[1])] * len(addresses)),
             user=options.user,
             password=options.password,
             dbname=options.database,
@@ -142,6 +187,8 @@ def _follows(conn: Any) -> bool:
 
 def _refusal(error: psycopg.Error) -> Refused:
     said = " ".join(str(error).split())
+    if "no password supplied" in said:  # the server asks for one, and there is none to be sent
+        return Refused(said, final=True)
     by_server = "FATAL:" in said
     passing = by_server and (_PASSING.search(said) is not None or _FINAL.search(said) is None)
     return Refused(said, final=by_server and not passing, passing=passing)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from herdpy.dbapi.remote_sent import CopyIn
 from herdpy.dbapi.remote_statements import first_word, returns_rows
-from herdpy.dbapi.remote_wire import CopyIn
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from herdpy.dbapi import options as known
 from herdpy.dbapi.errors import InterfaceError
-from herdpy.dbapi.url import Server, boolean, number, parse_hosts
+from herdpy.dbapi.url import Server, ZooKeeper
 
 DEFAULT_PORT = 5432
+DEFAULT_TABLESPACE = "herdpy"
 _LIBPQ = frozenset(
     (
         *("sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "sslpassword", "sslnegotiation"),
@@ -17,14 +20,7 @@ _LIBPQ = frozenset(
         *("keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout"),
     )
 )
-_SECONDS = ("connect_timeout", "failover_timeout")
-_SETTINGS = {
-    "statement_timeout": "statement_timeout",
-    "lock_timeout": "lock_timeout",
-    "read_level": "herdpy.read_level",
-    "max_staleness": "herdpy.max_staleness_ms",
-    "min_lsn": "herdpy.min_lsn",
-}
+_SECONDS = ("connect_timeout", "failover_timeout", "request_timeout")
 
 
 @dataclass(frozen=True)
@@ -32,12 +28,15 @@ class RemoteOptions:
     """What a connection to servers needs to know.
 
     Attributes:
-        hosts: (name, port) of each server that may lead.
+        hosts: (name, port) of each server that may lead; none where ZooKeeper is asked.
+        zookeeper: where the servers are looked up.
         target: "leader", or "follower" for reads that may go to one that follows.
         connect_timeout_s: for one attempt to find the leader.
         failover_timeout_s: how long a leader that was lost is looked for, and an outcome asked for.
+        request_timeout_s: how long one call may take altogether; None: as long as it takes.
         settings: SET at the beginning of each session, by name.
         libpq: passed on to libpq.
+        ledgers_root: the znode of BookKeeper's metadata, which readers of the log need.
     """
 
     hosts: tuple[tuple[str, int], ...]
@@ -48,60 +47,72 @@ class RemoteOptions:
     application_name: str = "herdpy"
     connect_timeout_s: float = 10.0
     failover_timeout_s: float = 30.0
+    request_timeout_s: float | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
-    libpq: Mapping[str, str] = field(default_factory=dict)
+    libpq: Mapping[str, str] = field(default_factory=dict, repr=False)
+    zookeeper: ZooKeeper | None = None
+    ledgers_root: str | None = None
 
     @property
     def name(self) -> str:
         """What is shown of it."""
+        if self.zookeeper is not None:
+            return f"{self.zookeeper}/{self.database or ''}"
         return f"{','.join(f'{host}:{port}' for host, port in self.hosts)}/{self.database or ''}"
 
 
-def remote_options(server: Server, given: Mapping[str, Any]) -> RemoteOptions:
-    """The options of a URL and of keywords together. InterfaceError for one that is not known, or wrong."""
-    left = dict(given)
-    hosts = [*server.hosts, *parse_hosts(str(left.pop("hosts", "")))]
-    if not hosts:
+def remote_options(
+    server: Server, given: Mapping[str, Any], environment: Mapping[str, str] | None = None
+) -> RemoteOptions:
+    """The options of a URL and of keywords together, and below them those of the environment.
+
+    Args:
+        given: keywords, and options of the URL; what the URL has in other places is taken from ``server``.
+        environment: ``os.environ`` when it is left out.
+
+    Raises:
+        InterfaceError: one is not known, or wrong; it is named.
+    """
+    left = known.from_environment(os.environ if environment is None else environment, servers=True)
+    in_url = {"user": server.user, "password": server.password}
+    left |= known.checked(in_url) | known.checked(given)
+    left.pop("autocommit", None)
+    hosts = [*server.hosts, *left.pop("hosts", ())]
+    if server.zookeeper is None and not hosts:
         raise InterfaceError("no host is named", hint="Write herdpy://host:port/tablespace.")
-    made: dict[str, Any] = {}
-    for name in ("user", "password", "application_name"):
-        value = left.pop(name, getattr(server, name, None))
-        if value is not None:
-            made[name] = str(value)
-    for name in _SECONDS:
-        if name in left:
-            seconds = number(name, left.pop(name))
-            if not seconds > 0:
-                raise InterfaceError(f"option {name} is a number of seconds, not {seconds}")
-            made[f"{name}_s"] = float(seconds)
-    settings = {setting: _shown(name, left.pop(name)) for name, setting in _SETTINGS.items() if name in left}
-    made["target"] = target = str(left.pop("target", "leader"))
-    if target not in ("leader", "follower"):
-        raise InterfaceError(f"option target is leader or follower, not {target!r}")
-    if target == "follower" and settings.setdefault("herdpy.read_level", "bounded") == "linearizable":
+    if server.zookeeper is not None and hosts:
         raise InterfaceError(
-            "a server that follows does not answer at read level linearizable",
-            hint="Choose bounded, at_lsn or any.",
+            "option hosts is of a URL with herdpy+zk: the servers are looked up in ZooKeeper"
         )
-    libpq = {name: str(left.pop(name)) for name in sorted(_LIBPQ & left.keys())}
-    if left:
-        raise InterfaceError(f"an option is not known: {min(left)}")
+    made: dict[str, Any] = {f"{name}_s": left.pop(name) for name in _SECONDS if name in left}
+    settings = {setting: left.pop(name) for name, setting in known.SETTINGS.items() if name in left}
+    if left.get("target") == "follower":
+        level = settings.setdefault("herdpy.read_level", "bounded")
+        if level == "linearizable":
+            raise InterfaceError(
+                "option read_level: a server that follows does not answer at read level linearizable",
+                hint="Choose bounded, at_lsn or any.",
+            )
+    made["libpq"] = {name: left.pop(name) for name in sorted(_LIBPQ & left.keys())}
+    made["database"] = _tablespace(server, left.pop("tablespace", None))
     return RemoteOptions(
         tuple((host, port or DEFAULT_PORT) for host, port in hosts),
-        database=server.database or "herdpy",
         settings=settings,
-        libpq=libpq,
+        zookeeper=server.zookeeper,
         **made,
+        **left,
     )
 
 
-def _shown(name: str, value: object) -> str:
-    """The text of a setting. A duration is given in seconds, as everywhere in Python, or with its unit."""
-    if name not in ("statement_timeout", "lock_timeout", "max_staleness"):
-        return str(value)
-    if isinstance(value, str) and not value.replace(".", "", 1).isdigit() and name != "max_staleness":
-        return value
-    return str(round(number(name, value) * 1000))
+def _tablespace(server: Server, named: str | None) -> str:
+    if named is not None and server.database not in (None, named):
+        raise InterfaceError(
+            f"option tablespace is {named!r}, and the path of the URL names {server.database!r}"
+        )
+    name = named or server.database or DEFAULT_TABLESPACE
+    if server.zookeeper is not None and ("/" in name or name in (".", "..")):
+        raise InterfaceError(f"option tablespace is the name of one, not {name!r}")
+    return name
 
 
-__all__ = ["DEFAULT_PORT", "RemoteOptions", "boolean", "remote_options"]
+__all__ = ["DEFAULT_PORT", "DEFAULT_TABLESPACE", "RemoteOptions", "remote_options"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy.dbapi.errors import Error
 from herdpy.dbapi.link import Result, TransactionStatus
-from herdpy.dbapi.remote_commits import NamedCommits
+from herdpy.dbapi.remote_commits import COMMIT_POSITION, NamedCommits
 from herdpy.dbapi.remote_connection import checked, refusal
 from herdpy.dbapi.remote_errors import (
     ConnectionLostError,
@@ -27,12 +27,13 @@ from herdpy.dbapi.remote_errors import (
     lost_transaction,
     no_answer,
 )
+from herdpy.dbapi.remote_sent import Request, Step, step
 from herdpy.dbapi.remote_statements import Kind, begins_transaction, first_word, is_plain, returns_rows
 from herdpy.dbapi.remote_values import RemoteResult, Told
-from herdpy.dbapi.remote_wire import Request, Step, step
 
 if TYPE_CHECKING:
     from herdpy.dbapi.parameters import Translation
+    from herdpy.dbapi.remote_wire import Wire
 
 
 class Requests(NamedCommits):
@@ -41,13 +42,14 @@ class Requests(NamedCommits):
     def _request(self, sql: str, kind: Kind, wanted: Request, source: Translation | None) -> list[Any] | Told:
         """Send statements, again where that is safe; their results, or what is told of lost ones."""
         if self.status() != TransactionStatus.IDLE:
-            return self._within(kind, wanted, source)
+            return self._within(sql, kind, wanted, source)
         deadline = 0.0
         renamed = False
         while True:
             wire = self._connected(deadline or time.monotonic() + self._options.failover_timeout_s)
             request_id = ""
             try:
+                self._catch_up(wire)
                 before: list[Step] = []
                 if not self.autocommit and begins_transaction(sql):
                     before = [step("BEGIN")]
@@ -57,8 +59,9 @@ class Requests(NamedCommits):
                 results = wanted.send(wire, before)
                 refused = refusal(results)
                 if refused is None:
-                    if first_word(sql) in ("CREATE", "ALTER", "DROP"):
-                        wire.forget_prepared()
+                    _learn(wire, sql, kind)
+                    if request_id:
+                        self._note(wire.parameter(COMMIT_POSITION))
                     return results
                 error = error_of(refused, source)
             except ConnectionLostError as lost:
@@ -85,15 +88,18 @@ class Requests(NamedCommits):
                 raise no_answer(cause, "unknown")
             self._again_or_raise(cause, deadline)
 
-    def _within(self, kind: Kind, wanted: Request, source: Translation | None) -> list[Any]:
+    def _within(self, sql: str, kind: Kind, wanted: Request, source: Translation | None) -> list[Any]:
         """Send statements of a transaction that is open: if the connection breaks, it is lost."""
         assert self._wire is not None
         try:
             results = wanted.send(self._wire, [])
             refused = refusal(results)
             if refused is None:
+                _learn(self._wire, sql, kind)
                 return results
             error = error_of(refused, source)
+            if is_stale_plan(error):
+                self._wire.forget_prepared()  # the transaction has failed, but the next shall not
             if not (is_fatal(refused) or self._is_elsewhere(error)):
                 raise error from None
             lost = ConnectionLostError(str(error))
@@ -115,6 +121,8 @@ class Requests(NamedCommits):
             wire = self._connected(deadline)
             request_id = ""
             try:
+                if idle:
+                    self._catch_up(wire)
                 if idle and not self.autocommit:
                     checked(wire.run([step("BEGIN")]))
                 elif idle and plain:
@@ -123,6 +131,8 @@ class Requests(NamedCommits):
                 results = wire.script(text)
                 refused = refusal(results)
                 if refused is None:
+                    if request_id:
+                        self._note(wire.parameter(COMMIT_POSITION))
                     return [RemoteResult(result) for result in results]
                 error = error_of(refused)
                 if not (idle and plain and self._is_elsewhere(error)):
@@ -138,3 +148,14 @@ class Requests(NamedCommits):
             if request_id and self._settle(request_id, cause, deadline) == "done":
                 raise no_answer(cause, "done") from None
             self._again_or_raise(cause, deadline)
+
+
+def _learn(wire: Wire, sql: str, kind: Kind) -> None:
+    """Prepare statements anew after a definition, and after a ROLLBACK that may have taken one back."""
+    if kind is Kind.WRITE:
+        if first_word(sql) in ("CREATE", "ALTER", "DROP"):
+            wire.forget_prepared()
+            wire.has_redefined = wire.status != TransactionStatus.IDLE
+    elif wire.has_redefined and kind is not Kind.READ:
+        wire.forget_prepared()
+        wire.has_redefined = wire.status != TransactionStatus.IDLE

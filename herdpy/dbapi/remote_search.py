@@ -15,7 +15,11 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import generators
 
+from herdpy.dbapi.remote_names import Lookup, is_name
+
 Host = tuple[str, int]
+Conninfo = Callable[[Host, Sequence[str]], str]
+"""libpq's connection string for a host, and the addresses of its name."""
 WillDo = Callable[[Host, Any, Collection[Host]], bool]
 """Whether a connection to a host is one that is looked for, while these hosts have nothing better."""
 
@@ -23,6 +27,7 @@ HEAD_START_S = 0.25
 """The hosts after the first one are asked after so long, or as soon as it has refused."""
 _ATTEMPT_TIMEOUT_S = 3.0
 """An attempt to connect is given up after so long, the next one to the same host after twice as long."""
+_LOOK_S = 0.1
 _SILENT = "it does not answer"
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.1
 _POLL = {0: 0, 1: select.POLLIN, 2: select.POLLOUT, 3: select.POLLIN | select.POLLOUT}
@@ -72,9 +77,10 @@ class Search:
 
     Attributes:
         said: what each host that did not take the session said last.
+        is_stopped: whether to give up; looked at every tenth of a second.
 
     Args:
-        conninfo: libpq's connection string for a host.
+        conninfo: libpq's connection string for a host, and the addresses of its name.
         refusal: what an error of libpq means.
         patient: ask again those that do not answer; otherwise only those that refuse for the moment.
     """
@@ -82,7 +88,7 @@ class Search:
     def __init__(
         self,
         hosts: Sequence[Host],
-        conninfo: Callable[[Host], str],
+        conninfo: Conninfo,
         refusal: Callable[[psycopg.Error], Refused],
         will_do: WillDo,
         *,
@@ -94,7 +100,13 @@ class Search:
         self._refusal = refusal
         self._will_do = will_do
         self._patient = patient
+        self.is_stopped: Callable[[], bool] = lambda: False
         self._some_will_be_ready = patient
+
+    @property
+    def is_worth_repeating(self) -> bool:
+        """Whether a host answered that may do in a moment, or none that is silent was to be given up."""
+        return self._some_will_be_ready
 
     def run(self, deadline: float) -> tuple[Host, Any] | None:
         """The first connection that will do; None when there is none by the deadline (on time.monotonic).
@@ -108,8 +120,8 @@ class Search:
             for at, host in enumerate(self._hosts)
         ]
         try:
-            while time.monotonic() < deadline:
-                for candidate, ready in _ready(left, deadline):
+            while (now := time.monotonic()) < deadline and not self.is_stopped():
+                for candidate, ready in _ready(left, min(deadline, now + _LOOK_S)):
                     try:
                         candidate.go_on(ready)
                     except StopIteration as over:
@@ -147,7 +159,9 @@ class Search:
 
     def _try(self, host: Host, timeout_s: float) -> _Tries:
         """One connection: returned as soon as it will do."""
-        conn = yield from _connected(self._conninfo(host), time.monotonic() + timeout_s)
+        until = time.monotonic() + timeout_s
+        addresses = (yield from _looked_up(host, until)) if is_name(host[0]) else (host[0],)
+        conn = yield from _connected(self._conninfo(host, addresses), until)
         taken = False
         try:
             pause_s = _FIRST_PAUSE_S
@@ -162,6 +176,18 @@ class Search:
         finally:
             if not taken:
                 conn.finish()
+
+
+def _looked_up(host: Host, until: float) -> Generator[_Wants, int, list[str]]:
+    lookup = Lookup(*host)
+    try:
+        if not (yield _Wants(lookup.answered.fileno(), 1, until)):
+            raise _SilentError
+        return lookup.addresses()
+    except (OSError, UnicodeError) as error:
+        raise psycopg.OperationalError(f"the name {host[0]} cannot be looked up: {error}") from error
+    finally:
+        lookup.close()
 
 
 def _connected(conninfo: str, until: float) -> _Tries:

@@ -15,6 +15,8 @@ _SET = re.compile(
 _RESET = re.compile(r"\s*RESET\s+([\w.\"]+)", re.IGNORECASE)
 _CHARACTERISTICS = re.compile(r"\s*SET\s+SESSION\s+CHARACTERISTICS\b", re.IGNORECASE)
 _NOT_KEPT = "herdpy.request_id"
+_READ_LEVEL, _MIN_LSN = "herdpy.read_level", "herdpy.min_lsn"
+_POSITION = re.compile(r"\d+:\d+")
 
 
 class SessionSettings:
@@ -29,6 +31,18 @@ class SessionSettings:
         """What a new session is to be told."""
         quoted = {name: value.replace("'", "''") for name, value in self._given.items()}
         return [*(f"SET {name} = '{value}'" for name, value in quoted.items()), *self._kept.values()]
+
+    @property
+    def is_at_lsn(self) -> bool:
+        """Whether the read level is at_lsn."""
+        kept = self._kept.get(_READ_LEVEL)
+        return "at_lsn" in kept.lower() if kept is not None else self._given.get(_READ_LEVEL) == "at_lsn"
+
+    @property
+    def position(self) -> str:
+        """The position that at_lsn was told to wait for; empty where it was not, or in an unusual way."""
+        found = _POSITION.search(self._kept.get(_MIN_LSN) or self._given.get(_MIN_LSN, ""))
+        return found[0] if found is not None else ""
 
     def ran(self, sql: str, *, in_transaction: bool) -> None:
         """A statement about settings, or the end of a transaction, has succeeded."""

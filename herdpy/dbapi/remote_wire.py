@@ -12,60 +12,30 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import generators, pq
 
-from herdpy.dbapi.remote_errors import ConnectionLostError
-from herdpy.dbapi.remote_values import Parameters, dump
+from herdpy.dbapi.remote_errors import ConnectionLostError, notice_of
+from herdpy.dbapi.remote_limit import Limit
+from herdpy.dbapi.remote_sent import Step
+from herdpy.dbapi.remote_values import Parameters
 
 T = TypeVar("T")
 
 PREPARE_AFTER = 2
 """A statement is prepared when it is sent for this many times."""
 MOST_PREPARED = 200
+FEW_COMMANDS = 16
+"""So many are handed to libpq at once; more are, while answers are read, as fast as the socket takes them."""
 PROBE_AFTER_S = 1.0
 """A server that has not answered for so long is looked at, then after twice as long, and so on."""
 CANCEL_TIMEOUT_S = 5.0
 _COPY_CHUNK = 256 << 10
 _COPIES = (pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_OUT, pq.ExecStatus.COPY_BOTH)
+_READ = 1  # psycopg's Wait.R
 _POLL = {1: select.POLLIN, 2: select.POLLOUT, 3: select.POLLIN | select.POLLOUT}
-
-Step = tuple[str, Parameters]
-
-
-class Request(Protocol):
-    """What a request is for, to be sent once, or again on another connection."""
-
-    def send(self, wire: Wire, before: list[Step]) -> list[Any]:
-        """Send it with these steps before it; the results, of which the last may be an error."""
-
-
-class Steps:
-    """Statements, in one piece with those before them."""
-
-    def __init__(self, steps: list[Step]) -> None:
-        self._steps = steps
-
-    def send(self, wire: Wire, before: list[Step]) -> list[Any]:
-        """See Request."""
-        return wire.run([*before, *self._steps])
-
-
-class CopyIn:
-    """A COPY ... FROM STDIN and its data, after those before it."""
-
-    def __init__(self, sql: str, pieces: Sequence[Any]) -> None:
-        self._sql = sql
-        self._pieces = pieces
-
-    def send(self, wire: Wire, before: list[Step]) -> list[Any]:
-        """See Request."""
-        results = wire.run(before) if before else []
-        if results and results[-1].status == pq.ExecStatus.FATAL_ERROR:
-            return results
-        return [*results, wire.copy_in(self._sql, self._pieces)]
 
 
 class Wire:
@@ -73,6 +43,7 @@ class Wire:
 
     Attributes:
         is_broken: it is of no use any more.
+        has_redefined: the transaction has changed definitions, which may be taken back.
 
     Args:
         is_alive: looks, from outside, whether the server still answers; blocks for a bounded time.
@@ -81,10 +52,17 @@ class Wire:
     def __init__(self, pgconn: Any, is_alive: Callable[[], bool]) -> None:
         self.pgconn = pgconn
         self.is_broken = False
+        self.has_redefined = False
         self._is_alive = is_alive
         self._seen: OrderedDict[tuple[str, tuple[int, ...]], int] = OrderedDict()
         self._names: OrderedDict[tuple[str, tuple[int, ...]], bytes] = OrderedDict()
         self._made = 0
+        self._limit = Limit()
+
+    def belongs(self, limit: Limit, said: list[Any]) -> None:
+        """The link that has it says how long statements may take, and keeps what the server says."""
+        self._limit = limit
+        self.pgconn.notice_handler = lambda result: said.append(notice_of(result))
 
     @property
     def status(self) -> int:
@@ -203,6 +181,32 @@ class Wire:
             pgconn.put_copy_end(None)
             return self._wait(_after_copy(pgconn), None)[-1]
 
+    def copy_out(self, sql: str, take: Callable[[bytes], None]) -> Any:
+        """Run COPY ... TO STDOUT and give its data away; its result, which may be an error."""
+        pgconn = self.pgconn
+        with self._breaks():
+            pgconn.send_query_params(sql.encode(), None)
+            (result, *_) = self._wait(generators.execute(pgconn), None)
+            if result.status != pq.ExecStatus.COPY_OUT:
+                return result
+            return self._wait(_copied(pgconn, take), None)[-1]
+
+    def close_portal(self, name: str, *, in_transaction: bool) -> None:
+        """Have the server forget a cursor; one that is not there is no error.
+
+        libpq before 17 cannot ask for that but by CLOSE, which is one: there cursors end with their
+        transaction.
+        """
+        pgconn = self.pgconn
+        with self._breaks():
+            try:
+                pgconn.send_close_portal(name.encode())
+            except psycopg.NotSupportedError:
+                if not in_transaction:
+                    return
+                pgconn.send_query_params(b'CLOSE "' + name.replace('"', '""').encode() + b'"', None)
+            self._wait(generators.execute(pgconn), time.monotonic() + CANCEL_TIMEOUT_S)
+
     # Waiting.
 
     def _wait(self, steps: Generator[Any, Any, T], deadline: float | None) -> T:
@@ -219,6 +223,14 @@ class Wire:
                     limit_s = min(limit_s, deadline - time.monotonic())
                     if limit_s <= 0:
                         raise ConnectionLostError("the server did not answer in time")
+                elif self._limit.until is not None:
+                    left_s = self._limit.until - time.monotonic()
+                    if left_s <= 0:
+                        self._limit.is_up = True
+                        self.cancel()
+                        deadline = time.monotonic() + CANCEL_TIMEOUT_S
+                        continue
+                    limit_s = min(limit_s, left_s)
                 events = poll.poll(limit_s * 1000)
                 if not events:
                     if limit_s == patience_s and not self._is_alive():
@@ -287,7 +299,13 @@ def wait_for_socket(steps: Generator[Any, Any, T], deadline: float) -> T:
 
 
 def _pipeline(pgconn: Any, commands: deque[Callable[[], None]]) -> Generator[Any, Any, list[list[Any]]]:
-    found: list[list[Any]] = yield from generators.pipeline_communicate(pgconn, commands)
+    found: list[list[Any]] = []
+    if len(commands) <= FEW_COMMANDS:  # psycopg's generator waits for the socket before each
+        for command in commands:
+            command()
+        commands.clear()
+    if commands or pgconn.flush():
+        found = yield from generators.pipeline_communicate(pgconn, commands)
     while not (found and found[-1][0].status == pq.ExecStatus.PIPELINE_SYNC):
         found.append((yield from generators.fetch_many(pgconn)))
         if not found[-1]:
@@ -301,6 +319,15 @@ def _after_copy(pgconn: Any) -> Generator[Any, Any, list[Any]]:
     return found
 
 
-def step(sql: str, *params: object) -> Step:
-    """A statement with its parameters."""
-    return sql, dump(params)
+def _copied(pgconn: Any, take: Callable[[bytes], None]) -> Generator[Any, Any, list[Any]]:
+    while True:
+        size, data = pgconn.get_copy_data(1)
+        if size > 0:
+            take(bytes(data))
+        elif size == 0:
+            yield _READ
+            pgconn.consume_input()
+        else:
+            break
+    found: list[Any] = yield from generators.fetch_many(pgconn)
+    return found

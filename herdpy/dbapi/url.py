@@ -9,18 +9,27 @@
 ============================  =====================================================
 
 ``herdpy://user:password@host:port,host2:port2/tablespace`` names servers, of which one leads.
+``herdpy+zk://user:password@zk1:2181,zk2:2181/root?tablespace=name`` names the ZooKeeper of a cluster, which
+knows its servers.
 
 Percent escapes are decoded (``%20``, ``%3F``). What follows ``?`` are options, as keywords of
-``connect`` are. ``herdpy+zk://`` is kept for later.
+``connect`` are.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote
 
-from herdpy.dbapi.errors import InterfaceError, NotSupportedError
+from herdpy.dbapi.errors import InterfaceError
+
+DEFAULT_ROOT = "/herdpy"
+"""Where a cluster's znodes are, unless its configuration says otherwise."""
+DEFAULT_ZOOKEEPER_PORT = 2181
+MOST_OPTIONS = 100
+_ZOOKEEPER_SCHEME = "herdpy+zk"
 
 _BOOLEANS = {
     **dict.fromkeys(("true", "1", "yes", "on"), True),
@@ -37,14 +46,35 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class ZooKeeper:
+    """Where a cluster keeps what it knows of itself.
+
+    Attributes:
+        hosts: "host:port,host:port".
+        root: the znode of the cluster, "/herdpy".
+    """
+
+    hosts: str
+    root: str
+
+    def __str__(self) -> str:
+        return f"{self.hosts}{self.root}"
+
+
+@dataclass(frozen=True, slots=True)
 class Server:
-    """Servers, as (host, port or None), and the options that stood in the URL (values as text)."""
+    """Servers, as (host, port or None), and the options that stood in the URL (values as text).
+
+    Attributes:
+        zookeeper: where the servers are looked up; then ``hosts`` is empty.
+    """
 
     hosts: tuple[tuple[str, int | None], ...]
     user: str | None
-    password: str | None
+    password: str | None = field(repr=False)
     database: str | None
     options: dict[str, str]
+    zookeeper: ZooKeeper | None = None
 
 
 def parse(url: str | os.PathLike[str]) -> Target | Server:
@@ -60,14 +90,14 @@ def parse(url: str | os.PathLike[str]) -> Target | Server:
     if url.startswith(("/", "./", "../")) or url in (".", ".."):
         return _target(url, {}, repr(url))
     scheme, colon, rest = url.partition(":")
-    if not colon or scheme.lower() not in ("herdpy", "herdpy+zk"):
+    if not colon or scheme.lower() not in ("herdpy", _ZOOKEEPER_SCHEME):
         raise InterfaceError(
-            f"not a HerdPy URL: {url!r}",
+            f"not a HerdPy URL: {shown(url)!r}",
             hint="Write herdpy:///path/to/directory, or pass a pathlib.Path.",
         )
     rest, _, query = rest.partition("?")
-    if scheme.lower() == "herdpy+zk":
-        raise _remote(url)
+    if scheme.lower() == _ZOOKEEPER_SCHEME:
+        return _cluster(rest, query)
     if rest.startswith("//"):
         authority, slash, rest = rest[2:].partition("/")
         if authority or "hosts=" in query:
@@ -81,7 +111,48 @@ def parse(url: str | os.PathLike[str]) -> Target | Server:
         path = path[1:]
     elif path.startswith("//"):
         path = "/" + path.lstrip("/")
-    return _target(path, dict(parse_qsl(query, keep_blank_values=True)), repr(url))
+    return _target(path, _options(query), repr(url))
+
+
+def shown(url: str) -> str:
+    """The URL as it may be told: without a password."""
+    url = re.sub(r"(//[^/?#]*?):[^/?#]*@", r"\1:***@", url)
+    return re.sub(r"([?&](?:ssl)?password=)[^&#]*", r"\1***", url)
+
+
+def _options(query: str) -> dict[str, str]:
+    """What follows ``?``. InterfaceError for what stands there twice: which one counts?"""
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True, max_num_fields=MOST_OPTIONS):
+        if name in found:
+            raise InterfaceError(f"option {name} stands twice in the URL")
+        found[name] = value
+    return found
+
+
+def _cluster(rest: str, query: str) -> Server:
+    """The cluster that a ZooKeeper knows."""
+    authority, _slash, path = rest.removeprefix("//").partition("/")
+    login, at, hosts = authority.rpartition("@")
+    user, colon, password = login.partition(":")
+    options = _options(query)
+    pairs = [*parse_hosts(hosts), *parse_hosts(options.pop("hosts", ""))] if rest.startswith("//") else []
+    if not pairs:
+        raise InterfaceError(
+            "no host of ZooKeeper is named",
+            hint="Write herdpy+zk://host:2181,host2:2181/root?tablespace=name.",
+        )
+    listed = ",".join(
+        f"[{host}]:{port or DEFAULT_ZOOKEEPER_PORT}"
+        if ":" in host
+        else f"{host}:{port or DEFAULT_ZOOKEEPER_PORT}"
+        for host, port in pairs
+    )
+    root = unquote(path).strip("/")
+    place = ZooKeeper(listed, f"/{root}" if root else DEFAULT_ROOT)
+    return Server(
+        (), unquote(user) if at and user else None, unquote(password) if colon else None, None, options, place
+    )
 
 
 def _server(authority: str, path: str, query: str) -> Server:
@@ -93,7 +164,7 @@ def _server(authority: str, path: str, query: str) -> Server:
         unquote(user) if at and user else None,
         unquote(password) if colon else None,
         unquote(path) or None,
-        dict(parse_qsl(query, keep_blank_values=True)),
+        _options(query),
     )
 
 
@@ -139,11 +210,3 @@ def _target(path: str, options: dict[str, str], shown: str) -> Target:
     if "\0" in path:
         raise InterfaceError(f"a path cannot contain NUL: {shown}")
     return Target(os.path.abspath(path), options)
-
-
-def _remote(url: str) -> NotSupportedError:
-    return NotSupportedError(
-        f"{url!r}: servers are not looked up in ZooKeeper yet",
-        sqlstate="0A000",
-        hint="Name them: herdpy://host:port,host2:port2/tablespace.",
-    )

@@ -1,6 +1,7 @@
 """Java and the jars: found, or fetched once per machine with Maven into a cache directory.
 
-`jars()` is what the servers stand on, `delta_jars()` what Spark needs for tables of Delta Lake. The cache is
+`jars()` is what the servers stand on, `delta_jars()` what Spark needs for tables of Delta Lake,
+`sqllogictest_jar()` has queries with their results. The cache is
 $HERDPY_CACHE, else $XDG_CACHE_HOME/herdpy, else ~/.cache/herdpy; a lock on a file there makes one process
 fetch while others wait, and the mark `.ok` says that a directory is whole.
 """
@@ -21,6 +22,7 @@ from herdpy.testing.errors import MissingSoftwareError
 
 BOOKKEEPER_VERSION = "4.17.3"
 DELTA_VERSION = "4.4.0"  # for Spark 4.2 and Scala 2.13
+SQLLOGICTEST_VERSION = "0.3"
 JAVA_VERSION = 17
 
 _HERE = Path(__file__).parent
@@ -81,6 +83,18 @@ def delta_jars() -> Path:
     home = cache_directory().with_name(f"delta-{DELTA_VERSION}")
     home.mkdir(exist_ok=True)
     return _fetched(f"Delta Lake {DELTA_VERSION}", home, "delta-pom.xml", f"delta.version={DELTA_VERSION}")
+
+
+def sqllogictest_jar() -> Path:
+    """The jar with sqllogictest's files, under test/; the first call on a machine fetches it (about 110 MB).
+
+    Raises MissingSoftwareError as ``jars``.
+    """
+    home = cache_directory().with_name(f"sqllogictest-{SQLLOGICTEST_VERSION}")
+    home.mkdir(exist_ok=True)
+    version = f"sqllogictest.version={SQLLOGICTEST_VERSION}"
+    directory = _fetched(f"sqllogictest {SQLLOGICTEST_VERSION}", home, "sqllogictest-pom.xml", version)
+    return directory / f"sql-logic-test-{SQLLOGICTEST_VERSION}.jar"
 
 
 def _fetched(what: str, home: Path, pom: str, version: str) -> Path:

@@ -141,6 +141,22 @@ def test_lock_timeout(auto, url):
     assert auto.execute("DELETE FROM t WHERE a = 1").rowcount == 1
 
 
+@pytest.mark.parametrize(
+    "waits", ["DELETE FROM t WHERE a = 1", "DROP TABLE t", "ALTER TABLE t ADD m INTEGER"]
+)
+def test_lock_timeout_of_a_transaction_that_has_begun(auto, url, waits):
+    auto.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, n INTEGER)")
+    auto.execute("INSERT INTO t VALUES (1, 0)")
+    with herdpy.connect(url) as holder, herdpy.connect(url) as other:
+        holder.execute("UPDATE t SET n = 10 WHERE a = 1")
+        other.execute("SET LOCAL lock_timeout = '20ms'")
+        with pytest.raises(herdpy.OperationalError, match="lock timeout") as caught:
+            other.execute(waits)
+        assert caught.value.sqlstate == "55P03"
+        other.rollback()
+        holder.rollback()
+
+
 def test_a_deadlock_ends_with_an_error_for_one(auto, url):
     auto.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, n INTEGER)")
     auto.execute("INSERT INTO t VALUES (1, 0), (2, 0)")

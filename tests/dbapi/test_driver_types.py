@@ -270,3 +270,16 @@ def test_json_keeps_its_text(auto):
     auto.execute("INSERT INTO t VALUES (%s)", (text,))
     assert auto.execute("SELECT a::text FROM t").fetchone() == (text,)
     assert auto.execute("SELECT a FROM t").fetchone() == (json.loads(text),)
+
+
+def test_many_rows_are_typed_by_all_of_them(conn):
+    """Where a place cannot take a value (a number for a TEXT), the widest says the type, not the first."""
+    conn.execute("CREATE TABLE priced (id BIGINT, price TEXT)")
+    rows = [(1, None), (2, Decimal("0.50")), (40_000, Decimal("1.25")), (3_000_000_000, Decimal("2"))]
+    conn.cursor().executemany("INSERT INTO priced VALUES (%s, %s)", rows)
+    assert conn.execute("SELECT * FROM priced ORDER BY id").fetchall() == [
+        (1, None),
+        (2, "0.50"),
+        (40_000, "1.25"),
+        (3_000_000_000, "2"),
+    ]

@@ -70,11 +70,43 @@ def test_what_names_no_database(url):
         herdpy.connect(url)
 
 
-@pytest.mark.parametrize("url", ["herdpy+zk://a,b/c", "herdpy+zk:///x"])
-def test_servers_are_not_looked_up_in_zookeeper_yet(url):
-    with pytest.raises(herdpy.NotSupportedError, match="not looked up in ZooKeeper") as e:
+@pytest.mark.parametrize(
+    ("url", "place", "rest"),
+    [
+        ("herdpy+zk://a,b:1/c?tablespace=x", "a:2181,b:1/c", (None, None, "x")),
+        ("herdpy+zk://a", "a:2181/herdpy", (None, None, "herdpy")),
+        ("herdpy+zk://a/c?hosts=b:1", "a:2181,b:1/c", (None, None, "herdpy")),
+        ("herdpy+zk:///c?hosts=a,b:1", "a:2181,b:1/c", (None, None, "herdpy")),
+        (
+            "HERDPY+ZK://ann:p%40w@[::1]:5,b/c%20d/e/?tablespace=x",
+            "[::1]:5,b:2181/c d/e",
+            ("ann", "p@w", "x"),
+        ),
+    ],
+)
+def test_urls_that_name_a_zookeeper(url, place, rest):
+    target = parse(url)
+    assert isinstance(target, Server)
+    options = remote_options(target, target.options, {})
+    assert (str(options.zookeeper), options.hosts) == (place, ())
+    assert (options.user, options.password, options.database) == rest
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "herdpy+zk:///x",
+        "herdpy+zk:a/x",
+        "herdpy+zk://a:0/x",
+        "herdpy+zk://a/x?hosts=b:0",
+        "herdpy+zk://a/x?tablespace=b/c",
+        "herdpy+zk://a/x?tablespace=",
+        "herdpy+zk://a/x?wibble=1",
+    ],
+)
+def test_urls_that_name_a_zookeeper_wrongly(url):
+    with pytest.raises(herdpy.InterfaceError):
         herdpy.connect(url)
-    assert e.value.sqlstate == "0A000"
 
 
 @pytest.mark.parametrize(
@@ -116,12 +148,12 @@ def test_urls_that_name_servers_wrongly(url):
 def test_options_of_servers():
     target = parse("herdpy://a/db?statement_timeout=1.5&lock_timeout=2s&max_staleness=0.25&sslmode=require")
     assert isinstance(target, Server)
-    options = remote_options(target, {**target.options, "application_name": "me", "read_level": "follower"})
+    options = remote_options(target, {**target.options, "application_name": "me", "read_level": "any"})
     assert options.settings == {
         "statement_timeout": "1500",
-        "lock_timeout": "2s",
+        "lock_timeout": "2000",
         "herdpy.max_staleness_ms": "250",
-        "herdpy.read_level": "follower",
+        "herdpy.read_level": "any",
     }
     assert (options.application_name, options.libpq) == ("me", {"sslmode": "require"})
 

@@ -171,7 +171,6 @@ BAD = {
     "NaN in json": ("INSERT INTO t (k, j) VALUES (%s, %s)", spoilt(keyed([1]), 8, (8, [float("nan")]))),
     "an object": ("INSERT INTO t (k, j) VALUES (%s, %s)", spoilt(keyed([1]), 8, (8, object()))),
     "set": ("INSERT INTO t (k, j) VALUES (%s, %s)", keyed({1})),
-    "duration": ("INSERT INTO t (k, h) VALUES (%s, %s)", keyed(dt.timedelta(1))),
     "time with zone": ("INSERT INTO t (k, h) VALUES (%s, %s)", keyed(dt.time(1, tzinfo=UTC))),
     "beyond BIGINT": ("INSERT INTO t (k) VALUES (%s)", spoilt(keyed(), 8, (2**63,))),
     "count of parameters": ("INSERT INTO t (k, i) VALUES (%s, %s)", spoilt(keyed(1), 8, (8,))),
@@ -181,6 +180,7 @@ BAD = {
 ALONE = {
     "mixed numbers": ("INSERT INTO t (k, d) VALUES (%s, %s)", [(k, k if k % 2 else k / 3) for k in KEYS]),
     "mixed with text": ("INSERT INTO t (k, i) VALUES (%s, %s)", [(k, k if k % 2 else str(k)) for k in KEYS]),
+    "duration": ("INSERT INTO t (k, h) VALUES (%s, %s)", keyed(dt.timedelta(1, 5))),
     "subclasses": ("INSERT INTO t (k, t) VALUES (%s, %s)", keyed(type("Words", (str,), {})("a"))),
     "returning": ("INSERT INTO t (k) VALUES (%s) RETURNING k", keyed()),
     "huge ints": ("INSERT INTO t (k, m) VALUES (%s, %s)", [(k, 10**k) for k in KEYS]),

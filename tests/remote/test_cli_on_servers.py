@@ -1,4 +1,4 @@
-"""`herdpy sql` on a server; the other commands say that they are for directories."""
+"""`herdpy sql` on a server, as a process of its own. The other commands: see ``test_cli_urls``."""
 
 from __future__ import annotations
 
@@ -23,9 +23,3 @@ def test_sql(server):
     assert written.returncode == 0, written.stderr
     asked = cli("sql", url, "--format", "csv", "-c", "SELECT * FROM fruit ORDER BY id")
     assert asked.stdout.splitlines() == ["id,name", "1,apple", "2,pear"]
-
-
-def test_commands_for_directories_say_so():
-    done = cli("check", "herdpy://ann@127.0.0.1:1/test")
-    assert done.returncode == 2
-    assert "for a database in a directory" in done.stderr

@@ -12,7 +12,8 @@ import pytest
 from psycopg import pq
 
 from herdpy.dbapi.remote_connection import refusal
-from herdpy.dbapi.remote_wire import Wire, step
+from herdpy.dbapi.remote_sent import step
+from herdpy.dbapi.remote_wire import Wire
 
 _READY = b"Z" + struct.pack(">ic", 5, b"I")
 

@@ -1,4 +1,7 @@
-"""The driver and three servers of which one leads: killed, frozen, and restarted one by one under load."""
+"""The driver and three servers of which one leads: killed, frozen, and restarted one by one under load.
+
+Half the clients are told the servers, the others their ZooKeeper.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ pytestmark = pytest.mark.timeout(180)
 
 @pytest.fixture
 def writers(cluster, request):
-    writers = Writers(cluster.url, request.node.name)
+    by_zookeeper = f"herdpy+zk://{cluster.zookeeper}/herdpy?tablespace=herdpy"
+    writers = Writers(cluster.url, request.node.name, by_zookeeper)
     yield writers
     writers.stop()
 
@@ -42,6 +46,7 @@ def test_nor_when_it_is_frozen(cluster, writers):
     assert not writers.failed
 
 
+@pytest.mark.soak
 def test_restarting_all_servers_one_after_the_other_fails_nothing(cluster, writers):
     writers.await_progress()
     followers = [f"server-{n}" for n in (1, 2, 3)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import herdpy
+from herdpy.dbapi.remote_connection import HeldConnection
 from herdpy.testing.waiting import await_until
 
 pytestmark = pytest.mark.timeout(120)
@@ -57,6 +58,56 @@ def test_reading_ones_own_writes_elsewhere(cluster, writer):
             (position,) = writer.execute("SELECT herdpy.commit_position()").fetchone()
             reader.execute(f"SET herdpy.min_lsn = '{position}'")
             assert reader.execute("SELECT count(*) FROM seen").fetchone() == (n,)
+
+
+def test_ones_own_writes_are_read_without_a_word(cluster, writer):
+    """Whoever writes in this process, and however its connection found the cluster."""
+    by_zookeeper = f"herdpy+zk://{cluster.zookeeper}/herdpy?tablespace=herdpy"
+    with (
+        herdpy.connect(by_zookeeper) as another,
+        herdpy.connect(cluster.url, autocommit=True, target="follower", read_level="at_lsn") as reader,
+        herdpy.connect(by_zookeeper, target="follower") as late,
+    ):
+        for n in range(1, 20, 2):
+            writer.execute("INSERT INTO seen VALUES (%s)", (n,))
+            assert reader.execute("SELECT count(*) FROM seen").fetchone() == (n,)
+            another.execute("INSERT INTO seen VALUES (%s)", (n,))
+            another.commit()
+            assert reader.execute("SELECT count(*) FROM seen; SELECT 1").fetchone() == (n + 1,)
+            assert reader.execute("SHOW herdpy.min_lsn").fetchone() == (another.info.commit_position,)
+        late.execute("SET herdpy.read_level = 'at_lsn'")
+        late.commit()
+        assert late.execute("SELECT count(*) FROM seen").fetchone() == (20,)
+
+
+def says_no_position(monkeypatch):
+    """The bug of a driver that leaves it to chance whether a follower has what was written."""
+    monkeypatch.setattr(HeldConnection, "_catch_up", lambda self, wire: None)
+
+
+def test_a_driver_that_says_no_position_is_noticed(cluster, writer, monkeypatch):
+    says_no_position(monkeypatch)
+    missed = 0
+    with herdpy.connect(cluster.url, autocommit=True, target="follower", read_level="at_lsn") as reader:
+        for n in range(1, 500):
+            writer.execute("INSERT INTO seen VALUES (%s)", (n,))
+            missed += reader.execute("SELECT count(*) FROM seen").fetchone() != (n,)
+            if missed:
+                break
+    assert missed
+
+
+def test_a_position_that_was_said_counts_when_it_is_later(cluster, writer):
+    with herdpy.connect(cluster.url, autocommit=True, target="follower", read_level="at_lsn") as reader:
+        writer.execute("INSERT INTO seen VALUES (1)")
+        reader.execute("SET herdpy.min_lsn = '0:1'")
+        assert reader.execute("SELECT count(*) FROM seen").fetchone() == (1,)
+        assert reader.execute("SHOW herdpy.min_lsn").fetchone() == (writer.info.commit_position,)
+        later = f"{int(writer.info.commit_position.partition(':')[0]) + 1}:0"
+        reader.execute(f"SET herdpy.min_lsn = '{later}'")
+        writer.execute("INSERT INTO seen VALUES (2)")
+        reader.execute("SET herdpy.read_level = 'any'")
+        assert reader.execute("SHOW herdpy.min_lsn").fetchone() == (later,)
 
 
 def test_definitions_are_as_new_as_what_is_read(cluster, writer):

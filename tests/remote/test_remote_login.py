@@ -11,7 +11,7 @@ import herdpy
 from herdpy.dbapi import remote_search, remote_wire
 from tests.support.server_process import RunningServer
 
-RULES = "[{ method = 'trust', user = 'admin' }, { method = 'scram-sha-256' }]"
+RULES = "[{ method = 'trust', user = 'admin', network = 'loopback' }, { method = 'scram-sha-256' }]"
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +40,28 @@ def test_a_password_over_an_encrypted_connection(secured):
         assert "p@ss" not in f"{conn!r} {conn.info!r} {conn._link._options!r}"
     with herdpy.connect(f"herdpy://127.0.0.1:{server.port}/test?{options}", user="ann", password="p@ss:word"):
         pass
+
+
+def test_the_environment_and_a_file_of_passwords_let_in(secured, tmp_path, monkeypatch):
+    server, ca = secured
+    monkeypatch.setenv("HERDPY_SSLMODE", "verify-full")
+    monkeypatch.setenv("HERDPY_SSLROOTCERT", str(ca))
+    monkeypatch.setenv("HERDPY_USER", "ann")
+    url = f"herdpy://127.0.0.1:{server.port}/test"
+    monkeypatch.setenv("HERDPY_PASSWORD", "p@ss:word")
+    with herdpy.connect(url) as conn:
+        assert conn.execute("SELECT current_user").fetchone() == ("ann",)
+        assert conn._link._wire.pgconn.ssl_in_use
+    monkeypatch.setenv("HERDPY_PASSWORD", "")
+    passwords = tmp_path / "passwords"
+    passwords.write_text(f"127.0.0.1:{server.port}:test:ann:p@ss\\:word\n")
+    passwords.chmod(0o600)
+    with herdpy.connect(url, passfile=passwords) as conn:
+        assert conn.execute("SELECT current_user").fetchone() == ("ann",)
+    with pytest.raises(herdpy.OperationalError) as caught:
+        herdpy.connect(url)
+    assert caught.value.sqlstate == "28P01"
+    assert "no password supplied" in str(caught.value)
 
 
 @pytest.mark.parametrize(

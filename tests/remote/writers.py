@@ -58,14 +58,14 @@ WAYS: dict[str, tuple[Callable[[Any, str, int], None], bool, int]] = {
 
 
 class Writers:
-    """One client for each way, until :meth:`stop`.
+    """One client for each way, until :meth:`stop`. Every other one is given the second URL, if there is one.
 
     Attributes:
         told: the numbers whose write returned, by writer.
         errors: what writes raised, by writer and number.
     """
 
-    def __init__(self, url: str, prefix: str) -> None:
+    def __init__(self, url: str, prefix: str, second_url: str = "") -> None:
         self.told: dict[str, list[int]] = {f"{prefix} {way}": [] for way in WAYS}
         self.errors: dict[tuple[str, int], herdpy.Error] = {}
         self._url = url
@@ -74,15 +74,19 @@ class Writers:
         self._broken: list[BaseException] = []
         with herdpy.connect(url, autocommit=True) as conn:
             conn.execute("CREATE TABLE IF NOT EXISTS written (writer TEXT, number INTEGER)")
-        self._threads = [threading.Thread(target=self._write, args=(name,)) for name in self.told]
+        urls = (url, second_url or url)
+        self._threads = [
+            threading.Thread(target=self._write, args=(name, urls[place % 2]))
+            for place, name in enumerate(self.told)
+        ]
         for thread in self._threads:
             thread.start()
 
-    def _write(self, name: str) -> None:
+    def _write(self, name: str, url: str) -> None:
         write, autocommit, _rows = WAYS[name.rpartition(" ")[2]]
         number = 0
         try:
-            with herdpy.connect(self._url, autocommit=autocommit) as conn:
+            with herdpy.connect(url, autocommit=autocommit) as conn:
                 while not self._stop.is_set():
                     number += 1
                     try:

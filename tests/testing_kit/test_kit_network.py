@@ -13,6 +13,8 @@ from herdpy.testing.registry import ClusterZnodes
 from herdpy.testing.waiting import await_until
 from tests.testing_kit.kit_programs import python
 
+pytestmark = pytest.mark.soak  # real processes for minutes: not with every commit
+
 PORT = 4000
 # Prints the letters it receives, and sends each back.
 ECHO = f"""

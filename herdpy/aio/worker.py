@@ -1,0 +1,215 @@
+"""The thread of an asynchronous connection: runs its blocking calls one by one. The bottom of ``aio``.
+
+A call comes by a queue and its answer goes back to the event loop, so the loop never waits. The thread lives
+as long as its connection: it is joined when that is closed, and at the interpreter's exit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+from herdpy.dbapi.errors import Error
+
+_EXIT_PATIENCE_S = 5.0
+_AGAIN_FIRST_S, _AGAIN_LONGEST_S = 0.02, 0.5
+"""A statement is told to end again after so long: what it did the last time could not be ended."""
+
+_numbers = itertools.count(1)
+_workers: set[Worker] = set()
+"""Those whose thread may be alive; whether or not their connection is."""
+
+
+class Call:
+    """A blocking call, on its way to the thread and back.
+
+    Attributes:
+        answer: its result; whoever awaits it may be cancelled, and it with them.
+        is_over: whether the call has returned or raised, as the loop knows.
+    """
+
+    __slots__ = ("_arguments", "_function", "_loop", "_over", "answer", "is_over")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, function: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> None:
+        self._loop = loop
+        self._function = function
+        self._arguments = arguments
+        self._over: threading.Event | None = None
+        self.answer: asyncio.Future[Any] = loop.create_future()
+        self.is_over = False
+
+    def run(self) -> None:
+        """Make the call; in the thread."""
+        value, error = self._made()
+        try:
+            if not _post(self._loop, self._finish, value, error):
+                self.let_be()
+        finally:
+            del value, error  # an error and its traceback would keep each other alive
+
+    def _made(self) -> tuple[Any, BaseException | None]:
+        """What the call returns or raises. Whom it was for is let go before anybody is told."""
+        function, arguments = self._function, self._arguments
+        self._function, self._arguments = _made_already, ()
+        try:
+            return function(*arguments), None
+        except BaseException as raised:  # noqa: BLE001 - it is raised again where the answer is awaited
+            return None, raised
+
+    def stop(self, cancel: Callable[[], None]) -> asyncio.Future[None]:
+        """Have ``cancel`` end the call, from a thread of its own; done when neither of them runs."""
+        over = self._over = threading.Event()
+
+        def keep_at_it() -> None:
+            pause_s = _AGAIN_FIRST_S
+            while not over.is_set():
+                cancel()
+                over.wait(pause_s)
+                pause_s = min(2 * pause_s, _AGAIN_LONGEST_S)
+
+        if self.is_over:
+            over.set()
+        return aside(self._loop, keep_at_it)
+
+    def let_be(self) -> None:
+        """Stop trying to end it."""
+        if self._over is not None:
+            self._over.set()
+
+    def _finish(self, value: Any, error: BaseException | None) -> None:
+        self.is_over = True
+        self.let_be()
+        if self.answer.done():
+            return
+        if error is None:
+            self.answer.set_result(value)
+        else:
+            self.answer.set_exception(error)
+
+
+class Worker:
+    """A thread and the queue before it.
+
+    Attributes:
+        interrupt: ends what the thread runs, when the interpreter wants to exit.
+    """
+
+    def __init__(self) -> None:
+        self.interrupt: Callable[[], None] | None = None
+        self._calls: SimpleQueue[Call | Callable[[], object] | None] = SimpleQueue()
+        self._thread = threading.Thread(
+            target=_work, args=(self._calls,), name=f"herdpy-aio-{next(_numbers)}", daemon=True
+        )
+        self._thread.start()
+        for worker in list(_workers):
+            if not worker.is_alive:
+                _workers.discard(worker)
+        _workers.add(self)
+
+    def submit(
+        self, loop: asyncio.AbstractEventLoop, function: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> Call:
+        """Have ``function(*arguments)`` called, after what was submitted before."""
+        call = Call(loop, function, arguments)
+        self._calls.put(call)
+        return call
+
+    def leave(self, last: Callable[[], object] | None = None) -> None:
+        """End the thread when it has done what was submitted, and ``last``, whose errors nobody hears."""
+        if last is not None:
+            self._calls.put(last)
+        self._calls.put(None)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread is there."""
+        return self._thread.is_alive()
+
+    def join(self, timeout_s: float | None = None) -> None:
+        """Wait for the thread's end; it must have been told to leave."""
+        self._thread.join(timeout_s)
+        if not self._thread.is_alive():
+            _workers.discard(self)
+
+
+def _work(calls: SimpleQueue[Call | Callable[[], object] | None]) -> None:
+    while (call := calls.get()) is not None:
+        if isinstance(call, Call):
+            call.run()
+        else:
+            call()
+        del call  # an idle thread keeps nothing alive
+
+
+def _made_already() -> None:
+    raise AssertionError("a call is made once")
+
+
+def aside(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> asyncio.Future[None]:
+    """Call ``function``, which cancels something, in a thread of its own; done when it has returned.
+
+    Its refusal is no news: what it wanted to cancel has ended.
+    """
+    ended = loop.create_future()
+
+    def resolve() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    def run() -> None:
+        try:
+            with contextlib.suppress(Error):
+                function()
+        finally:
+            _post(loop, resolve)
+
+    threading.Thread(target=run, name="herdpy-aio-cancel", daemon=True).start()
+    return ended
+
+
+def _post(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *arguments: Any) -> bool:
+    """Have the loop call a function; False when it was closed, and nobody waits any more."""
+    try:
+        loop.call_soon_threadsafe(function, *arguments)
+    except RuntimeError:
+        if not loop.is_closed():
+            raise
+        return False
+    return True
+
+
+def settle(timeout_s: float = _EXIT_PATIENCE_S) -> None:
+    """Wait until threads that were told to leave have left."""
+    for worker in list(_workers):
+        worker.join(timeout_s)
+
+
+def _at_exit() -> None:
+    workers = list(_workers)
+    for worker in workers:
+        worker.leave()
+    until = time.monotonic() + _EXIT_PATIENCE_S
+    for worker in workers:
+        worker.join(_AGAIN_FIRST_S)
+        while worker.is_alive and worker.interrupt is not None and time.monotonic() < until:
+            with contextlib.suppress(Error):
+                worker.interrupt()
+            worker.join(_AGAIN_FIRST_S)
+
+
+def _in_child() -> None:
+    _workers.clear()  # their threads are the parent's
+
+
+atexit.register(_at_exit)
+os.register_at_fork(after_in_child=_in_child)

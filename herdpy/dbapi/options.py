@@ -1,0 +1,260 @@
+"""The options of a connection: what each takes, and where it may come from. Below ``remote_options``.
+
+An option has one name, as a keyword of ``connect``, in a URL, in a profile, and (in capitals, after
+``HERDPY_``) in the environment. The first of these that gives it counts; see ``docs/drivers.md``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from herdpy.dbapi.errors import InterfaceError
+from herdpy.dbapi.url import boolean, number, parse_hosts
+
+READ_LEVELS = ("linearizable", "bounded", "at_lsn", "any")
+TLS_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+MOST_SECONDS = 10_000_000.0
+MOST_CHARACTERS = 4096
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d)?")
+_UNITS_MS = {"us": 0.001, "ms": 1.0, "s": 1e3, None: 1e3, "min": 6e4, "h": 3.6e6, "d": 8.64e7}
+_LSN = re.compile(r"-?\d{1,19}:-?\d{1,19}")
+_PASSWORDS = frozenset({"password", "sslpassword"})
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option.
+
+    Attributes:
+        read: its value from what was given, or InterfaceError that names it.
+        says: what it is for.
+        directories: whether it is for a database in a directory, too.
+        variable: the environment variable that gives it; empty: none does.
+    """
+
+    name: str
+    read: Callable[[str, object], Any]
+    says: str
+    directories: bool = False
+    variable: str = ""
+
+
+def text(name: str, value: object) -> str:
+    """Text that is not empty, of a reasonable length."""
+    given = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(given, str) or not given or "\0" in given or len(given) > MOST_CHARACTERS:
+        shown = "" if name in _PASSWORDS else f", not {_short(value)}"
+        raise InterfaceError(f"option {name} is text of 1 to {MOST_CHARACTERS} characters{shown}")
+    return given
+
+
+def secret(name: str, value: object) -> str:
+    """A password, which may be empty and is never told."""
+    if not isinstance(value, str) or "\0" in value or len(value) > MOST_CHARACTERS:
+        raise InterfaceError(f"option {name} is text of up to {MOST_CHARACTERS} characters")
+    return value
+
+
+def seconds(name: str, value: object) -> float:
+    """A time greater than 0."""
+    found = float(number(name, value))
+    if not 0 < found <= MOST_SECONDS:
+        raise InterfaceError(f"option {name} is a number of seconds greater than 0, not {_short(value)}")
+    return found
+
+
+def whole(name: str, value: object) -> str:
+    """A whole number, as libpq takes it."""
+    found = number(name, value)
+    if found != int(found) or abs(found) > 2**31 - 1:
+        raise InterfaceError(f"option {name} is a whole number, not {_short(value)}")
+    return str(int(found))
+
+
+def duration(name: str, value: object) -> str:
+    """Milliseconds, of seconds or of a number with its unit (``500ms``, ``2min``); 0 is none at all."""
+    if isinstance(value, str):
+        found = _DURATION.fullmatch(value.strip())
+        if found is None:
+            raise InterfaceError(
+                f"option {name} is a duration such as 2.5, 500ms or 2min, not {_short(value)}"
+            )
+        milliseconds = float(found[1]) * _UNITS_MS[found[2]]
+    else:
+        milliseconds = number(name, value) * 1e3
+    if not (math.isfinite(milliseconds) and 0 <= milliseconds <= 2**31 - 1):
+        raise InterfaceError(f"option {name} is a duration of up to 24 days, not {_short(value)}")
+    return str(max(1, round(milliseconds)) if milliseconds else 0)
+
+
+def lsn(name: str, value: object) -> str:
+    """A position of the log."""
+    if not _LSN.fullmatch(str(value)):
+        raise InterfaceError(f"option {name} is a position such as 12:345, not {_short(value)}")
+    return str(value)
+
+
+def file(name: str, value: object) -> str:
+    """The path of a file that can be read."""
+    path = os.path.expanduser(text(name, value))
+    if not os.path.isfile(path):
+        raise InterfaceError(f"option {name}: there is no file {path}")
+    if not os.access(path, os.R_OK):
+        raise InterfaceError(f"option {name}: {path} cannot be read")
+    return path
+
+
+def trusted(name: str, value: object) -> str:
+    """A file of certificates, or libpq's word for those of the system."""
+    return "system" if value == "system" else file(name, value)
+
+
+def private(name: str, value: object) -> str:
+    """A file that nobody else can read, since it has a password."""
+    path = file(name, value)
+    check_private(path, f"option {name}: ")
+    return path
+
+
+def check_private(path: str | os.PathLike[str], told: str = "") -> None:
+    """InterfaceError when others than its owner may read or write a file, or it is somebody else's."""
+    found = os.stat(path)
+    if found.st_mode & 0o077:
+        raise InterfaceError(
+            f"{told}others may read or write {os.fspath(path)}, and it has a password",
+            hint=f"chmod 600 {os.fspath(path)}",
+        )
+    if found.st_uid not in (os.geteuid(), 0):
+        raise InterfaceError(f"{told}{os.fspath(path)} has a password and belongs to somebody else")
+
+
+def one_of(*words: str) -> Callable[[str, object], str]:
+    """One of some words."""
+
+    def read(name: str, value: object) -> str:
+        if value not in words:
+            raise InterfaceError(f"option {name} is one of {', '.join(words)}, not {_short(value)}")
+        return str(value)
+
+    return read
+
+
+def hosts(name: str, value: object) -> list[tuple[str, int | None]]:
+    """More servers."""
+    del name
+    return parse_hosts(str(value))
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 80 else f"{shown[:77]}..."
+
+
+def _options(*found: Option) -> dict[str, Option]:
+    return {one.name: one for one in found}
+
+
+OPTIONS = _options(
+    Option("autocommit", boolean, "each statement is its own transaction", directories=True),
+    Option("user", text, "the role", variable="HERDPY_USER"),
+    Option("password", secret, "its password", variable="HERDPY_PASSWORD"),
+    Option("passfile", private, "a file of passwords, as libpq's ~/.pgpass", variable="HERDPY_PASSFILE"),
+    Option("hosts", hosts, "more servers, as host:port,host:port"),
+    Option("tablespace", text, "the tablespace, where the URL's path does not name it"),
+    Option("target", one_of("leader", "follower"), "the server wanted: leader, or follower for reads",
+           variable="HERDPY_TARGET"),
+    Option("connect_timeout", seconds, "seconds to find the leader at first",
+           variable="HERDPY_CONNECT_TIMEOUT"),
+    Option("failover_timeout", seconds, "seconds to find it again, and to learn the outcome of a commit",
+           variable="HERDPY_FAILOVER_TIMEOUT"),
+    Option("request_timeout", seconds, "seconds that one call may take, whatever becomes of servers",
+           variable="HERDPY_REQUEST_TIMEOUT"),
+    Option("statement_timeout", duration, "how long a statement may run", directories=True,
+           variable="HERDPY_STATEMENT_TIMEOUT"),
+    Option("lock_timeout", duration, "how long it may wait for a lock", directories=True,
+           variable="HERDPY_LOCK_TIMEOUT"),
+    Option("application_name", text, "shown in pg_stat_activity", directories=True,
+           variable="HERDPY_APPLICATION_NAME"),
+    Option("read_level", one_of(*READ_LEVELS), "how new what is read must be", directories=True,
+           variable="HERDPY_READ_LEVEL"),
+    Option("max_staleness", duration, "how old it may be at the read level bounded", directories=True,
+           variable="HERDPY_MAX_STALENESS"),
+    Option("min_lsn", lsn, "the position that the read level at_lsn waits for", directories=True),
+    Option("sslmode", one_of(*TLS_MODES), "whether TLS is used, and what is verified",
+           variable="HERDPY_SSLMODE"),
+    Option("sslrootcert", trusted, "who may sign servers' certificates (PEM), or system",
+           variable="HERDPY_SSLROOTCERT"),
+    Option("sslcert", file, "the client's certificate (PEM)", variable="HERDPY_SSLCERT"),
+    Option("sslkey", file, "its key (PEM)", variable="HERDPY_SSLKEY"),
+    Option("sslpassword", secret, "the key's password"),
+    Option("sslcrl", file, "certificates that were revoked (PEM)"),
+    Option("sslnegotiation", one_of("postgres", "direct"), "how TLS begins"),
+    Option("ssl_min_protocol_version", text, "the oldest TLS that is accepted"),
+    Option("channel_binding", one_of("disable", "prefer", "require"), "whether passwords are bound to TLS"),
+    Option("require_auth", text, "the ways of authentication that are accepted"),
+    Option("gssencmode", one_of("disable", "prefer", "require"), "whether GSSAPI encrypts"),
+    Option("keepalives", whole, "1: TCP keepalives are sent"),
+    Option("keepalives_idle", whole, "seconds of silence before the first"),
+    Option("keepalives_interval", whole, "seconds between them"),
+    Option("keepalives_count", whole, "how many may be lost"),
+    Option("tcp_user_timeout", whole, "milliseconds until data that nobody confirms breaks the connection"),
+    Option("ledgers_root", text, "the znode of BookKeeper's metadata, for readers of the log"),
+)  # fmt: skip
+"""All of them but the settings of a database in a directory."""
+
+SETTINGS = {
+    "statement_timeout": "statement_timeout",
+    "lock_timeout": "lock_timeout",
+    "read_level": "herdpy.read_level",
+    "max_staleness": "herdpy.max_staleness_ms",
+    "min_lsn": "herdpy.min_lsn",
+}
+"""Options that are settings of each session."""
+
+
+def from_environment(environment: Mapping[str, str], *, servers: bool) -> dict[str, Any]:
+    """What the environment gives, by name of the option; a variable that is empty gives nothing.
+
+    Args:
+        servers: for a connection to servers, and not to a directory.
+    """
+    found: dict[str, Any] = {}
+    for option in OPTIONS.values():
+        given = environment.get(option.variable) if option.variable else None
+        if not given or not (servers or option.directories):
+            continue
+        try:
+            found[option.name] = option.read(option.name, given)
+        except InterfaceError as error:
+            raise InterfaceError(f"{option.variable}: {error.message}", hint=error.hint) from None
+    return found
+
+
+def checked(given: Mapping[str, object]) -> dict[str, Any]:
+    """The values of options for servers. InterfaceError for one that is not known, or is wrong.
+
+    None counts as not given.
+    """
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in OPTIONS:
+            raise unknown(name, OPTIONS)
+        if value is not None:
+            found[name] = OPTIONS[name].read(name, value)
+    return found
+
+
+def unknown(name: str, known: Iterable[str]) -> InterfaceError:
+    """There is no such option; perhaps another was meant."""
+    if name in ("create", "checkpoint_interval_s", "query_memory_bytes"):
+        return InterfaceError(f"option {name} is for a database in a directory, not on servers")
+    near = difflib.get_close_matches(name, list(known), 1)
+    return InterfaceError(
+        f"an option is not known: {name[:80]}", hint=f"Is {near[0]} meant?" if near else None
+    )

@@ -1,0 +1,195 @@
+"""A cluster as its znodes describe it: its servers, who leads. Below ``remote_hosts``; and for Spark's half.
+
+Only what is needed is read, and a field that is not there has its usual value: the servers that wrote the
+znodes may be older or newer. ZooKeeper is asked for a moment, on a session of its own, whose every wait has
+an end; what comes back is plain values.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from herdpy.dbapi.errors import InterfaceError, OperationalError
+from herdpy.dbapi.url import ZooKeeper
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
+Host = tuple[str, int]
+
+SESSION_S = 3.0
+"""ZooKeeper ends a session that is silent for so long; a host that does not answer is given up as soon."""
+MOST_SERVERS = 256
+_END_PATIENCE_S = 2.0
+_ATTEMPTS = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 0.5}
+
+
+class ZooKeeperError(OperationalError):
+    """ZooKeeper does not answer, or does not know the cluster (08001)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, sqlstate="08001")
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Who is there.
+
+    Attributes:
+        leader: the SQL address of who was elected last; None: nobody was, or it tells no address.
+        servers: SQL addresses of all nodes that are there, that of the leader first.
+    """
+
+    leader: Host | None
+    servers: tuple[Host, ...]
+
+
+def members(place: ZooKeeper, tablespace: str, deadline: float) -> Members:
+    """The servers of a cluster as ZooKeeper knows them now; none is no error.
+
+    Args:
+        deadline: on time.monotonic.
+
+    Raises:
+        InterfaceError: kazoo is not installed.
+        ZooKeeperError: it does not answer in time, or has no such tablespace.
+    """
+    with Znodes(place.hosts, deadline) as znodes:
+        info = znodes.read(f"{place.root}/tablespaces/{tablespace}")
+        if info is None or info.get("dropped"):
+            raise ZooKeeperError(
+                f"there is no tablespace {tablespace} under {place.root} in ZooKeeper at {place.hosts}"
+            )
+        elected = znodes.read(f"{place.root}/tablespaces/{tablespace}/leader")
+        nodes = znodes.read_all(
+            f"{place.root}/nodes/{node}" for node in znodes.children(f"{place.root}/nodes")[:MOST_SERVERS]
+        )
+    leader = address((elected or {}).get("sql"))
+    servers = [
+        found for node in nodes if node is not None and (found := address(node.get("sql"))) is not None
+    ]
+    if leader in servers:  # an election's znode may outlive its node for a moment
+        servers.remove(leader)
+        servers.insert(0, leader)
+    return Members(leader, tuple(dict.fromkeys(servers)))
+
+
+def address(record: object) -> Host | None:
+    """The host and port in a record; None where there is none."""
+    if not isinstance(record, dict):
+        return None
+    host, port = record.get("host"), record.get("port")
+    if (
+        not isinstance(host, str)
+        or not host
+        or "," in host
+        or not isinstance(port, int)
+        or not 0 < port < 65536
+    ):
+        return None
+    return host, port
+
+
+class Znodes:
+    """A session for reading znodes whose data are JSON objects: ``with Znodes(hosts, deadline) as znodes``.
+
+    Raises:
+        ZooKeeperError: no host answers by the deadline; from all its methods, too.
+    """
+
+    def __init__(self, hosts: str, deadline: float) -> None:
+        self._hosts = hosts
+        self._deadline = deadline
+        self._client: KazooClient | None = None
+
+    def __enter__(self) -> Znodes:
+        try:
+            from kazoo.client import KazooClient
+        except ImportError as error:
+            raise InterfaceError(
+                f'looking servers up in ZooKeeper needs kazoo: pip install "herdpy[zk]" ({error})'
+            ) from error
+        # What goes wrong is told by the error that is raised here, not by kazoo's own log.
+        logger = logging.Logger("herdpy.zookeeper")
+        logger.addHandler(logging.NullHandler())
+        self._client = client = KazooClient(
+            self._hosts, timeout=SESSION_S, read_only=True, connection_retry=_ATTEMPTS, logger=logger
+        )
+        if not client.start_async().wait(max(0.0, self._deadline - time.monotonic())):
+            self.__exit__()
+            raise ZooKeeperError(f"ZooKeeper at {self._hosts} does not answer")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        client, self._client = self._client, None
+        assert client is not None
+        # kazoo waits for the server's farewell for ten seconds: no longer than this here.
+        ending = threading.Thread(target=_end, args=(client,), name="herdpy-zookeeper-end", daemon=True)
+        ending.start()
+        ending.join(_END_PATIENCE_S)
+
+    def read(self, path: str) -> dict[str, Any] | None:
+        """What a znode has; None when there is none, and {} for what is no object."""
+        return self.read_all([path])[0]
+
+    def read_all(self, paths: Iterable[str]) -> list[dict[str, Any] | None]:
+        """What each of several znodes has, asked for at once."""
+        from kazoo.exceptions import NoNodeError
+
+        assert self._client is not None
+        asked = [self._client.get_async(path) for path in paths]
+        found: list[dict[str, Any] | None] = []
+        for one in asked:
+            try:
+                data, _stat = self._answer(one)
+            except NoNodeError:
+                found.append(None)
+            else:
+                found.append(_object(data))
+        return found
+
+    def children(self, path: str) -> list[str]:
+        """The names of a znode's children in order; none when it is not there."""
+        from kazoo.exceptions import NoNodeError
+
+        assert self._client is not None
+        try:
+            return sorted(self._answer(self._client.get_children_async(path)))
+        except NoNodeError:
+            return []
+
+    def _answer(self, asked: Any) -> Any:
+        from kazoo.exceptions import KazooException, NoNodeError
+        from kazoo.handlers.threading import KazooTimeoutError
+
+        try:
+            return asked.get(timeout=max(0.0, self._deadline - time.monotonic()))
+        except NoNodeError:
+            raise
+        except (KazooException, KazooTimeoutError) as error:
+            said = str(error) or type(error).__name__
+            raise ZooKeeperError(f"ZooKeeper at {self._hosts} does not answer: {said}") from error
+
+
+def _end(client: Any) -> None:
+    from kazoo.exceptions import KazooException
+
+    try:
+        client.stop()
+        client.close()
+    except KazooException as stuck:  # its server fell silent: the session ends by its time-out
+        logging.getLogger("herdpy.zookeeper").debug("kazoo did not stop", extra={"reason": str(stuck)})
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(data or b"{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

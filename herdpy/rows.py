@@ -1,0 +1,28 @@
+"""Row factories, as ``psycopg.rows`` names them: ``herdpy.connect(url, row_factory=herdpy.rows.dict_row)``.
+
+They are ``herdpy.dbapi.rows``; this is where users find them.
+"""
+
+from herdpy.dbapi.rows import (
+    RowFactory,
+    RowMaker,
+    args_row,
+    class_row,
+    dict_row,
+    kwargs_row,
+    namedtuple_row,
+    scalar_row,
+    tuple_row,
+)
+
+__all__ = [
+    "RowFactory",
+    "RowMaker",
+    "args_row",
+    "class_row",
+    "dict_row",
+    "kwargs_row",
+    "namedtuple_row",
+    "scalar_row",
+    "tuple_row",
+]

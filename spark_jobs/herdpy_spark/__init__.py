@@ -12,6 +12,9 @@ here is part of a server.
 
 from __future__ import annotations
 
+import os
+import site
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,6 +25,32 @@ __all__ = ["register"]
 
 def register(spark: SparkSession) -> None:
     """Make the format "herdpy" known to a session. Executors need herdpy[spark] installed, or its wheel."""
+    from pyspark.sql.utils import is_remote
+
     from herdpy_spark.source import HerdPyDataSource
 
+    if not is_remote():
+        _tell_path(spark.sparkContext.environment)
     spark.dataSource.register(HerdPyDataSource)
+
+
+def _tell_path(environment: dict[str, str]) -> None:
+    """Have Spark's Python processes find these packages where they were found here.
+
+    Tasks get the files of ``--py-files``; the processes that plan a stream do not. Packages
+    that are installed need nothing.
+    """
+    installed = {*site.getsitepackages(), site.getusersitepackages()}
+    roots = (entry for entry in sys.path if entry not in installed and _holds_packages(entry))
+    paths = dict.fromkeys([*roots, *environment.get("PYTHONPATH", "").split(os.pathsep)])
+    paths.pop("", None)
+    if paths:
+        environment["PYTHONPATH"] = os.pathsep.join(paths)
+
+
+def _holds_packages(entry: str) -> bool:
+    import herdpy
+    import herdpy_sql
+
+    found = (herdpy.__file__, herdpy_sql.__file__, __file__)
+    return any(file.startswith(os.path.join(entry, "herdpy")) for file in found if file and entry)

@@ -40,11 +40,13 @@ class Publication:
 
     Attributes:
         address: the database's log, and where the snapshot is.
+        ref: the snapshot.
         newest: all that is known to be committed: the snapshot's position, or the end of the log's files.
         kept: the file whose time says when it was used.
     """
 
     address: LogAddress
+    ref: SnapshotRef
     newest: LSN
     kept: str
 
@@ -91,11 +93,12 @@ def publish(path: str, tablespace: str = "herdpy") -> Publication:
             raise DirectoryError(f"{path}: {error.message}") from error
         finally:
             database.release()
-    kept = os.path.join(place, SnapshotRef(str(place), tablespace, at).directory, "manifest.json")
+    ref = SnapshotRef(str(place), tablespace, at)
+    kept = os.path.join(place, ref.directory, "manifest.json")
     os.utime(kept)
     _sweep(place / tablespace)
     address = LogAddress.of_database(path, tablespace=tablespace, snapshot_url=str(place))
-    return Publication(address, max(at, end(address)), kept)
+    return Publication(address, ref, max(at, end(address)), kept)
 
 
 def _publish_checkpoint(path: str, url: str, tablespace: str) -> LSN:

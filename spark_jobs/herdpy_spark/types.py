@@ -1,7 +1,8 @@
 """SQL types as Spark's, and Arrow arrays of the one as of the other. Nothing is lost.
 
 Where Spark has no such type a value is text, as SQL writes it: uuid, json, time (whose 24:00:00 Spark's does
-not have), and numeric without a precision or with more than 38 digits. timestamp is Spark's TIMESTAMP_NTZ,
+not have), interval, and numeric without a precision or with more than 38 digits. Arrays are Spark's arrays,
+vectors arrays of floats; of an enum there are the places of labels. timestamp is Spark's TIMESTAMP_NTZ,
 timestamp with time zone its TIMESTAMP. What a column was in SQL is in its metadata, under ``herdpy.type``.
 """
 
@@ -16,8 +17,10 @@ import pyarrow.compute
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from herdpy.codec.kinds import Kind
+from herdpy.codec.arrow import array_to_datums
+from herdpy.codec.kinds import Field, Kind
 from herdpy_sql.types import Base, SqlType
+from herdpy_sql.values.intervals import interval_text
 
 Array = Any  # pyarrow's stubs know arrays by element type
 
@@ -36,10 +39,15 @@ _PLAIN: dict[Kind, spark.DataType] = {
     Kind.TIMESTAMPTZ: spark.TimestampType(),
 }
 _DAY_US = 86_400_000_000
+_INTERVAL: Any = Field(Kind.INTERVAL)
 
 
 def spark_type(type_: SqlType) -> spark.DataType:
     """What values of a SQL type are in Spark."""
+    if type_.element is not None:
+        return spark.ArrayType(spark_type(type_.element_type))
+    if type_.base is Base.VECTOR:
+        return spark.ArrayType(spark.FloatType())
     if type_.kind in (Kind.DECIMAL64, Kind.DECIMAL128) and type_.precision is not None:
         return spark.DecimalType(type_.precision, type_.scale or 0)
     return _PLAIN.get(type_.kind, spark.StringType())
@@ -70,6 +78,14 @@ def as_spark(array: Array, wanted: pa.DataType) -> Array:
         return _uuid_texts(array.storage)
     if pa.types.is_time64(array.type):
         return _time_texts(array)
+    if pa.types.is_interval(array.type):
+        intervals: list[Any] = array_to_datums(_INTERVAL, array)
+        texts = [None if one is None else interval_text(one) for one in intervals]
+        return pa.array(texts, pa.string())
+    if pa.types.is_list(array.type):
+        values = as_spark(array.values, wanted.value_type)  # type: ignore[attr-defined]
+        mask = array.is_null() if array.null_count else None
+        return pa.ListArray.from_arrays(array.offsets, values, type=wanted, mask=mask)
     return array.cast(wanted)
 
 
@@ -98,5 +114,5 @@ def _uuid_texts(storage: Array) -> Array:
 
 
 def column_of(name: str, type_: SqlType, *, nullable: bool) -> tuple[str, SqlType, bool]:
-    """A column for :func:`spark_schema`; intervals, which no table has, are text as SQL writes it."""
+    """A column for :func:`spark_schema`; intervals are text as SQL writes it."""
     return name, SqlType(Base.TEXT) if type_.base is Base.INTERVAL else type_, nullable

@@ -23,11 +23,18 @@ if TYPE_CHECKING:
 SHARED = {"spark", "cluster"}
 SETTINGS = {"storage.max_ledger_age_s": 10.0}  # several ledgers within a run
 
+# Short runs spend more on compiling well than they gain by it: half of the time of the processor.
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+# What Spark says when one of its processes of Python did not begin within 10 s, as on a busy machine.
+SLOW = "Python worker failed to connect back"
+
 _SESSION = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": QUICK_JAVA,
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.sql.session.timeZone": "UTC",

@@ -4,17 +4,37 @@
 
 ``place`` is a directory in which its processes tell, by files, how far they are: each attempt at a task by
 ``began-<partition>-<attempt>``, the driver by ``staged`` and ``published``. ``hold`` is where they wait to be
-killed: "tasks" (first attempts, until there is the file ``go``), "staged" or "published" (the driver).
+killed: "tasks" (the attempt that is first to have all rows of its partition, until there is the file ``go``),
+"staged" or "published" (the driver).
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
+
+_PATIENT = "3600s"  # nobody is declared dead for being slow: those who are to die are killed
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "768m",
+    "spark.driver.extraJavaOptions": _JAVA,
+    "spark.executor.extraJavaOptions": _JAVA,
+    "spark.network.timeout": _PATIENT,
+    "spark.rpc.lookupTimeout": _PATIENT,
+    "spark.worker.timeout": "3600",
+    "spark.task.maxFailures": "20",  # Spark gives a process of Python 10 s to begin, on a busy machine too
+    "spark.deploy.maxExecutorRetries": "-1",
+    "spark.log.level": "ERROR",
+}
 
 
 def main(given: dict[str, Any]) -> None:
@@ -45,20 +65,17 @@ def main(given: dict[str, Any]) -> None:
         context = TaskContext.get()
         assert context is not None
         yield from batches
+        is_first = _make(place / f"first-{context.partitionId()}")
         (place / f"began-{context.partitionId()}-{context.taskAttemptId()}").touch()
-        while hold == "tasks" and context.attemptNumber() == 0 and not (place / "go").exists():
+        while hold == "tasks" and is_first and not (place / "go").exists():
             time.sleep(0.02)
 
     builder = SparkSession.builder.master(given["master"]).appName("load")
     for name, value in {
-        "spark.ui.enabled": "false",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "512m",
-        "spark.executor.memory": "512m",
+        **_SETTINGS,
+        "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
         "spark.local.dir": str(place),
         "spark.sql.warehouse.dir": str(place),
-        "spark.log.level": "ERROR",
         **given.get("settings", {}),
     }.items():
         builder = builder.config(name, value)
@@ -68,6 +85,15 @@ def main(given: dict[str, Any]) -> None:
     writer = frame.mapInArrow(held, frame.schema).write.format("herdpy").mode("append")
     writer.options(url=given["url"], table=given["table"], loadId=given["load_id"]).save()
     spark.stop()
+
+
+def _make(path: Path) -> bool:
+    """Whether the file was not there."""
+    try:
+        path.open("x").close()
+    except FileExistsError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ def server(tmp_path_factory):
         connection.execute("CREATE ROLE plain LOGIN PASSWORD 'of the plain'")
         connection.execute("CREATE ROLE copier REPLICATION LOGIN PASSWORD 'of the copier'")
         connection.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+        connection.execute("GRANT SELECT ON t TO plain")
         connection.execute("INSERT INTO t SELECT g FROM generate_series(1, 10) AS s (g)")
     yield running
     running.close()
@@ -93,8 +94,8 @@ def test_doors_may_be_named(server):
         ("postgres://h/t", "the option url: not a HerdPy URL"),
         ("herdpy://h:99999/t", "the option url: not a host and port"),
         ("herdpy://h/t?nothing=1", "the option url: an option is not known: nothing"),
-        ("herdpy+zk:///herdpy", "names no host"),
-        ("herdpy+zk://h/herdpy?nothing=1", "does not know nothing"),
+        ("herdpy+zk:///herdpy", "no host of ZooKeeper is named"),
+        ("herdpy+zk://h/herdpy?nothing=1", "an option is not known: nothing"),
     ],
 )
 def test_urls_that_make_no_sense(text, says):

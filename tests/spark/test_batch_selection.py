@@ -7,7 +7,8 @@ import pytest
 
 from herdpy_spark.batch.selection import Selection
 from herdpy_spark.options import OptionError
-from herdpy_sql.catalog import Column, KeyPart, Table, encode_table
+from herdpy_sql.catalog import Column, KeyPart, Table
+from herdpy_sql.definitions import encode_table
 from herdpy_sql.types import Base, SqlType
 
 INTEGER, TEXT, CHAR = SqlType(Base.INTEGER), SqlType(Base.TEXT), SqlType(Base.CHAR, length=4)

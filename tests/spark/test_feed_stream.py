@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from herdpy.testing.waiting import await_until
+from tests.spark.conftest import SLOW
 from tests.support.feed_replay import Replica
 
 
@@ -31,33 +34,44 @@ class Sink:
         return [row for _, rows in sorted(self.batches.items()) for row in rows]
 
 
-_SLOW = "Python worker failed to connect back"  # Spark gives a process 10 s to begin, on a busy machine too
+pytestmark = pytest.mark.timeout(900)
+PATIENCE_S = 300.0
 
 
 @pytest.fixture
-def stream(spark, cluster, tmp_path):
-    """Run a stream of a table into a sink; all are stopped afterwards. Gives how it ended, None: well."""
-    started = []
+def started(spark, cluster, tmp_path):
+    """Start a stream of a table into a sink; all are stopped afterwards."""
+    queries = []
 
-    def run(table, sink, *, checkpoint="c", available_now=False, url=None, **options):
+    def start(table, sink, *, available_now=False, url=None, **options):
         given = {"url": url or cluster.url, "table": table, "startingOffsets": "earliest", **options}
+        reader = spark.readStream.format("herdpy").options(**given)
+        writer = reader.load().writeStream.foreachBatch(sink)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        queries.append((writer.trigger(availableNow=True) if available_now else writer).start())
+        return queries[-1]
+
+    yield start
+    for query in queries:
+        with contextlib.suppress(StreamingQueryException):  # as it ended before
+            query.stop()
+
+
+@pytest.fixture
+def stream(started):
+    """Run a stream to its end. Gives how it ended, None: well."""
+
+    def run(table, sink, **options):
         while True:
-            reader = spark.readStream.format("herdpy").options(**given)
-            writer = reader.load().writeStream.foreachBatch(sink)
-            writer = writer.option("checkpointLocation", str(tmp_path / checkpoint))
-            query = (writer.trigger(availableNow=True) if available_now else writer).start()
-            started.append(query)
             try:
-                query.awaitTermination()
+                started(table, sink, **options).awaitTermination()
             except StreamingQueryException as error:
-                if _SLOW not in str(error):
+                if SLOW not in str(error):
                     return str(error)
             else:
                 return None
 
-    yield run
-    for query in started:
-        query.stop()
+    return run
 
 
 def rows_of(sql, table):
@@ -94,3 +108,47 @@ def test_a_stream_that_dies_again_and_again_has_each_change_once(stream, cluster
         replica.apply(change)
     assert replica.values() == rows_of(sql, name)
     assert len(sink.batches) > 3
+
+
+@pytest.mark.soak
+def test_a_stream_goes_on_when_the_leader_is_killed(started, cluster, sql, new_name):
+    name = new_name()
+    sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, name TEXT)")
+    sink = Sink()
+    query = started(name, sink, maxEntriesPerTrigger=20)
+
+    def write(numbers):
+        for number in numbers:
+            sql(f"INSERT INTO {name} VALUES (%s, %s)", (number, f"n{number}"))
+            if number % 5 == 4:
+                sql(f"DELETE FROM {name} WHERE id = %s", (number - 2,))
+
+    def has(number, op="insert"):
+        def has():
+            nonlocal query
+            try:
+                query.awaitTermination(0.05)
+            except StreamingQueryException as error:
+                if SLOW not in str(error):
+                    raise
+                query = started(name, sink, maxEntriesPerTrigger=20)
+            return any((change["op"], change["key"]) == (op, {"id": number}) for change in sink.changes)
+
+        return has
+
+    write(range(30))
+    assert await_until(has(0), PATIENCE_S)
+    leader = cluster.await_leader()
+    cluster.kill(leader)
+    try:
+        write(range(30, 80))  # by whoever leads then
+        assert await_until(has(79), PATIENCE_S)
+    finally:
+        cluster.start(leader)
+    write(range(80, 90))
+    assert await_until(has(87, "delete"), PATIENCE_S)  # the last change
+    query.stop()
+    replica = Replica()
+    for change in sink.changes:
+        replica.apply(change)
+    assert replica.values() == rows_of(sql, name)

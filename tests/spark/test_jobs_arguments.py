@@ -28,10 +28,10 @@ from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN, START
 from herdpy_spark.jobs import JOBS, arguments, bulk_load
 from herdpy_spark.jobs.__main__ import run as run_module
-from herdpy_spark.jobs.archive import Closed, closed_ledgers, entry_bytes
+from herdpy_spark.jobs.archived import Closed, closed_ledgers, entry_bytes
 from herdpy_spark.jobs.errors import JobError, UsageError
 from herdpy_spark.jobs.job import Job, Run
-from herdpy_spark.jobs.loading import checking, creating
+from herdpy_spark.jobs.loading import checking, creating, sources
 from herdpy_spark.jobs.running import job_named, main, said
 
 
@@ -181,6 +181,21 @@ def test_the_kind_of_source_is_told_by_the_names_of_files():
     assert kind("x/*.parquet") == "parquet"
     assert kind("dir", "--source", "csv") == "csv"
     assert kind("--jdbc-url", "jdbc:x", "--jdbc-table", "t") == "jdbc"
+
+
+def test_another_databases_driver_and_password_are_known(monkeypatch):
+    monkeypatch.setenv("HERDPY_JDBC_PASSWORD", "secret")
+    found = sources.jdbc("jdbc:postgresql://pg/shop", "t", {"fetchsize": "9"}).options
+    assert found == {
+        "url": "jdbc:postgresql://pg/shop",
+        "dbtable": "t",
+        "driver": "org.postgresql.Driver",
+        "password": "secret",
+        "fetchsize": "9",
+    }
+    assert sources.jdbc("jdbc:mysql://m/shop", "t", {"driver": "x", "password": "y"}).options["driver"] == "x"
+    monkeypatch.delenv("HERDPY_JDBC_PASSWORD")
+    assert set(sources.jdbc("jdbc:rare:x", "t", {}).options) == {"url", "dbtable"}
 
 
 def schema_of(**columns: DataType) -> StructType:

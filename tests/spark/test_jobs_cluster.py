@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from herdpy.log.entry import decode_entry
+from herdpy.log.lsn import LSN
 from herdpy_spark.jobs.__main__ import run as run_job
 from herdpy_spark.jobs.exporting import export_files
 
@@ -61,6 +62,26 @@ def test_a_run_is_done_once_and_what_differs_is_told(job: Job, sql, table: str, 
     path.write_bytes(damaged)
     found = job("verify", "--export", to, "--files-only", code=1)
     assert list(found["damaged_files"]) == [str(path.relative_to(to))]
+
+
+@pytest.mark.soak
+def test_an_export_is_as_of_a_position_or_a_time(job: Job, spark, sql, table: str, tmp_path: Path):
+    ((time,),) = sql("SELECT clock_timestamp()")
+    before = sql.position()
+    sql(f"UPDATE {table} SET v = 'later' WHERE id <= 30")
+    sql(f"DELETE FROM {table} WHERE id > 50")
+
+    def exported(name: str, *argv: object) -> set[tuple[Any, ...]]:
+        report = job("export", "--table", table, "--to", tmp_path / name, *argv)
+        if name != "time":  # the server may have written something of its own until then
+            assert (LSN.parse(report["lsn"]) == before) == (name == "position")
+        return {tuple(row) for row in spark.read.parquet(*export_files(str(tmp_path / name))).collect()}
+
+    was = {(n, f"v{n}") for n in range(1, 61)}
+    assert exported("position", "--as-of", before, "--from", "log") == was
+    assert exported("time", "--as-of", time.isoformat()) == was
+    now = {(n, "later" if n <= 30 else f"v{n}") for n in range(1, 51)}
+    assert exported("now", "--from", "log") == now
 
 
 def test_changes_as_messages_go_on_where_they_stopped(job: Job, sql, table: str, tmp_path: Path):

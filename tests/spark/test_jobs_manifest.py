@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import herdpy
 from herdpy.log.lsn import LSN
+from herdpy_spark.jobs.database import Database
 from herdpy_spark.jobs.errors import JobError
 from herdpy_spark.jobs.exporting.generations import Generations
 from herdpy_spark.jobs.exporting.manifest import DamagedManifestError, DataFile, Fingerprint, Manifest
@@ -131,3 +134,16 @@ def test_local_places():
     assert is_local("file:///a%20b")
     assert not is_local("s3a://b/x")
     assert local_path("file:///a%20b") == Path("/a b")
+
+
+def test_a_directory_that_is_made_anew_has_another_log(tmp_path: Path) -> None:
+    """So that an incremental export of the one before is not gone on with."""
+
+    def log_id() -> str:
+        shutil.rmtree(tmp_path / "shop", ignore_errors=True)
+        herdpy.connect(tmp_path / "shop").close()
+        return Database({"url": f"herdpy://{tmp_path}/shop"}, "t").log_id
+
+    first = log_id()
+    assert first
+    assert log_id() != first

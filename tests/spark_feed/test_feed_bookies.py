@@ -18,7 +18,8 @@ from herdpy_spark.feed.driver import FeedDriver
 from herdpy_spark.feed.reading import read_task
 from herdpy_spark.feed.shape import Shape
 from herdpy_spark.log import LogAddress, bookies
-from herdpy_sql.catalog import Column, KeyPart, Table, encode_table
+from herdpy_sql.catalog import Column, KeyPart, Table
+from herdpy_sql.definitions import encode_table
 from herdpy_sql.types import INTEGER, TEXT
 from tests.support.feed_replay import Replica
 

@@ -28,7 +28,8 @@ from herdpy.log import (
 from herdpy_spark.feed.changes import ChangeReader
 from herdpy_spark.feed.followed import FollowedTable
 from herdpy_spark.feed.shape import SchemaChangedError, Shape
-from herdpy_sql.catalog import HIDDEN_KEY, Column, Index, KeyPart, Table, encode_index, encode_table
+from herdpy_sql.catalog import HIDDEN_KEY, Column, Index, KeyPart, Table
+from herdpy_sql.definitions import encode_index, encode_table
 from herdpy_sql.types import BIGINT, INTEGER, TEXT
 from tests.support.feed_replay import Replica
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 
 import pytest
 
@@ -11,6 +12,7 @@ import herdpy
 from herdpy.log import LSN, START, LogClosedError
 from herdpy_server import embedded
 from herdpy_spark.access import Database
+from herdpy_spark.directory import publish
 from herdpy_spark.feed import driver as feed_driver
 from herdpy_spark.feed.driver import FeedDriver, newest_table
 from herdpy_spark.feed.offsets import Offset
@@ -192,6 +194,33 @@ def test_a_checkpoint_of_another_log_is_refused(tmp_path):
         driver_of(tmp_path / "b")[0].next(begin, None)
     with pytest.raises(ValueError, match="not an offset of a change feed"):
         Offset.from_json({"ledger": 1})
+
+
+def test_a_directory_that_was_made_anew_is_not_taken_for_the_one_before(tmp_path):
+    path = tmp_path / "shop"
+    run(path, "CREATE TABLE t (id INT PRIMARY KEY, old TEXT)")
+    for number in range(10):
+        run(path, f"INSERT INTO t VALUES ({number}, 'old')")
+    before = publish(str(path))
+    shutil.rmtree(path)
+    run(path, "CREATE TABLE t (id INT PRIMARY KEY)")
+    _trim(path)
+    run(path, "INSERT INTO t VALUES (1)")
+    assert end(LogAddress.of_database(path)) < before.ref.lsn
+    driver, shape = driver_of(path)
+    begin = driver.first("earliest")
+    (found,) = changes(driver.tasks(begin, driver.next(begin, None)), shape)
+    assert [change["after"] for change in found] == [{"id": 1}]
+
+
+def _trim(path):
+    before = end(LogAddress.of_database(path))
+    run(path, "CREATE TABLE more (id INT PRIMARY KEY)", "DROP TABLE more")
+    database = embedded.Database.acquire(path)
+    try:
+        assert database.log.trim(before)
+    finally:
+        database.release()
 
 
 def test_a_directory_whose_log_is_trimmed_still_says_what_its_tables_are(tmp_path):

@@ -9,7 +9,7 @@ from herdpy_spark.feed.changes import ChangeReader
 from herdpy_spark.feed.followed import FollowedTable
 from herdpy_spark.feed.shape import Shape
 from herdpy_spark.log import LogAddress, bounds, entries
-from herdpy_sql.catalog import decode_table
+from herdpy_sql.definitions import decode_table
 from tests.spark_feed.feed_workload import TABLES, work
 from tests.support.feed_replay import Replica
 

@@ -27,7 +27,8 @@ from herdpy_spark.feed.reading import read_task
 from herdpy_spark.feed.shape import Shape
 from herdpy_spark.log import LogAddress, bounds
 from herdpy_spark.log.ledgers import opened
-from herdpy_sql.catalog import Column, KeyPart, Table, encode_table
+from herdpy_sql.catalog import Column, KeyPart, Table
+from herdpy_sql.definitions import encode_table
 from herdpy_sql.types import INTEGER, TEXT
 from tests.support.feed_replay import Replica
 
@@ -60,8 +61,8 @@ class Place:
         self.numbers += numbers
         return [self.commit(insert(number)) for number in numbers][-1]
 
-    def publish(self, lsn, numbers):
-        """A snapshot at ``lsn`` with these rows; None: the table is not there."""
+    def publish(self, lsn, numbers, log_id=None):
+        """A snapshot at ``lsn`` with these rows; None: the table is not there. ``log_id``: of another log."""
         writer = SnapshotWriter(self.address.snapshot_url, "t", lsn, created_us=1)
         if numbers is not None:
             columns = {
@@ -72,7 +73,7 @@ class Place:
             batch = pa.RecordBatch.from_pydict(columns)
             with writer.table(7, "t", encode_table(TABLE).decode(), batch.schema) as table:
                 table.write(batch)
-        writer.finish(log_id=self.log.state.log_id, crc=None, time_us=1)
+        writer.finish(log_id=log_id or self.log.state.log_id, crc=None, time_us=1)
 
     def driver(self, **options):
         return FeedDriver(Database(None, log=self.address), "t", SHAPE, **options)
@@ -145,6 +146,20 @@ def test_a_snapshot_takes_the_place_of_changes_that_are_gone(place):
     assert sorted(one["after"]["id"] for one in rows(again) if one["after"]) == list(range(60))
     assert follow(driver, at, replica).lsn == last
     assert sorted(row["id"] for row in replica.rows.values()) == list(range(90))
+
+
+def test_a_snapshot_of_a_namesake_takes_no_place(place):
+    driver = place.driver(on_trimmed="snapshot")
+    begin = driver.first("earliest")
+    place.log.trim(place.insert(list(range(40))))
+    place.publish(place.insert([40]), [-1, -2], log_id="0" * 32)
+    with pytest.raises(LogTrimmedError, match="no snapshot from there on is published"):
+        driver.next(begin, None)
+    published = place.insert([41])
+    place.publish(published, list(place.numbers))
+    upto = driver.next(begin, None)
+    assert upto.lsn == published
+    assert [one["after"]["id"] for one in rows(driver.tasks(begin, upto)) if one["after"]] == place.numbers
 
 
 def test_a_new_stream_begins_with_a_snapshot_where_the_log_does_not(place):

@@ -19,7 +19,8 @@ from herdpy.log.records import (
     StagedPart,
     Truncate,
 )
-from herdpy_sql.catalog import HIDDEN_KEY, Column, KeyPart, Table, encode_table
+from herdpy_sql.catalog import HIDDEN_KEY, Column, KeyPart, Table
+from herdpy_sql.definitions import encode_table
 from herdpy_sql.types import Base, SqlType
 
 BIGINT, TEXT, CHAR, NUMERIC = (

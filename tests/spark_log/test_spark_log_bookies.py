@@ -47,7 +47,7 @@ def test_a_log_is_read_from_the_bookies_alone(bookkeeper_cluster, closed_after):
     sizes = [random_.choice([8, 100, 45_000]) for _ in range(60)]
     ends = asyncio.run(write(bookkeeper_cluster, path, sizes, settings))
     address = address_of(bookkeeper_cluster, path)
-    assert len({lsn.ledger_id for lsn in ends}) > 3
+    assert len({lsn.ledger_id for lsn in ends}) > 1  # they roll while more is written
     assert bounds(address).base == START
     assert end(address) == ends[-1]
     numbers = [one.timestamp_us for entry in entries(address, START) for one in entry.transactions()]

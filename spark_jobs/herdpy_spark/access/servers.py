@@ -18,11 +18,13 @@ from herdpy.rpc import logs_pb2, logs_pb2_grpc
 from herdpy.rpc.place import DEFAULT_PORT, Place
 from herdpy_spark.access.errors import AccessError, told
 from herdpy_spark.log import LogAddress
-from herdpy_sql.catalog import Table, decode_table
+from herdpy_sql.catalog import Table
+from herdpy_sql.definitions import decode_table
 
 T = TypeVar("T")
 CALL_TIMEOUT_S = 30.0
 _CONNECT_TIMEOUT_S = 5
+LEADS = "leading"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,17 @@ class Servers:
             return _description(found, place)
 
         return self.call(describe, places)
+
+    def newest(self, described: Description) -> LSN:
+        """What the leader has applied, or the most that any server is known to have. Raises AccessError."""
+        leaders = [node.place for node in described.nodes if node.state == LEADS]
+        if leaders:
+            try:
+                return max(described.applied, self.describe(places=leaders).applied)
+            except AccessError as error:
+                if not error.is_transient:
+                    raise
+        return max((described.applied, *(node.applied for node in described.nodes)))
 
 
 def _description(found: Any, asked: Place) -> Description:

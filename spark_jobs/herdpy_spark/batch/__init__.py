@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from herdpy_spark.access import Database, find
+from herdpy.log.lsn import LSN, START
+from herdpy_spark.access import AccessError, Database, find
 from herdpy_spark.batch import from_log, replica
 from herdpy_spark.batch.leases import lease_log
 from herdpy_spark.batch.query import Query
@@ -19,13 +21,13 @@ from herdpy_spark.batch.selection import Selection
 from herdpy_spark.directory import publish
 from herdpy_spark.log import LogAddress
 from herdpy_spark.options import OptionError, Options
-from herdpy_sql.catalog import Table, decode_table, encode_table
+from herdpy_sql.catalog import Table
+from herdpy_sql.definitions import decode_table, encode_table
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader
     from pyspark.sql.types import StructType
 
-    from herdpy.log.lsn import LSN
     from herdpy_spark.batch.rows import Keeper, Rows
 
 __all__ = ["batch_reader", "batch_schema", "table_definition"]
@@ -87,8 +89,8 @@ def batch_reader(options: Options, schema: StructType) -> DataSourceReader:
 def _definitions(database: Database, options: Options, tables: tuple[str, ...]) -> tuple[bytes, ...]:
     """Of tables, as they are read."""
     if database.servers is None or _reads_log(database, options):
-        address, at, _keeper = _log(database, options, lease=False)
-        return from_log.plan_tables(address, tables, at, None).definitions
+        log = _log(database, options, lease=False)
+        return from_log.plan_tables(log.address, tables, log.at, None, log.least).definitions
     return tuple(encode_table(table) for name in tables if (table := database.table(name)) is not None)
 
 
@@ -97,9 +99,15 @@ def _rows_of_table(database: Database, options: Options, now_us: int) -> Rows:
     bounds = options.low, options.high
     partitions = options.partitions or _usual_partitions()
     if _reads_log(database, options):
-        address, at, keeper = _log(database, options)
+        log = _log(database, options)
         return from_log.plan_table(
-            address, options.table, at, partitions=partitions, bounds=bounds, keeper=keeper
+            log.address,
+            options.table,
+            log.at,
+            partitions=partitions,
+            bounds=bounds,
+            keeper=log.keeper,
+            least=log.least,
         )
     assert database.servers is not None
     definition = encode_table(table) if (table := database.table(options.table)) is not None else b""
@@ -120,8 +128,8 @@ def _rows_of_table(database: Database, options: Options, now_us: int) -> Rows:
 
 def _rows_of_tables(database: Database, options: Options, tables: tuple[str, ...]) -> Rows:
     if _reads_log(database, options):
-        address, at, keeper = _log(database, options)
-        return from_log.plan_tables(address, tables, at, keeper)
+        log = _log(database, options)
+        return from_log.plan_tables(log.address, tables, log.at, log.keeper, log.least)
     assert database.servers is not None
     return replica.plan_tables(database.servers, tables, options.lease_s)
 
@@ -130,19 +138,35 @@ def _reads_log(database: Database, options: Options) -> bool:
     return database.servers is None or options.source == "log" or options.snapshot != "latest"
 
 
-def _log(
-    database: Database, options: Options, *, lease: bool = True
-) -> tuple[LogAddress, LSN | int | None, Keeper | None]:
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """A log that is read from: at a position, or (None) at the newest, which is ``least`` or later."""
+
+    address: LogAddress
+    at: LSN | int | None
+    keeper: Keeper | None
+    least: LSN = START
+
+
+def _log(database: Database, options: Options, *, lease: bool = True) -> _Log:
     """The log, the position in it, and who keeps it."""
     at = None if isinstance(options.snapshot, str) else options.snapshot
     if database.directory is not None:
         publication = publish(database.directory)
-        return publication.address, publication.newest if at is None else at, publication
-    address = database.address()
+        return _Log(publication.address, publication.newest if at is None else at, publication)
+    address, least = database.log, START
+    if database.servers is not None and (address is None or at is None):
+        try:
+            described = database.servers.describe()
+            address, least = address or described.log, database.servers.newest(described)
+        except AccessError as error:
+            if address is None or not error.is_transient:
+                raise  # otherwise ZooKeeper has said where the log is, and no server is needed
+    assert address is not None, "whoever has no servers was found in ZooKeeper"
     keeper: Keeper | None = None
     if lease and database.servers is not None:
         keeper = lease_log(database.servers, at, options.lease_s)
-    return address, at, keeper
+    return _Log(address, at, keeper, least)
 
 
 def _usual_partitions() -> int:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from herdpy.log.lsn import LSN
+from herdpy.log.lsn import LSN, START
 from herdpy_spark import log
 from herdpy_spark.batch.rows import Keeper
 from herdpy_spark.log import LogAddress, LogPlan
 from herdpy_spark.options import OptionError
-from herdpy_sql.catalog import Table, decode_table
+from herdpy_sql.catalog import Table
+from herdpy_sql.definitions import decode_table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.values import from_text
 
@@ -90,18 +91,20 @@ def plan_table(
     partitions: int,
     bounds: tuple[str | None, str | None],
     keeper: Keeper | None,
+    least: LSN = START,
 ) -> LogRows:
     """Plan a table at one position.
 
     Args:
         bounds: of the first key column, as text.
+        least: as of ``herdpy_spark.log.plan_table``.
 
     Raises:
         OptionError: a bound is no value of the key.
         herdpy.log.LogError: as of ``herdpy_spark.log.plan_table``.
     """
     is_bounded = bounds != (None, None)
-    plan = log.plan_table(address, table, at, 1 if is_bounded else partitions)
+    plan = log.plan_table(address, table, at, 1 if is_bounded else partitions, least=least)
     if is_bounded:
         definition = decode_table(plan.definition)
         low, high = (bound(definition, text) for text in bounds)
@@ -110,10 +113,14 @@ def plan_table(
 
 
 def plan_tables(
-    address: LogAddress, tables: Sequence[str], at: LSN | int | None, keeper: Keeper | None
+    address: LogAddress,
+    tables: Sequence[str],
+    at: LSN | int | None,
+    keeper: Keeper | None,
+    least: LSN = START,
 ) -> LogRows:
     """Plan several tables at one position. Errors as of :func:`plan_table`."""
-    return LogRows(tuple(log.plan_tables(address, tables, at)), keeper)
+    return LogRows(tuple(log.plan_tables(address, tables, at, least=least)), keeper)
 
 
 def bound(table: Table, text: str | None) -> tuple[Datum, ...] | None:

@@ -17,8 +17,9 @@ from sqlglot import exp
 from herdpy.codec.arrow import arrow_type
 from herdpy_spark.batch.rows import Rows
 from herdpy_spark.options import OptionError
-from herdpy_sql.catalog import Catalog, decode_table
+from herdpy_sql.catalog import Catalog
 from herdpy_sql.columnar import ColumnarQuery, Scan, translate
+from herdpy_sql.definitions import decode_table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse import parse, split
 from herdpy_sql.storage import Clock

@@ -20,12 +20,12 @@ from herdpy.log.lsn import LSN, START
 from herdpy.rpc import common_pb2, partitions_pb2, partitions_pb2_grpc
 from herdpy.rpc.place import Place
 from herdpy_spark.access import AccessError, Description, Servers, told
-from herdpy_spark.access.servers import CALL_TIMEOUT_S
+from herdpy_spark.access.servers import CALL_TIMEOUT_S, LEADS
 from herdpy_spark.batch.rows import LapsedError
 
 _PLAN_TIMEOUT_S = 600.0  # a large table's keys are gone through once
 _MAX_MESSAGE_BYTES = 64 << 20
-_LEADS, _FOLLOWS = "leading", "following"
+_FOLLOWS = "following"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _planned(servers: Servers, request: Any, lease_s: float) -> ReplicaRows:
     described = servers.describe()
     request.tablespace = described.tablespace
     request.lease_s = lease_s
-    newest = _newest(servers, described)
+    newest = servers.newest(described)
     if newest > START:
         request.reached.CopyFrom(common_pb2.Lsn(ledger_id=newest.ledger_id, entry_id=newest.entry_id))
 
@@ -161,23 +161,11 @@ def _planned(servers: Servers, request: Any, lease_s: float) -> ReplicaRows:
     return servers.call(plan, candidates(described) or servers.places)
 
 
-def _newest(servers: Servers, described: Description) -> LSN:
-    """What the leader has applied, or the most that any is known to have."""
-    leaders = [node.place for node in described.nodes if node.state == _LEADS]
-    if leaders:
-        try:
-            return max(described.applied, servers.describe(places=leaders).applied)
-        except AccessError as error:
-            if not error.is_transient:
-                raise
-    return max((described.applied, *(node.applied for node in described.nodes)))
-
-
 def candidates(described: Description) -> list[Place]:
     """Who is asked to hold a state, in this order: those that follow, any of them first so that work spreads;
     then those that lead, or are alone.
     """
     following = [node.place for node in described.nodes if node.state == _FOLLOWS]
     random.shuffle(following)
-    others = [node.place for node in described.nodes if node.state in (_LEADS, "")]
+    others = [node.place for node in described.nodes if node.state in (LEADS, "")]
     return [*following, *others]

@@ -14,8 +14,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from herdpy_spark.options import OptionError
-from herdpy_sql.catalog import Catalog, Table, decode_table
+from herdpy_sql.catalog import Catalog, Table
 from herdpy_sql.columnar import ColumnarQuery, translate
+from herdpy_sql.definitions import decode_table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse import parse, split
 from herdpy_sql.storage import Clock

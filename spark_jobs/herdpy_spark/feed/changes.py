@@ -37,7 +37,8 @@ from herdpy_spark.feed.block import (
 )
 from herdpy_spark.feed.followed import DEFINING, FollowedTable
 from herdpy_spark.feed.shape import Array, SchemaChangedError, Shape
-from herdpy_sql.catalog import Table, encode_table
+from herdpy_sql.catalog import Table
+from herdpy_sql.definitions import encode_table
 from herdpy_sql.staged import kept_keys, kept_rows
 
 MAX_ROWS = 10_000

@@ -18,7 +18,8 @@ from herdpy_spark.feed.stretches import frames
 from herdpy_spark.log.address import LogAddress
 from herdpy_spark.log.entries import read
 from herdpy_spark.log.ledgers import Ledgers
-from herdpy_sql.catalog import Table, decode_table
+from herdpy_sql.catalog import Table
+from herdpy_sql.definitions import decode_table
 
 
 class DefinitionUnknownError(LogError):

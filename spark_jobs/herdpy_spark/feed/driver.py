@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from herdpy.log import LSN, START, LogClosedError, LogTrimmedError
 from herdpy.log.ledger_list import LedgerListState
-from herdpy.log.published import SnapshotRef, load, snapshots
+from herdpy.log.published import load
 from herdpy_spark.access import AccessError, Database
 from herdpy_spark.feed.definitions import Described, table_at
 from herdpy_spark.feed.followed import FollowedTable
@@ -25,7 +25,8 @@ from herdpy_spark.log.entries import bounds, read, time_position, transaction_en
 from herdpy_spark.log.ledgers import Ledgers, opened
 from herdpy_spark.log.plan import LogPlan, NoSuchTableError, plan_table
 from herdpy_spark.options import OptionError, Position
-from herdpy_sql.catalog import Table, decode_table
+from herdpy_sql.catalog import Table
+from herdpy_sql.definitions import decode_table
 
 MOST_PARTITIONS = 16
 LEAST_CHANGES = 20_000
@@ -218,7 +219,8 @@ class FeedDriver:
     def _after_snapshot(self, start: Offset, state: LedgerListState, end: LSN) -> Offset:
         if self._on_trimmed == "error":
             raise LogTrimmedError(self._trimmed(start.lsn, state))
-        ref = self._oldest_snapshot(state.base, end)
+        # The oldest: after it most of the log's changes follow.
+        ref = self._address.oldest_snapshot(state.base, end)
         if ref is None:
             raise LogTrimmedError(
                 f"the entries after {start.lsn} are trimmed, {self._address} begins after {state.base}, and"
@@ -227,12 +229,6 @@ class FeedDriver:
         found = next((one for one in load(ref).tables if one.name == self._name), None)
         table = decode_table(found.definition.encode()) if found is not None else None
         return Offset.of(ref.lsn, state.log_id, table)
-
-    def _oldest_snapshot(self, base: LSN, end: LSN) -> SnapshotRef | None:
-        """The published snapshot after which most of the log's changes follow."""
-        address = self._address
-        found = snapshots(address.snapshot_url, address.tablespace) if address.snapshot_url else []
-        return min((ref for ref in found if base <= ref.lsn <= end), key=lambda ref: ref.lsn, default=None)
 
     def _snapshot_tasks(self, start: Offset, end: Offset, state: LedgerListState) -> list[SnapshotTask]:
         if self._on_trimmed == "error":
@@ -267,8 +263,7 @@ def _checkpointed(database: Database, directory: str, name: str) -> Described | 
         return None
     from herdpy_spark.directory import publish
 
-    address = publish(directory).address
-    (ref, *_) = snapshots(address.snapshot_url, address.tablespace)
+    ref = publish(directory).ref
     found = next((one for one in load(ref).tables if one.name == name), None)
     return None if found is None else Described(decode_table(found.definition.encode()), ref.lsn)
 

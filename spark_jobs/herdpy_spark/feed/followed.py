@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from herdpy.log.records import AlterTable, CreateIndex, CreateTable, DropIndex, DropTable, Record
-from herdpy_sql.catalog import Table, decode_index, decode_table
+from herdpy_sql.catalog import Table
+from herdpy_sql.definitions import decode_index, decode_table
 
 #: Types of the records that may change what the name means.
 DEFINING = frozenset(one.type for one in (CreateTable, AlterTable, DropTable, CreateIndex, DropIndex))
@@ -43,9 +44,12 @@ class FollowedTable:
                 return True
             case AlterTable():
                 made = decode_table(record.definition)
-                if made.id != self.id:
+                if made.id == self.id:  # it may have another name now
+                    self.table = made if made.name == self.name else None
+                elif made.name == self.name:
+                    self.table = made
+                else:
                     return False
-                self.table = made
                 return True
             case DropTable() if record.table_id == self.id:
                 self.table = None

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from herdpy.log.lsn import LSN
-from herdpy_sql.catalog import Table, decode_table, encode_table
+from herdpy_sql.catalog import Table
+from herdpy_sql.definitions import decode_table, encode_table
 
 
 @dataclass(frozen=True, slots=True)

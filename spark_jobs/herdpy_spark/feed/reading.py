@@ -29,7 +29,7 @@ from herdpy_spark.feed.staged import StagedRows
 from herdpy_spark.log.entries import read
 from herdpy_spark.log.ledgers import opened
 from herdpy_spark.log.partition import read_partition
-from herdpy_sql.catalog import decode_table
+from herdpy_sql.definitions import decode_table
 
 _PARTITION_BITS = 40  # of positions: rows of a state have no order, and each has a position of its own
 

@@ -12,16 +12,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from herdpy import __version__
-from herdpy.log.entry import FIRST, LAST, Entry, encode_entry, encode_part
-from herdpy.log.load_records import LoadBatch
 from herdpy.log.lsn import LSN
-from herdpy.log.transaction import Transaction
+from herdpy_spark.jobs.archived import closed_ledgers, frame_of
 from herdpy_spark.jobs.arguments import run_id, shown_url, source_options
 from herdpy_spark.jobs.database import Database
 from herdpy_spark.jobs.errors import JobError, UsageError
@@ -33,28 +28,8 @@ from herdpy_spark.jobs.exporting.rewriting import FileWriter
 from herdpy_spark.jobs.job import Job, Run
 from herdpy_spark.jobs.running import main
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from herdpy.log.ledger_list import LedgerListState
-    from herdpy_spark.log import LogAddress
-    from herdpy_spark.log.ledgers import Ledgers
-
 KIND = "archive"
-ENTRY, STAGED = "entry", "staged"
-_SCHEMA = "kind string, ledger bigint, number bigint, time timestamp, payload binary"
-_TIME = Struct(">q")  # what a transaction begins with
-_BATCH_BYTES = 8 << 20
 _LEASE_S = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """A closed ledger to archive: its entries are those after ``after`` up to ``last``."""
-
-    ledger_id: int
-    after: LSN
-    last: LSN
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,7 +80,7 @@ def run(this: Run) -> None:
     )
     lease = _lease(database, wanted[0].after)
     try:
-        frame = _frame(this, address, wanted)
+        frame = frame_of(this.spark, address, wanted)
         files = writer.write(number, frame)
     finally:
         if lease is not None:
@@ -129,107 +104,6 @@ def run(this: Run) -> None:
     generations.sweep(keep=2)
     this.report |= {"generation": number, "lsn": str(manifest.lsn), "rows": manifest.fingerprint.rows}
     this.tell(f"{len(wanted)} ledgers archived, up to {manifest.lsn}")
-
-
-def closed_ledgers(state: LedgerListState, archived: LSN | None) -> tuple[list[Closed], bool]:
-    """The closed ledgers that have entries and come after what is archived; and whether some are missing.
-
-    A log whose beginning was trimmed before anything was archived is no gap: it is where the archive begins.
-    """
-    found = []
-    before = state.base
-    for ledger in state.ledgers:
-        if not ledger.closed:
-            break
-        if ledger.last_entry_id < 0:
-            continue
-        if archived is None or ledger.last > archived:
-            found.append(Closed(ledger.ledger_id, before, ledger.last))
-        before = ledger.last
-    return found, archived is not None and state.base > archived
-
-
-def archived(ledgers: Ledgers, one: Closed) -> Iterator[tuple[str, int, int, int | None, bytes]]:
-    """Rows of a ledger: kind, ledger, number, commit time of the first transaction in it (us), bytes.
-
-    Rows of loads follow the transaction that names them, which is archived with the ledger it begins in.
-    """
-    begun: list[bytes] | None = None
-    for entry in ledgers.read(one.after, ledgers.confirmed()):
-        inside = entry.lsn <= one.last
-        if inside:
-            yield ENTRY, entry.lsn.ledger_id, entry.lsn.entry_id, _time(entry), entry_bytes(entry)
-        for part in entry.parts:
-            if part.first:
-                begun = [] if inside else None
-            if begun is not None:
-                begun.append(part.data)
-                if part.last:
-                    yield from _staged(ledgers, Transaction.decode(b"".join(begun)))
-                    begun = None
-        if entry.lsn >= one.last and begun is None:
-            return
-
-
-def entry_bytes(entry: Entry) -> bytes:
-    """The entry as it stands in its ledger."""
-    header = entry.header
-    parts = [encode_part(one.data, one.first * FIRST | one.last * LAST) for one in entry.parts]
-    data, crc = encode_entry(header.lsn, header.predecessor, header.predecessor_crc, header.lac, parts)
-    assert crc == header.crc, "an entry is made of what it was decoded to"
-    return data
-
-
-def _time(entry: Entry) -> int | None:
-    for part in entry.parts:
-        if part.first and len(part.data) >= _TIME.size:
-            return int(_TIME.unpack_from(part.data)[0])
-    return None
-
-
-def _staged(ledgers: Ledgers, transaction: Transaction) -> Iterator[tuple[str, int, int, int | None, bytes]]:
-    for record in transaction.records:
-        if isinstance(record, LoadBatch):
-            for part in record.parts:
-                for number, piece in enumerate(ledgers.part(part)):
-                    yield STAGED, part.ledger_id, number, transaction.timestamp_us, bytes(piece)
-
-
-def _frame(this: Run, address: LogAddress, wanted: list[Closed]) -> Any:
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType
-
-    schema = StructType.fromDDL(_SCHEMA)
-    assert isinstance(schema, StructType)
-    arrow = to_arrow_schema(schema, timezone="UTC")
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow
-
-        from herdpy_spark.log.ledgers import opened
-
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                rows: list[tuple[str, int, int, int | None, bytes]] = []
-                size = 0
-                with opened(address) as ledgers:
-                    for row in archived(ledgers, wanted[int(number or 0)]):
-                        rows.append(row)
-                        size += len(row[4])
-                        if size >= _BATCH_BYTES:
-                            yield _batch(pyarrow, arrow, rows)
-                            rows, size = [], 0
-                if rows:
-                    yield _batch(pyarrow, arrow, rows)
-
-    numbers = this.spark.range(0, len(wanted), 1, len(wanted))
-    return numbers.mapInArrow(read, schema)
-
-
-def _batch(arrow: Any, schema: Any, rows: list[tuple[Any, ...]]) -> Any:
-    columns = zip(*rows, strict=True)
-    arrays = [arrow.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
-    return arrow.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _lease(database: Database, after: LSN) -> Any:

@@ -34,7 +34,12 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", type=pair, help="of Spark's reader"
     )
-    what.add_argument("--jdbc-url", metavar="URL", help="another database; its driver comes with --jars")
+    what.add_argument(
+        "--jdbc-url",
+        metavar="URL",
+        help="another database; its driver comes with --jars (a rare one needs --option driver=CLASS);"
+        f" --option user=NAME, and ${sources.JDBC_PASSWORD_VARIABLE}",
+    )
     what.add_argument("--jdbc-table", metavar="TABLE", help='a table there, or "(SELECT ...) t"')
     where = parser.add_argument_group("where to")
     where.add_argument("--table", required=True, help="the table")
@@ -68,9 +73,7 @@ def source_of(arguments: argparse.Namespace) -> sources.Source:
     if arguments.jdbc_url or arguments.source == sources.JDBC:
         if not (arguments.jdbc_url and arguments.jdbc_table) or arguments.paths:
             raise UsageError("another database: give --jdbc-url and --jdbc-table, and no paths")
-        return sources.Source(
-            sources.JDBC, (), {"url": arguments.jdbc_url, "dbtable": arguments.jdbc_table, **options}
-        )
+        return sources.jdbc(arguments.jdbc_url, arguments.jdbc_table, options)
     if not arguments.paths:
         raise UsageError("no source: give paths, or --jdbc-url and --jdbc-table")
     kind = arguments.source or _by_name(arguments.paths)

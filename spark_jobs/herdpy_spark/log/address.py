@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
+from herdpy.log.files import OsFiles
+from herdpy.log.ledger_list import FileLedgerList
 from herdpy.log.lsn import LSN
-from herdpy.log.published import SnapshotRef, newest
+from herdpy.log.published import SnapshotRef, load, newest, snapshots
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,14 @@ class LogAddress:
     def of_database(
         cls, path: str | os.PathLike[str], *, tablespace: str = "herdpy", snapshot_url: str = ""
     ) -> LogAddress:
-        """The log of the embedded database in the directory ``path``."""
-        return cls(tablespace, directory=os.path.join(path, "log"), snapshot_url=snapshot_url)
+        """The log that the embedded database in the directory ``path`` has now; nameless where there is none.
+
+        Raises CorruptLedgerError where its list is damaged.
+        """
+        log = os.path.join(path, "log")
+        state = FileLedgerList(log, OsFiles()).read()
+        log_id = state.log_id if state is not None else ""
+        return cls(tablespace, log_id, directory=log, snapshot_url=snapshot_url)
 
     def newest_snapshot(self, upto: LSN, time_us: int | None = None) -> SnapshotRef | None:
         """The newest published snapshot of this log that holds nothing after ``upto`` and ``time_us``.
@@ -58,6 +66,15 @@ class LogAddress:
         if not self.snapshot_url:
             return None
         return newest(self.snapshot_url, self.tablespace, upto, time_us, self.log_id or None)
+
+    def oldest_snapshot(self, after: LSN, upto: LSN) -> SnapshotRef | None:
+        """The oldest published snapshot of this log from ``after`` to ``upto``; None as ``newest_snapshot``.
+
+        Raises DamagedSnapshotError, PublishedSnapshotError.
+        """
+        found = snapshots(self.snapshot_url, self.tablespace) if self.snapshot_url else []
+        between = (ref for ref in reversed(found) if after <= ref.lsn <= upto)
+        return next((ref for ref in between if self.log_id in ("", load(ref).log_id)), None)
 
     def __str__(self) -> str:
         where = self.directory or f"zk://{self.zookeeper}{self.list_path}"

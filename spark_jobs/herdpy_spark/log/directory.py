@@ -19,13 +19,16 @@ from herdpy_spark.log.address import LogAddress
 
 
 class FileLedgers:
-    """The ledgers of a directory as they were when this was made."""
+    """The ledgers of a directory as they were when ``confirmed`` was asked last, or when this was made."""
 
     def __init__(self, address: LogAddress) -> None:
         """Raises CorruptLedgerError, LogClosedError (there is no log)."""
         self._address = address
         self._files = OsFiles()
         self._list = FileLedgerList(address.directory, self._files)
+        self._look()
+
+    def _look(self) -> None:
         while True:
             self._state = self._read_list()
             try:
@@ -40,6 +43,7 @@ class FileLedgers:
         return self._state
 
     def confirmed(self) -> LSN:
+        self._look()
         return self._confirmed.lac
 
     def read(self, after: LSN, upto: LSN) -> Generator[Entry, None, None]:

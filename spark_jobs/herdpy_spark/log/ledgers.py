@@ -6,14 +6,18 @@ Spark task is a thread that has nothing else to do.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Protocol
 
-from herdpy.log import LSN, ChainError, Entry, LogClosedError
+from herdpy.log import LSN, ChainError, Entry, LogClosedError, LogUnavailableError
 from herdpy.log.ledger_list import LedgerListState
 from herdpy.log.records import StagedPart
 from herdpy_spark.log.address import LogAddress
+
+_GLANCE_S = 0.02
+_PATIENCE_S = 15.0
 
 
 class Ledgers(Protocol):
@@ -53,6 +57,24 @@ def opened(address: LogAddress) -> Generator[Ledgers, None, None]:
     with BookieLedgers.opened(address) as bookies:
         _check_identity(address, bookies)
         yield bookies
+
+
+def confirmed_from(ledgers: Ledgers, least: LSN) -> LSN:
+    """The newest entry that is confirmed, once that is ``least`` or later.
+
+    A leader knows that an entry is durable before readers do: they are told with its next entry, or on a
+    cadence when it is idle. Whoever was told by a server of ``least`` waits for that here.
+
+    Raises LogUnavailableError when the log's readers are not told within 15 s.
+    """
+    late_s = time.monotonic() + _PATIENCE_S
+    while (lsn := ledgers.confirmed()) < least:
+        if time.monotonic() > late_s:
+            raise LogUnavailableError(
+                f"a server has applied {least}, and {_PATIENCE_S:g} s later only {lsn} is confirmed"
+            )
+        time.sleep(_GLANCE_S)  # another process writes it: there is nothing to await
+    return lsn
 
 
 def _check_identity(address: LogAddress, ledgers: Ledgers) -> None:

@@ -17,7 +17,7 @@ from herdpy.log.published import Manifest, SnapshotFile, SnapshotRef, SnapshotTa
 from herdpy_spark.log.address import LogAddress
 from herdpy_spark.log.entries import read, time_position, transaction_end
 from herdpy_spark.log.history import Histories, History, Span, sample_loads
-from herdpy_spark.log.ledgers import Ledgers, opened
+from herdpy_spark.log.ledgers import Ledgers, confirmed_from, opened
 from herdpy_spark.log.ranges import KeyRange, cut
 from herdpy_spark.log.shape import shape_of
 
@@ -72,11 +72,13 @@ def plan_table(
     *,
     low: Sequence[Datum] | None = None,
     high: Sequence[Datum] | None = None,
+    least: LSN = START,
 ) -> LogPlan:
     """Plan to read a table.
 
     Args:
         at: an LSN; or a time, microseconds since 1970-01-01 UTC; or None: as new as is confirmed.
+        least: with ``at`` None: wait until so much is confirmed; a server has said that it is durable.
         partitions: so many ranges of keys at most.
         low, high: only rows whose keys, in the key's order, are at or after the first and before the second.
             They are values of the first columns of the key, perhaps not of all.
@@ -90,7 +92,7 @@ def plan_table(
         LogUnavailableError: ZooKeeper or the bookies did not answer for a while.
         ValueError: ``low`` or ``high`` does not fit the key.
     """
-    return plan_tables(address, [table], at, partitions, low=low, high=high)[0]
+    return plan_tables(address, [table], at, partitions, low=low, high=high, least=least)[0]
 
 
 def plan_tables(
@@ -101,6 +103,7 @@ def plan_tables(
     *,
     low: Sequence[Datum] | None = None,
     high: Sequence[Datum] | None = None,
+    least: LSN = START,
 ) -> list[LogPlan]:
     """As ``plan_table``, several tables at the same LSN."""
     wanted = _Wanted(address, partitions, low, high)
@@ -109,7 +112,7 @@ def plan_tables(
         histories = Histories(manifest.tables, at, manifest.crc)
         return [wanted.plan(name, histories, None, ref, at, at) for name in tables]
     with opened(address) as ledgers:
-        upto = _resolved(address, ledgers, at)
+        upto = _resolved(address, ledgers, at, least)
         ref, manifest_ = _snapshot_before(address, ledgers, upto)
         after, crc = (START, None) if manifest_ is None else (manifest_.lsn, manifest_.crc)
         histories = Histories(() if manifest_ is None else manifest_.tables, after, crc)
@@ -182,13 +185,12 @@ def _published_at(address: LogAddress, lsn: LSN) -> SnapshotRef | None:
     return ref if ref is not None and ref.lsn == lsn else None
 
 
-def _resolved(address: LogAddress, ledgers: Ledgers, at: LSN | int | None) -> LSN:
+def _resolved(address: LogAddress, ledgers: Ledgers, at: LSN | int | None, least: LSN) -> LSN:
     """The LSN that is read at."""
-    confirmed = ledgers.confirmed()
     if at is None:
-        return transaction_end(ledgers, confirmed)
+        return transaction_end(ledgers, confirmed_from(ledgers, least))
     if isinstance(at, LSN):
-        _check_position(address, ledgers, at, confirmed)
+        _check_position(address, ledgers, at, ledgers.confirmed())
         return at
     try:
         return time_position(ledgers, at)

@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from herdpy.codec.arrow import arrow_type, batch_to_keys, datums_to_array, images_to_batch
-from herdpy_sql.catalog import Table, decode_table
+from herdpy_sql.catalog import Table
+from herdpy_sql.definitions import decode_table
 from herdpy_sql.staged import kept_array
 
 Array = Any  # pyarrow's stubs know arrays by element type

@@ -18,6 +18,7 @@ from herdpy.log.published import KEY_COLUMN, SnapshotFile, SnapshotRef, open_fil
 from herdpy.log.published.reading import between
 from herdpy_spark.log.ranges import KeyRange
 from herdpy_spark.log.shape import Array, Shape
+from herdpy_sql.values.interval_columns import has_intervals, intervals_of
 
 _BATCH_ROWS = 65_536
 pc: Any = pyarrow.compute
@@ -101,7 +102,9 @@ class SnapshotRows:
                 arrays.append(self._shape.missing(self._shape.table.positions[field.name], batch.num_rows))
                 continue
             array: Array = batch.column(field.name)
-            arrays.append(array if array.type == field.type else array.cast(field.type))
+            if array.type != field.type:
+                array = intervals_of(array) if has_intervals(field.type) else array.cast(field.type)
+            arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 

@@ -71,7 +71,7 @@ class DirectoryLoads:
 
     def definition(self, table: str) -> Table | None:
         """See Loads."""
-        return self._opened(lambda database: database.tablespace.catalog.by_name.get(table))
+        return self._opened(lambda database: database.tablespace.catalog.table_named(table))
 
     def publish(
         self, plan: LoadPlan, staged: Sequence[TaskRows], progress: Progress | None = None

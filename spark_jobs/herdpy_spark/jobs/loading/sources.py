@@ -6,6 +6,7 @@ then which one did not fit. Parquet and JDBC have types of their own.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,31 @@ JDBC = "jdbc"
 KINDS = (CSV, JSON, PARQUET, JDBC)
 TEXTUAL = frozenset({CSV, JSON})
 
+JDBC_PASSWORD_VARIABLE = "HERDPY_JDBC_PASSWORD"
+_DRIVERS = {
+    "db2": "com.ibm.db2.jcc.DB2Driver",
+    "mariadb": "org.mariadb.jdbc.Driver",
+    "mysql": "com.mysql.cj.jdbc.Driver",
+    "oracle": "oracle.jdbc.OracleDriver",
+    "postgresql": "org.postgresql.Driver",
+    "sqlserver": "com.microsoft.sqlserver.jdbc.SQLServerDriver",
+}
+
 CORRUPT = "__record"
 """Column of a DataFrame of text: the record, where it is not one of the format."""
+
+
+def jdbc(url: str, table: str, options: dict[str, str]) -> Source:
+    """A table behind ``jdbc:...``; Spark is told the usual driver for the URL where the options name none.
+
+    By itself Spark finds drivers only on the class path that Java was started with, not among ``--jars``.
+    The password is that of the environment.
+    """
+    password = os.environ.get(JDBC_PASSWORD_VARIABLE)
+    options = ({"password": password} if password else {}) | options
+    named = _DRIVERS.get(url.removeprefix("jdbc:").partition(":")[0])
+    driver = {"driver": named} if named is not None else {}
+    return Source(JDBC, (), {"url": url, "dbtable": table, **driver, **options})
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from herdpy.cli import target
 from herdpy.cli.command_sql import Database
 from herdpy.cli.command_state import JsonOption
 from herdpy.cli.errors import FAILED, tell
+from herdpy.cli.output import write_table
 from herdpy.cli.progress import Bar
 
 _KEY = re.compile(r"\b(?:key|entry) ([0-9a-f]{2,})")
@@ -48,12 +49,18 @@ def check_command(
     looked at as of its last checkpoint. The end of a write that a crash cut short is no damage: opening the
     database drops it. Ends with 1 when anything is wrong.
 
+    Of servers, all replicas are compared at one position of the log; one that differs is made anew.
+
     \b
     Examples:
       herdpy check ./flights
       herdpy check ./flights --json
+      herdpy check herdpy://db1,db2/flights
     """
-    found = target.existing(url)
+    found = target.existing(url, servers=not log_only)
+    if found.is_remote:
+        _check_servers(found, json)
+        return
     inspect = target.needed("herdpy.log.inspect")
     log = inspect.check(str(found.log))
     findings = [_log_finding(problem) for problem in log.problems]
@@ -71,6 +78,18 @@ def check_command(
         facts |= store_facts
     _tell(findings, facts, json)
     if findings:
+        raise typer.Exit(FAILED)
+
+
+def _check_servers(found: target.Target, json: bool) -> None:
+    from herdpy.cli import remote_state
+
+    rows = remote_state.compare_replicas(found)
+    if json:
+        sys.stdout.write(jsonlib.dumps(rows, indent=2, default=str) + "\n")
+    elif rows:
+        write_table(list(rows[0]), [tuple(row.values()) for row in rows], sys.stdout)
+    if not all(row["same"] for row in rows):
         raise typer.Exit(FAILED)
 
 

@@ -41,19 +41,28 @@ def log_command(
     It reads the files only, so the database may be open in another process. With --ledger, --from, --limit,
     --rows or --follow it shows entries: where each stands, and the records of its transactions.
 
+    Of servers it lists the ledgers; "herdpy ledgers" shows what stands in them.
+
     \b
     Examples:
       herdpy log ./flights
+      herdpy log herdpy://db1,db2/flights
       herdpy log ./flights --ledger 3 --limit 10
       herdpy log ./flights --from 3:120 --rows
       herdpy log ./flights --follow --json
     """
-    found = target.existing(url)
+    lists = ledger is None and begin is None and not (follow or limit or rows)
+    found = target.existing(url, servers=lists)
+    if found.is_remote:
+        from herdpy.cli import remote_state
+
+        remote_state.list_ledgers(found, json=json)
+        return
     inspect = target.needed("herdpy.log.inspect")
     from herdpy.log import LSN, LogError
 
     try:
-        if ledger is None and begin is None and not (follow or limit or rows):
+        if lists:
             _list(inspect.ledgers(str(found.log)), json)
             return
         reports = inspect.ledgers(str(found.log))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,11 +15,26 @@ from herdpy.cli.output import Format
 
 _SHOWN_ROWS = 1_000
 
-Database = Annotated[str, typer.Argument(metavar="URL", help="herdpy:///path/to/dir, or just the directory.")]
+
+class Prompt(StrEnum):
+    """What the prompt shows."""
+
+    PLAIN = "plain"
+    STATUS = "status"
+
+
+_URL_HELP = "herdpy:///path/to/dir, or just the directory; herdpy://host:port/tablespace; @profile."
+Database = Annotated[str, typer.Argument(metavar="URL", help=_URL_HELP, envvar="HERDPY_URL")]
 
 
 def sql_command(
-    url: Database,
+    url: Annotated[
+        str | None, typer.Argument(metavar="URL", help=f"{_URL_HELP} [env var: HERDPY_URL]")
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", metavar="NAME", help="The same as @NAME in place of the URL."),
+    ] = None,
     commands: Annotated[
         list[str] | None,
         typer.Option("-c", "--command", metavar="SQL", help="Run this and end; may be given several times."),
@@ -42,6 +58,9 @@ def sql_command(
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Go on after an error; the exit code is 1 all the same.")
     ] = False,
+    prompt: Annotated[
+        Prompt, typer.Option("--prompt", help="status: with the leader, the read level and the lag.")
+    ] = Prompt.PLAIN,
 ) -> None:
     """Run SQL: at a prompt, or from the command line, files or standard input.
 
@@ -51,14 +70,15 @@ def sql_command(
     \b
     Examples:
       herdpy sql ./flights
-      herdpy sql herdpy://ann@db1,db2/flights
+      herdpy sql herdpy://ann@db1,db2/flights --prompt status
+      herdpy sql --profile flights
       herdpy sql ./flights --format csv -c "SELECT count(*) FROM flights"
       herdpy sql ./flights -1 -f schema.sql -f data.sql
       echo "SELECT 1" | herdpy sql ./flights --json
     """
     if json:
         format = Format.JSON
-    found = target.parse(url, servers=True)
+    found = target.parse(target.named(url, profile), servers=True)
     interactive = not commands and not files and sys.stdin.isatty()
     if output is not None and interactive:
         raise CliError("-o is for -c, -f and standard input", hint="At the prompt, \\o FILE.", code=USAGE)
@@ -78,6 +98,7 @@ def sql_command(
         quiet=quiet,
         limit=_SHOWN_ROWS if interactive else 0,
         stop=not keep_going or single_transaction,
+        prompt=prompt.value,
     )
     try:
         if interactive:
@@ -99,9 +120,13 @@ def _prompt(shell: object, fresh: bool) -> None:
     from herdpy import __version__
     from herdpy.cli import repl
     from herdpy.cli.shell import Shell
+    from herdpy.dbapi import url
 
     assert isinstance(shell, Shell)
-    tell(f"HerdPy {__version__}: {'a new database' if fresh else 'the database'} in {shell.target.path}")
+    if shell.target.is_remote:
+        tell(f"HerdPy {__version__}: {shell.target.name} at {url.shown(shell.target.url)}")
+    else:
+        tell(f"HerdPy {__version__}: {'a new database' if fresh else 'the database'} in {shell.target.path}")
     tell("Type \\? for help, \\q to quit.")
     repl.run(shell)
 

@@ -20,14 +20,21 @@ JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of tables
 def info_command(url: Database, json: JsonOption = False) -> None:
     """Show a database's size, tables, rows and positions, as of its last checkpoint.
 
-    It reads the files only, so the database may be open in another process.
+    It reads the files only, so the database may be open in another process. Of servers, any one is asked: for
+    the tablespace's leader and log, and the tables with their rows as that server has them now.
 
     \b
     Examples:
       herdpy info ./flights
       herdpy info ./flights --json
+      herdpy info herdpy://db1,db2/flights
     """
-    found = target.existing(url)
+    found = target.existing(url, servers=True)
+    if found.is_remote:
+        from herdpy.cli import remote_state
+
+        _show_info(found.name, remote_state.info(found), ["Table", "Rows"], json=json)
+        return
     target.needed("herdpy_server.store")
     from herdpy.log import LogError
     from herdpy_server.store import StoreDamagedError
@@ -36,14 +43,22 @@ def info_command(url: Database, json: JsonOption = False) -> None:
         facts = _facts(found)
     except (LogError, StoreDamagedError) as error:
         raise CliError(str(error), hint=f"herdpy check {url} looks at all of it.") from error
+    _show_info(str(found.path), facts, ["Table", "Rows", "Columns", "Indexes"], json=json)
+
+
+def _show_info(name: str, facts: dict[str, Any], columns: list[str], *, json: bool) -> None:
     if json:
         sys.stdout.write(jsonlib.dumps(facts, indent=2) + "\n")
         return
-    rows = [(name.replace("_", " "), value) for name, value in facts.items() if name != "tables"]
-    write_table(["Database", str(found.path)], rows, sys.stdout, numeric=[False, False])
-    tables = [(t["table"], t["rows"], t["columns"], t["indexes"]) for t in facts["tables"]]
+    rows = [
+        (key.replace("_", " "), "-" if value is None else value)
+        for key, value in facts.items()
+        if key != "tables"
+    ]
+    write_table(["Database", name], rows, sys.stdout, numeric=[False, False])
+    tables = [tuple(table[column.lower()] for column in columns) for table in facts["tables"]]
     if tables:
-        write_table(["Table", "Rows", "Columns", "Indexes"], tables, sys.stdout)
+        write_table(columns, tables, sys.stdout)
 
 
 def _facts(found: target.Target) -> dict[str, Any]:
@@ -84,26 +99,38 @@ def _size(directory: Path) -> int:
 def checkpoint_command(url: Database, json: JsonOption = False) -> None:
     """Bring everything that is in the log into the store, and delete ledgers no longer needed.
 
-    A database does this by itself as it runs; this is for before a copy, or to get disk space back.
+    A database does this by itself as it runs; this is for before a copy, or to get disk space back. Of
+    servers, the one that leads does it.
 
     \b
     Examples:
       herdpy checkpoint ./flights
+      herdpy checkpoint herdpy://db1,db2/flights
     """
-    found = target.existing(url)
+    found = target.existing(url, servers=True)
+    if found.is_remote:
+        from herdpy.cli import remote_state
+
+        deleted = remote_state.checkpoint(found)
+    else:
+        deleted = _checkpoint(found)
+    if json:
+        sys.stdout.write(jsonlib.dumps({"deleted_ledgers": deleted}) + "\n")
+    else:
+        tell(f"Checkpoint done; ledgers deleted: {', '.join(map(str, deleted)) or 'none'}.")
+
+
+def _checkpoint(found: target.Target) -> list[int]:
+    """Make one; the ledgers that went with it."""
+    inspect = target.needed("herdpy.log.inspect")
     connection = target.connect(found, autocommit=True)
     try:
-        inspect = target.needed("herdpy.log.inspect")
         before = {ledger.info.ledger_id for ledger in inspect.ledgers(str(found.log))}
         connection.execute("CHECKPOINT").close()
         after = {ledger.info.ledger_id for ledger in inspect.ledgers(str(found.log))}
     finally:
         connection.close()
-    deleted = sorted(before - after)
-    if json:
-        sys.stdout.write(jsonlib.dumps({"deleted_ledgers": deleted}) + "\n")
-    else:
-        tell(f"Checkpoint done; ledgers deleted: {', '.join(map(str, deleted)) or 'none'}.")
+    return sorted(before - after)
 
 
 def version_command(json: JsonOption = False) -> None:

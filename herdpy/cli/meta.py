@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from herdpy.cli import schema
 from herdpy.cli.errors import CliError, tell
 from herdpy.cli.output import Format, write_table
+from herdpy.cli.prompt import STYLES
 
 if TYPE_CHECKING:
     from herdpy.cli.shell import Shell
@@ -175,7 +176,17 @@ def _edit(shell: Shell, arguments: list[str]) -> bool:
 
 
 def _connection(shell: Shell, arguments: list[str]) -> bool:
-    shell.out.write(f"{shell.target.url} (transaction: {shell.transaction})\n")
+    from herdpy.dbapi.url import shown
+
+    shell.out.write(f"{shown(shell.target.url)} (transaction: {shell.transaction})\n")
+    return True
+
+
+def _prompt(shell: Shell, arguments: list[str]) -> bool:
+    chosen = arguments[0] if arguments else ("plain" if shell.prompt == "status" else "status")
+    if chosen not in STYLES:
+        raise CliError(f"there is no prompt {chosen}", hint=f"There are {', '.join(STYLES)}.")
+    shell.prompt = chosen
     return True
 
 
@@ -191,6 +202,7 @@ COMMANDS: dict[str, Command] = {
     "\\i": Command("FILE", "run the statements of a file", _include),
     "\\o": Command("[FILE]", "send rows to a file; without one, back to the screen", _output),
     "\\e": Command("", "edit the last statement with $EDITOR and run it", _edit),
+    "\\prompt": Command("[STYLE]", "status: show the leader, the read level and the lag; plain", _prompt),
     "\\conninfo": Command("", "what this shell is connected to", _connection),
     "\\?": Command("", "this list", _help),
     "\\q": Command("", "quit (so does Ctrl-D)", _quit),

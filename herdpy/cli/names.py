@@ -41,7 +41,7 @@ class Names:
     def learn(self, entry: EntryReport) -> None:
         """Take up the tables that an entry defines."""
         from herdpy.log.records import AlterTable, CreateTable
-        from herdpy_sql.catalog import decode_table
+        from herdpy_sql.definitions import decode_table
 
         for transaction in entry.transactions:
             for report in transaction.records:
@@ -59,7 +59,7 @@ class Names:
     def describe(self, report: RecordReport) -> str:
         """A record on one line."""
         from herdpy.log.records import AlterTable, CreateTable
-        from herdpy_sql.catalog import decode_table
+        from herdpy_sql.definitions import decode_table
 
         words = [report.name]
         if isinstance(report.record, CreateTable | AlterTable):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json as jsonlib
-import os
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from typer.core import TyperGroup
 
 from herdpy.cli import target
 from herdpy.cli.command_state import JsonOption
+from herdpy.cli.doors import door, is_door
 from herdpy.cli.errors import FAILED, USAGE, CliError
 from herdpy.cli.output import write_table
 from herdpy.cli.progress import Bar
@@ -26,7 +26,6 @@ HELP = """Copy a running server's database, or publish snapshots for readers of 
 "herdpy snapshot URL DIR" copies: it is short for "herdpy snapshot copy URL DIR".
 """
 COPY = "copy"
-_PASSWORD = "HERDPY_PASSWORD"
 
 Tablespace = Annotated[
     str,
@@ -39,7 +38,8 @@ def publish_command(
         str,
         typer.Argument(
             metavar="URL|DIR",
-            help="A server, grpc://role@host:port (grpcs:// for TLS), or a database's directory.",
+            help="A server, grpc://role@host:port (grpcs:// for TLS), servers, of which one is chosen "
+            "(herdpy://, herdpy+zk://), @profile, or a database's directory.",
         ),
     ],
     to: Annotated[
@@ -69,7 +69,7 @@ def publish_command(
       herdpy snapshot publish ./flights --to ./published
     """
     with Bar("Publishing") as bar:
-        if url.startswith(("grpc://", "grpcs://")):
+        if is_door(url) or target.parse(url, servers=True).is_remote:
             facts = _by_server(url, to, tablespace, ca, bar)
         else:
             facts = _by_itself(url, to, tablespace or "default", bar)
@@ -81,14 +81,8 @@ def publish_command(
 
 
 def _by_server(url: str, to: str, tablespace: str, ca: Path | None, bar: Bar) -> dict[str, object]:
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its core has lines of its own for standard error
-    target.needed("grpc")
-    place = target.needed("herdpy.rpc.place").Place
+    found, tablespace = door(url, tablespace, ca)
     logs = target.needed("herdpy.rpc.logs")
-    try:
-        found = place.parse(url, password=os.environ.get(_PASSWORD), ca=ca)
-    except ValueError as error:
-        raise CliError(str(error), code=USAGE) from error
 
     def progress(rows: int, total: int, _bytes: int) -> None:
         bar.update(rows, total or None, rows)

@@ -23,6 +23,7 @@ from herdpy.cli import schema
 from herdpy.cli.complete import SqlCompleter
 from herdpy.cli.errors import database_error, tell
 from herdpy.cli.meta import Quit
+from herdpy.cli.prompt import StatusLine
 from herdpy.cli.shell import Shell
 from herdpy.cli.split import split
 
@@ -38,21 +39,23 @@ def history_path() -> Path | None:
     return Path(state).expanduser() / "herdpy" / "history"
 
 
-def prompt_text(shell: Shell, inside: str = "", *, first: bool = True) -> str:
-    """The prompt: the database, what the transaction is in, and what the text is in."""
+def prompt_text(shell: Shell, inside: str = "", *, first: bool = True, status: str = "") -> str:
+    """The prompt: the database, its status, what the transaction is in, and what the text is in."""
     mark = _MARKS.get(shell.transaction, "")
     name = shell.target.name
     if first:
-        return f"{name}{mark}=> "
+        return f"{name}{status}{mark}=> "
     return f"{name}{mark}{inside or '-'}> "
 
 
 def run(shell: Shell, **io: Any) -> None:
     """Read and run statements until the end of input. ``io``: prompt_toolkit's input and output."""
-    session = make_session(shell, **io)
+    status = StatusLine()
+    session = make_session(shell, status, **io)
     going_on = True
     while going_on:
         try:
+            status.renew(shell)
             going_on = _once(session, shell)
         except KeyboardInterrupt:  # of the line being typed, or between two statements
             continue
@@ -74,10 +77,11 @@ def _once(session: PromptSession[str], shell: Shell) -> bool:
     return True
 
 
-def make_session(shell: Shell, **io: Any) -> PromptSession[str]:
+def make_session(shell: Shell, status: StatusLine | None = None, **io: Any) -> PromptSession[str]:
     """Build the prompt of a shell."""
+    status = status or StatusLine()
     session: PromptSession[str] = PromptSession(
-        message=lambda: prompt_text(shell),
+        message=lambda: prompt_text(shell, status=status.shown),
         multiline=True,
         history=_history(),
         completer=SqlCompleter(lambda: _tables(shell)),

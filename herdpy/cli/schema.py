@@ -88,8 +88,8 @@ def find(connection: Any, name: str) -> Table | None:
     if _is_remote(connection):
         there = {one.name: one for one in tables(connection)}
         return there.get(name) or there.get(folded(name))
-    by_name = _catalog(connection).by_name
-    found = by_name.get(name) or by_name.get(folded(name))
+    catalog = _catalog(connection)
+    found = catalog.table_named(name) or catalog.table_named(folded(name))
     return None if found is None else _table(found)
 
 

@@ -7,6 +7,7 @@ server is there.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ from herdpy.cli.errors import USAGE, CliError
 
 if TYPE_CHECKING:
     import psycopg
+
+    from herdpy.dbapi.remote_options import RemoteOptions
 
 Row = dict[str, Any]
 
@@ -89,27 +92,14 @@ def session(url: str, *, leader_of: str | None = None) -> Iterator[Session]:
     """
     import psycopg
 
-    from herdpy.dbapi import url as urls
-    from herdpy.dbapi.errors import Error
-    from herdpy.dbapi.remote_options import remote_options
-
-    try:
-        found = urls.parse(url)
-        if not isinstance(found, urls.Server):
-            raise CliError(
-                "this command is for servers, and the URL names a directory",
-                hint="Write herdpy://host:port,host:port/tablespace.",
-                code=USAGE,
-            )
-        options = remote_options(found, found.options)
-    except Error as error:
-        raise CliError(error.message, hint=error.hint, code=USAGE) from error
+    options = servers_of(url)
+    hosts = hosts_now(options)
     given: dict[str, Any] = dict(options.libpq)
     given |= {name: value for name in ("user", "password") if (value := getattr(options, name)) is not None}
     try:
         connection = psycopg.connect(
-            host=",".join(host for host, _port in options.hosts),
-            port=",".join(str(port) for _host, port in options.hosts),
+            host=",".join(host for host, _port in hosts),
+            port=",".join(str(port) for _host, port in hosts),
             dbname=leader_of or options.database,
             application_name="herdpy",
             target_session_attrs="any" if leader_of is None else "read-write",
@@ -124,6 +114,31 @@ def session(url: str, *, leader_of: str | None = None) -> Iterator[Session]:
         yield Session(connection)
     finally:
         connection.close()
+
+
+def servers_of(url: str) -> RemoteOptions:
+    """The servers of a URL or a profile. CliError (usage) when it names a directory, or makes no sense."""
+    from herdpy.dbapi import address
+    from herdpy.dbapi.errors import Error
+
+    try:
+        found = address.address_of(url)
+    except Error as error:
+        raise CliError(error.message, hint=error.hint, code=USAGE) from error
+    if not isinstance(found, address.Servers):
+        raise CliError(
+            "this command is for servers, and the URL names a directory",
+            hint="Write herdpy://host:port,host:port/tablespace.",
+            code=USAGE,
+        )
+    return found.options
+
+
+def hosts_now(options: RemoteOptions) -> list[tuple[str, int]]:
+    """The servers, looked up in ZooKeeper where that is what is named. Raises as ``herdpy.connect``."""
+    from herdpy.dbapi.remote_hosts import hosts_of
+
+    return hosts_of(options).known(time.monotonic() + options.connect_timeout_s)
 
 
 def _told(error: Exception) -> str:

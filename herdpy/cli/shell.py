@@ -38,6 +38,7 @@ class Shell:
         quiet: no command tags ("INSERT 0 1") and row counts after results.
         limit: show at most this many rows of a table; 0 is all.
         stop: whether a script ends at its first error.
+        prompt: "plain", or "status": with the leader, the read level and the lag.
         failures: how many pieces failed.
         last: the statement that ran last, for editing.
     """
@@ -52,6 +53,7 @@ class Shell:
     quiet: bool = False
     limit: int = 0
     stop: bool = True
+    prompt: str = "plain"
     failures: int = 0
     last: str = ""
     _depth: int = 0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json as jsonlib
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -17,16 +16,21 @@ import typer
 
 from herdpy.cli import target
 from herdpy.cli.command_state import JsonOption
-from herdpy.cli.errors import USAGE, CliError, tell
+from herdpy.cli.doors import door
+from herdpy.cli.errors import CliError, tell
 from herdpy.cli.progress import Bar
 
 _FOLDER = "download"
-_PASSWORD = "HERDPY_PASSWORD"
 
 
 def snapshot_command(
     url: Annotated[
-        str, typer.Argument(metavar="URL", help="The server: grpc://role@host:port, or grpcs:// for TLS.")
+        str,
+        typer.Argument(
+            metavar="URL",
+            help="The server: grpc://role@host:port, or grpcs:// for TLS. Or several, of which one is "
+            "chosen: herdpy://host:port/tablespace, herdpy+zk://zk/root, @profile.",
+        ),
     ],
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory to make.")],
     tablespace: Annotated[
@@ -55,16 +59,11 @@ def snapshot_command(
       herdpy snapshot grpc://127.0.0.1:8481 ./backup
       HERDPY_PASSWORD=... herdpy snapshot grpcs://ann@db.example.com:8481 ./backup --ca ca.pem
       herdpy snapshot grpc://127.0.0.1:8481 ./backup --tablespace orders
+      herdpy snapshot herdpy://db1,db2,db3/orders ./backup
       herdpy sql ./backup -c "SELECT count(*) FROM flight"
     """
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its core has lines of its own for standard error
-    target.needed("grpc")
-    place = target.needed("herdpy.rpc.place").Place
+    found, tablespace = door(url, tablespace, ca)
     seeding = target.needed("herdpy_server.tablespace.seeding")
-    try:
-        found = place.parse(url, password=os.environ.get(_PASSWORD), ca=ca)
-    except ValueError as error:
-        raise CliError(str(error), code=USAGE) from error
     directory = directory.expanduser().absolute()
     seeding.check_room(directory, frozenset({_FOLDER}))
     folder = directory / _FOLDER

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import json as jsonlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import typer
 
+from herdpy.cli import target
 from herdpy.cli.command_state import JsonOption
 from herdpy.cli.errors import FAILED, tell
 from herdpy.cli.output import write_table
-from herdpy.cli.servers import Row, Session, session
+from herdpy.cli.servers import Row, session
 
-Url = Annotated[str, typer.Argument(metavar="URL", help="herdpy://host:port[,host:port]/tablespace")]
+Url = Annotated[
+    str,
+    typer.Argument(
+        metavar="URL",
+        envvar="HERDPY_URL",
+        help="herdpy://host:port[,host:port]/tablespace, herdpy+zk://zk[,zk]/root, or @profile.",
+    ),
+]
 
 _LAG_ENTRIES = 1000
 _GOOD = ("leading", "following")
@@ -25,7 +34,8 @@ def status_command(url: Url, json: JsonOption = False) -> None:
     """Show a cluster: its nodes, its tablespaces with their leaders, its replicas with state and lag.
 
     Any server of the URL is asked, also one that only follows. What it knows of others is as old as `as_of`,
-    and a replica's positions as old as its last report (a second, while it moves).
+    and a replica's positions as old as its last report (a second, while it moves). A database in a directory
+    is alone; it must not be open elsewhere.
 
     Exit codes: 0 all is well, 1 something is wrong with the cluster, which is told, or it cannot be asked.
 
@@ -34,7 +44,8 @@ def status_command(url: Url, json: JsonOption = False) -> None:
       herdpy status herdpy://db1,db2,db3/herdpy
       herdpy status herdpy://db1:5432/herdpy --json
     """
-    with session(url) as asked:
+    place = target.existing(url, servers=True)
+    with session(url) if place.is_remote else _in_directory(place) as asked:
         found = look(asked)
     if json:
         sys.stdout.write(jsonlib.dumps(found, indent=2, default=as_json) + "\n")
@@ -44,7 +55,39 @@ def status_command(url: Url, json: JsonOption = False) -> None:
         raise typer.Exit(FAILED)
 
 
-def look(asked: Session) -> Row:
+class Asked(Protocol):
+    """What answers queries about a cluster."""
+
+    @property
+    def remarks(self) -> Sequence[Mapping[str, str | None]]: ...
+    def rows(self, statement: str) -> list[Row]: ...
+
+
+class _Directory:
+    """A database in a directory, which knows of itself alone."""
+
+    remarks: Sequence[Mapping[str, str | None]] = ()
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def rows(self, statement: str) -> list[Row]:
+        """The rows of a query."""
+        with self._connection.execute(statement) as cursor:
+            names = [column.name for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+@contextmanager
+def _in_directory(place: target.Target) -> Iterator[_Directory]:
+    connection = target.connect(place, autocommit=True)
+    try:
+        yield _Directory(connection)
+    finally:
+        connection.close()
+
+
+def look(asked: Asked) -> Row:
     """The cluster as one document: "nodes", "tablespaces" with their "replicas", "problems"."""
     nodes = asked.rows("SELECT * FROM herdpy.nodes ORDER BY node")
     tablespaces = asked.rows("SELECT * FROM herdpy.tablespaces ORDER BY name")

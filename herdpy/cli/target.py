@@ -1,13 +1,15 @@
 """Which database a command means, and getting a connection to it.
 
-A database is named by a URL (``herdpy:///srv/flights``) or simply by its directory (``./flights``);
-where a command takes servers too, by theirs (``herdpy://host:5432/flights``). The engine is imported
-here and nowhere earlier, so that a driver-only install can say what it lacks.
+A database is named by a URL (``herdpy:///srv/flights``), simply by its directory (``./flights``), or by a
+profile (``@flights``); where a command takes servers too, by their URL (``herdpy://host:5432/flights``,
+``herdpy+zk://zk1,zk2/root?tablespace=flights``). The engine is imported here and nowhere earlier, so that a
+driver-only install can say what it lacks.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +28,7 @@ class Target:
 
     Attributes:
         path: the directory, absolute; of servers, the tablespace.
-        url: what the driver is given.
+        url: what the driver is given: a URL, or ``@`` and a profile.
         is_remote: it is on servers.
     """
 
@@ -56,32 +58,46 @@ class Target:
 
 
 def parse(text: str, *, servers: bool = False) -> Target:
-    """Return the database that ``text``, a URL or a directory, names; CliError (usage) otherwise.
+    """Return the database that ``text`` (a URL, a directory, @profile) names; CliError (usage) otherwise.
 
     Args:
         servers: the command works on servers, too.
     """
-    if not _SCHEME.match(text):
+    if not _SCHEME.match(text) and not text.startswith("@"):
         if not text or "\0" in text:
             raise CliError(f"{text!r} is not a directory", code=USAGE)
         path = Path(text).expanduser().absolute()
         return Target(path, f"herdpy://{quote(str(path))}")
-    from herdpy.dbapi import url
+    from herdpy.dbapi import address
     from herdpy.dbapi.errors import Error
 
     try:
-        found = url.parse(text)
+        found = address.address_of(text)
     except Error as error:
         raise CliError(error.message, hint=error.hint or "Write herdpy:///path/to/dir", code=USAGE) from error
-    if isinstance(found, url.Server):
+    if isinstance(found, address.Servers):
         if not servers:
             raise CliError(
                 "this command is for a database in a directory",
-                hint="herdpy sql, import and export take servers, too.",
+                hint="It reads files. The table in docs/cli.md says what there is for servers.",
                 code=USAGE,
             )
-        return Target(Path(found.database or "herdpy"), text, is_remote=True)
+        return Target(Path(found.options.database or "herdpy"), text, is_remote=True)
     return Target(Path(found.path), text)
+
+
+def named(url: str | None, profile: str | None) -> str:
+    """The one that is given of a command's URL and --profile, or HERDPY_URL; CliError (usage) without any."""
+    if url is not None and profile is not None:
+        raise CliError("URL and --profile exclude each other", code=USAGE)
+    if profile is not None:
+        return f"@{profile}"
+    url = url or os.environ.get("HERDPY_URL") or None
+    if url is None:
+        raise CliError(
+            "no database is named", hint="Say its URL, --profile NAME, or set HERDPY_URL.", code=USAGE
+        )
+    return url
 
 
 def existing(text: str, *, servers: bool = False) -> Target:

@@ -212,6 +212,7 @@ def _server_settings(member: Member, state: ClusterState, known: frozenset[str])
     }
     if member.namespace is not None:
         settings["authentication.rules"] = f"[{_TRUST_THE_NETWORK}]"
+        settings["authentication.trust_other_machines"] = "true"
     for name, section in _SECTIONS.items():
         settings |= {f"{section}.address": member.address, f"{section}.port": str(member.ports[name])}
     bookies, servers = len(state.of_kind("bookie")), len(state.of_kind("server"))

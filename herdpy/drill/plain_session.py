@@ -20,6 +20,7 @@ import psycopg
 from psycopg import conninfo
 
 from herdpy.dbapi import url as urls
+from herdpy.dbapi.remote_hosts import hosts_of
 from herdpy.dbapi.remote_options import remote_options
 from herdpy.drill.history import Outcome
 from herdpy.drill.sessions import Answer, FailedError, Way, only_reads
@@ -215,11 +216,12 @@ def _conninfo(way: Way) -> str:
     if not isinstance(server, urls.Server):
         raise ValueError(f"this URL names no servers: {way.url}")
     options = remote_options(server, server.options)
+    hosts = hosts_of(options).known(time.monotonic() + options.connect_timeout_s)
     kinds = {True: "prefer-standby", False: "read-write"}
     return conninfo.make_conninfo(
         "",
-        host=",".join(host for host, _port in options.hosts),
-        port=",".join(str(port) for _host, port in options.hosts),
+        host=",".join(host for host, _port in hosts),
+        port=",".join(str(port) for _host, port in hosts),
         dbname=options.database,
         user=options.user,
         password=options.password,

@@ -19,7 +19,7 @@ from herdpy.cli.source import FileFormat, ReadOptions, open_source
 from tests.cli.every_type import COLUMNS, DEFINITION, VALUES
 from tests.support.server_process import RunningServer
 
-RULES = "[{ method = 'scram-sha-256', user = 'bob' }, { method = 'trust' }]"
+RULES = "[{ method = 'scram-sha-256', user = 'bob' }, { method = 'trust', network = 'loopback' }]"
 
 
 @pytest.fixture(scope="module")

@@ -182,7 +182,7 @@ def test_every_command_has_help_with_examples(run, name):
         ["sql"],
         ["nope"],
         ["sql", "db", "--format", "xml", "-c", "SELECT 1"],
-        ["check", "herdpy://host:9/x"],
+        ["check", "herdpy://host:9/x", "--log-only"],
         ["sql", "postgres://host/x", "-c", "SELECT 1"],
         ["sql", "db", "-f", "/nowhere.sql"],
         ["import", "db", "/nowhere.csv", "-t", "t"],

@@ -14,6 +14,8 @@ from herdpy.testing.ports import listener_inodes
 from herdpy.testing.waiting import await_until
 from tests.dev.dev_programs import PATIENCE_S, await_process, begun, dev, dev_json, processes_of, state_of
 
+pytestmark = pytest.mark.soak  # real processes for minutes: not with every commit
+
 INTERRUPTED = 130
 
 

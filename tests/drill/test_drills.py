@@ -13,7 +13,7 @@ from herdpy.drill.faults import FAULTS, Fault
 from herdpy.drill.faults.ledgers import TINY_LEDGERS
 from herdpy.drill.hands import ClusterView, Hands
 from herdpy.drill.hands.local import LocalHands
-from herdpy.drill.history import Outcome
+from herdpy.drill.history import Operation, Outcome
 from herdpy.drill.runner import needs_of
 from herdpy.drill.sessions import READ_LEVELS
 from herdpy.drill.workloads import WORKLOADS
@@ -22,10 +22,15 @@ from tests.drill.shown import shown
 SECONDS = 5.0
 LOAD = Load(per_job=2, patience_s=40.0)
 
+SHORT = ("kill-leader", "pause-leader", "partition-leader-from-both", "roll-ledgers", "kill-bookie")
+"""Drills that are made with every commit; the others with every soak."""
+
 pytestmark = pytest.mark.timeout(400)
 
 
-@pytest.mark.parametrize("name", DRILLS)
+@pytest.mark.parametrize(
+    "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.soak) for name in DRILLS]
+)
 def test_every_drill_in_short(name: str, hands: LocalHands) -> None:
     result = run(DRILLS[name], hands=hands, seconds=SECONDS, seed=1, load=LOAD)
     if result.was_skipped:
@@ -35,8 +40,13 @@ def test_every_drill_in_short(name: str, hands: LocalHands) -> None:
     assert kinds.count("fault-begin") == kinds.count("fault-end") >= 1
     assert "leader" in kinds
     done = [one for one in result.history if one.outcome is Outcome.DONE]
-    assert {one.details.get("workload") for one in done} - {None} == set(DRILLS[name].workloads)
+    assert {_workload(one) for one in done} - {""} == set(DRILLS[name].workloads)
     assert {one.details.get("client") for one in done} - {None} == {"driver", "psycopg"}
+
+
+def _workload(operation: Operation) -> str:
+    """The workload of an operation, whatever its level."""
+    return str(operation.details.get("workload") or "").split(" (", maxsplit=1)[0]
 
 
 def test_all_that_there_is_is_drilled() -> None:
@@ -100,12 +110,19 @@ def test_rows_that_vanish_are_found(hands: LocalHands) -> None:
     assert all(row in ([1], [2], [3], [4]) for row in lost)
     for before, after in itertools.pairwise(["making tables", "before", "cheat", "after", "judging"]):
         assert phases.index(before) < phases.index(after)
-    details = [one.details for one in result.history if one.details.get("workload") == "list-append"]
+    details = [one.details for one in result.history if _workload(one) == "list-append"]
     assert {one["isolation"] for one in details if "isolation" in one} == {
         "READ COMMITTED",
         "READ UNCOMMITTED",
+        "REPEATABLE READ",
+        "SERIALIZABLE",
     }
-    assert result.facts["isolation_levels"] == ["READ UNCOMMITTED", "READ COMMITTED"]
+    assert result.facts["isolation_levels"] == [
+        "READ UNCOMMITTED",
+        "READ COMMITTED",
+        "REPEATABLE READ",
+        "SERIALIZABLE",
+    ]
     assert {one["read_level"] for one in details if "read_level" in one} <= set(READ_LEVELS)
 
 

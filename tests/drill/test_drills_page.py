@@ -15,6 +15,8 @@ from herdpy.drill.workloads import WORKLOADS
 from tests.docs.test_examples import blocks_of, run_page
 from tests.drill.synthetic import KILL, outage_history
 
+pytestmark = pytest.mark.soak  # real processes for minutes: not with every commit
+
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "drills.md"
 

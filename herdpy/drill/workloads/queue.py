@@ -1,7 +1,7 @@
 """A queue in a table: jobs are put, and each is taken by one worker.
 
-There is no FOR UPDATE SKIP LOCKED: a worker looks for jobs that nobody has and takes one by an UPDATE that
-says so again; who comes second changes no row, and looks on.
+A worker takes the first that nobody else has locked (FOR UPDATE SKIP LOCKED), or looks for jobs that nobody
+has and takes one by an UPDATE that says so again; who comes second then changes no row, and looks on.
 """
 
 from __future__ import annotations
@@ -60,6 +60,19 @@ class Queue(Workload):
         return [queue.check(history)]
 
     def _take(self, client: Client) -> int | None:
+        return self._take_locked(client) if client.random.random() < 0.5 else self._take_seen(client)
+
+    def _take_locked(self, client: Client) -> int | None:
+        first = f"SELECT job FROM {self.table} WHERE is_waiting = true ORDER BY job LIMIT 1"
+        sql = f"{first} FOR UPDATE SKIP LOCKED"
+        for (job,) in client.session.execute(sql).rows:
+            client.session.execute(
+                f"UPDATE {self.table} SET is_waiting = false, worker = %s WHERE job = %s", client.process, job
+            )
+            return int(job)
+        return None
+
+    def _take_seen(self, client: Client) -> int | None:
         sql = f"SELECT job FROM {self.table} WHERE is_waiting = true ORDER BY job LIMIT {_SEEN}"
         jobs = [int(job) for (job,) in client.session.execute(sql).rows]
         client.random.shuffle(jobs)

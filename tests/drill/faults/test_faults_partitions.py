@@ -20,6 +20,8 @@ from herdpy.drill.hands.local import LocalHands
 from herdpy.testing.waiting import await_until
 from tests.drill.faults.writing import PATIENCE_S, happening, writing
 
+pytestmark = pytest.mark.soak  # real processes for minutes: not with every commit
+
 
 @pytest.fixture(autouse=True)
 def _with_network(hands: LocalHands):

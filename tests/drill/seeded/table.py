@@ -78,7 +78,7 @@ IN_DRILLS = (
         "roll-ledgers",
         ("list-append",),
         ("own write missing", "replicas differ"),
-        1,
+        3,
         "followers say that they have an entry when they have applied the one before",
     ),
     InDrill(

@@ -19,7 +19,7 @@ from tests.drill.shown import shown
 
 LOAD = Load(per_job=4, rate_per_s=100.0, patience_s=15.0)
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.soak]
 
 
 @pytest.fixture(scope="module")

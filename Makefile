@@ -9,7 +9,7 @@ DEMO   := $(VENV)/.ready-demo
 export UV_COMPILE_BYTECODE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check bench soak format proto clean
+.PHONY: help demo test check suites bench soak format proto clean
 help:            ## show the targets
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
 
@@ -27,12 +27,21 @@ $(READY): $(DEMO)
 demo: $(DEMO)    ## the main job on the embedded default: load flights, query, kill, lose nothing
 	@$(BIN)/python examples/demo.py
 
-test: $(READY)   ## all tests but the long runs, two at a time; those of Spark share one session
+# SQLAlchemy's older line, beside the one in uv.lock.
+OLDER := $(VENV)/sqlalchemy-2.0/.ready
+$(OLDER): $(READY) tests/sqlalchemy/requirements-2.0.txt
+	@rm -rf $(VENV)/sqlalchemy-2.0
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --target $(VENV)/sqlalchemy-2.0 \
+		-r tests/sqlalchemy/requirements-2.0.txt
+	@touch $(OLDER)
+
+test: $(READY) $(OLDER)  ## all tests but the long runs, two at a time; those of Spark share one session
 	@sh tools/install-postgres.sh
 	@sh tools/install-java.sh
 	@$(BIN)/python -m herdpy.testing >/dev/null
 	$(BIN)/pytest -q -n 2 --dist worksteal -m "not soak and not spark"
 	$(BIN)/pytest -q -m "spark and not soak"
+	$(BIN)/python tests/sqlalchemy/run.py --listed
 
 check: $(READY)  ## ruff, mypy --strict, import rules
 	$(BIN)/ruff check .
@@ -40,12 +49,18 @@ check: $(READY)  ## ruff, mypy --strict, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-bench: $(READY)  ## measure against sqlite3, PostgreSQL and BookKeeper's Java client, in the same runs
+suites: $(OLDER) ## the suites for dialects: SQLAlchemy 2.1 on a directory, 2.0 on a server, and Alembic's
+	$(BIN)/python tests/sqlalchemy/run.py --listed
+	PYTHONPATH=$(CURDIR)/$(VENV)/sqlalchemy-2.0 $(BIN)/pytest -q -n 0 tests/sqlalchemy/test_aio_dialect.py
+
+bench: $(READY)  ## measure against sqlite3, PostgreSQL, DuckDB and BookKeeper's Java client, in the same runs
 	$(BIN)/python bench/embedded.py
 	@sh tools/install-java.sh
 	$(BIN)/python bench/bookkeeper.py
 	@sh tools/install-postgres.sh
+	$(BIN)/python bench/sql.py
 	$(BIN)/python bench/cluster.py
+	$(BIN)/python bench/driver.py
 	$(BIN)/python bench/spark.py
 
 soak: $(READY)   ## long runs: hundreds of kills, thousands of seeds

@@ -46,7 +46,7 @@ class Reading:
         """The database opened anew: no column is in memory yet. DuckDB itself has been used."""
         self._open.close()
         self._open = herdpy.connect(self._path, autocommit=True)
-        self._open.execute("SELECT max(id) FROM t WHERE id = 1").fetchall()
+        self._open.execute("SELECT DISTINCT id FROM t WHERE id = 1").fetchall()
         return self._open.cursor()
 
     def _select_by_key(self, peer: sqlite3.Connection, count: int) -> Line:

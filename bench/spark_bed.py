@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 TABLE = "id BIGINT PRIMARY KEY, a INTEGER, b DOUBLE PRECISION, c TEXT, d TIMESTAMP, e NUMERIC(12,2)"
 _PATIENCE_S = 120.0
 _HEAP = "2g"
+_NICENESS = 15
 
 
 @dataclass
@@ -124,7 +125,8 @@ def spark_bed(directory: Path, *, rows: int, cores: int, quick: bool) -> Iterato
     (directory / "local").mkdir()
     with LocalCluster(directory / "cluster", servers=3, bookies=3) as cluster:
         cluster.await_leader(timeout_s=_PATIENCE_S)
-        session = builder.getOrCreate()
+        with _nice():
+            session = builder.getOrCreate()
         try:
             herdpy_spark.register(session)
             bed = SparkBed(session, cluster, directory, str(directory / "parquet"), rows, cores, quick)
@@ -135,6 +137,23 @@ def spark_bed(directory: Path, *, rows: int, cores: int, quick: bool) -> Iterato
             yield bed
         finally:
             session.stop()
+
+
+@contextlib.contextmanager
+def _nice() -> Iterator[None]:
+    """What is started here gives way to the servers, as docs/spark.md advises where both share a machine."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    os.setpriority(os.PRIO_PROCESS, 0, max(before, _NICENESS))
+    try:
+        yield
+    finally:
+        try:
+            os.setpriority(os.PRIO_PROCESS, 0, before)
+        except PermissionError:  # then the clients whose statements are timed give way, too
+            print(
+                "spark: this user may not raise a priority again: figures of latency are worse",
+                file=sys.stderr,
+            )
 
 
 def line(name: str, unit: str, runs: list[float], peer: list[float] | None = None) -> Line:

@@ -13,7 +13,7 @@ from herdpy_sql.errors import SqlError
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [path for room in ("herdpy", "server", "sql") for path in sorted((ROOT / room).rglob("*.py"))]
-STATE = re.compile(r"(?:0[08A]|2[0-9BD]|3[4BDF]|4[024]|5[34578]|F0|H[VP]|P0|XX)[0-9A-Z]{3}")
+STATE = re.compile(r"(?:0[08AL]|2[0-9BD]|3[4BDF]|4[024]|5[34578]|72|F0|H[VP]|P0|XX)[0-9A-Z]{3}")
 SUCCESS = "00000"
 IN_SQL = re.compile(rf"SQLSTATE ({STATE.pattern})\b")
 ROW = re.compile(r"^\| ([0-9A-Z]{5}) \| (.+) \| (yes|no) \|$")

@@ -1,0 +1,40 @@
+"""Whether the orders in a database are those that customers were told of: none lost, none doubled."""
+
+from __future__ import annotations
+
+import httpx
+
+import herdpy
+from tests.support.orders_service import ITEMS, STOCK, Customers
+
+
+def stock_up(service: str) -> None:
+    """Offer the items."""
+    for sku, price in ITEMS.items():
+        item = {"name": sku.title(), "price": price, "stock": STOCK}
+        httpx.put(f"{service}/items/{sku}", json=item, timeout=60).raise_for_status()
+
+
+def judge(conn: herdpy.Connection, customers: Customers) -> None:
+    """Fail when an order is lost or doubled, or the stock does not add up.
+
+    An order that nobody was told of may be there once: its customer stopped asking.
+    """
+    found = conn.execute(
+        "SELECT key, sku, quantity FROM orders JOIN order_line ON order_id = id ORDER BY key, sku"
+    ).fetchall()
+    kept: dict[str, list[tuple[str, int]]] = {}
+    for key, sku, quantity in found:
+        kept.setdefault(key, []).append((sku, quantity))
+    assert conn.execute("SELECT count(*), count(DISTINCT key) FROM orders").fetchone() == (
+        len(kept),
+        len(kept),
+    )
+    for key, told in customers.placed.items():
+        lines = told["lines"]
+        assert isinstance(lines, list)
+        assert kept.get(key) == [(line["sku"], line["quantity"]) for line in lines], key
+    assert all(count <= 1 for count in customers.created.values()), customers.created
+    taken = dict(conn.execute("SELECT sku, sum(quantity)::bigint FROM order_line GROUP BY sku").fetchall())
+    left = dict(conn.execute("SELECT sku, stock FROM item").fetchall())
+    assert {sku: STOCK - taken.get(sku, 0) for sku in ITEMS} == left

@@ -148,8 +148,7 @@ class SnapshotClient:
             await asyncio.to_thread(partial.sync)
         finally:
             keeping.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeping
+            await asyncio.gather(keeping, return_exceptions=True)
             partial.close()
         os.rename(part, path)
         part.with_name(part.name + ".chunks").unlink()

@@ -160,17 +160,18 @@ class Tail:
         rest_s = self._heard_s + self._settings.tail_interval_s - asyncio.get_running_loop().time()
         if rest_s > 0:
             try:
-                await asyncio.wait_for(changed.wait(), rest_s)
+                async with asyncio.timeout(rest_s):
+                    await changed.wait()
             except TimeoutError:
                 pass
         return changed.is_set()
 
     async def _ask_everybody(self) -> None:
         """Nobody polled has news: look at the whole ensemble, as a striped ledger needs it."""
-        asked = read_last_confirmed(self._view, self._pool, self._digest)
         try:
             # Each answer proves something by itself, so there is no need to wait for the last of them.
-            await asyncio.wait_for(asked, self._settings.speculative_read_s)
+            async with asyncio.timeout(self._settings.speculative_read_s):
+                await read_last_confirmed(self._view, self._pool, self._digest)
         except TimeoutError:
             pass
         except (NoSuchLedgerError, UnauthorizedError):
@@ -188,6 +189,7 @@ class Tail:
         longest = min(settings.backoff_max_s, settings.long_poll_s / 4)
         pause_s = min(settings.backoff_first_s * 2 ** min(self._fruitless - 1, 16), longest)
         try:
-            await asyncio.wait_for(changed.wait(), pause_s)
+            async with asyncio.timeout(pause_s):
+                await changed.wait()
         except TimeoutError:
             pass

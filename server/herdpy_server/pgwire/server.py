@@ -285,7 +285,8 @@ class PgServer:
             return True
         self._all_left = asyncio.Event()
         try:
-            await asyncio.wait_for(self._all_left.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._all_left.wait()
         except TimeoutError:
             return not self._conversations
         finally:

@@ -59,6 +59,7 @@ class Health(health_pb2_grpc.HealthServicer):
 
     async def _pause(self) -> None:
         try:
-            await asyncio.wait_for(self._stopping.wait(), _LOOK_S)
+            async with asyncio.timeout(_LOOK_S):
+                await self._stopping.wait()
         except TimeoutError:
             pass

@@ -190,7 +190,8 @@ class Driver:
             return True
         self._idle = asyncio.Event()
         try:
-            await asyncio.wait_for(self._idle.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._idle.wait()
         except TimeoutError:
             return not self.waiting
         finally:

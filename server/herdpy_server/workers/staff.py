@@ -274,7 +274,8 @@ class Staff:
         for worker in list(self.workers):
             worker.leave()
         try:
-            await asyncio.wait_for(self._all_gone.wait(), _LEAVE_PATIENCE_S)
+            async with asyncio.timeout(_LEAVE_PATIENCE_S):
+                await self._all_gone.wait()
         except TimeoutError:
             for worker in list(self.workers):
                 worker.kill()

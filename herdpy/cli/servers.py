@@ -17,7 +17,7 @@ from herdpy.cli.errors import USAGE, CliError
 if TYPE_CHECKING:
     import psycopg
 
-    from herdpy.dbapi.remote_options import RemoteOptions
+    from herdpy.dbapi.remote.options import RemoteOptions
 
 Row = dict[str, Any]
 
@@ -136,7 +136,7 @@ def servers_of(url: str) -> RemoteOptions:
 
 def hosts_now(options: RemoteOptions) -> list[tuple[str, int]]:
     """The servers, looked up in ZooKeeper where that is what is named. Raises as ``herdpy.connect``."""
-    from herdpy.dbapi.remote_hosts import hosts_of
+    from herdpy.dbapi.remote.hosts import hosts_of
 
     return hosts_of(options).known(time.monotonic() + options.connect_timeout_s)
 

@@ -17,7 +17,7 @@ from herdpy.dbapi.errors import InterfaceError
 
 if TYPE_CHECKING:
     from herdpy.dbapi.link import Link
-    from herdpy.dbapi.remote_options import RemoteOptions
+    from herdpy.dbapi.remote.options import RemoteOptions
 
 Place = str | os.PathLike[str] | None
 
@@ -74,7 +74,7 @@ def address_of(
     given |= {name: value for name, value in (keywords or {}).items() if value is not None}
     autocommit = url.boolean("autocommit", given.get("autocommit", False))
     if isinstance(target, url.Server):
-        from herdpy.dbapi.remote_options import remote_options
+        from herdpy.dbapi.remote.options import remote_options
 
         return Servers(remote_options(target, given, environment), autocommit)
     return _directory(target.path, given, environment, autocommit=autocommit)
@@ -103,9 +103,9 @@ def target_of(
 def open_link(address: Directory | Servers) -> Link:
     """A connection's link to it. Raises as ``herdpy.connect``."""
     if isinstance(address, Servers):
-        from herdpy.dbapi import remote
+        from herdpy.dbapi.remote.link import open_link as open_remote
 
-        return remote.open_link(address.options, autocommit=address.autocommit)
+        return open_remote(address.options, autocommit=address.autocommit)
     from herdpy.dbapi import embedded
 
     link = embedded.open_link(

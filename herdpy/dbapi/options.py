@@ -1,4 +1,4 @@
-"""The options of a connection: what each takes, and where it may come from. Below ``remote_options``.
+"""The options of a connection: what each takes, and where it may come from. Below ``remote.options``.
 
 An option has one name, as a keyword of ``connect``, in a URL, in a profile, and (in capitals, after
 ``HERDPY_``) in the environment. The first of these that gives it counts; see ``docs/drivers.md``.

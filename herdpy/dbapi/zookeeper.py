@@ -1,4 +1,4 @@
-"""A cluster as its znodes describe it: its servers, who leads. Below ``remote_hosts``; and for Spark's half.
+"""A cluster as its znodes describe it: its servers, who leads. Below ``remote.hosts``; and for Spark's half.
 
 Only what is needed is read, and a field that is not there has its usual value: the servers that wrote the
 znodes may be older or newer. ZooKeeper is asked for a moment, on a session of its own, whose every wait has

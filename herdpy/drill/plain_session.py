@@ -20,8 +20,8 @@ import psycopg
 from psycopg import conninfo
 
 from herdpy.dbapi import url as urls
-from herdpy.dbapi.remote_hosts import hosts_of
-from herdpy.dbapi.remote_options import remote_options
+from herdpy.dbapi.remote.hosts import hosts_of
+from herdpy.dbapi.remote.options import remote_options
 from herdpy.drill.history import Outcome
 from herdpy.drill.sessions import Answer, FailedError, Way, only_reads
 

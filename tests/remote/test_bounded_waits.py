@@ -10,7 +10,7 @@ import threading
 import pytest
 
 import herdpy
-from herdpy.dbapi import remote_leader
+from herdpy.dbapi.remote import leader as remote_leader
 
 
 def connect(port, **options):

@@ -11,9 +11,9 @@ import psycopg
 import pytest
 from psycopg import pq
 
-from herdpy.dbapi.remote_connection import refusal
-from herdpy.dbapi.remote_sent import step
-from herdpy.dbapi.remote_wire import Wire
+from herdpy.dbapi.remote.connection import refusal
+from herdpy.dbapi.remote.sent import step
+from herdpy.dbapi.remote.wire import Wire
 
 _READY = b"Z" + struct.pack(">ic", 5, b"I")
 

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 import herdpy
-from herdpy.dbapi import remote, remote_many
+from herdpy.dbapi.remote import link as remote
+from herdpy.dbapi.remote import many as remote_many
 
 PLAIN = "sslmode=disable&gssencmode=disable"  # the proxy reads messages, and nothing before them
 OPTIONS = f"connect_timeout=10&failover_timeout=20&{PLAIN}"

@@ -8,7 +8,9 @@ from typing import NamedTuple
 import pytest
 
 import herdpy
-from herdpy.dbapi import remote_columns, remote_many, remote_wire
+from herdpy.dbapi.remote import columns as remote_columns
+from herdpy.dbapi.remote import many as remote_many
+from herdpy.dbapi.remote import wire as remote_wire
 from tests.remote.many_cases import ALONE, BAD, CHANGES, COLUMNS, GOOD, SEEDED, SEEDED_TOO, TYPES, VALUES
 
 
@@ -191,10 +193,10 @@ def entries(ways):
 
 
 def test_without_pyarrow(ways, copies, monkeypatch):
-    monkeypatch.setitem(sys.modules, "herdpy.dbapi.remote_columns", None)
-    monkeypatch.delattr("herdpy.dbapi.remote_columns")
+    monkeypatch.setitem(sys.modules, "herdpy.dbapi.remote.columns", None)
+    monkeypatch.delattr("herdpy.dbapi.remote.columns")
     sql, rows = GOOD["ints"]
-    with pytest.raises(ModuleNotFoundError, match="remote_columns"):  # no other module may be missing
+    with pytest.raises(ModuleNotFoundError, match="columns"):  # no other module may be missing
         ways.run("copy", sql, rows)
     monkeypatch.setattr(remote_many, "_columns", lambda: None)
     assert ways.run("copy", sql, rows) == ways.run("rows", sql, rows)

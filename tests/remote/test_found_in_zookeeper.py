@@ -12,7 +12,7 @@ import time
 import pytest
 
 import herdpy
-from herdpy.dbapi import remote_hosts
+from herdpy.dbapi.remote import hosts as remote_hosts
 from herdpy.dbapi.zookeeper import Members
 
 pytestmark = pytest.mark.timeout(120)
@@ -129,7 +129,7 @@ def test_a_zookeeper_that_is_away_for_a_while_is_asked_again(server, proxy, said
     answers += [[proxy.port], remote_hosts.ZooKeeperError("away"), [server.port]]
     with herdpy.connect("herdpy+zk://ann@zk/c?tablespace=test&sslmode=disable", autocommit=True) as conn:
         assert conn._link._wire.pgconn.port == str(proxy.port).encode()
-        monkeypatch.setattr("herdpy.dbapi.remote_leader._FIRST_LOOK_S", 0.1)
+        monkeypatch.setattr("herdpy.dbapi.remote.leader._FIRST_LOOK_S", 0.1)
         proxy.close()
         assert conn.execute("SELECT 2").fetchone() == (2,)
 

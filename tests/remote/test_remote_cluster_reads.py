@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import herdpy
-from herdpy.dbapi.remote_connection import HeldConnection
+from herdpy.dbapi.remote.connection import HeldConnection
 from herdpy.testing.waiting import await_until
 
 pytestmark = pytest.mark.timeout(120)

@@ -8,7 +8,8 @@ import pytest
 import trustme
 
 import herdpy
-from herdpy.dbapi import remote_search, remote_wire
+from herdpy.dbapi.remote import search as remote_search
+from herdpy.dbapi.remote import wire as remote_wire
 from tests.support.server_process import RunningServer
 
 RULES = "[{ method = 'trust', user = 'admin', network = 'loopback' }, { method = 'scram-sha-256' }]"
@@ -92,7 +93,7 @@ def test_a_new_connection_has_the_password_too(secured):
 
 def test_a_server_that_falls_silent_is_lost_in_bounded_time(tmp_path, monkeypatch):
     monkeypatch.setattr(remote_wire, "PROBE_AFTER_S", 0.1)
-    monkeypatch.setattr("herdpy.dbapi.remote_leader._PROBE_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("herdpy.dbapi.remote.leader._PROBE_TIMEOUT_S", 0.3)
     server = RunningServer(tmp_path / "data").ready()
     try:
         url = f"herdpy://ann@127.0.0.1:{server.port}/test?failover_timeout=0.5"

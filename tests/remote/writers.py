@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 import herdpy
-from herdpy.dbapi import remote_many
+from herdpy.dbapi.remote import many as remote_many
 
 BATCH = 3
 """How many rows a write of several rows has."""

@@ -163,7 +163,7 @@ def servers_of_url(url: str, user: str | None, password: str | None, doors: str 
         AccessError: no server answers by SQL, or it does not tell where its gRPC door is.
         herdpy.InterfaceError: the URL makes no sense.
     """
-    from herdpy.dbapi.remote_options import remote_options
+    from herdpy.dbapi.remote.options import remote_options
     from herdpy.dbapi.url import Server, parse
 
     server = parse(url)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from herdpy.dbapi.errors import InterfaceError
-from herdpy.dbapi.remote_options import RemoteOptions, remote_options
+from herdpy.dbapi.remote.options import RemoteOptions, remote_options
 from herdpy.dbapi.url import Server, boolean, parse
 from herdpy.dbapi.zookeeper import Znodes, ZooKeeperError
 from herdpy.rpc.place import Place

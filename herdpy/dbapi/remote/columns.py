@@ -1,6 +1,6 @@
 """The rows of executemany as Arrow record batches, for COPY PARAMETERS. It loads pyarrow.
 
-Above ``remote_values``, which says how a value goes when it goes alone: what is made here is declared in the
+Above ``values``, which says how a value goes when it goes alone: what is made here is declared in the
 same way on the server, so that a statement means the same. A column of values of one Python type (and None)
 becomes an Arrow array; of anything else nothing is made, and the rows go one by one.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from herdpy.dbapi.remote_values import sent_as_array
+from herdpy.dbapi.remote.values import sent_as_array
 from herdpy.dbapi.values import Json, Jsonb, json_text
 
 SLICE_ROWS = 8192

@@ -1,4 +1,4 @@
-"""Finding the server that leads, among those that were named. Below ``remote``, above ``remote_wire``."""
+"""Finding the server that leads, among those that were named. Below ``remote``, above ``wire``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from herdpy.dbapi.errors import OperationalError, class_of
-from herdpy.dbapi.remote_errors import ConnectionLostError
-from herdpy.dbapi.remote_hosts import hosts_of
-from herdpy.dbapi.remote_options import RemoteOptions
-from herdpy.dbapi.remote_positions import Positions, positions_of
-from herdpy.dbapi.remote_search import Host, Refused, Search, WillDo
-from herdpy.dbapi.remote_wire import Wire
+from herdpy.dbapi.remote.errors import ConnectionLostError
+from herdpy.dbapi.remote.hosts import hosts_of
+from herdpy.dbapi.remote.options import RemoteOptions
+from herdpy.dbapi.remote.positions import Positions, positions_of
+from herdpy.dbapi.remote.search import Host, Refused, Search, WillDo
+from herdpy.dbapi.remote.wire import Wire
 
 _PASSING = re.compile(r"timeout|too many", re.IGNORECASE)
 _FINAL = re.compile(

@@ -1,10 +1,10 @@
-"""Requests that are sent again where that is safe. Below ``remote``, above ``remote_commits``.
+"""Requests that are sent again where that is safe. Below ``remote``, above ``commits``.
 
 A request goes through ``_request``: it is sent on the connection at hand; when that breaks, a leader is
 found again, and
 
 * where nothing of a transaction was done before it, and it commits nothing, it is sent again;
-* where it commits, it was given a name, by which its outcome is learnt (``remote_commits``), and it is sent
+* where it commits, it was given a name, by which its outcome is learnt (``commits``), and it is sent
   again if it was not done;
 * in the middle of a transaction that is lost, and said to be lost until it is rolled back.
 """
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy.dbapi.errors import Error
 from herdpy.dbapi.link import Result, TransactionStatus
-from herdpy.dbapi.remote_commits import COMMIT_POSITION, NamedCommits
-from herdpy.dbapi.remote_connection import checked, refusal
-from herdpy.dbapi.remote_errors import (
+from herdpy.dbapi.remote.commits import COMMIT_POSITION, NamedCommits
+from herdpy.dbapi.remote.connection import checked, refusal
+from herdpy.dbapi.remote.errors import (
     ConnectionLostError,
     error_of,
     is_fatal,
@@ -27,13 +27,13 @@ from herdpy.dbapi.remote_errors import (
     lost_transaction,
     no_answer,
 )
-from herdpy.dbapi.remote_sent import Request, Step, step
-from herdpy.dbapi.remote_statements import Kind, begins_transaction, first_word, is_plain, returns_rows
-from herdpy.dbapi.remote_values import RemoteResult, Told
+from herdpy.dbapi.remote.sent import Request, Step, step
+from herdpy.dbapi.remote.statements import Kind, begins_transaction, first_word, is_plain, returns_rows
+from herdpy.dbapi.remote.values import RemoteResult, Told
 
 if TYPE_CHECKING:
     from herdpy.dbapi.parameters import Translation
-    from herdpy.dbapi.remote_wire import Wire
+    from herdpy.dbapi.remote.wire import Wire
 
 
 class Requests(NamedCommits):

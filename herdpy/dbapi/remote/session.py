@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from herdpy.dbapi.remote_statements import Kind, kind_of
+from herdpy.dbapi.remote.statements import Kind, kind_of
 
 _SET = re.compile(
     r"\s*SET\s+(?:(SESSION|LOCAL)\s+)?(?!TRANSACTION\b|CHARACTERISTICS\b|CONSTRAINTS\b)"

@@ -1,4 +1,4 @@
-"""What is sent to a server in one piece: statements, and copies of many rows. Below ``remote_wire``."""
+"""What is sent to a server in one piece: statements, and copies of many rows. Below ``wire``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from psycopg import pq
 
-from herdpy.dbapi.remote_values import Parameters, dump
+from herdpy.dbapi.remote.values import Parameters, dump
 
 if TYPE_CHECKING:
-    from herdpy.dbapi.remote_wire import Wire
+    from herdpy.dbapi.remote.wire import Wire
 
 Step = tuple[str, Parameters]
 

@@ -243,7 +243,7 @@ class RemoteResult:
 
     def arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
-        from herdpy.dbapi.remote_arrow import table_of
+        from herdpy.dbapi.remote.arrow import table_of
 
         return table_of(self.columns or [], self.python_rows(), self._result)
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from herdpy.dbapi.remote_sent import CopyIn
-from herdpy.dbapi.remote_statements import first_word, returns_rows
+from herdpy.dbapi.remote.sent import CopyIn
+from herdpy.dbapi.remote.statements import first_word, returns_rows
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -37,7 +37,7 @@ def many_as_copy(sql: str, rows: Sequence[Sequence[object]]) -> CopyIn | None:
 def _columns() -> ModuleType | None:
     """What makes columns of rows; None where pyarrow is not installed."""
     try:
-        from herdpy.dbapi import remote_columns
+        from herdpy.dbapi.remote import columns as remote_columns
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "pyarrow":
             raise

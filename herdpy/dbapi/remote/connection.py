@@ -1,4 +1,4 @@
-"""The connection to the server that leads, made, given up and made again. Below ``remote_commits``."""
+"""The connection to the server that leads, made, given up and made again. Below ``commits``."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from psycopg import pq
 
 from herdpy.dbapi.errors import Error
 from herdpy.dbapi.link import TransactionStatus
-from herdpy.dbapi.remote_errors import ConnectionLostError, error_of, is_not_leading, no_answer
-from herdpy.dbapi.remote_leader import Leader
-from herdpy.dbapi.remote_limit import Limit
-from herdpy.dbapi.remote_options import RemoteOptions
-from herdpy.dbapi.remote_positions import is_after
-from herdpy.dbapi.remote_sent import step
-from herdpy.dbapi.remote_session import SessionSettings
-from herdpy.dbapi.remote_wire import Wire
+from herdpy.dbapi.remote.errors import ConnectionLostError, error_of, is_not_leading, no_answer
+from herdpy.dbapi.remote.leader import Leader
+from herdpy.dbapi.remote.limit import Limit
+from herdpy.dbapi.remote.options import RemoteOptions
+from herdpy.dbapi.remote.positions import is_after
+from herdpy.dbapi.remote.sent import step
+from herdpy.dbapi.remote.session import SessionSettings
+from herdpy.dbapi.remote.wire import Wire
 
 PAUSE_S = 0.02
 """Before something is sent again."""

@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import generators, pq
 
-from herdpy.dbapi.remote_errors import ConnectionLostError, notice_of
-from herdpy.dbapi.remote_limit import Limit
-from herdpy.dbapi.remote_sent import Step
-from herdpy.dbapi.remote_values import Parameters
+from herdpy.dbapi.remote.errors import ConnectionLostError, notice_of
+from herdpy.dbapi.remote.limit import Limit
+from herdpy.dbapi.remote.sent import Step
+from herdpy.dbapi.remote.values import Parameters
 
 T = TypeVar("T")
 

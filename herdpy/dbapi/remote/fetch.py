@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from herdpy.dbapi import scanner
 from herdpy.dbapi.link import ArrowResult, Result
-from herdpy.dbapi.remote_requests import Requests
-from herdpy.dbapi.remote_sent import CopyOut, Request, Steps
-from herdpy.dbapi.remote_statements import Kind, first_word, kind_of
-from herdpy.dbapi.remote_values import RemoteResult, Told, dump, literal
+from herdpy.dbapi.remote.requests import Requests
+from herdpy.dbapi.remote.sent import CopyOut, Request, Steps
+from herdpy.dbapi.remote.statements import Kind, first_word, kind_of
+from herdpy.dbapi.remote.values import RemoteResult, Told, dump, literal
 
 if TYPE_CHECKING:
     from herdpy.dbapi.parameters import Translation
@@ -46,7 +46,7 @@ class ArrowFetches(Requests):
         results = self._request(sql, kind, copy, None)
         if isinstance(results, Told):
             return results
-        from herdpy.dbapi.remote_arrow import columns_of, read_stream
+        from herdpy.dbapi.remote.arrow import columns_of, read_stream
 
         table = read_stream(copy.data)
         return ArrowResult(f"SELECT {table.num_rows}", table, columns_of(table.schema))

@@ -1,7 +1,6 @@
-"""The link to servers: what a connection calls, said in requests to the one that leads.
+"""What a connection to servers calls, said in requests to the one that leads.
 
-From the bottom: ``remote_wire`` has one connection, ``remote_connection`` makes a new one when it is lost,
-``remote_commits`` knows what became of commits, ``remote_requests`` sends again what may be sent again.
+The top of this package.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from herdpy.dbapi.errors import Error, NotSupportedError, OperationalError
 from herdpy.dbapi.link import Result, TransactionStatus
 from herdpy.dbapi.notices import Notice
-from herdpy.dbapi.remote_connection import checked
-from herdpy.dbapi.remote_errors import ConnectionLostError, is_undone_by_failover, lost_transaction
-from herdpy.dbapi.remote_fetch import ArrowFetches
-from herdpy.dbapi.remote_many import many_as_copy
-from herdpy.dbapi.remote_options import RemoteOptions, remote_options
-from herdpy.dbapi.remote_sent import Steps, step
-from herdpy.dbapi.remote_statements import Kind, has_copy, kind_of
-from herdpy.dbapi.remote_values import RemoteResult, Told, dump
-from herdpy.dbapi.remote_wire import Wire
+from herdpy.dbapi.remote.connection import checked
+from herdpy.dbapi.remote.errors import ConnectionLostError, is_undone_by_failover, lost_transaction
+from herdpy.dbapi.remote.fetch import ArrowFetches
+from herdpy.dbapi.remote.many import many_as_copy
+from herdpy.dbapi.remote.options import RemoteOptions, remote_options
+from herdpy.dbapi.remote.sent import Steps, step
+from herdpy.dbapi.remote.statements import Kind, has_copy, kind_of
+from herdpy.dbapi.remote.values import RemoteResult, Told, dump
+from herdpy.dbapi.remote.wire import Wire
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +38,7 @@ def open_link(options: RemoteOptions, *, autocommit: bool) -> RemoteLink:
     if options.request_timeout_s is None:
         link = RemoteLink(options, autocommit)
     else:
-        from herdpy.dbapi.remote_timed import TimedLink
+        from herdpy.dbapi.remote.timed import TimedLink
 
         link = TimedLink(options, autocommit)
     link.connect()
@@ -125,7 +124,7 @@ class RemoteLink(ArrowFetches):
 
     def ingest(self, table: str, data: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str) -> int:
         """Load Arrow batches by COPY; all or none of it happens."""
-        from herdpy.dbapi.remote_arrow import ingest_steps
+        from herdpy.dbapi.remote.arrow import ingest_steps
 
         if self._lost is not None:
             self._in_lost(Kind.WRITE)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from herdpy.dbapi.errors import DataError, NotSupportedError, ProgrammingError
-from herdpy.dbapi.remote_values import RemoteColumn, RemoteType
+from herdpy.dbapi.remote.values import RemoteColumn, RemoteType
 
 if TYPE_CHECKING:
     from herdpy.dbapi.link import Row

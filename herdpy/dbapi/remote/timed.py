@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from herdpy.dbapi.link import Result
-from herdpy.dbapi.remote import RemoteLink
-from herdpy.dbapi.remote_options import RemoteOptions
+from herdpy.dbapi.remote.link import RemoteLink
+from herdpy.dbapi.remote.options import RemoteOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""How long a statement on a server may take, as its caller says. Below ``remote_wire``."""
+"""How long a statement on a server may take, as its caller says. Below ``wire``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits by name: whatever becomes of the connection, their outcome is learnt. Below ``remote_requests``.
+"""Commits by name: whatever becomes of the connection, their outcome is learnt. Below ``requests``.
 
 A commit (COMMIT, or a write in autocommit) is given a name. When its answer is lost, the name is given up on
 the new leader: that tells whether it was done, and if it was not, it never will be. Only if this cannot be
@@ -12,13 +12,13 @@ import time
 
 from herdpy.dbapi.errors import Error
 from herdpy.dbapi.link import Result, TransactionStatus
-from herdpy.dbapi.remote_connection import PAUSE_S, HeldConnection, checked, refusal
-from herdpy.dbapi.remote_errors import ConnectionLostError, error_of, is_old_name, lost_transaction, no_answer
-from herdpy.dbapi.remote_options import RemoteOptions
-from herdpy.dbapi.remote_sent import step
-from herdpy.dbapi.remote_statements import Kind
-from herdpy.dbapi.remote_values import RemoteResult, Told
-from herdpy.dbapi.remote_wire import Wire
+from herdpy.dbapi.remote.connection import PAUSE_S, HeldConnection, checked, refusal
+from herdpy.dbapi.remote.errors import ConnectionLostError, error_of, is_old_name, lost_transaction, no_answer
+from herdpy.dbapi.remote.options import RemoteOptions
+from herdpy.dbapi.remote.sent import step
+from herdpy.dbapi.remote.statements import Kind
+from herdpy.dbapi.remote.values import RemoteResult, Told
+from herdpy.dbapi.remote.wire import Wire
 
 POSITION_AGE_S = 10.0
 """The position that names begin with is asked for again after so long."""

@@ -1,4 +1,4 @@
-"""Which servers are to be asked: those of a URL, or those that ZooKeeper knows. Below ``remote_leader``.
+"""Which servers are to be asked: those of a URL, or those that ZooKeeper knows. Below ``leader``.
 
 Connections of one process to one cluster share what ZooKeeper said: it is asked when a connection is made and
 the answer is not new any more, and when the servers that are known have nobody who leads.
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from herdpy.dbapi.errors import OperationalError
-from herdpy.dbapi.remote_options import RemoteOptions
+from herdpy.dbapi.remote.options import RemoteOptions
 from herdpy.dbapi.url import ZooKeeper
 from herdpy.dbapi.zookeeper import Host, ZooKeeperError, members
 

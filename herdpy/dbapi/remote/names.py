@@ -1,4 +1,4 @@
-"""Host names to addresses, within a bounded time. Below ``remote_search``.
+"""Host names to addresses, within a bounded time. Below ``search``.
 
 libpq would ask the resolver by itself, and whoever waits for a DNS server that is away waits as long as the
 resolver likes. Here a thread asks, and a socket says when it has an answer, so that the wait is one of those

@@ -1,4 +1,4 @@
-"""Asking several servers at once which of them takes a session. Below ``remote_leader``.
+"""Asking several servers at once which of them takes a session. Below ``leader``.
 
 Each host has a generator, which connects and asks again now and then; one loop drives them all, so that a
 host that is silent holds up nobody. The first host has a head start: where it takes the session, no other is
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import generators
 
-from herdpy.dbapi.remote_names import Lookup, is_name
+from herdpy.dbapi.remote.names import Lookup, is_name
 
 Host = tuple[str, int]
 Conninfo = Callable[[Host, Sequence[str]], str]

@@ -68,16 +68,20 @@ class AdaptedCursor(AsyncAdapt_dbapi_cursor):
 
 
 class AdaptedServerCursor(AsyncAdapt_dbapi_ss_cursor, AdaptedCursor):
-    """A cursor by name: rows come as they are asked for."""
+    """A cursor by name: rows come as they are asked for.
 
-    __slots__ = ("_name",)
+    Attributes:
+        name: of the server's cursor, as the blocking driver's cursors have it.
+    """
+
+    __slots__ = ("name",)
 
     def __init__(self, adapt_connection: AdaptedConnection, name: str) -> None:
-        self._name = name
+        self.name = name
         super().__init__(adapt_connection)
 
     def _make_new_cursor(self, connection: Any) -> Any:
-        return connection.cursor(self._name)
+        return connection.cursor(self.name)
 
 
 class AdaptedConnection(AsyncAdapt_dbapi_connection):

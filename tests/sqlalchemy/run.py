@@ -1,11 +1,13 @@
 """Run a suite that SQLAlchemy or Alembic gives dialects, in a process of its own, and tell its counts.
 
     python tests/sqlalchemy/run.py dialect 2.1 directory          one run
+    python tests/sqlalchemy/run.py dialect 2.0 cluster            on a cluster of three, started for it
     python tests/sqlalchemy/run.py --listed                       those of `make test`, side by side
+    python tests/sqlalchemy/run.py --rest                         those of `make soak`: all others of the page
 
 A run fails when a test does, or when docs/sqlalchemy.md has other counts; a listed one also when the page
 has none. What stands behind the names goes to pytest: `run.py dialect 2.1 directory -k Identity`; counts are
-not compared then.
+not compared then. ``databases.py`` tells which there are.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ PAGE = ROOT / "docs" / "sqlalchemy.md"
 SUITES = {"dialect": "suite", "alembic": "alembic_suite"}
 LISTED = (("dialect", "2.1", "directory"), ("dialect", "2.0", "server"), ("alembic", "2.1", "directory"))
 """The runs of `make test`."""
+_ROW = re.compile(r"^\| (dialect|alembic) \| ([\d.]+) \| ([\w+]+) \| ([\d,]+) \| ([\d,]+) \|$", re.MULTILINE)
+_AT_ONCE = 2
 _COUNT = re.compile(r"(\d+) (passed|skipped|failed|errors?|xfailed|xpassed)\b")
 _PATIENCE_S = 3600.0
 
@@ -51,20 +55,17 @@ class Outcome:
         return self.counts.get("passed", 0), self.counts.get("skipped", 0)
 
 
-def run(suite: str, version: str, database: str, *more: str) -> Outcome:
-    """Run one suite with one version of SQLAlchemy on a "directory" or a "server"."""
-    with tempfile.TemporaryDirectory(prefix="herdpy-sqlalchemy-") as scratch:
-        if database == "directory":
-            return _run(suite, version, database, f"herdpy:///{scratch}/db", *more)
-        if str(ROOT) not in sys.path:
-            sys.path.insert(0, str(ROOT))
-        from tests.support.server_process import RunningServer
+def run(suite: str, version: str, name: str, *more: str) -> Outcome:
+    """Run one suite with one version of SQLAlchemy on a database of ``databases.py``."""
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
+    from tests.sqlalchemy.databases import database
 
-        running = RunningServer(Path(scratch) / "data").ready()
-        try:
-            return _run(suite, version, database, f"herdpy://127.0.0.1:{running.port}/herdpy", *more)
-        finally:
-            running.close()
+    with (
+        tempfile.TemporaryDirectory(prefix="herdpy-sqlalchemy-") as scratch,
+        database(name, Path(scratch)) as url,
+    ):
+        return _run(suite, version, name, url, *more)
 
 
 def _run(suite: str, version: str, database: str, url: str, *more: str) -> Outcome:
@@ -102,11 +103,13 @@ def _beside(version: str) -> list[Path]:
     return [other]
 
 
-def told(suite: str, version: str, database: str) -> tuple[int, int] | None:
-    """Passed and skipped, as the page says."""
-    row = rf"^\| {suite} \| {re.escape(version)} \| {database} \| ([\d,]+) \| ([\d,]+) \|"
-    found = re.search(row, PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    return None if found is None else (_number(found[1]), _number(found[2]))
+def told() -> dict[tuple[str, str, str], tuple[int, int]]:
+    """Passed and skipped of each run, as the page says."""
+    page = PAGE.read_text(encoding="utf-8")
+    return {
+        (suite, version, name): (_number(passed), _number(skipped))
+        for suite, version, name, passed, skipped in _ROW.findall(page)
+    }
 
 
 def _number(text: str) -> int:
@@ -126,22 +129,24 @@ def problem(outcome: Outcome, wanted: tuple[int, int] | None, *, listed: bool = 
 
 def main(arguments: list[str]) -> int:
     """Run what is asked for; 0 when all is as it should be."""
-    listed = arguments == ["--listed"]
-    if listed:
-        runs = [(one, told(*one)) for one in LISTED]
-        with ThreadPoolExecutor(len(runs)) as pool:
-            outcomes = list(pool.map(lambda one: run(*one[0]), runs))
+    page = told()
+    more: list[str] = []
+    if arguments == ["--listed"]:
+        runs = list(LISTED)
+    elif arguments == ["--rest"]:
+        runs = [one for one in page if one not in LISTED]
     else:
-        suite, version, database, *more = arguments
-        runs = [((suite, version, database), None if more else told(suite, version, database))]
-        outcomes = [run(suite, version, database, *more)]
+        suite, version, name, *more = arguments
+        runs = [(suite, version, name)]
+    listed = arguments == ["--listed"]
     status = 0
-    for (_, wanted), outcome in zip(runs, outcomes, strict=True):
-        print(outcome.line)
-        wrong = problem(outcome, wanted, listed=listed)
-        if wrong is not None:
-            print(wrong)
-            status = 1
+    with ThreadPoolExecutor(len(runs) if listed else _AT_ONCE) as pool:
+        for one, outcome in zip(runs, pool.map(lambda one: run(*one, *more), runs), strict=True):
+            print(outcome.line, flush=True)
+            wrong = problem(outcome, None if more else page.get(one), listed=listed)
+            if wrong is not None:
+                print(wrong, flush=True)
+                status = 1
     return status
 
 

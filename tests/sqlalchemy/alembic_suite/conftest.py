@@ -20,9 +20,10 @@ _SCRATCH = tempfile.mkdtemp(prefix="herdpy-alembic-")
 def pytest_sessionstart(session):
     """As the plugin's, in a database that has the schema, and a directory that may be written to."""
     import herdpy
+    from tests.sqlalchemy.databases import drivers_url
 
     (url,) = session.config.option.dburi
-    with herdpy.connect(url, autocommit=True) as connection:
+    with herdpy.connect(drivers_url(url), autocommit=True) as connection:
         connection.execute("CREATE SCHEMA IF NOT EXISTS test_schema")
     os.chdir(_SCRATCH)
     pytestplugin.pytest_sessionstart(session)

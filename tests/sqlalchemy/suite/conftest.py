@@ -15,8 +15,9 @@ from sqlalchemy.testing.plugin.pytestplugin import *  # noqa: E402, F403
 def pytest_sessionstart(session):
     """As the plugin's, in a database that has the schema that the suite counts on."""
     import herdpy
+    from tests.sqlalchemy.databases import drivers_url
 
     (url,) = session.config.option.dburi
-    with herdpy.connect(url, autocommit=True) as connection:
+    with herdpy.connect(drivers_url(url), autocommit=True) as connection:
         connection.execute("CREATE SCHEMA IF NOT EXISTS test_schema")
     pytestplugin.pytest_sessionstart(session)

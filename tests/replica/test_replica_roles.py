@@ -1,4 +1,4 @@
-"""Roles hold on every node and after each failover; and nodes know each other where no address is trusted."""
+"""Roles and rights hold on every node, after each failover; nodes know each other where none is trusted."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from herdpy.dev import LocalCluster
 from herdpy.rpc import snapshots_pb2, snapshots_pb2_grpc
 from herdpy.testing.waiting import await_until
+from tests.replica.changing_rights import HELD, Churn, Watch, held_after
 from tests.replica.replicas import PATIENCE_S, await_follower, await_leader, channel, followers, server
 
 PASSWORD = "a long one, and better than that"
@@ -70,17 +71,60 @@ def roles(cluster: LocalCluster, node: str) -> set[str]:
         return {row[0] for row in connection.execute("SELECT rolname FROM pg_roles")} - {"admin"}
 
 
-def test_roles_hold_after_the_leader_is_killed(guarded: LocalCluster) -> None:
+def knows_of_closed(cluster: LocalCluster, node: str) -> bool:
+    """Whether a node has the role ann, and that she may not read the table "closed"."""
+    with connect(cluster, node) as connection:
+        known = connection.execute("SELECT to_regrole('ann'), to_regclass('closed')").fetchone()
+        return None not in known and not may_read(cluster, node, "closed")
+
+
+def held(cluster: LocalCluster, node: str) -> Any:
+    with connect(cluster, node) as connection:
+        return connection.execute(HELD).fetchone()
+
+
+def may_read(cluster: LocalCluster, node: str, table: str) -> bool:
+    """Whether ann gets rows of a table from a node."""
+    with connect(cluster, node, "ann", PASSWORD) as connection:
+        try:
+            connection.execute(f"SELECT a FROM {table}")
+        except psycopg.errors.InsufficientPrivilege:
+            return False
+    return True
+
+
+def test_roles_and_rights_hold_after_the_leader_is_killed_while_they_change(guarded: LocalCluster) -> None:
+    """What was acknowledged holds; what was not happened wholly or not at all; nothing comes back."""
     leader = await_leader(guarded)
     run(guarded, leader, f"CREATE ROLE ann LOGIN PASSWORD '{PASSWORD}'")
     run(guarded, leader, f"CREATE ROLE bob LOGIN PASSWORD '{PASSWORD}'")
     run(guarded, leader, "CREATE ROLE eve LOGIN PASSWORD 'weak'")
     run(guarded, leader, "DROP ROLE bob")
     run(guarded, leader, f"ALTER ROLE eve PASSWORD '{PASSWORD}'")
-    guarded.kill(leader)
+    for statement in (
+        "CREATE ROLE crew",
+        "CREATE TABLE told (a int)",
+        "CREATE TABLE closed (a int)",
+        "GRANT SELECT ON closed TO ann",
+        "REVOKE SELECT ON closed FROM ann",
+    ):
+        run(guarded, leader, statement)
+    for node in followers(guarded, leader):
+        assert soon(lambda node=node: knows_of_closed(guarded, node))
+    watch = Watch(lambda node: connect(guarded, node, "ann", PASSWORD), [leader, *followers(guarded, leader)])
+    churn = Churn(connect(guarded, leader))
+    watch.start()
+    churn.start()
     try:
+        assert churn.going.wait(PATIENCE_S)
+        guarded.kill(leader)
+        churn.join(PATIENCE_S)
         new = await_leader(guarded, other_than=leader)
-        assert roles(guarded, new) == {"ann", "eve"}
+        found = held(guarded, new)
+        assert found in [held_after(churn.done), held_after(churn.done + 1)]
+        assert may_read(guarded, new, "told") == found[0]
+        assert not may_read(guarded, new, "closed")
+        assert roles(guarded, new) >= {"ann", "eve", "crew"}
         assert may_come_in(guarded, new, "ann")
         assert may_come_in(guarded, new, "eve")
         assert not may_come_in(guarded, new, "eve", "weak")
@@ -88,10 +132,15 @@ def test_roles_hold_after_the_leader_is_killed(guarded: LocalCluster) -> None:
         run(guarded, new, "DROP ROLE eve")
     finally:
         guarded.start(leader)
-    await_follower(guarded, leader)
-    assert soon(lambda: roles(guarded, leader) == {"ann"})
+        await_follower(guarded, leader)
+        watch.end()
+    assert (watch.rows, watch.others) == (0, [])
+    assert watch.refused > 0
+    assert soon(lambda: "eve" not in roles(guarded, leader))
+    assert soon(lambda: held(guarded, leader) == found)
     assert not may_come_in(guarded, leader, "eve")
     assert may_come_in(guarded, leader, "ann")
+    assert not may_read(guarded, leader, "closed")
     for node in (leader, new):
         files = [path for path in (guarded.directory / node).rglob("*") if path.is_file()]
         assert all(PASSWORD.encode() not in path.read_bytes() for path in files)

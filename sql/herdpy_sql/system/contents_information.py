@@ -9,9 +9,11 @@ from herdpy_sql.sequences import definition_of, owned_by
 from herdpy_sql.system import definitions, foreign_key_rows
 from herdpy_sql.system.conditions import expression_text
 from herdpy_sql.system.contents import Context, Rows, rows_of
+from herdpy_sql.system.contents_columns import udt_name
+from herdpy_sql.system.contents_constraints import constraint_indexes
 from herdpy_sql.system.contents_objects import schema_oid, shown_default, user_schemas, views
 from herdpy_sql.system.contents_rights import owned_schema
-from herdpy_sql.system.contents_tables import constraint_indexes, tables, udt_name
+from herdpy_sql.system.contents_tables import tables
 from herdpy_sql.system.relation import relations
 from herdpy_sql.types import Base
 

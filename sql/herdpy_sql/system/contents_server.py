@@ -24,7 +24,7 @@ from herdpy_sql.system.contents_objects import user_schemas
 from herdpy_sql.system.contents_rights import owned_database, owned_schema
 from herdpy_sql.system.contents_types import type_rows_of
 from herdpy_sql.system.state import SettingRow
-from herdpy_sql.system.types import by_oid, type_rows
+from herdpy_sql.system.types import type_rows
 
 UTF8 = 6
 _DEFAULT_TABLESPACE = 1663
@@ -249,23 +249,6 @@ def _collations(context: Context) -> Rows:
             "collprovider": provider, "collisdeterministic": True, "collencoding": -1,
             "collcollate": locale, "collctype": locale,
         }  # fmt: skip
-
-
-@of_catalog("pg_opclass")
-@rows_of("pg_catalog", "pg_opclass")
-def _operator_classes(context: Context) -> Rows:
-    from herdpy_sql.system.contents_tables import _OPERATOR_CLASSES
-
-    del context
-    seen = set()
-    for type_id, oid in _OPERATOR_CLASSES.items():
-        if oid not in seen:
-            seen.add(oid)
-            yield {
-                "oid": oid, "opcmethod": 403, "opcname": f"{by_oid()[type_id]['typname']}_ops",
-                "opcnamespace": PG_CATALOG_OID, "opcowner": OWNER_OID, "opcfamily": 0, "opcintype": type_id,
-                "opcdefault": True, "opckeytype": 0,
-            }  # fmt: skip
 
 
 @of_catalog("pg_language")

@@ -11,10 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from herdpy_sql.plan.views import view_text
+from herdpy_sql.system import contents_constraints, contents_indexes, contents_rights, contents_types, kept
 from herdpy_sql.system import contents_herdpy as _herdpy  # noqa: F401 - registers its rows
 from herdpy_sql.system import contents_information as _information  # noqa: F401
-from herdpy_sql.system import contents_rights, contents_tables, contents_types, kept
 from herdpy_sql.system import contents_server as _server  # noqa: F401
+from herdpy_sql.system import contents_views as _views  # noqa: F401
 from herdpy_sql.system.contents import SCHEMAS, Context
 from herdpy_sql.system.contents_objects import comments, named_relations, sequences, user_schemas, views
 from herdpy_sql.system.definitions import RESERVED, quote_ident
@@ -134,7 +135,7 @@ _LOOKUPS: dict[str, tuple[pa.Schema, Callable[[Context], Iterable[tuple[Any, ...
     ),
     "index": (
         pa.schema([("l_oid", _ID), ("l_number", _NUMBER), ("l_text", _TEXT), ("l_pretty", _TEXT)]),
-        lambda context: contents_tables.index_definitions(context.catalog),
+        lambda context: contents_indexes.index_definitions(context.catalog),
     ),
     "type": (pa.schema([("l_oid", _ID), ("l_name", _TEXT)]), contents_types.type_names),
     "typename": (
@@ -151,7 +152,7 @@ _LOOKUPS: dict[str, tuple[pa.Schema, Callable[[Context], Iterable[tuple[Any, ...
     ),
     "constraint": (
         pa.schema([("l_oid", _ID), ("l_text", _TEXT), ("l_pretty", _TEXT)]),
-        lambda context: contents_tables.constraint_definitions(context.catalog),
+        lambda context: contents_constraints.constraint_definitions(context.catalog),
     ),
 }
 

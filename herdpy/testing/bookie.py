@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
+from herdpy.bookkeeper.wire.requests import start_tls
 from herdpy.testing.errors import StartError
 from herdpy.testing.java import JavaCommand, write_configuration
 from herdpy.testing.place import LOOPBACK, Place
@@ -14,6 +17,7 @@ from herdpy.testing.server import START_TIMEOUT_S, Server
 from herdpy.testing.waiting import await_until
 
 PORT_IN_NAMESPACE = 3181
+_ANSWER_TIMEOUT_S = 5.0
 
 _OPTIONS = ("-Xms32m", "-Xmx256m", "-XX:MaxDirectMemorySize=256m")
 
@@ -136,13 +140,32 @@ class BookieServer(Server):
         self._launch(bookie_command(self.configuration_path, self._java_options))
 
     def await_ready(self, znodes: ClusterZnodes) -> None:
-        """Finish `start`: the bookie itself listens, and is registered."""
+        """Finish `start`: the bookie itself listens, is registered, and takes requests."""
         self._await_listening()
         await_until(lambda: znodes.is_registered(self.id) or not self.is_running, START_TIMEOUT_S)
         if not (self.is_running and znodes.is_registered(self.id)):
-            tail = self.log_tail()
-            self.kill()
-            raise StartError(f"{self.name} did not register as {self.id}\n{tail}")
+            self._fail(f"did not register as {self.id}")
+        if not await_until(lambda: self.answers() or not self.is_running, START_TIMEOUT_S):
+            self._fail("registered, and answers no request")
+        if not self.is_running:
+            self._fail("registered, and ended")
+
+    def answers(self) -> bool:
+        """Whether the bookie takes requests. For a moment after it has registered, and when it stops, it
+        closes connections that ask (BookieNettyServer.java, RejectRequestHandler). Asked for is what every
+        configuration answers, if only with a refusal: to go on in TLS.
+        """
+        try:
+            with socket.create_connection((self.address, self.port), _ANSWER_TIMEOUT_S) as connection:
+                connection.sendall(start_tls(1))
+                return bool(connection.recv(1))
+        except OSError:
+            return False
+
+    def _fail(self, why: str) -> NoReturn:
+        tail = self.log_tail()
+        self.kill()
+        raise StartError(f"{self.name} {why}\n{tail}")
 
     def wipe(self) -> None:
         """Empty the disk of a bookie that does not run, and its cookie: it comes back as a new one with the

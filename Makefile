@@ -35,13 +35,11 @@ $(OLDER): $(READY) tests/sqlalchemy/requirements-2.0.txt
 		-r tests/sqlalchemy/requirements-2.0.txt
 	@touch $(OLDER)
 
-test: $(READY) $(OLDER)  ## all tests but the long runs, two at a time; those of Spark share one session
+test: $(READY) $(OLDER)  ## all tests but the long runs: two at a time, and beside them Spark's and the suites for dialects
 	@sh tools/install-postgres.sh
 	@sh tools/install-java.sh
 	@$(BIN)/python -m herdpy.testing >/dev/null
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "not soak and not spark"
-	$(BIN)/pytest -q -m "spark and not soak"
-	$(BIN)/python tests/sqlalchemy/run.py --listed
+	$(BIN)/python tools/run_tests.py
 
 check: $(READY)  ## ruff, mypy --strict, import rules
 	$(BIN)/ruff check .

@@ -23,7 +23,7 @@ from herdpy.log.wait import Wait
 from herdpy_server.sessions import PlanCache, Session
 from herdpy_server.sessions.work import Pause, Work
 from herdpy_server.store import NoLocks, Store, probe
-from herdpy_server.store.store import _AppliedState
+from herdpy_server.store.applying import AppliedState
 from herdpy_server.store.tables import TableOps
 from herdpy_server.tablespace import Checkpointer, LockWait, Tablespace
 from herdpy_sql.columnar import Limits
@@ -431,7 +431,7 @@ class Follower:
 
 def dump(store: Store) -> dict[str, list[tuple[bytes, bytes]]]:
     """Every table and index as applied: keys and values."""
-    state, found = _AppliedState(store), {}
+    state, found = AppliedState(store.memory, store.disk), {}
     for table in store.catalog.tables.values():
         ops = TableOps(table)
         found[f"table {table.name} {table.id}"] = list(state.scan(table.id, ops.may_be_long))

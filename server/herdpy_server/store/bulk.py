@@ -24,7 +24,8 @@ from herdpy_sql.errors import SqlError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from herdpy_server.store.workspace import Workspace
+    from herdpy_server.store.writing import Writing
+
 
 _FEW = 8
 _STEP = 63
@@ -39,8 +40,8 @@ class Expanded(NamedTuple):
     images: list[bytes]
 
 
-def insert_many(space: Workspace, table: Table, rows: Iterable[Sequence[Datum]]) -> int:
-    """Add rows; errors as ``Workspace.insert``, and nothing is added when there is one."""
+def insert_many(space: Writing, table: Table, rows: Iterable[Sequence[Datum]]) -> int:
+    """Add rows; errors as ``Writing.insert``, and nothing is added when there is one."""
     ops = space.ops(table)
     taken = rows if isinstance(rows, list) else list(rows)
     if len(taken) <= _FEW:
@@ -58,7 +59,7 @@ def insert_many(space: Workspace, table: Table, rows: Iterable[Sequence[Datum]])
     return len(taken)
 
 
-def insert_batch(space: Workspace, table: Table, batch: pa.RecordBatch) -> int:
+def insert_batch(space: Writing, table: Table, batch: pa.RecordBatch) -> int:
     """Add an Arrow batch, logged as it is; errors as :func:`insert_many`."""
     from herdpy_server.store import batches
 
@@ -86,7 +87,7 @@ def _without_number() -> Iterator[None]:
         raise
 
 
-def add_batch(space: Workspace, table: Table, expanded: Expanded) -> None:
+def add_batch(space: Writing, table: Table, expanded: Expanded) -> None:
     """Add the rows of an Arrow batch, and leave it to the caller to log them; errors as :func:`insert_many`.
 
     The error of a key that exists has the row's number, from 0, in its field ``nth``.
@@ -98,7 +99,7 @@ def add_batch(space: Workspace, table: Table, expanded: Expanded) -> None:
 
 
 def _add(
-    space: Workspace,
+    space: Writing,
     ops: TableOps,
     keys: list[bytes],
     images: list[bytes],
@@ -128,7 +129,7 @@ def _add(
 
 
 def _checked_entries(
-    space: Workspace, ops: TableOps, one: IndexOps, keys: list[bytes], rows: Sequence[Sequence[Datum]]
+    space: Writing, ops: TableOps, one: IndexOps, keys: list[bytes], rows: Sequence[Sequence[Datum]]
 ) -> list[bytes]:
     try:
         entries, exclusive = one.entries(rows, keys)
@@ -160,7 +161,7 @@ def _checked_entries(
 
 
 def _check(
-    space: Workspace,
+    space: Writing,
     db: int,
     keys: list[bytes],
     fresh: dict[bytes, bytes] | dict[bytes, None],

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class LoadsStub:
-    """For any role that may log in.
+    """For roles that may change some table of the tablespace; Begin and Publish for those that may change theirs.
     """
 
     def __init__(self, channel):
@@ -63,7 +63,7 @@ class LoadsStub:
 
 
 class LoadsServicer:
-    """For any role that may log in.
+    """For roles that may change some table of the tablespace; Begin and Publish for those that may change theirs.
     """
 
     def Begin(self, request, context):
@@ -148,7 +148,7 @@ def add_LoadsServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Loads:
-    """For any role that may log in.
+    """For roles that may change some table of the tablespace; Begin and Publish for those that may change theirs.
     """
 
     @staticmethod

@@ -37,7 +37,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class LoadsStub:
-    """For any role that may log in."""
+    """For roles that may change some table of the tablespace; Begin and Publish for those that may change theirs."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -70,7 +70,7 @@ class LoadsStub:
 
 @_typing.type_check_only
 class LoadsAsyncStub(LoadsStub):
-    """For any role that may log in."""
+    """For roles that may change some table of the tablespace; Begin and Publish for those that may change theirs."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Begin: _aio.UnaryUnaryMultiCallable[_loads_pb2.BeginLoadRequest, _loads_pb2.BeginLoadResponse]  # type: ignore[assignment]
@@ -99,7 +99,7 @@ class LoadsAsyncStub(LoadsStub):
     """What became of a load. The newest 10,000 of a tablespace are remembered."""
 
 class LoadsServicer(metaclass=_abc_1.ABCMeta):
-    """For any role that may log in."""
+    """For roles that may change some table of the tablespace; Begin and Publish for those that may change theirs."""
 
     @_abc_1.abstractmethod
     def Begin(

@@ -89,6 +89,11 @@ class Callers:
         self._right: OrderedDict[bytes, None] = OrderedDict()
         self._checks = 0
 
+    def tell(self, kind: str, event: str, **fields: object) -> None:
+        """Tell for the record what a call does. SqlError 58030 it cannot be told, so it may not be done."""
+        if self.auditor is not None:
+            self.auditor.event(kind, event, fields)
+
     async def judge(self, context: grpc.aio.ServicerContext[Any, Any]) -> Caller:
         """Who makes this call.
 

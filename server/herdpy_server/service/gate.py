@@ -72,7 +72,7 @@ class Gate(grpc.aio.ServerInterceptor):
 
     def _unary(self, service: str, inner: Any, read: Any) -> Any:
         async def answer(data: bytes, context: Context) -> Any:
-            async with _told(service, context):
+            async with self._told(service, context):
                 await self._enter(service, context)
                 return await inner(_message(read, data), context)
 
@@ -80,7 +80,7 @@ class Gate(grpc.aio.ServerInterceptor):
 
     def _collecting(self, service: str, inner: Any) -> Any:
         async def answer(requests: Any, context: Context) -> Any:
-            async with _told(service, context):
+            async with self._told(service, context):
                 await self._enter(service, context)
                 return await _until(self.ended, inner(requests, context))
 
@@ -99,7 +99,7 @@ class Gate(grpc.aio.ServerInterceptor):
                 await given
 
         async def answer(request: Any, context: Context) -> None:
-            async with _told(service, context):
+            async with self._told(service, context):
                 await self._enter(service, context)
                 is_open = service == HEALTH
                 if is_open and self._open_streams >= MAX_OPEN_STREAMS:
@@ -124,31 +124,39 @@ class Gate(grpc.aio.ServerInterceptor):
             logger.info("a call of %s from %s is refused: %s", service, context.peer(), error.message)
             self._tell("login", "refused", service, context, sqlstate=error.sqlstate)
             raise
+        CALLER.set(caller)
         needed = self._needs.get(service)
         if needed is None or not needed(caller):
             raise SqlError("42501", f'role "{caller.user}" may not call {service}')
         self._tell("call", "call", service, context, user=caller.user)
-        CALLER.set(caller)
 
     def _tell(self, kind: str, event: str, service: str, context: Context, **fields: object) -> None:
         """For the record. SqlError 58030 it cannot be told."""
-        auditor = self._callers.auditor
-        if auditor is not None:
-            auditor.event(kind, event, {"service": service, "address": context.peer(), **fields})
+        self._callers.tell(kind, event, service=service, address=context.peer(), **fields)
 
+    @asynccontextmanager
+    async def _told(self, service: str, context: Context) -> AsyncIterator[None]:
+        """End the call as the error of the block says; what ends it already goes on as it is."""
+        try:
+            yield
+        except SqlError as error:
+            await refuse(context, self._refused(error, service, context))
+        except (asyncio.CancelledError, grpc.aio.AbortError):
+            raise
+        except Exception:
+            logger.exception("a call of %s failed", service)
+            await refuse(context, SqlError("XX000", "internal error; the server's log tells more"))
 
-@asynccontextmanager
-async def _told(service: str, context: Context) -> AsyncIterator[None]:
-    """End the call as the error of the block says; what ends it already goes on as it is."""
-    try:
-        yield
-    except SqlError as error:
-        await refuse(context, error)
-    except (asyncio.CancelledError, grpc.aio.AbortError):
-        raise
-    except Exception:
-        logger.exception("a call of %s failed", service)
-        await refuse(context, SqlError("XX000", "internal error; the server's log tells more"))
+    def _refused(self, error: SqlError, service: str, context: Context) -> SqlError:
+        """The error itself, once it is told for the record if it is that the caller may not."""
+        caller = CALLER.get(None)
+        if error.sqlstate == "42501" and caller is not None:
+            fields = {"user": caller.user, "sqlstate": error.sqlstate, "reason": error.message}
+            try:
+                self._tell("call", "refused", service, context, **fields)
+            except SqlError as untold:
+                return untold
+        return error
 
 
 def _message(read: Any, data: bytes) -> Any:

@@ -28,9 +28,8 @@ from herdpy_server.loading import (
 from herdpy_server.loading.files import FilePart, StagedFiles
 from herdpy_server.loading.ledgers import LedgerParts, LedgerPlace
 from herdpy_server.loading.source import Batches, Source
-from herdpy_server.service.caller import CALLER
-from herdpy_server.sessions.rights import judge_table
-from herdpy_server.sessions.standings import Standings
+from herdpy_server.service.caller import CALLER, Callers
+from herdpy_server.sessions.rights import judge_some, judge_table
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -54,6 +53,8 @@ _NEEDS = {
     LoadMode.DELETE: "dr",
 }
 """The privileges that each mode takes."""
+_LOADS = "awdD"
+"""One of these on some table lets a role stage at all."""
 _MODES: dict[int, LoadMode] = {
     loads_pb2.LOAD_MODE_APPEND: LoadMode.APPEND,
     loads_pb2.LOAD_MODE_OVERWRITE: LoadMode.OVERWRITE,
@@ -68,6 +69,7 @@ class Loads(loads_pb2_grpc.LoadsServicer):
 
     Args:
         max_message_bytes: the longest request that the server takes.
+        callers: whose standings are judged, and who is told for the record.
     """
 
     def __init__(
@@ -76,9 +78,9 @@ class Loads(loads_pb2_grpc.LoadsServicer):
         files: StagedFiles,
         executor: Executor,
         max_message_bytes: int,
-        standings: Standings,
+        callers: Callers,
     ) -> None:
-        self._standings = standings
+        self._callers = callers
         self._tablespaces = tablespaces
         self._files = files
         self._executor = executor
@@ -105,13 +107,22 @@ class Loads(loads_pb2_grpc.LoadsServicer):
                 logger.warning("staged parts could not be removed", extra={"reason": str(error)})
             await asyncio.sleep(_SWEEP_S)
 
-    def _permit(self, session: Session, load: Load) -> None:
-        """SqlError 42501 unless the caller at hand may do to the table what the load does."""
-        standing = CALLER.get().standing
-        table = session.catalog.table_named(load.table)
-        if table is not None:
-            for letter in _NEEDS[load.mode]:
-                judge_table(session.catalog, table, letter, standing, self._standings.of_key, "")
+    async def _permit(self, session: Session, tablespace: str, load: Load | None = None) -> None:
+        """SqlError 42501 unless the caller at hand may do to the table what the load does.
+
+        Without one: unless he may load into any table at all. Who does not lead may have rights of a while
+        ago, and says who leads instead (25006).
+        """
+        standing, of_key, catalog = CALLER.get().standing, self._callers.standings.of_key, session.catalog
+        try:
+            if load is None:
+                judge_some(catalog, _LOADS, standing, of_key, tablespace)
+            elif (table := catalog.table_named(load.table)) is not None:
+                for letter in _NEEDS[load.mode]:
+                    judge_table(catalog, table, letter, standing, of_key, tablespace)
+        except SqlError:
+            await may_load(session)
+            raise
 
     # Calls.
 
@@ -119,9 +130,10 @@ class Loads(loads_pb2_grpc.LoadsServicer):
         """See the protocol."""
         del context
         load = Load(request.load_id, request.table, _mode(request.mode))
-        here = self._tablespaces.find(request.tablespace).loads()
+        served = self._tablespaces.find(request.tablespace)
+        here = served.loads()
         async with _session(here) as session:
-            self._permit(session, load)
+            await self._permit(session, served.standing().name, load)
             begun = await begin_load(session, load, list(request.columns))
         if not isinstance(begun, LoadPlan):
             return loads_pb2.BeginLoadResponse(done=_outcome(begun))
@@ -145,9 +157,10 @@ class Loads(loads_pb2_grpc.LoadsServicer):
         if first is None:
             raise SqlError("08P01", "a part was to be staged, and nothing came")
         check_id(first.load_id)
-        here = self._tablespaces.find(first.tablespace).loads()
-        async with _session(here) as session:
+        served = self._tablespaces.find(first.tablespace)
+        async with _session(served.loads()) as session:
             await may_load(session)
+            await self._permit(session, served.standing().name)
         loop = asyncio.get_running_loop()
         async with self._files.staging(first.load_id) as part:
             chunk = first
@@ -168,10 +181,13 @@ class Loads(loads_pb2_grpc.LoadsServicer):
     ) -> None:
         """See the protocol."""
         load = Load(request.load_id, request.table, _mode(request.mode), request.table_id)
-        here = self._tablespaces.find(request.tablespace).loads()
+        served = self._tablespaces.find(request.tablespace)
+        here, tablespace = served.loads(), served.standing().name
         async with _session(here) as session:
             await may_load(session)  # who does not lead has no place for ledgers either, and says who does
-            self._permit(session, load)
+            await self._permit(session, tablespace, load)
+        user, mode = CALLER.get().user, load.mode.name.lower()
+        self._callers.tell("write", "load", user=user, database=tablespace, table=load.table, mode=mode)
         source, ledgers = self._source(here, load.id, request.parts)
         publishing = Publishing(here.session(), load, source, ledgers)
         with _leader_told(here):
@@ -205,7 +221,8 @@ class Loads(loads_pb2_grpc.LoadsServicer):
         """See the protocol."""
         del context
         check_id(request.load_id)
-        here = self._tablespaces.find(request.tablespace).loads()
+        served = self._tablespaces.find(request.tablespace)
+        here = served.loads()
         ledger_ids = [one.ledger.ledger_id for one in request.parts if one.HasField("ledger")]
 
         async def remove() -> None:
@@ -214,14 +231,16 @@ class Loads(loads_pb2_grpc.LoadsServicer):
             await self._files.remove(request.load_id)
 
         async with _session(here) as session:
+            await self._permit(session, served.standing().name)
             known = await give_up(session, request.load_id, remove)
         return loads_pb2.AbortLoadResponse(done=None if known is None else _outcome(known))
 
     async def Describe(self, request: Any, context: Any) -> Any:
         """See the protocol."""
         del context
-        here = self._tablespaces.find(request.tablespace).loads()
-        async with _session(here) as session:
+        served = self._tablespaces.find(request.tablespace)
+        async with _session(served.loads()) as session:
+            await self._permit(session, served.standing().name)
             known = await find_load(session, request.load_id)
         return loads_pb2.DescribeLoadResponse(done=None if known is None else _outcome(known))
 

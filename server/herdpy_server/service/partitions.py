@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -12,12 +13,12 @@ from herdpy.rpc import common_pb2, partitions_pb2, partitions_pb2_grpc
 from herdpy_server.copy.arrow import ArrowWriter
 from herdpy_server.service.errors import too_many
 from herdpy_server.service.leases import finished
-from herdpy_server.service.plans import MayRead, Plans, Range, TablePlan, Wanted, positions
+from herdpy_server.service.plans import Plans, Range, TablePlan, Wanted, positions
 from herdpy_server.service.positions import reached
 from herdpy_server.serving.tablespaces import Tablespaces
 from herdpy_server.store import StoreSnapshot
 from herdpy_server.store.kept_columns import decoded
-from herdpy_sql.catalog import Table
+from herdpy_sql.catalog import Catalog, Table
 from herdpy_sql.definitions import encode_table
 from herdpy_sql.errors import SqlError
 
@@ -32,10 +33,17 @@ class Partitions(partitions_pb2_grpc.PartitionsServicer):
 
     Args:
         executor: of one thread, that of the plans.
-        may_read: raises 42501 unless the caller may read a table. A ticket is good for who has it.
+        may_read: raises 42501 unless the caller may read a table of a tablespace. A ticket is good for
+            who has it.
     """
 
-    def __init__(self, tablespaces: Tablespaces, plans: Plans, executor: Executor, may_read: MayRead) -> None:
+    def __init__(
+        self,
+        tablespaces: Tablespaces,
+        plans: Plans,
+        executor: Executor,
+        may_read: Callable[[str, Catalog, Table], None],
+    ) -> None:
         self._may_read = may_read
         self._tablespaces = tablespaces
         self._plans = plans
@@ -47,7 +55,8 @@ class Partitions(partitions_pb2_grpc.PartitionsServicer):
         del context
         served = self._tablespaces.find(request.tablespace)
         await reached(served, request)
-        plan = await self._plans.make(served, _wanted(request), request.lease_s, self._may_read)
+        may_read = partial(self._may_read, served.standing().name)
+        plan = await self._plans.make(served, _wanted(request), request.lease_s, may_read)
         schema = b"" if request.tables else _schema(plan.pieces[0].table, plan.pieces[0].positions)
         return partitions_pb2.PartitionPlan(
             id=plan.id,

@@ -102,9 +102,7 @@ class GrpcServer:
         self._plans = Plans(settings.max_plans, self._reader)
         self._stagers = ThreadPoolExecutor(_THREADS, "herdpy-loads")
         files = StagedFiles(tablespaces.path, self._stagers)
-        self._loads = Loads(
-            tablespaces, files, self._stagers, settings.max_message_bytes, self._callers.standings
-        )
+        self._loads = Loads(tablespaces, files, self._stagers, settings.max_message_bytes, self._callers)
         self._tablespaces = tablespaces
         self._admin = Admin(node, tablespaces, registry)
         self._logs = Logs(tablespaces, self._callers)
@@ -162,10 +160,12 @@ class GrpcServer:
         self._server = server
         logger.info("gRPC is served on port %d", self.port)
 
-    def _may_read(self, catalog: Catalog, table: Table) -> None:
-        """SqlError 42501 unless the caller at hand may read all of a table."""
-        standings = self._callers.standings
-        judge_table(catalog, table, "r", CALLER.get().standing, standings.of_key, "")
+    def _may_read(self, tablespace: str, catalog: Catalog, table: Table) -> None:
+        """SqlError 42501 unless the caller at hand may read all of a table; for the record when he does."""
+        caller, standings = CALLER.get(), self._callers.standings
+        judge_table(catalog, table, "r", caller.standing, standings.of_key, tablespace)
+        name = f"{table.schema}.{table.name}"
+        self._callers.tell("read", "partitions", user=caller.user, database=tablespace, table=name)
 
     def load_tls(self) -> None:
         """Read the files of TLS, again when they have changed. OSError when one cannot be read."""

@@ -15,7 +15,7 @@ from herdpy_server.sessions.standing import Standing, everything
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.rights.acl import held
-from herdpy_sql.rights.held import Subject, acl_of, owner_of
+from herdpy_sql.rights.held import DATABASE, Subject, acl_of, owner_of, subject_of
 from herdpy_sql.rights.need import OWNER, SUPERUSER, Need
 from herdpy_sql.rights.needs import needs, needs_of_table
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 MAX_PERMITS = 64
 """Roles for which a statement remembers that it is permitted."""
+
+CONNECT = Need(DATABASE, "c")
+"""To come into the database at all."""
 
 StandingOf = Callable[[str], Standing]
 """Gives a role's standing by its key."""
@@ -72,9 +75,18 @@ def judge_table(
     others: StandingOf,
     database: str,
 ) -> None:
-    """See to it that a role may do one thing with a table, by whatever door. SqlError as :func:`permit`."""
+    """See to it that a role may do one thing with a table, without a session. SqlError as :func:`permit`."""
     if not standing.is_superuser:
-        judge(needs_of_table(catalog, found, letter), catalog, standing, others, database)
+        judge([CONNECT, *needs_of_table(catalog, found, letter)], catalog, standing, others, database)
+
+
+def judge_some(catalog: Catalog, letters: str, standing: Standing, others: StandingOf, database: str) -> None:
+    """See to it that a role has one of these privileges on some table, whichever. SqlError 42501."""
+    if standing.is_superuser:
+        return
+    judge([CONNECT], catalog, standing, others, database)
+    if not any(may(catalog, subject_of(one), letters, standing) for one in catalog.tables.values()):
+        raise SqlError("42501", f"permission denied for all tables of database {database}")
 
 
 def may(catalog: Catalog, subject: Subject, letters: str, standing: Standing) -> bool:

@@ -14,6 +14,7 @@ from herdpy.cli.command_log import log_command
 from herdpy.cli.command_sql import sql_command
 from herdpy.cli.command_state import checkpoint_command, info_command, version_command
 from herdpy.cli.errors import guarded
+from herdpy.cli.place import DatabaseCommand, takes_profile
 from herdpy.cli.server import server_command
 from herdpy.cli.spark import CONTEXT as SPARK_CONTEXT
 from herdpy.cli.spark import spark_command
@@ -26,6 +27,10 @@ def _help(command: Callable[..., None]) -> str:
     return "\n\n".join(one if one.startswith("\b") else " ".join(one.split()) for one in paragraphs)
 
 
+def _on_database(group: typer.Typer, name: str, command: Callable[..., None]) -> None:
+    group.command(name, cls=DatabaseCommand, help=_help(command))(guarded(takes_profile(command)))
+
+
 app = typer.Typer(
     name="herdpy",
     help="A SQL database in a directory, embedded or served, that logs before it applies.\n\n"
@@ -36,8 +41,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+for _name, _command in (("server", server_command), ("version", version_command)):
+    app.command(_name, help=_help(_command))(guarded(_command))
 for _name, _command in (
-    ("server", server_command),
     ("status", status_command),
     ("sql", sql_command),
     ("import", import_command),
@@ -46,19 +52,19 @@ for _name, _command in (
     ("check", check_command),
     ("info", info_command),
     ("checkpoint", checkpoint_command),
-    ("version", version_command),
 ):
-    app.command(_name, help=_help(_command))(guarded(_command))
+    _on_database(app, _name, _command)
 app.command("spark", help=_help(spark_command), context_settings=SPARK_CONTEXT)(guarded(spark_command))
 
 _tablespaces = typer.Typer(help=tablespaces.HELP, no_args_is_help=True)
 for _name, _command in tablespaces.COMMANDS:
-    _tablespaces.command(_name, help=_help(_command))(guarded(_command))
+    _on_database(_tablespaces, _name, _command)
 app.add_typer(_tablespaces, name="tablespace")
 
 _snapshots = typer.Typer(help=published.HELP, cls=published.SnapshotGroup, no_args_is_help=True)
 for _name, _command in published.COMMANDS:
-    _snapshots.command(_name, help=_help(_command))(guarded(_command))
+    _on_database(_snapshots, _name, _command)
+_snapshots.command("list", help=_help(published.list_command))(guarded(published.list_command))
 app.add_typer(_snapshots, name="snapshot")
 
 _ledgers = typer.Typer(help=ledgers.HELP, no_args_is_help=True)

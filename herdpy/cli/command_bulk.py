@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from herdpy.cli import target
-from herdpy.cli.command_sql import Database
 from herdpy.cli.errors import USAGE, CliError, tell
+from herdpy.cli.place import Place
 from herdpy.cli.progress import Bar, speed
 from herdpy.cli.source import BLOCK_BYTES, FileFormat, OnError, ReadOptions, format_of, open_source
 
@@ -24,7 +24,7 @@ _JsonOption = Annotated[bool, typer.Option("--json", help="Tell the result as JS
 
 
 def import_command(
-    url: Database,
+    url: Place,
     file: Annotated[Path, typer.Argument(help="CSV, Parquet or JSON lines; .csv.gz and .jsonl.gz too.")],
     table: Annotated[str, typer.Option("-t", "--table", help="Where the rows go.")],
     format: _FormatOption = None,
@@ -141,7 +141,7 @@ def import_command(
 
 
 def export_command(
-    url: Database,
+    url: Place,
     what: Annotated[list[str], typer.Argument(metavar="[TABLE] FILE", help="The table, and where it goes.")],
     query: Annotated[
         str | None, typer.Option("--query", metavar="SQL", help="Export what this gives instead of a table.")

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from herdpy.cli import target
-from herdpy.cli.command_sql import Database
 from herdpy.cli.command_state import JsonOption
 from herdpy.cli.errors import FAILED, tell
 from herdpy.cli.output import write_table
+from herdpy.cli.place import Place
 from herdpy.cli.progress import Bar
 
 _KEY = re.compile(r"\b(?:key|entry) ([0-9a-f]{2,})")
@@ -39,7 +39,7 @@ class Finding:
 
 
 def check_command(
-    url: Database,
+    url: Place,
     log_only: Annotated[bool, typer.Option("--log-only", help="Leave out the store.")] = False,
     json: JsonOption = False,
 ) -> None:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from herdpy.cli import target
-from herdpy.cli.command_sql import Database
 from herdpy.cli.command_state import JsonOption
 from herdpy.cli.errors import FAILED, USAGE, CliError, tell
 from herdpy.cli.output import write_table
+from herdpy.cli.place import Place
 
 if TYPE_CHECKING:
     from herdpy.cli.names import Names
@@ -26,7 +26,7 @@ _POLL_S = 0.2
 
 
 def log_command(
-    url: Database,
+    url: Place,
     ledger: Annotated[int | None, typer.Option("--ledger", metavar="N", help="Show its entries.")] = None,
     begin: Annotated[
         str | None, typer.Option("--from", metavar="LSN", help="Show entries from there (ledger:entry).")

@@ -12,6 +12,7 @@ import typer
 from herdpy.cli import target
 from herdpy.cli.errors import FAILED, USAGE, CliError, tell
 from herdpy.cli.output import Format
+from herdpy.cli.place import Place
 
 _SHOWN_ROWS = 1_000
 
@@ -23,18 +24,8 @@ class Prompt(StrEnum):
     STATUS = "status"
 
 
-_URL_HELP = "herdpy:///path/to/dir, or just the directory; herdpy://host:port/tablespace; @profile."
-Database = Annotated[str, typer.Argument(metavar="URL", help=_URL_HELP, envvar="HERDPY_URL")]
-
-
 def sql_command(
-    url: Annotated[
-        str | None, typer.Argument(metavar="URL", help=f"{_URL_HELP} [env var: HERDPY_URL]")
-    ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option("--profile", metavar="NAME", help="The same as @NAME in place of the URL."),
-    ] = None,
+    url: Place,
     commands: Annotated[
         list[str] | None,
         typer.Option("-c", "--command", metavar="SQL", help="Run this and end; may be given several times."),
@@ -78,7 +69,7 @@ def sql_command(
     """
     if json:
         format = Format.JSON
-    found = target.parse(target.named(url, profile), servers=True)
+    found = target.parse(url, servers=True)
     interactive = not commands and not files and sys.stdin.isatty()
     if output is not None and interactive:
         raise CliError("-o is for -c, -f and standard input", hint="At the prompt, \\o FILE.", code=USAGE)

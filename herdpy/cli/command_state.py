@@ -10,14 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from herdpy.cli import target
-from herdpy.cli.command_sql import Database
 from herdpy.cli.errors import CliError, tell
 from herdpy.cli.output import write_table
+from herdpy.cli.place import Place
 
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of tables.")]
 
 
-def info_command(url: Database, json: JsonOption = False) -> None:
+def info_command(url: Place, json: JsonOption = False) -> None:
     """Show a database's size, tables, rows and positions, as of its last checkpoint.
 
     It reads the files only, so the database may be open in another process. Of servers, any one is asked: for
@@ -96,7 +96,7 @@ def _size(directory: Path) -> int:
     return sum(path.stat().st_blocks * 512 for path in directory.iterdir() if path.is_file())
 
 
-def checkpoint_command(url: Database, json: JsonOption = False) -> None:
+def checkpoint_command(url: Place, json: JsonOption = False) -> None:
     """Bring everything that is in the log into the store, and delete ledgers no longer needed.
 
     A database does this by itself as it runs; this is for before a copy, or to get disk space back. Of

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from herdpy.cli.command_state import JsonOption
+from herdpy.cli.place import spelled_out
 
 if TYPE_CHECKING:
     from typer._click import Command
@@ -37,6 +38,7 @@ Url = Annotated[
     str | None,
     typer.Option("--url", metavar="URL", help="A cluster of yours; it needs --commands, too."),
 ]
+Profile = Annotated[str | None, typer.Option("--profile", metavar="NAME", help="The same as --url @NAME.")]
 Commands = Annotated[
     Path | None,
     typer.Option(
@@ -81,6 +83,7 @@ class DrillGroup(TyperGroup):
 def run_command(
     name: Annotated[str, typer.Argument(metavar=NAME, help="Which drill: see herdpy drill list.")],
     url: Url = None,
+    profile: Profile = None,
     seconds: Seconds = None,
     seed: Seed = None,
     commands: Commands = None,
@@ -105,7 +108,7 @@ def run_command(
     """
     from herdpy.cli import drill_run, drill_show
 
-    wanted = drill_run.Wanted(url, commands, seconds, seed, clients, rate)
+    wanted = drill_run.Wanted(spelled_out(url, profile), commands, seconds, seed, clients, rate)
     drill_show.run(name, wanted, drill_run.Files(report, picture, history), json=json)
 
 
@@ -124,6 +127,7 @@ def list_command(json: JsonOption = False) -> None:
 
 def all_command(
     url: Url = None,
+    profile: Profile = None,
     seconds: Seconds = None,
     seed: Seed = None,
     commands: Commands = None,
@@ -148,7 +152,7 @@ def all_command(
     """
     from herdpy.cli import drill_run, drill_show
 
-    wanted = drill_run.Wanted(url, commands, seconds, seed, clients, rate)
+    wanted = drill_run.Wanted(spelled_out(url, profile), commands, seconds, seed, clients, rate)
     drill_show.run_all(wanted, report, pictures, json=json)
 
 

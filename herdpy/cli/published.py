@@ -159,5 +159,4 @@ class SnapshotGroup(TyperGroup):
 COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     (COPY, snapshot_command),
     ("publish", publish_command),
-    ("list", list_command),
 )

@@ -5,12 +5,15 @@ Arguments are the jobs' own (argparse, as ``spark-submit`` needs them), so they 
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
+import os
 import sys
 
 import typer
 
 from herdpy.cli.errors import USAGE, CliError
+from herdpy.cli.place import VARIABLE, spelled_out
 
 #: All that comes after the name is the job's, its --help too.
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -48,7 +51,21 @@ def spark_command(context: typer.Context) -> None:
         raise CliError("the jobs need more than the driver", hint='pip install "herdpy[spark]"')
     from herdpy_spark.jobs.running import job_named, main
 
-    raise typer.Exit(main(job_named(arguments[0]), arguments[1:]))
+    raise typer.Exit(main(job_named(arguments[0]), _with_url(arguments[1:])))
+
+
+def _with_url(arguments: list[str]) -> list[str]:
+    """The jobs know URLs only: what is a profile's name becomes its URL."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--url")
+    parser.add_argument("--profile")
+    try:
+        found, rest = parser.parse_known_args(arguments)
+    except argparse.ArgumentError as error:
+        raise CliError(str(error), code=USAGE) from error
+    default = None if found.profile is not None else os.environ.get(VARIABLE)
+    url = spelled_out(found.url or default, found.profile)
+    return rest if url is None else ["--url", url, *rest]
 
 
 def _overview() -> str:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Annotated, Any, Protocol
+from typing import Any, Protocol
 
 import typer
 
@@ -15,22 +15,14 @@ from herdpy.cli import target
 from herdpy.cli.command_state import JsonOption
 from herdpy.cli.errors import FAILED, tell
 from herdpy.cli.output import write_table
+from herdpy.cli.place import Place
 from herdpy.cli.servers import Row, session
-
-Url = Annotated[
-    str,
-    typer.Argument(
-        metavar="URL",
-        envvar="HERDPY_URL",
-        help="herdpy://host:port[,host:port]/tablespace, herdpy+zk://zk[,zk]/root, or @profile.",
-    ),
-]
 
 _LAG_ENTRIES = 1000
 _GOOD = ("leading", "following")
 
 
-def status_command(url: Url, json: JsonOption = False) -> None:
+def status_command(url: Place, json: JsonOption = False) -> None:
     """Show a cluster: its nodes, its tablespaces with their leaders, its replicas with state and lag.
 
     Any server of the URL is asked, also one that only follows. What it knows of others is as old as `as_of`,

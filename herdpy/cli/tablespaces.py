@@ -17,8 +17,8 @@ from herdpy.cli import status
 from herdpy.cli.command_state import JsonOption
 from herdpy.cli.errors import USAGE, CliError, tell
 from herdpy.cli.output import write_table
+from herdpy.cli.place import Place
 from herdpy.cli.servers import Session, literal, quoted, session
-from herdpy.cli.status import Url
 
 HELP = """Make, change, move and drop the tablespaces of a cluster.
 
@@ -40,7 +40,7 @@ RetentionBytes = Annotated[str | None, typer.Option(help="Of closed ledgers kept
 Retention = Annotated[str | None, typer.Option(help="How long for a replica that is away: 12h, 1d.")]
 
 
-def ls_command(url: Url, json: JsonOption = False) -> None:
+def ls_command(url: Place, json: JsonOption = False) -> None:
     """List the tablespaces: leader, replicas, quorums, ledgers and what is kept of them.
 
     \b
@@ -57,7 +57,7 @@ def ls_command(url: Url, json: JsonOption = False) -> None:
 
 
 def create_command(
-    url: Url,
+    url: Place,
     name: Name,
     leader: Leader = None,
     replicas: Replicas = None,
@@ -92,7 +92,7 @@ def create_command(
 
 
 def alter_command(
-    url: Url,
+    url: Place,
     name: Name,
     leader: Leader = None,
     replicas: Replicas = None,
@@ -127,7 +127,7 @@ def alter_command(
 
 
 def leader_command(
-    url: Url,
+    url: Place,
     name: Name,
     node: Annotated[str, typer.Argument(metavar="NODE", help="One that has a replica.")],
     json: JsonOption = False,
@@ -145,7 +145,7 @@ def leader_command(
 
 
 def drop_command(
-    url: Url,
+    url: Place,
     name: Name,
     if_exists: Annotated[bool, typer.Option(help="None of that name will do.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also the default one of the cluster.")] = False,
@@ -170,7 +170,7 @@ def drop_command(
     _do(url, f"DROP TABLESPACE {condition}{quoted(name)}{how}", name, "is dropped", json=json)
 
 
-def check_command(url: Url, name: Name, json: JsonOption = False) -> None:
+def check_command(url: Place, name: Name, json: JsonOption = False) -> None:
     """Compare all replicas of a tablespace at one position of its log.
 
     One that differs is quarantined and gets its state anew from another.

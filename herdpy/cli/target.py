@@ -9,7 +9,6 @@ driver-only install can say what it lacks.
 from __future__ import annotations
 
 import importlib
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,20 +83,6 @@ def parse(text: str, *, servers: bool = False) -> Target:
             )
         return Target(Path(found.options.database or "herdpy"), text, is_remote=True)
     return Target(Path(found.path), text)
-
-
-def named(url: str | None, profile: str | None) -> str:
-    """The one that is given of a command's URL and --profile, or HERDPY_URL; CliError (usage) without any."""
-    if url is not None and profile is not None:
-        raise CliError("URL and --profile exclude each other", code=USAGE)
-    if profile is not None:
-        return f"@{profile}"
-    url = url or os.environ.get("HERDPY_URL") or None
-    if url is None:
-        raise CliError(
-            "no database is named", hint="Say its URL, --profile NAME, or set HERDPY_URL.", code=USAGE
-        )
-    return url
 
 
 def existing(text: str, *, servers: bool = False) -> Target:

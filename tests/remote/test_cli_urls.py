@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -10,35 +11,35 @@ import pytest
 from typer.testing import CliRunner
 
 import herdpy
-from herdpy.cli import prompt, target
+from herdpy.cli import place, prompt, target
 from herdpy.cli.app import app
+from herdpy.cli.errors import CliError
+from herdpy.cli.place import DatabaseCommand
 from herdpy.cli.shell import Shell
+from herdpy.dbapi.address import address_of
 
 pytestmark = pytest.mark.timeout(120)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
-KINDS = ("servers", "zookeeper", "profile")
+KINDS = ("directory", "servers", "zookeeper", "profile")
 
 
 @pytest.fixture(scope="module")
 def urls(cluster, tmp_path_factory):
-    """A URL of each kind, all for the same tablespace, which has a table."""
+    """A URL of each kind; they lead to a directory and to a tablespace with the same table."""
     home = tmp_path_factory.mktemp("home")
     by_zookeeper = f"herdpy+zk://{cluster.zookeeper}/herdpy?tablespace=herdpy"
     (home / "herdpy").mkdir()
     (home / "herdpy" / "profiles.toml").write_text(f'[there]\nurl = "{by_zookeeper}"\nuser = "ann"\n')
-    with herdpy.connect(cluster.url, autocommit=True) as conn:
-        conn.execute("CREATE TABLE IF NOT EXISTS fruit (id INTEGER PRIMARY KEY, name TEXT)")
-        conn.execute("DELETE FROM fruit")
-        conn.execute("INSERT INTO fruit VALUES (1, 'apple'), (2, 'pear')")
+    directory = str(home / "db")
+    for one in (directory, cluster.url):
+        with herdpy.connect(one, autocommit=True) as conn:
+            conn.execute("CREATE TABLE IF NOT EXISTS fruit (id INTEGER PRIMARY KEY, name TEXT)")
+            conn.execute("DELETE FROM fruit")
+            conn.execute("INSERT INTO fruit VALUES (1, 'apple'), (2, 'pear')")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_CONFIG_HOME", str(home))
-        yield {"servers": cluster.url, "zookeeper": by_zookeeper, "profile": "@there"}
-
-
-@pytest.fixture(params=KINDS)
-def url(urls, request):
-    return urls[request.param]
+        yield {"directory": directory, "servers": cluster.url, "zookeeper": by_zookeeper, "profile": "@there"}
 
 
 def test_the_page_has_each_command_that_takes_a_database():
@@ -55,49 +56,133 @@ def run(*arguments, code=0, **environment):
     return done
 
 
-def test_sql(url):
-    assert json.loads(run("sql", url, "--json", "-c", "SELECT name FROM fruit WHERE id = 1").stdout) == [
-        {"name": "apple"}
-    ]
+def place_of(urls, kind):
+    """The arguments that name the database."""
+    return ["--profile", "there"] if kind == "profile" else [urls[kind]]
 
 
-def test_import_and_export(urls, tmp_path):
-    url = urls["zookeeper"]
-    source, back = tmp_path / "veg.csv", tmp_path / "veg.jsonl"
+def sql(urls, kind, tmp_path):
+    done = run("sql", *place_of(urls, kind), "--json", "-c", "SELECT name FROM fruit WHERE id = 1")
+    assert json.loads(done.stdout) == [{"name": "apple"}]
+
+
+def import_and_export(urls, kind, tmp_path):
+    place, source, back = place_of(urls, kind), tmp_path / "veg.csv", tmp_path / "veg.jsonl"
     source.write_text("id,name\n1,leek\n2,kale\n")
-    run("import", url, source, "--table", "veg", "--key", "id", "--replace", "--restart")
-    run("export", url, "veg", back)
+    run("import", *place, source, "--table", "veg", "--key", "id", "--replace", "--restart")
+    run("export", *place, "veg", back)
     assert [json.loads(line)["name"] for line in back.read_text().splitlines()] == ["leek", "kale"]
 
 
-def test_status_and_tablespaces(url):
-    status = json.loads(run("status", url, "--json").stdout)
-    assert [row["node"] for row in status["nodes"]] == ["server-1", "server-2", "server-3"]
-    assert [row["name"] for row in json.loads(run("tablespace", "ls", url, "--json").stdout)] == ["herdpy"]
+def status(urls, kind, tmp_path):
+    found = json.loads(run("status", *place_of(urls, kind), "--json").stdout)
+    nodes = [] if kind == "directory" else ["server-1", "server-2", "server-3"]
+    assert [row["node"] for row in found["nodes"]] == nodes
+    assert "herdpy" in [row["name"] for row in found["tablespaces"]]
 
 
-def test_info_log_check_and_checkpoint(urls):
-    url = urls["zookeeper"]
-    info = json.loads(run("info", url, "--json").stdout)
-    assert (info["tablespace"], info["state"]) == ("herdpy", "led")
-    assert {"table": "fruit", "rows": 2} in info["tables"]
-    assert json.loads(run("log", url, "--json").stdout)[-1]["state"] == "open"
-    checked = json.loads(run("check", url, "--json").stdout)
-    assert {"server-1", "server-2", "server-3"} == {row["node"] for row in checked}
-    assert all(row["same"] for row in checked)
-    assert "deleted_ledgers" in json.loads(run("checkpoint", url, "--json").stdout)
+def info(urls, kind, tmp_path):
+    run("checkpoint", *place_of(urls, kind))  # of a directory, it is the state of the last one
+    found = json.loads(run("info", *place_of(urls, kind), "--json").stdout)
+    assert ("fruit", 2) in [(row["table"], row["rows"]) for row in found["tables"]]
+
+
+def log(urls, kind, tmp_path):
+    place = place_of(urls, kind)
+    ledgers = json.loads(run("log", *place, "--json").stdout)
+    assert len(ledgers) == json.loads(run("info", *place, "--json").stdout)["ledgers"]
+    assert kind == "directory" or ledgers[-1]["state"] == "open"
+
+
+def check(urls, kind, tmp_path):
+    checked = json.loads(run("check", *place_of(urls, kind), "--json").stdout)
+    if kind == "directory":
+        assert checked["ok"]
+    else:
+        assert {"server-1", "server-2", "server-3"} == {row["node"] for row in checked}
+        assert all(row["same"] for row in checked)
+
+
+def checkpoint(urls, kind, tmp_path):
+    assert "deleted_ledgers" in json.loads(run("checkpoint", *place_of(urls, kind), "--json").stdout)
+
+
+def snapshot_copy(urls, kind, tmp_path):
+    command = ["snapshot", *place_of(urls, kind), tmp_path / "copy", "--json"]
+    if kind == "directory":
+        assert "names a directory" in run(*command, code=2).stderr
+        return
+    assert json.loads(run(*command).stdout)["directory"] == str(tmp_path / "copy")
+    assert "pear" in run("sql", tmp_path / "copy", "-c", "SELECT * FROM fruit").stdout
+
+
+def snapshot_publish(urls, kind, tmp_path):
+    done = run("snapshot", "publish", *place_of(urls, kind), "--to", tmp_path / "published", "--json")
+    assert json.loads(done.stdout)["lsn"]
+    (listed,) = json.loads(
+        run(
+            "snapshot", "list", tmp_path / "published", "--json",
+            *([] if kind == "directory" else ["--tablespace", "herdpy"]),
+        ).stdout
+    )  # fmt: skip
+    assert listed["rows"] >= 2
+
+
+def tablespaces(urls, kind, tmp_path):
+    place, name = place_of(urls, kind), f"of_{kind}"
+    if kind == "directory":
+        for words in (["ls"], ["create", name], ["alter", name, "--leader", "none"], ["check", name]):
+            told = run("tablespace", words[0], *place, *words[1:], code=2).stderr
+            assert "for servers, and the URL names a directory" in told
+        return
+    run("tablespace", "create", *place, name, "--expected-replicas", "1", "--leader", "server-1")
+    try:
+        assert json.loads(run("tablespace", "check", *place, name, "--json").stdout)[0]["same"]
+        run("tablespace", "alter", *place, name, "--leader", "none")
+        told = run("tablespace", "leader", *place, name, "server-1", "--json").stdout
+        assert json.loads(told)["tablespace"]["leader"] == "server-1"
+        assert name in run("tablespace", "ls", *place).stdout
+    finally:
+        run("tablespace", "drop", *place, name, "--yes")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "command",
+    [
+        sql,
+        import_and_export,
+        status,
+        info,
+        log,
+        check,
+        checkpoint,
+        snapshot_copy,
+        snapshot_publish,
+        tablespaces,
+    ],
+)
+def test_each_command_with_each_kind_of_url(urls, kind, command, tmp_path):
+    command(urls, kind, tmp_path)
+
+
+def test_each_command_has_the_options_for_it(urls):
+    """A command that is added is on databases, and then like the others, or it is listed here."""
+    elsewhere = {"server", "version", "spark", "snapshot list"}
+    found = {one.name: one for one in app.registered_commands}
+    for group in app.registered_groups:
+        if group.name in ("tablespace", "snapshot"):
+            commands = group.typer_instance.registered_commands
+            found |= {f"{group.name} {one.name}": one for one in commands}
+    assert {name for name, one in found.items() if one.cls is not DatabaseCommand} == elsewhere
+    for name in found.keys() - elsewhere:
+        assert "No database is named" in run(*name.split(), code=2, HERDPY_URL="").stderr
 
 
 def test_what_only_files_can_tell_is_refused(urls):
     for arguments in (("log", "--rows"), ("log", "--ledger", "1"), ("check", "--log-only")):
         done = run(arguments[0], urls["servers"], *arguments[1:], code=2)
         assert "for a database in a directory" in done.stderr
-
-
-def test_a_copy(urls, tmp_path):
-    copy = json.loads(run("snapshot", urls["zookeeper"], tmp_path / "copy", "--json").stdout)
-    assert copy["directory"] == str(tmp_path / "copy")
-    assert "pear" in run("sql", tmp_path / "copy", "-c", "SELECT * FROM fruit").stdout
 
 
 def test_a_server_alone(server, tmp_path):
@@ -121,11 +206,45 @@ def test_profiles_and_the_environment(urls):
     assert "pear" in run("sql", "--profile", "there", "-c", "SELECT * FROM fruit").stdout
     assert "pear" in run("sql", "-c", "SELECT * FROM fruit", HERDPY_URL="@there").stdout
     assert "pear" in run("sql", "--profile", "there", "-c", "TABLE fruit", HERDPY_URL="herdpy:nothing").stdout
+    assert "led" in run("tablespace", "ls", "--profile=there").stdout
     assert "led" in run("status", HERDPY_URL=urls["servers"]).stdout
     assert "exclude each other" in run("sql", "@there", "--profile", "there", "-c", "x", code=2).stderr
-    assert "no database is named" in run("sql", "-c", "SELECT 1", code=2, HERDPY_URL="").stderr
+    assert "exclude each other" in run("status", "@there", "--profile", "there", code=2).stderr
     assert "no profile 'ther'" in run("status", "@ther", code=2).stderr
     assert "not known: wibble" in run("sql", f"{urls['servers']}?wibble=1", "-c", "x", code=2).stderr
+
+
+def test_the_environment_stands_before_what_else_is_named(urls, tmp_path):
+    source = tmp_path / "few.csv"
+    source.write_text("n\n1\n")
+    run("import", source, "-t", "few", HERDPY_URL=urls["directory"])
+    run("export", "--query", "SELECT n FROM few", tmp_path / "back.csv", HERDPY_URL=urls["directory"])
+    assert (tmp_path / "back.csv").read_text().split() == ["n", "1"]
+    told = run("tablespace", "check", "herdpy", "--json", HERDPY_URL="@there").stdout
+    assert json.loads(told)[0]["same"]
+
+
+def test_profiles_for_what_takes_a_url_as_an_option(tmp_path, monkeypatch):
+    file = tmp_path / "herdpy" / "profiles.toml"
+    file.parent.mkdir()
+    file.write_text('[db]\nurl = "herdpy://db1/shop?target=leader"\nuser = "a b"\npassword = "s3cret"\n')
+    file.chmod(0o600)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("HERDPY_PASSWORD", raising=False)
+    assert place.spelled_out(None, None) is None
+    assert place.spelled_out("herdpy://x/y") == "herdpy://x/y"
+    try:
+        assert place.spelled_out("@db") == place.spelled_out(None, "db")
+        assert place.spelled_out("@db") == "herdpy://db1/shop?target=leader&user=a+b"
+        assert os.environ["HERDPY_PASSWORD"] == "s3cret"
+        options = address_of(place.spelled_out("@db")).options
+        assert (options.user, options.password) == ("a b", "s3cret")
+    finally:
+        os.environ.pop("HERDPY_PASSWORD", None)
+    with pytest.raises(CliError, match="exclude each other"):
+        place.spelled_out("herdpy://x/y", "db")
+    told = run("drill", "kill-leader", "--profile", "none", "--commands", file, code=2).stderr
+    assert "no profile 'none'" in told
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import exc
 from sqlalchemy import types as sqltypes
@@ -19,6 +19,8 @@ from sqlalchemy.engine import processors
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import Dialect
+
+T = TypeVar("T", bound=sqltypes.TypeEngine[Any])
 
 _FLOATS = (700, 701)
 _EXACT = (20, 21, 23, 26, 1700)
@@ -35,6 +37,11 @@ class VECTOR(sqltypes.UserDefinedType[Sequence[float]]):
     def get_col_spec(self, **_: Any) -> str:
         """The type's text in DDL."""
         return "VECTOR" if self.dimensions is None else f"VECTOR({self.dimensions})"
+
+
+def _with_cast(kind: type[T]) -> type[T]:
+    """A type as ``kind`` whose parameters are rendered with a cast to it."""
+    return cast(type[T], type(f"_{kind.__name__}", (kind,), {"render_bind_cast": True}))
 
 
 class _Number:
@@ -66,42 +73,6 @@ class _Float(_Number, sqltypes.Float[Any]):  # type: ignore[misc, unused-ignore]
     pass
 
 
-class _String(sqltypes.String):
-    render_bind_cast = True
-
-
-class _Integer(sqltypes.Integer):
-    render_bind_cast = True
-
-
-class _SmallInteger(sqltypes.SmallInteger):
-    render_bind_cast = True
-
-
-class _BigInteger(sqltypes.BigInteger):
-    render_bind_cast = True
-
-
-class _Date(sqltypes.Date):
-    render_bind_cast = True
-
-
-class _Time(sqltypes.Time):
-    render_bind_cast = True
-
-
-class _DateTime(sqltypes.DateTime):
-    render_bind_cast = True
-
-
-class _Interval(postgresql.INTERVAL):
-    render_bind_cast = True
-
-
-class _Array(postgresql.ARRAY[Any]):
-    render_bind_cast = True
-
-
 class _Places:
     """The catalog's vectors of numbers come as text: ``1 2 3``."""
 
@@ -117,20 +88,21 @@ class _OidVector(_Places, OIDVECTOR):
     pass
 
 
-class _Json(postgresql.JSON):
+class _Decoded:
+    """The driver has decoded JSON's text already, unless the engine was given its own decoder."""
+
     render_bind_cast = True
 
     def result_processor(self, dialect: Any, coltype: Any) -> Callable[[Any], Any] | None:
-        """The driver has decoded the text already, unless the engine was given its own decoder."""
         return dialect._json_results(coltype)  # type: ignore[no-any-return]
 
 
-class _Jsonb(postgresql.JSONB):
-    render_bind_cast = True
+class _Json(_Decoded, postgresql.JSON):
+    pass
 
-    def result_processor(self, dialect: Any, coltype: Any) -> Callable[[Any], Any] | None:
-        """See JSON."""
-        return dialect._json_results(coltype)  # type: ignore[no-any-return]
+
+class _Jsonb(_Decoded, postgresql.JSONB):
+    pass
 
 
 class _JsonIndex(sqltypes.JSON.JSONIntIndexType):
@@ -143,19 +115,21 @@ class _JsonKey(sqltypes.JSON.JSONStrIndexType):
     render_bind_cast = True
 
 
+_Interval = _with_cast(postgresql.INTERVAL)
+
 COLSPECS: dict[type[sqltypes.TypeEngine[Any]], type[sqltypes.TypeEngine[Any]]] = {
     sqltypes.Numeric: _Numeric,
     sqltypes.Float: _Float,
-    sqltypes.String: _String,
-    sqltypes.Integer: _Integer,
-    sqltypes.SmallInteger: _SmallInteger,
-    sqltypes.BigInteger: _BigInteger,
-    sqltypes.Date: _Date,
-    sqltypes.Time: _Time,
-    sqltypes.DateTime: _DateTime,
+    sqltypes.String: _with_cast(sqltypes.String),
+    sqltypes.Integer: _with_cast(sqltypes.Integer),
+    sqltypes.SmallInteger: _with_cast(sqltypes.SmallInteger),
+    sqltypes.BigInteger: _with_cast(sqltypes.BigInteger),
+    sqltypes.Date: _with_cast(sqltypes.Date),
+    sqltypes.Time: _with_cast(sqltypes.Time),
+    sqltypes.DateTime: _with_cast(sqltypes.DateTime),
     sqltypes.Interval: _Interval,
     postgresql.INTERVAL: _Interval,
-    sqltypes.ARRAY: _Array,
+    sqltypes.ARRAY: _with_cast(postgresql.ARRAY),
     INT2VECTOR: _Int2Vector,
     OIDVECTOR: _OidVector,
     sqltypes.JSON: _Json,

@@ -16,7 +16,7 @@ from herdpy_server.embedded import opened
 from herdpy_server.sessions.registry import SessionRegistry
 from herdpy_server.sessions.roles import RoleStore
 
-WITH_ROLES = {"rights"}
+WITH_ROLES = {"rights", "rights_seen"}
 """Scripts that need a server's roles."""
 
 
@@ -26,7 +26,7 @@ def test_script(path: Path, tmp_path: Path) -> None:
         session = database.session()
         if path.stem in WITH_ROLES:
             registry = SessionRegistry(RoleStore(None))
-            registry.add(session, user="admin", database="herdpy", end=lambda _error: None)
+            registry.add(session, user="admin", database="postgres", end=lambda _error: None)
         given = render(read_script(path), Runner(database, session).answer)
     if os.environ.get("HERDPY_REWRITE_GOLDEN"):
         path.write_text(given)

@@ -17,6 +17,7 @@ from herdpy_server.sessions.prepared import PreparedStatement, no_statement
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.right_changes import change_rights
 from herdpy_server.sessions.role_changes import change_roles
+from herdpy_server.sessions.schema_owners import create_schema_for
 from herdpy_server.sessions.tablespace_changes import change_tablespaces, check_tablespace
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import (
@@ -25,6 +26,7 @@ from herdpy_sql.plan import (
     ChangeTablespaces,
     CheckTablespace,
     CloseCursor,
+    CreateSchemaFor,
     Deallocate,
     DeclareCursor,
     Discard,
@@ -176,6 +178,7 @@ KEPT: dict[type[Plan], Callable[[Statements, Any], Awaitable[Result]]] = {
     ChangeRights: _rights,
     ChangeRoles: _roles,
     ChangeTablespaces: change_tablespaces,
+    CreateSchemaFor: create_schema_for,
     CheckTablespace: check_tablespace,
 }
 """How each is carried out."""

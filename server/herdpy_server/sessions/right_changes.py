@@ -50,18 +50,19 @@ async def change_rights(session: Statements, command: RightCommand) -> Result:
     if command.name in {"GRANT ROLE", "REVOKE ROLE"}:
         return await change_members(session, command)
     if command.name == "ALTER DEFAULT PRIVILEGES":
-        return await _defined(session, command, _defaults(session, command))
+        return await defined(session, command.name, _defaults(session, command))
     if command.name in {"REASSIGN OWNED", "DROP OWNED"}:
-        return await _defined(session, command, _owned(session, command))
+        return await defined(session, command.name, _owned(session, command))
     if command.name in {"GRANT", "REVOKE"}:
-        return await _defined(session, command, _granted(session, command))
-    return await _defined(session, command, _owner(session, command))
+        return await defined(session, command.name, _granted(session, command))
+    return await defined(session, command.name, _owner(session, command))
 
 
-async def _defined(session: Statements, command: RightCommand, work: Callable[[View], None]) -> Result:
-    plan = DefinePlan(command.name, "rights", work)
+async def defined(session: Statements, tag: str, work: Callable[[View], None]) -> Result:
+    """Change definitions, in the open transaction or one of its own."""
+    plan = DefinePlan(tag, "rights", work)
     await session.run_plan(plan, (), Fixed(plan))
-    return Result(command.name, -1)
+    return Result(tag, -1)
 
 
 class Fixed(Rebind):

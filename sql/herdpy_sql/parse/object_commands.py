@@ -170,6 +170,9 @@ def _whole(cursor: Cursor) -> int:
     return value
 
 
+_SELF = frozenset({"CURRENT_USER", "CURRENT_ROLE"})
+
+
 def _create_schema(cursor: Cursor, options: list[str]) -> ObjectCommand:
     if options:
         raise cursor.fail()
@@ -179,7 +182,12 @@ def _create_schema(cursor: Cursor, options: list[str]) -> ObjectCommand:
     if cursor.peek() != "AUTHORIZATION":
         name = cursor.name()
     if cursor.accept("AUTHORIZATION"):
-        owner = cursor.name()
+        if cursor.peek() in _SELF:  # whose it is anyway
+            if not name:
+                raise SqlError("0A000", f"CREATE SCHEMA AUTHORIZATION {cursor.peek()} needs a name, too")
+            cursor.at += 1
+        else:
+            owner = cursor.name()
     if cursor.peek():
         raise SqlError("0A000", "CREATE SCHEMA with elements is not supported")
     return ObjectCommand(

@@ -24,11 +24,11 @@ from herdpy_sql.plan.scope import TableScope
 from herdpy_sql.types import BIGINT, BOOLEAN, TEXT, SqlType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from herdpy.codec.kinds import Datum
     from herdpy_sql.parse import Command
-    from herdpy_sql.storage import Clock
+    from herdpy_sql.storage import Clock, View
 
 
 @dataclass(frozen=True)
@@ -219,6 +219,21 @@ class SetConstraints(Plan):
     deferred: bool
     read_only = True
     tag = "SET CONSTRAINTS"
+
+
+@dataclass(frozen=True)
+class CreateSchemaFor(Plan):
+    """CREATE SCHEMA ... AUTHORIZATION.
+
+    Attributes:
+        name, owner: the schema's, and the role's. ``make``: makes it.
+    """
+
+    name: str
+    owner: str
+    make: Callable[[View], None]
+    tag = "CREATE SCHEMA"
+    read_only = True
 
 
 @dataclass(frozen=True)

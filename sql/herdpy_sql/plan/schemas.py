@@ -14,6 +14,7 @@ from herdpy_sql.execute.objects import DefinePlan
 from herdpy_sql.objects import CatalogObject, SchemaDefinition
 from herdpy_sql.plan.dependents import references_to
 from herdpy_sql.plan.dropping import Dropping, carry_out, depended_on, described, gather
+from herdpy_sql.plan.kept import CreateSchemaFor
 from herdpy_sql.plan.namespace import checked_name
 from herdpy_sql.plan.remarks import absent, cascaded, notice, with_remarks
 
@@ -53,6 +54,8 @@ def _create(command: ObjectCommand, catalog: Catalog) -> Plan:
             return with_remarks(DefinePlan(command.name, name, None), [skipped])
         raise SqlError("42P06", f'schema "{name}" already exists')
     owner = command.words[0] if command.words else ""
+    if owner:
+        return CreateSchemaFor(name, owner, lambda view: _make(view, name, owner))
     return DefinePlan(command.name, name, lambda view: _make(view, name, owner))
 
 

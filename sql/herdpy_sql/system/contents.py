@@ -17,6 +17,7 @@ import pyarrow as pa
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system import kept
 from herdpy_sql.system.relation import Relation, relations
+from herdpy_sql.system.seen import seen
 from herdpy_sql.system.state import Activity
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def table(relation: Relation, context: Context) -> pa.Table:
 
 
 def _made(relation: Relation, maker: Callable[[Context], Rows], context: Context) -> pa.Table:
-    made = relation.table(maker(context))
+    made = relation.table(seen(relation, context, maker(context)))
     return pa.concat_tables([made, _builtin(relation)]) if relation.label in BUILTIN else made
 
 

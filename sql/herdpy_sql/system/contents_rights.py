@@ -24,11 +24,11 @@ from herdpy_sql.rights.privileges import NAMES, OF_KIND
 from herdpy_sql.system.contents import SCHEMAS, Context, Rows, role_oid, rows_of
 from herdpy_sql.system.contents_objects import schema_oid, user_schemas
 from herdpy_sql.system.relation import relations
+from herdpy_sql.system.role_keys import keys_of
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Table
     from herdpy_sql.objects import CatalogObject
-    from herdpy_sql.system.state import Role
 
 _INFORMATION = "information_schema"
 
@@ -100,7 +100,7 @@ def _defaults(context: Context) -> Rows:
 @rows_of(_INFORMATION, "table_privileges", "role_table_grants")
 def _grants(context: Context) -> Rows:
     names = context.role_names()
-    own = _keys(context, context.state.user)
+    own = keys_of(context, context.state.user)
     for one in _relations(context):
         subject = subject_of(one)
         if subject.kind not in {"table", "view"}:
@@ -126,7 +126,7 @@ def _grants(context: Context) -> Rows:
 @rows_of(_INFORMATION, "enabled_roles", "applicable_roles")
 def _enabled(context: Context) -> Rows:
     by_key = {role.key: role for role in context.state.roles()}
-    own = _keys(context, context.state.user)
+    own = keys_of(context, context.state.user)
     for role in by_key.values():
         if own is None or role.key in own:
             yield {"role_name": role.name, "grantee": context.state.user, "is_grantable": "NO"}
@@ -140,23 +140,6 @@ def _relations(context: Context) -> Iterator[Table | CatalogObject]:
 
 
 # What has_..._privilege and pg_has_role read.
-
-
-def _keys(context: Context, user: str, *, inherited: bool = True) -> set[str] | None:
-    """Keys that a role acts as; None of a superuser, who may do everything."""
-    by_key: dict[str, Role] = {role.key: role for role in context.state.roles()}
-    role = next((one for one in by_key.values() if one.name == user), None)
-    if role is None or role.superuser:
-        return None
-    found, waiting = {role.key}, [role]
-    while waiting:
-        one = waiting.pop()
-        for member in one.memberships if one.inherits or not inherited else ():
-            other = by_key.get(member.role)
-            if other is not None and other.key not in found:
-                found.add(other.key)
-                waiting.append(other)
-    return found
 
 
 def _things(context: Context) -> Iterator[tuple[str, int, Subject | None, str]]:
@@ -190,7 +173,7 @@ def _letters(context: Context, keys: set[str] | None, subject: Subject | None, s
 
 def own_privileges(context: Context) -> Iterator[tuple[Any, ...]]:
     """(group, id, letters) of the current user."""
-    keys = _keys(context, context.state.user)
+    keys = keys_of(context, context.state.user)
     for group, oid, subject, system in _things(context):
         yield group, oid, _letters(context, keys, subject, system)
 
@@ -200,7 +183,7 @@ def all_privileges(context: Context) -> Iterator[tuple[Any, ...]]:
     things = list(_things(context))
     people: list[tuple[str, str, set[str] | None]] = [("public", "0", set())]
     people += [
-        (role.name, str(role_oid(role.key)), _keys(context, role.name)) for role in context.state.roles()
+        (role.name, str(role_oid(role.key)), keys_of(context, role.name)) for role in context.state.roles()
     ]
     for name, number, keys in people:
         for group, oid, subject, system in things:
@@ -211,8 +194,8 @@ def memberships(context: Context) -> Iterator[tuple[Any, ...]]:
     """(role's name and id as text, another's, whether it has its rights, is a member) of every two."""
     roles = list(context.state.roles())
     for role in roles:
-        rights = _keys(context, role.name)
-        member = _keys(context, role.name, inherited=False)
+        rights = keys_of(context, role.name)
+        member = keys_of(context, role.name, inherited=False)
         for other in roles:
             yield (
                 role.name,

@@ -27,10 +27,17 @@ from herdpy_sql.columnar import Limits
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.locking import LockTablePlan
 from herdpy_sql.execute.stages import StagedPlan
+from herdpy_sql.lock_modes import TABLE_MODES
 from herdpy_sql.plan import Outcome, Plan, SourceChanged
 from herdpy_sql.storage import Clock, MustWait
 
 _OPTIMISTIC_TRIES = 3
+_READERS = frozenset((TABLE_MODES["ACCESS SHARE"], TABLE_MODES["ROW SHARE"]))
+
+
+def _only_shares(plan: Plan) -> bool:
+    """Whether it is a LOCK TABLE that a transaction which only reads may carry out, as pg_dump does."""
+    return isinstance(plan, LockTablePlan) and plan.mode in _READERS
 
 
 class Running(Waiting):
@@ -71,7 +78,7 @@ class Running(Waiting):
             while True:
                 workspace.taken.clear()
                 try:
-                    if not plan.read_only:
+                    if not plan.read_only and not _only_shares(plan):
                         self._may_write(plan.tag)
                         if plan.concurrently and transaction is self.transaction:
                             tag = f"{plan.tag} CONCURRENTLY"

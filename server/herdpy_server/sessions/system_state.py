@@ -8,12 +8,13 @@ query over the catalog, in the engine's turn.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from herdpy_server.sessions.advisory import AdvisoryLocks
 from herdpy_server.sessions.alone import alone
+from herdpy_server.store import NoLocks
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system import Activity, Role
 from herdpy_sql.system.advisory import AdvisoryCall
@@ -104,9 +105,24 @@ class SessionState:
         return () if directory is None else directory.server_settings(self.user)
 
     def facts(self, name: str) -> Iterable[Mapping[str, Any]]:
-        """What the cluster was heard to say when the query began; of a database alone, its log."""
+        """What the cluster was heard to say when the query began; of a database alone, its log.
+
+        Of sequences, how far they have come.
+        """
+        if name == "sequences":
+            return self._sequences()
         facts = self._session.facts
         return (facts if facts is not None else alone(self._session)).get(name, ())
+
+    def _sequences(self) -> Iterator[Mapping[str, Any]]:
+        session = self._session
+        transaction = session.transaction
+        store = session.tablespace.store
+        workspace = store.workspace(NoLocks(), None) if transaction is None else transaction.workspace
+        for one in workspace.catalog.objects.values():
+            if one.kind == "sequence":
+                state = workspace.sequence_state(one)
+                yield {"oid": one.oid, "value": state.value, "called": state.called}
 
     def prepared_statements(self) -> Iterable[tuple[str, str]]:
         """Those with a name."""

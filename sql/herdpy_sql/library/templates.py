@@ -245,7 +245,8 @@ def _timestamp_text(us: int, form: str, zone: str = "", offset: int = 0) -> str 
     return _shown(_Fields(year, month, day, rest, days, zone, offset), form)
 
 
-def _zoned_text(clock: Clock, us: int, form: str) -> str | None:
+def zoned_text(clock: Clock, us: int, form: str) -> str | None:
+    """to_char of a moment in the session's zone; None of an infinite one."""
     if us in {TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY}:
         return None
     local = zones.to_local(us, clock.zone)
@@ -265,7 +266,7 @@ def _interval_text(value: Interval, form: str) -> str | None:
 
 
 add("to_char", (t.TIMESTAMP, t.TEXT), t.TEXT, _timestamp_text)
-add("to_char", (t.TIMESTAMPTZ, t.TEXT), t.TEXT, _zoned_text, clocked=True)
+add("to_char", (t.TIMESTAMPTZ, t.TEXT), t.TEXT, zoned_text, clocked=True)
 add("to_char", (t.INTERVAL, t.TEXT), t.TEXT, _interval_text)
 
 

@@ -11,6 +11,7 @@ from sqlglot import expressions as exp
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.expr import NotOwn, Params
+from herdpy_sql.objects import CatalogObject
 from herdpy_sql.parse import Command, CopyStatement, parse
 from herdpy_sql.parse.describe import described
 from herdpy_sql.parse.object_commands import ObjectCommand
@@ -210,6 +211,12 @@ def _changes_or_query(tree: exp.Expression, catalog: Catalog, settings: Settings
     return query_plan(tree, catalog, settings)
 
 
+def _reads_sequence(tree: exp.Expression, catalog: Catalog) -> bool:
+    """Whether a sequence stands in FROM: its one row says how far it has come."""
+    found = (catalog.find(node.db or None, node.name) for node in tree.find_all(exp.Table))
+    return any(isinstance(one, CatalogObject) and one.kind == "sequence" for one in found)
+
+
 def query_plan(
     tree: exp.Expression,
     catalog: Catalog,
@@ -222,7 +229,7 @@ def query_plan(
     """
     if isinstance(tree, exp.Select) and len(tree.expressions) > MAX_OUTPUTS:
         raise SqlError("54011", f"target lists can have at most {MAX_OUTPUTS} entries")
-    if settings.system:
+    if settings.system or _reads_sequence(tree, catalog):
         from herdpy_sql.system import concerns, system_select  # loads DuckDB, as ``columnar`` does
 
         if concerns(tree, catalog):

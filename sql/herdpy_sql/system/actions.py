@@ -45,7 +45,9 @@ def perform(action: Action, state: ServerState, params: Sequence[Datum]) -> obje
         if found is None and not missing_ok:
             raise unknown_setting(name)
         return found
-    if action.name == "set_config":
+    if action.name == "set_config if there" and str(given[0]).lower() not in setting_values(state):
+        return None  # nor does the query find it
+    if action.name.startswith("set_config"):
         if len(given) != 3:
             raise SqlError("42883", "function set_config does not exist")
         value = None if given[1] is None else str(given[1])

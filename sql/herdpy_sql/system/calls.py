@@ -10,7 +10,7 @@ functions without arguments whose value the session knows. What is not named her
 from __future__ import annotations
 
 from herdpy_sql.system.advisory import NAMES
-from herdpy_sql.system.calls_rights import GROUPS
+from herdpy_sql.system.calls_rights import ACL_DEFAULT, ACL_EXPLODE, GROUPS
 
 CALLS: dict[str, str] = {
     # definitions
@@ -66,7 +66,8 @@ CALLS: dict[str, str] = {
     "getdatabaseencoding": "'UTF8'",
     "pg_tablespace_location": "''",
     "pg_blocking_pids": "CAST([] AS INTEGER[])",
-    "pg_sequence_last_value": "CAST(NULL AS BIGINT)",
+    **dict.fromkeys(("pg_stat_get_numscans", "pg_stat_get_tuples_returned", "pg_stat_get_tuples_fetched", "pg_stat_get_live_tuples", "pg_stat_get_dead_tuples", "pg_stat_get_blocks_fetched", "pg_stat_get_blocks_hit"), "CAST(0 AS BIGINT)"),
+    "pg_sequence_last_value": '(SELECT s_l.l_value FROM "lookup.sequence" AS s_l WHERE s_l.l_oid = :1 AND s_l.l_called)',
     **dict.fromkeys(("pg_stat_clear_snapshot", "pg_stat_reset"), "''"),
     # arrays
     "array_upper": "s_upper_bound(:1)",
@@ -82,8 +83,8 @@ CALLS: dict[str, str] = {
     "_pg_expandarray": "s_expand(:1)",
     "_pg_truetypid": "CAST(NULL AS BIGINT)",
     "pg_options_to_table": "CAST([] AS STRUCT(option_name VARCHAR, option_value VARCHAR)[])",
-    "aclexplode": "CAST([] AS STRUCT(grantor BIGINT, grantee BIGINT, privilege_type VARCHAR, is_grantable BOOLEAN)[])",
-    "acldefault": "CAST(NULL AS VARCHAR[])",
+    "aclexplode": ACL_EXPLODE,
+    "acldefault": ACL_DEFAULT,
     "age": "CAST(0 AS INTEGER)",
     "txid_current": "CAST(0 AS BIGINT)",
     "pg_current_xact_id_if_assigned": "CAST(NULL AS BIGINT)",
@@ -95,6 +96,8 @@ DEFAULTS: dict[str, tuple[str, ...]] = {
 }
 """Arguments that may be left out, as DuckDB text; the last ones of the list come last."""
 
+LISTED = "s_listed"
+"""A function that gives rows, where it stands in FROM: its argument is their list."""
 SETS = frozenset({"generate_subscripts", "_pg_expandarray", "pg_options_to_table", "aclexplode"})
 """Functions that give a row for each element; in DuckDB they are lists, to be unnested."""
 
@@ -159,6 +162,7 @@ NATIVE = frozenset(
         "initcap",
         "ascii",
         "chr",
+        "power",
     ]
 )
 """Functions that DuckDB has under the same name, with the same meaning as far as catalogs need it."""
@@ -167,6 +171,11 @@ JSON = {
     "json_build_object": "json_object",
     "jsonb_build_object": "json_object",
     "json_build_array": "json_array",
+    "row_to_json": "to_json",
+    "to_json": "to_json",
+    "to_jsonb": "to_json",
+    "json_agg": "json_group_array",
+    "jsonb_agg": "json_group_array",
     "jsonb_build_array": "json_array",
 }
 """Functions that make JSON of any number of arguments, and DuckDB's names of them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from herdpy_sql.plan.view_targets import is_updatable
@@ -14,11 +15,13 @@ from herdpy_sql.system.contents_constraints import constraint_indexes
 from herdpy_sql.system.contents_objects import schema_oid, shown_default, user_schemas, views
 from herdpy_sql.system.contents_rights import owned_schema
 from herdpy_sql.system.contents_tables import tables
+from herdpy_sql.system.definitions import quote_ident
 from herdpy_sql.system.relation import relations
+from herdpy_sql.system.types import by_oid, type_oid
 from herdpy_sql.types import Base
 
 if TYPE_CHECKING:
-    from herdpy_sql.catalog import Table
+    from herdpy_sql.catalog import Catalog, Table
     from herdpy_sql.types import SqlType
 
 INFORMATION = "information_schema"
@@ -127,6 +130,31 @@ def _columns(context: Context) -> Rows:
             }
 
 
+def _named_type(catalog: Catalog, shown: str) -> dict[str, Any]:
+    """A type as format_type shows it, as columns have it here."""
+    name, modifiers = shown.partition("(")[0], re.findall(r"\d+", shown.partition("(")[2])
+    row = by_oid().get(type_oid(shown) or 0)
+    if row is None:
+        own = any(one.kind == "enum" and quote_ident(one.name) == name for one in catalog.objects.values())
+        return {
+            "data_type": "USER-DEFINED",
+            "udt_schema": "public" if own else "pg_catalog",
+            "udt_name": name,
+        }
+    found: dict[str, Any] = {"udt_schema": "pg_catalog", "udt_name": row["typname"]}
+    found["data_type"] = "ARRAY" if row["typcategory"] == "A" else name
+    given = next((base for base in _BITS if base.value == name), None)
+    if given is not None:
+        scale = 0 if given in _WHOLE else None
+        found |= {"numeric_precision": _BITS[given], "numeric_precision_radix": 2, "numeric_scale": scale}
+    elif name == "numeric" and modifiers:
+        precision, scale = (*map(int, modifiers), 0)[:2]
+        found |= {"numeric_precision": precision, "numeric_precision_radix": 10, "numeric_scale": scale}
+    elif name.startswith("character") and modifiers:
+        found["character_maximum_length"] = int(modifiers[0])
+    return found
+
+
 def _view_columns(context: Context) -> Rows:
     for one, view in views(context.catalog):
         changed = "YES" if is_updatable(one, context.catalog) else "NO"
@@ -134,8 +162,8 @@ def _view_columns(context: Context) -> Rows:
             yield {
                 "table_catalog": context.state.database, "table_schema": one.schema,
                 "table_name": one.name, "column_name": name, "ordinal_position": number,
-                "is_nullable": "YES", "data_type": type_.partition("(")[0], "is_identity": "NO",
-                "udt_catalog": context.state.database, "udt_schema": "pg_catalog",
+                "is_nullable": "YES", "is_identity": "NO", "udt_catalog": context.state.database,
+                **_named_type(context.catalog, type_),
                 "dtd_identifier": str(number), "is_self_referencing": "NO", "identity_cycle": "NO",
                 "is_generated": "NEVER", "is_updatable": changed,
             }  # fmt: skip

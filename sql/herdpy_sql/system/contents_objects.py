@@ -9,6 +9,7 @@ from herdpy_sql.catalog import PUBLIC
 from herdpy_sql.objects import CatalogObject, CommentDefinition, SequenceDefinition, ViewDefinition
 from herdpy_sql.plan.view_targets import is_updatable
 from herdpy_sql.plan.views import view_text
+from herdpy_sql.rights.held import owner_of, subject_of
 from herdpy_sql.sequences import NEXTVAL
 from herdpy_sql.system import definitions
 from herdpy_sql.system.contents import PUBLIC_OID, SCHEMAS, Context, Rows, of_catalog, rows_of
@@ -95,14 +96,26 @@ def _sequence_rows(context: Context) -> Rows:
         }  # fmt: skip
 
 
+def _owner(context: Context, one: CatalogObject) -> str:
+    key = owner_of(context.catalog, subject_of(one))
+    return context.role_names().get(key, key)
+
+
+def sequence_values(context: Context) -> Iterator[tuple[int, int, bool]]:
+    """(object id, value, whether that was given already) of each sequence."""
+    for row in context.state.facts("sequences"):
+        yield row["oid"], row["value"], row["called"]
+
+
 @rows_of("pg_catalog", "pg_sequences")
 def _sequence_view(context: Context) -> Rows:
+    given = {oid: value for oid, value, called in sequence_values(context) if called}
     for one, what in sequences(context.catalog):
         yield {
-            "schemaname": one.schema, "sequencename": one.name, "sequenceowner": context.state.user,
+            "schemaname": one.schema, "sequencename": one.name, "sequenceowner": _owner(context, one),
             "data_type": what.type, "start_value": what.start, "min_value": what.minimum,
             "max_value": what.maximum, "increment_by": what.increment, "cycle": what.cycle,
-            "cache_size": what.cache,
+            "cache_size": what.cache, "last_value": given.get(one.oid),
         }  # fmt: skip
 
 

@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from herdpy_sql.columnar import errors
 from herdpy_sql.errors import SqlError
+from herdpy_sql.library.templates import zoned_text
+from herdpy_sql.storage import Clock
 from herdpy_sql.system import calls_rights
 from herdpy_sql.system.definitions import quote_ident
 from herdpy_sql.system.types import format_type, type_oid
@@ -37,6 +39,12 @@ def size_pretty(size: int) -> str:
             value, unit = value >> 10, unit + 1
         value = (value + 1) >> 1
     return f"{'-' if size < 0 else ''}{value} {_SIZES[unit]}"
+
+
+def _moment_text(zone: str, us: int | None, form: str | None) -> str | None:
+    if us is None or form is None:
+        return None
+    return zoned_text(Clock(us, us, zone), us, form)
 
 
 _FUNCTIONS: tuple[tuple[str, Any, tuple[str, ...], str], ...] = (
@@ -91,6 +99,8 @@ def database(zone: str) -> Any:
             type="arrow",
             null_handling="special",
         )
+    shown = _vectorised(functools.partial(_moment_text, zone), 2, pa.string())
+    define("s_to_char", shown, ["BIGINT", "VARCHAR"], "VARCHAR", type="arrow", null_handling="special")
     connection.execute(";".join(_MACROS))
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")

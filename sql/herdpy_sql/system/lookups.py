@@ -17,7 +17,14 @@ from herdpy_sql.system import contents_information as _information  # noqa: F401
 from herdpy_sql.system import contents_server as _server  # noqa: F401
 from herdpy_sql.system import contents_views as _views  # noqa: F401
 from herdpy_sql.system.contents import SCHEMAS, Context
-from herdpy_sql.system.contents_objects import comments, named_relations, sequences, user_schemas, views
+from herdpy_sql.system.contents_objects import (
+    comments,
+    named_relations,
+    sequence_values,
+    sequences,
+    user_schemas,
+    views,
+)
 from herdpy_sql.system.definitions import RESERVED, quote_ident
 from herdpy_sql.system.relation import CATALOG, relations
 from herdpy_sql.system.state import setting_values
@@ -94,6 +101,10 @@ _LOOKUPS: dict[str, tuple[pa.Schema, Callable[[Context], Iterable[tuple[Any, ...
     "namespace": (pa.schema([("l_oid", _ID), ("l_name", _TEXT)]), _namespaces),
     "view": (pa.schema([("l_oid", _ID), ("l_text", _TEXT)]), _view_texts),
     "serial": (pa.schema([("l_name", _TEXT), ("l_column", _TEXT), ("l_text", _TEXT)]), _serials),
+    "sequence": (
+        pa.schema([("l_oid", _ID), ("l_value", _ID), ("l_called", _FLAG)]),
+        sequence_values,
+    ),
     "comment": (
         pa.schema([("l_oid", _ID), ("l_class", _ID), ("l_number", _NUMBER), ("l_text", _TEXT)]),
         lambda context: comments(context.catalog),

@@ -26,6 +26,7 @@ from herdpy_sql.system import contents, engine, lookups, naming
 from herdpy_sql.system import rewrite_calls as _calls  # noqa: F401 - registers its handlers
 from herdpy_sql.system import rewrite_from as _from  # noqa: F401
 from herdpy_sql.system import rewrite_operators as _operators  # noqa: F401
+from herdpy_sql.system import rewrite_texts as _texts  # noqa: F401
 from herdpy_sql.system import rewrite_values as _values  # noqa: F401
 from herdpy_sql.system.actions import Sleep, perform
 from herdpy_sql.system.contents_herdpy import TOLD
@@ -97,12 +98,22 @@ class SystemQuery:
         """The facts of the server that it reads (``ServerState.facts``)."""
         return [one.name for one in self.relations if one.schema == HERDPY and one.name in TOLD]
 
+    @property
+    def seen(self) -> list[str]:
+        """The facts that the session's own server can tell at once."""
+        names = {one.name for one in self.relations}
+        wanted = {
+            "sequences": "pg_sequences" in names or "sequence" in self.lookups,
+            "locks": "pg_locks" in names,
+        }
+        return [name for name, is_wanted in wanted.items() if is_wanted]
+
     def begun(self, state: ServerState, params: Sequence[Datum]) -> SystemQuery:
         """The query with what the state says now; does what its functions do (set_config and so on).
 
         To be called where sessions run, before ``run``, which may be elsewhere.
         """
-        frozen = FrozenState(state, self.told)
+        frozen = FrozenState(state, [*self.told, *self.seen])
         done: list[object] = [None] * len(self.actions)
         for number in self._order():
             done[number] = perform(self.actions[number], state, params)

@@ -11,6 +11,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.system import calls, casts
 from herdpy_sql.system.advisory import ANSWERING, hashtext
 from herdpy_sql.system.calls_rights import privilege_template
+from herdpy_sql.system.rewrite_texts import to_char
 from herdpy_sql.system.rewriter import HOLE, Action, Rewriter, function_name, handles, undefined
 
 
@@ -45,6 +46,8 @@ def call(rewriter: Rewriter, node: Any) -> exp.Expression | None:
         return exp.cast(exp.Literal.number(hashtext(str(arguments[0].this))), "INTEGER")
     if name == "format":
         return _format(rewriter, arguments)
+    if name == "to_char":
+        return to_char(rewriter, arguments)
     if name in calls.JSON:
         return exp.Anonymous(this=calls.JSON[name], expressions=arguments)
     if name in calls.ACTIONS:
@@ -66,8 +69,9 @@ def call(rewriter: Rewriter, node: Any) -> exp.Expression | None:
         if missing > 0:
             arguments += [rewriter.template(text) for text in defaults[-missing:]]
         found = rewriter.template(template, *arguments)
-        if name in calls.SETS and not isinstance(node.parent, exp.Table):
-            return exp.Anonymous(this="unnest", expressions=[found])
+        if name in calls.SETS:
+            inside = isinstance(node.parent, exp.Table | exp.Lateral)
+            return exp.Anonymous(this=calls.LISTED if inside else "unnest", expressions=[found])
         if name.startswith("to_reg") and name[6:] in calls.NAMES_OF_IDS and casts.wants_name(node):
             return rewriter.template(calls.NAMES_OF_IDS[name[6:]], found)
         return found
@@ -125,11 +129,25 @@ def _action(rewriter: Rewriter, name: str, arguments: list[exp.Expression]) -> e
         return rewriter.template(
             '(SELECT s_l.l_value FROM "lookup.setting" AS s_l WHERE s_l.l_name = lower(:1))', *arguments
         )
+    if name == "set_config" and len(constants) == 3 and isinstance(constants[0], exp.Expression):
+        constants[0], name = _named_setting(arguments[0]), "set_config if there"
     if any(isinstance(c, exp.Expression) for c in constants):
         raise SqlError("0A000", f"{name} takes constants and parameters only")
     rewriter.out.actions.append(Action(name, tuple(constants)))  # type: ignore[arg-type]
     type_ = "BOOLEAN" if name in _TRUTHS else "VARCHAR"
     return rewriter.template(f"CAST($a{len(rewriter.out.actions) - 1} AS {type_})")
+
+
+def _named_setting(column: Any) -> str | exp.Expression:
+    """The setting that a query finds by its name: ``... FROM pg_settings WHERE name = 'x'``."""
+    select = column.parent_select
+    where = select.args.get("where") if select is not None else None
+    for test in where.find_all(exp.EQ) if where is not None else ():
+        if test.this == column and isinstance(test.expression, exp.Literal):
+            plain = test.parent is where or isinstance(test.parent, exp.And)
+            if plain and test.expression.is_string and column.name.lower() == "name":
+                return str(test.expression.this)
+    return column  # type: ignore[no-any-return]
 
 
 def _constant(node: exp.Expression) -> str | int | exp.Expression | None:

@@ -9,6 +9,7 @@ from sqlglot import exp
 from herdpy_sql.catalog import Table
 from herdpy_sql.columnar.query import Scan
 from herdpy_sql.errors import SqlError
+from herdpy_sql.objects import CatalogObject
 from herdpy_sql.system import calls, casts
 from herdpy_sql.system.relation import CATALOG, INFORMATION, Relation, find_relation
 from herdpy_sql.system.rewriter import Rewriter, folded, function_name, handles, undefined
@@ -17,11 +18,17 @@ if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
 
 
+_OF_SEQUENCE = (
+    "SELECT l_value AS last_value, CAST(0 AS BIGINT) AS log_cnt, l_called AS is_called"
+    ' FROM "lookup.sequence" WHERE l_oid = {}'
+)
+
+
 def concerns(tree: exp.Expression, catalog: Catalog) -> bool:
     """Whether a query is one over the catalog, or about the server."""
     for node in tree.walk():
         if isinstance(node, exp.Table):
-            if _system_relation(node, catalog) is not None:
+            if _system_relation(node, catalog) is not None or _sequence(node, catalog) is not None:
                 return True
         elif isinstance(node, exp.ObjectIdentifier | exp.Operator):
             return True
@@ -48,6 +55,15 @@ def _system_relation(node: exp.Table, catalog: Catalog) -> Relation | None:
     return None if isinstance(catalog.find(None, name), Table) else find_relation(None, name)
 
 
+def _sequence(node: exp.Table, catalog: Catalog) -> CatalogObject | None:
+    """The sequence that a name in FROM means, which is a relation of one row."""
+    if not isinstance(node.this, exp.Identifier):
+        return None
+    schema = node.args.get("db")
+    found = catalog.find(None if schema is None else folded(schema), folded(node.this))
+    return found if isinstance(found, CatalogObject) and found.kind == "sequence" else None
+
+
 @handles(exp.Table)
 def _table(rewriter: Rewriter, node: Any) -> exp.Expression | None:
     if not isinstance(node.this, exp.Identifier):
@@ -59,6 +75,10 @@ def _table(rewriter: Rewriter, node: Any) -> exp.Expression | None:
     if schema is None and name in rewriter.ctes:
         return None
     relation = _system_relation(node, rewriter.catalog)
+    sequence = _sequence(node, rewriter.catalog) if relation is None else None
+    if sequence is not None:
+        given = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name, quoted=True))
+        return exp.Subquery(this=rewriter.template(_OF_SEQUENCE.format(sequence.oid)), alias=given.copy())
     if relation is not None:
         if schema is None:
             rewriter.out.unqualified.add(name)
@@ -94,6 +114,8 @@ def _table_function(rewriter: Rewriter, node: Any) -> exp.Expression:
             this=exp.to_identifier(function_name(inner), quoted=True)
         )
         return exp.Subquery(this=rewriter.template(relation), alias=given.copy())
+    if isinstance(inner, exp.Anonymous) and str(inner.this) == calls.LISTED:
+        return _listed(rewriter, inner.expressions[0], node.args.get("alias"))
     if isinstance(inner, exp.Unnest | exp.Explode):
         inner = inner.this if isinstance(inner, exp.Explode) else inner.expressions[0]
     elif not _is_set(inner):
@@ -109,6 +131,29 @@ def _table_function(rewriter: Rewriter, node: Any) -> exp.Expression:
         this=exp.to_identifier(name, quoted=True), columns=[exp.to_identifier(label, quoted=True)]
     )
     return exp.Subquery(this=body, alias=alias)
+
+
+def _listed(rewriter: Rewriter, rows: exp.Expression, given: exp.Expression | None) -> exp.Expression:
+    """The rows of a list of structs, each field a column."""
+    body = rewriter.template("SELECT unnest(:1, max_depth := 2)", rows)
+    alias = given.copy() if given is not None else exp.TableAlias(this=exp.to_identifier("listed"))
+    return exp.Subquery(this=body, alias=alias)
+
+
+@handles(exp.Lateral)
+def _lateral(rewriter: Rewriter, node: Any) -> exp.Expression | None:
+    inner = node.this
+    if isinstance(inner, exp.Anonymous) and str(inner.this) == calls.LISTED:
+        return _listed(rewriter, inner.expressions[0], node.args.get("alias"))
+    return None
+
+
+def _numbered(rewriter: Rewriter, node: Any) -> exp.Expression:
+    """``unnest(list) WITH ORDINALITY AS t(element, number)``."""
+    rows = rewriter.template("SELECT unnest(:1), generate_subscripts(:1, 1)", node.expressions[0])
+    alias = node.args["alias"].copy()
+    alias.set("columns", [*alias.args.get("columns", ()), node.args["offset"].copy()])
+    return exp.Subquery(this=rows, alias=alias)
 
 
 def _is_set(node: exp.Expression) -> bool:
@@ -128,6 +173,8 @@ def _as_list(node: exp.Expression) -> exp.Expression:
 def _set_function(rewriter: Rewriter, node: Any) -> exp.Expression | None:
     if isinstance(node.parent, exp.Table):
         return None
+    if isinstance(node.args.get("offset"), exp.Identifier) and node.args.get("alias") is not None:
+        return _numbered(rewriter, node)
     if isinstance(node, exp.Unnest) and isinstance(node.parent, exp.From | exp.Join | exp.Lateral):
         holder = exp.Table(this=node.copy(), alias=node.args.get("alias"))
         return _table_function(rewriter, holder)

@@ -11,6 +11,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.system import casts
 from herdpy_sql.system.relation import CATALOG, INFORMATION, column_types
 from herdpy_sql.system.rewrite_calls import call
+from herdpy_sql.system.rewrite_columns import system_column
 from herdpy_sql.system.rewriter import VECTORS, Rewriter, function_name, handles
 
 _OPERATORS: dict[str, tuple[type[exp.Expression], bool]] = {
@@ -52,8 +53,9 @@ def _column(rewriter: Rewriter, node: Any) -> exp.Expression | None:
         return call(rewriter, node)
     if node.args.get("db"):
         node.set("db", None)
-    if node.name.lower() == "tableoid":  # asked for to find comments, of which there are none
-        return exp.cast(exp.Literal.number(0), "BIGINT")
+    own = system_column(rewriter, node)
+    if own is not None:
+        return own
     if node.name in VECTORS and _is_output(node):
         return rewriter.template("array_to_string(:1, ' ')", node)
     return None
@@ -145,7 +147,12 @@ def _any(rewriter: Rewriter, node: Any) -> exp.Expression | None:
         compared = node.parent
         if isinstance(compared, exp.Binary):
             compared.set("this", exp.cast(compared.this.copy(), "VARCHAR"))
+    if isinstance(inner, exp.Array) and len(inner.expressions) == 1:
+        query = inner.expressions[0]
+        if isinstance(query, exp.Query):  # ARRAY(SELECT ...): any of its rows
+            inner = query
     if isinstance(inner, exp.Query):
+        node.set("this", exp.Paren(this=inner) if not isinstance(inner, exp.Subquery) else inner)
         return None
     node.set("this", exp.Paren(this=inner))
     return None

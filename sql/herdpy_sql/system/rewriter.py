@@ -33,9 +33,9 @@ _CLASSES = frozenset(
     CurrentTimestamp CurrentUser CurrentVersion DateTrunc DenseRank Exists Explode
     ExplodingGenerateSeries Extract FirstValue Floor Format GenerateSeries Greatest GroupConcat If
     Initcap Interval Lag LastValue Lead Least Left Length LogicalAnd LogicalOr Lower MD5 Max Min Mod Not
-    Nullif Or Overlay Pad ParameterizedAgg Rank RegexpILike RegexpLike RegexpReplace Repeat Replace
+    Nullif Or Overlay Pad ParameterizedAgg Pow Rank RegexpILike RegexpLike RegexpReplace Repeat Replace
     Reverse Right Round RowNumber SessionUser Sign SplitPart StartsWith StrPosition StringToArray
-    Substring Sum TimestampTrunc Translate Trim Unicode Unnest Upper Xor""".split()  # noqa: SIM905 - a list of words
+    Substring Sum TimeToStr TimestampTrunc Translate Trim Unicode Unnest Upper Xor""".split()  # noqa: SIM905 - a list of words
 )
 _NAMED = {
     "CurrentUser": "current_user", "SessionUser": "session_user", "CurrentSchema": "current_schema",

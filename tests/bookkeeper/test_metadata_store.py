@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterator
 
 import pytest
 
@@ -22,23 +21,9 @@ from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, Versioned, upda
 from herdpy.bookkeeper.metadata.paths import Scheme
 from herdpy.bookkeeper.metadata.serde import encode
 from herdpy.bookkeeper.metadata.znodes import Znodes
-from herdpy.testing import ZooKeeperServer
-from tests.support.znode_worlds import Meddler, ModelWorld, RealWorld, Seen, World
+from tests.support.znode_worlds import Meddler, Seen, World
 
 LEDGER = LedgerMetadata(1, 1, 1, (Segment(0, ("a:1",)),), password=b"pw", custom_metadata={"n": b"0"})
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
-        yield server
-
-
-@pytest.fixture(params=["model", "real"])
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    world = ModelWorld() if request.param == "model" else RealWorld(request.getfixturevalue("server"))
-    yield world
-    world.close()
 
 
 def store_of(

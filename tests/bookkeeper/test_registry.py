@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -25,19 +24,6 @@ def info(*endpoints: tuple[str, str, str, int]) -> bytes:
     for name, protocol, host, port in endpoints:
         message.endpoints.add(id=name, protocol=protocol, host=host, port=port)
     return message.SerializeToString()
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
-        yield server
-
-
-@pytest.fixture(params=["model", "real"])
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    world = ModelWorld() if request.param == "model" else RealWorld(request.getfixturevalue("server"))
-    yield world
-    world.close()
 
 
 async def register(znodes: Znodes, world: World, name: str, data: bytes = b"") -> str:

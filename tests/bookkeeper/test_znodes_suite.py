@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,21 +14,7 @@ from herdpy.bookkeeper.metadata.znodes import (
     NotEmptyError,
     SessionState,
 )
-from herdpy.testing import ZooKeeperServer
-from tests.support.znode_worlds import ModelWorld, RealWorld, Seen, World
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
-        yield server
-
-
-@pytest.fixture(params=["model", "real"])
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    world = ModelWorld() if request.param == "model" else RealWorld(request.getfixturevalue("server"))
-    yield world
-    world.close()
+from tests.support.znode_worlds import Seen, World
 
 
 def test_a_znode_is_made_read_changed_and_deleted(world: World) -> None:

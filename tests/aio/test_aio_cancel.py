@@ -9,7 +9,7 @@ import pytest
 
 import herdpy
 from herdpy import aio
-from herdpy.aio import calls
+from herdpy.aio import calls, worker
 
 
 def run(coroutine):
@@ -172,8 +172,11 @@ def test_cancelled_while_it_connects(tmp_path):
         task = asyncio.ensure_future(aio.connect(tmp_path / "db")._connect())
         await asyncio.sleep(0)
         await cancelled(task)
+        assert task.cancelled()
 
-    run(main())  # and what comes of it is closed by its thread, without a warning
+    run(main())
+    worker.settle()  # what came of it is closed by its thread, without a warning
+    assert not [one.name for one in threading.enumerate() if one.name.startswith("herdpy-aio")]
 
 
 def test_the_loop_goes_on_while_a_statement_runs(url):

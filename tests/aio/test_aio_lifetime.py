@@ -73,6 +73,7 @@ def test_a_forgotten_connection_warns_and_is_closed(url):
             with pytest.warns(ResourceWarning, match="AsyncConnection .* was deleted without being closed"):
                 del conn
             await watcher.execute("INSERT INTO t VALUES (1)")  # the lock becomes free: it was never there
+            assert await (await watcher.execute("SELECT a FROM t")).fetchall() == [(1,)]
 
     asyncio.run(main())
 
@@ -91,6 +92,7 @@ def test_one_that_is_terminated_ends_by_itself(url):
             assert caught.value.sqlstate == "08003"
             await conn.close()
             await watcher.execute("INSERT INTO t VALUES (1)")  # the lock becomes free: it was never there
+            assert await (await watcher.execute("SELECT a FROM t")).fetchall() == [(1,)]
 
     asyncio.run(main())
 
@@ -125,11 +127,13 @@ def test_its_loop_is_closed_while_a_statement_runs(url):
 
     tasks: list[asyncio.Task] = []
     conn = asyncio.run(main())  # which cancels the task
+    assert tasks[0].cancelled()
 
     async def close():
         await conn.close()
 
     asyncio.run(close())
+    assert conn.closed
 
 
 def test_two_tasks_take_turns(url):

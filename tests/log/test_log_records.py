@@ -228,11 +228,15 @@ def test_cut_or_lengthened_bytes_are_refused(transaction, data):
 
 @given(st.binary(max_size=80))
 def test_no_bytes_break_the_decoders_otherwise(data):
-    for decode in (Transaction.decode, decode_record, decode_entry, decode_header):
+    def outcome(decode):
         try:
             decode(data)
         except RecordError:
-            pass
+            return "refused"
+        return "decoded"
+
+    decoders = (Transaction.decode, decode_record, decode_entry, decode_header)
+    assert {outcome(decode) for decode in decoders} <= {"refused", "decoded"}
 
 
 def test_unknown_record_types_and_versions_are_refused():

@@ -12,11 +12,12 @@ import re
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from herdpy_server.sessions.admission import aborted
 from herdpy_server.sessions.control import CONTROL_PLANS, ENDING
 from herdpy_server.sessions.portals import Portal, no_portal
 from herdpy_server.sessions.prepared import PreparedStatement, StatementDescription, no_statement
 from herdpy_server.sessions.result import Result
-from herdpy_server.sessions.statements import Statements, aborted
+from herdpy_server.sessions.statements import Statements
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Begin, Commit, Execute, Fetch, Rollback
 

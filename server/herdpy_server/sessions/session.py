@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from herdpy_server.sessions.admission import aborted, session_closed
 from herdpy_server.sessions.patience import CANCELLED
 from herdpy_server.sessions.quick import QuickStatements
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.simple import SimpleQuery
-from herdpy_server.sessions.statements import aborted, session_closed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.storage import MustWait
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Session(QuickStatements):
-    """One client's conversation with a tablespace; see :class:`TransactionBlock` for its attributes."""
+    """One client's conversation with a tablespace; see :class:`SessionBase` for its attributes."""
 
     async def execute(self, sql: str, params: Sequence[object] = ()) -> Result:
         """Run a statement with its ``$1`` parameters; of several without parameters the last answers.

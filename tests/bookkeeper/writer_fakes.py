@@ -266,3 +266,12 @@ def error_in(future: asyncio.Future[int]) -> BookKeeperError:
 
 def confirmed(futures: list[asyncio.Future[int]]) -> list[bool]:
     return [future.done() and not future.cancelled() and future.exception() is None for future in futures]
+
+
+def start(coroutine):
+    return asyncio.get_running_loop().create_task(coroutine)
+
+
+def end_of(bench):
+    metadata = bench.store.now.metadata
+    return metadata.state, metadata.last_entry_id, metadata.length_bytes

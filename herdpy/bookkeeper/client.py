@@ -356,4 +356,4 @@ def _zookeeper(hosts: str, settings: ClientSettings) -> Znodes:
         if (error.name or "").partition(".")[0] != "kazoo":
             raise
         raise ImportError('kazoo is not installed: pip install "herdpy[bookkeeper]"') from error
-    return KazooZnodes(hosts, settings.zookeeper_timeout_s)
+    return KazooZnodes(hosts, settings.zookeeper_timeout_s, access=settings.zookeeper_access)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from herdpy.bookkeeper.auth_provider import AuthProvider
+from herdpy.zookeeper_access import IN_THE_CLEAR, ZooKeeperAccess
 
 if TYPE_CHECKING:
     import ssl
@@ -51,6 +52,7 @@ class ClientSettings:
         backoff_first_s, backoff_max_s: pause after a failed connection, doubled each time, at most so long.
         quarantine_s: a bookie that failed a write is avoided for new ensembles for so long.
         zookeeper_timeout_s: the session time-out asked of ZooKeeper.
+        zookeeper_access: whether ZooKeeper is spoken to by TLS, and with which certificates.
         tls: how to speak TLS to bookies (START_TLS); None: in the clear.
         auth: how to authenticate at each bookie; None: not at all.
 
@@ -75,13 +77,14 @@ class ClientSettings:
     backoff_max_s: float = 2.0
     quarantine_s: float = 60.0
     zookeeper_timeout_s: float = 10.0
+    zookeeper_access: ZooKeeperAccess = IN_THE_CLEAR
     tls: ssl.SSLContext | None = field(default=None, repr=False)
     auth: AuthProvider | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            if one.name in ("tls", "auth") or (one.name in _OPTIONAL and value is None):
+            if one.name in ("tls", "auth", "zookeeper_access") or (one.name in _OPTIONAL and value is None):
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise ValueError(f"{one.name} must be a number, not {type(value).__name__}")

@@ -204,6 +204,10 @@ OPTIONS = _options(
     Option("keepalives_interval", whole, "seconds between them"),
     Option("keepalives_count", whole, "how many may be lost"),
     Option("tcp_user_timeout", whole, "milliseconds until data that nobody confirms breaks the connection"),
+    Option("zookeeper_tls", boolean, "herdpy+zk: ZooKeeper's servers speak TLS"),
+    Option("zookeeper_ca", file, "who may sign their certificates (PEM)"),
+    Option("zookeeper_cert", file, "the certificate that is shown to them (PEM)"),
+    Option("zookeeper_key", file, "its key (PEM)"),
     Option("ledgers_root", text, "the znode of BookKeeper's metadata, for readers of the log"),
 )  # fmt: skip
 """All of them but the settings of a database in a directory."""

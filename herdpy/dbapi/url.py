@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote
 
 from herdpy.dbapi.errors import InterfaceError
+from herdpy.zookeeper_access import IN_THE_CLEAR, ZooKeeperAccess
 
 DEFAULT_ROOT = "/herdpy"
 """Where a cluster's znodes are, unless its configuration says otherwise."""
@@ -52,10 +53,12 @@ class ZooKeeper:
     Attributes:
         hosts: "host:port,host:port".
         root: the znode of the cluster, "/herdpy".
+        access: whether TLS is used, and with which certificates; options say so.
     """
 
     hosts: str
     root: str
+    access: ZooKeeperAccess = IN_THE_CLEAR
 
     def __str__(self) -> str:
         return f"{self.hosts}{self.root}"

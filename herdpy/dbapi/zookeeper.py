@@ -7,8 +7,11 @@ an end; what comes back is plain values.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import queue
+import random
 import threading
 import time
 from collections.abc import Iterable
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy.dbapi.errors import InterfaceError, OperationalError
 from herdpy.dbapi.url import ZooKeeper
+from herdpy.zookeeper_access import IN_THE_CLEAR, ZooKeeperAccess
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -27,6 +31,9 @@ SESSION_S = 3.0
 """ZooKeeper ends a session that is silent for so long; a host that does not answer is given up as soon."""
 MOST_SERVERS = 256
 _END_PATIENCE_S = 2.0
+_HEAD_START_S = 0.25
+_SIDE_BY_SIDE = 4
+"""So many hosts are tried at a time, each so long after the one before it."""
 _ATTEMPTS = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 0.5}
 
 
@@ -60,7 +67,7 @@ def members(place: ZooKeeper, tablespace: str, deadline: float) -> Members:
         InterfaceError: kazoo is not installed.
         ZooKeeperError: it does not answer in time, or has no such tablespace.
     """
-    with Znodes(place.hosts, deadline) as znodes:
+    with Znodes(place.hosts, deadline, place.access) as znodes:
         info = znodes.read(f"{place.root}/tablespaces/{tablespace}")
         if info is None or info.get("dropped"):
             raise ZooKeeperError(
@@ -99,14 +106,19 @@ def address(record: object) -> Host | None:
 class Znodes:
     """A session for reading znodes whose data are JSON objects: ``with Znodes(hosts, deadline) as znodes``.
 
+    Several hosts are tried side by side, each a little after the one before it, so that one that is silent
+    costs a moment only; a refusal is followed by the next at once.
+
     Raises:
         ZooKeeperError: no host answers by the deadline; from all its methods, too.
     """
 
-    def __init__(self, hosts: str, deadline: float) -> None:
+    def __init__(self, hosts: str, deadline: float, access: ZooKeeperAccess = IN_THE_CLEAR) -> None:
         self._hosts = hosts
         self._deadline = deadline
+        self._access = access
         self._client: KazooClient | None = None
+        self._told = _Told()
 
     def __enter__(self) -> Znodes:
         try:
@@ -115,24 +127,49 @@ class Znodes:
             raise InterfaceError(
                 f'looking servers up in ZooKeeper needs kazoo: pip install "herdpy[zk]" ({error})'
             ) from error
-        # What goes wrong is told by the error that is raised here, not by kazoo's own log.
-        logger = logging.Logger("herdpy.zookeeper")
-        logger.addHandler(logging.NullHandler())
-        self._client = client = KazooClient(
-            self._hosts, timeout=SESSION_S, read_only=True, connection_retry=_ATTEMPTS, logger=logger
+        hosts = self._hosts.split(",")
+        random.shuffle(hosts)
+        connected: queue.SimpleQueue[KazooClient] = queue.SimpleQueue()
+        started: list[KazooClient] = []
+        try:
+            for first in range(count := min(len(hosts), _SIDE_BY_SIDE)):
+                started.append(self._begin(KazooClient, hosts[first:] + hosts[:first], connected))
+                left = max(0.0, self._deadline - time.monotonic())
+                patience = left if first == count - 1 else min(left, _HEAD_START_S)
+                with contextlib.suppress(queue.Empty):
+                    self._client = connected.get(timeout=patience)
+                    return self
+        finally:
+            for client in started:
+                if client is not self._client:
+                    _end_beside(client)
+        raise ZooKeeperError(f"ZooKeeper at {self._hosts} does not answer{self._told.last}")
+
+    def _begin(
+        self, make: type[KazooClient], hosts: list[str], connected: queue.SimpleQueue[KazooClient]
+    ) -> KazooClient:
+        """A session that begins with the first of some hosts; it tells when it is there."""
+        named = ",".join(hosts)
+        logger = logging.Logger("herdpy.zookeeper")  # kazoo's words are told with the error, not logged
+        logger.addHandler(self._told)
+        client = make(
+            named,
+            timeout=SESSION_S,
+            read_only=True,
+            randomize_hosts=False,
+            connection_retry=_ATTEMPTS,
+            logger=logger,
+            **self._access.keywords(named, SESSION_S),
         )
-        if not client.start_async().wait(max(0.0, self._deadline - time.monotonic())):
-            self.__exit__()
-            raise ZooKeeperError(f"ZooKeeper at {self._hosts} does not answer")
-        return self
+        client.add_listener(lambda state: connected.put(client) if state == "CONNECTED" else None)
+        client.start_async()
+        return client
 
     def __exit__(self, *_: object) -> None:
         client, self._client = self._client, None
         assert client is not None
         # kazoo waits for the server's farewell for ten seconds: no longer than this here.
-        ending = threading.Thread(target=_end, args=(client,), name="herdpy-zookeeper-end", daemon=True)
-        ending.start()
-        ending.join(_END_PATIENCE_S)
+        _end_beside(client).join(_END_PATIENCE_S)
 
     def read(self, path: str) -> dict[str, Any] | None:
         """What a znode has; None when there is none, and {} for what is no object."""
@@ -175,6 +212,30 @@ class Znodes:
         except (KazooException, KazooTimeoutError) as error:
             said = str(error) or type(error).__name__
             raise ZooKeeperError(f"ZooKeeper at {self._hosts} does not answer: {said}") from error
+
+
+class _Told(logging.Handler):
+    """What kazoo said last of a connection that failed.
+
+    Attributes:
+        last: behind a colon; empty: nothing.
+    """
+
+    last = ""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        said = record.getMessage().partition(": ")[2].removeprefix("socket connection error: ")
+        if record.msg.startswith("Connection") and said:
+            self.last = f": {said[:200]}"
+
+
+def _end_beside(client: Any) -> threading.Thread:
+    ending = threading.Thread(target=_end, args=(client,), name="herdpy-zookeeper-end", daemon=True)
+    ending.start()
+    return ending
 
 
 def _end(client: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Self
 from herdpy.testing.java import JavaCommand, write_configuration
 from herdpy.testing.place import LOOPBACK, Place
 from herdpy.testing.server import Server
+from herdpy.testing.tls import Certificates
 
 PORT_IN_NAMESPACE = 2181
 TICK_MS = 500
@@ -56,7 +57,17 @@ def zookeeper_command(
 class ZooKeeperServer(Server):
     """ZooKeeper on one port. `with ZooKeeperServer(directory) as zookeeper: ...` starts and stops it."""
 
-    def __init__(self, directory: Path, *, place: Place = LOOPBACK, java_options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        place: Place = LOOPBACK,
+        java_options: Sequence[str] = (),
+        certificates: Certificates | None = None,
+    ) -> None:
+        """Args:
+        certificates: speak TLS on the port, and nothing else, with clients that show one of the authority's.
+        """
         super().__init__(
             "ZooKeeper", directory, place=place, fixed_port=None if place.is_shared else PORT_IN_NAMESPACE
         )
@@ -65,7 +76,25 @@ class ZooKeeperServer(Server):
         data.mkdir(exist_ok=True)
         self._configuration = directory / "zoo.cfg"
         settings = zookeeper_configuration(data, address=self.address, port=self.port)
+        if certificates is not None:
+            self._secure(settings, certificates)
         write_configuration(self._configuration, settings)
+
+    def _secure(self, settings: dict[str, object], certificates: Certificates) -> None:
+        del settings["clientPort"], settings["clientPortAddress"]
+        pair = self.directory / "pair.pem"  # a key store of PEM has both in one file
+        pair.touch(mode=0o600)
+        pair.write_bytes(certificates.key.read_bytes() + certificates.certificate.read_bytes())
+        settings |= {
+            "secureClientPort": self.port,
+            "secureClientPortAddress": self.address,
+            "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+            "ssl.keyStore.location": pair,
+            "ssl.keyStore.type": "PEM",
+            "ssl.trustStore.location": certificates.authority,
+            "ssl.trustStore.type": "PEM",
+            "ssl.clientAuth": "need",
+        }
 
     def start(self) -> None:
         """Start the server and wait until it accepts connections; does nothing when it runs. Raises

@@ -11,8 +11,10 @@ import msgspec
 import pytest
 import trustme
 
+from herdpy.zookeeper_access import ZooKeeperAccess
 from herdpy_server.config import ConfigError, ServerConfig, load
 from herdpy_server.config.fields import all_settings, parse_size, size_text
+from herdpy_server.process.member import zookeeper_access
 
 DATA = ("--data", "data.directory", "/srv/db")
 
@@ -382,3 +384,30 @@ def test_the_secret_of_a_cluster_is_looked_at(tmp_path):
         assert problem in told
     secret.write_text("long enough to be one\n")
     assert load(path).config.cluster.secret_file == str(secret)
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("ca = '{certificate}'", "zookeeper.ca needs zookeeper.tls = true"),
+        ("tls = true\nkey = '{key}'", "zookeeper.key is given without zookeeper.certificate"),
+        ("tls = true\nca = '/none.pem'", "zookeeper.ca /none.pem cannot be used: No such file or directory"),
+        ("tls = true\ncertificate = '{key}'\nkey = '{key}'", "zookeeper.certificate {key} cannot be used: "),
+    ],
+)
+def test_what_zookeeper_cannot_be_shown_is_told(written, pem, lines, told):
+    certificate, key = pem["own"], pem["own_key"]
+    path = written("[zookeeper]\n" + lines.format(certificate=certificate, key=key) + "\n")
+    with pytest.raises(ConfigError) as caught:
+        load(path, flags=[DATA])
+    (problem,) = caught.value.problems
+    assert told.format(key=key) in problem
+
+
+def test_how_a_node_reaches_zookeeper(written, pem):
+    certificate, key = pem["own"], pem["own_key"]
+    text = f"[zookeeper]\ntls = true\nca = '{certificate}'\ncertificate = '{certificate}'\nkey = '{key}'\n"
+    config = load(written(text), flags=[DATA]).config
+    wanted = ZooKeeperAccess(True, str(certificate), str(certificate), str(key))
+    assert zookeeper_access(config) == wanted
+    assert zookeeper_access(load(written(""), flags=[DATA]).config) == ZooKeeperAccess()

@@ -21,7 +21,7 @@ from herdpy.dbapi.address import address_of
 pytestmark = pytest.mark.timeout(120)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
-KINDS = ("directory", "servers", "zookeeper", "profile")
+KINDS = ("directory", "servers", "zookeeper")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def urls(cluster, tmp_path_factory):
             conn.execute("INSERT INTO fruit VALUES (1, 'apple'), (2, 'pear')")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_CONFIG_HOME", str(home))
-        yield {"directory": directory, "servers": cluster.url, "zookeeper": by_zookeeper, "profile": "@there"}
+        yield {"directory": directory, "servers": cluster.url, "zookeeper": by_zookeeper}
 
 
 def test_the_page_has_each_command_that_takes_a_database():
@@ -57,8 +57,8 @@ def run(*arguments, code=0, **environment):
 
 
 def place_of(urls, kind):
-    """The arguments that name the database."""
-    return ["--profile", "there"] if kind == "profile" else [urls[kind]]
+    """The arguments that name the database; its ZooKeeper is named by a profile."""
+    return ["--profile", "there"] if kind == "zookeeper" else [urls[kind]]
 
 
 def sql(urls, kind, tmp_path):
@@ -203,7 +203,7 @@ def test_a_directory(tmp_path):
 
 
 def test_profiles_and_the_environment(urls):
-    assert "pear" in run("sql", "--profile", "there", "-c", "SELECT * FROM fruit").stdout
+    assert "pear" in run("sql", urls["zookeeper"], "-c", "SELECT * FROM fruit").stdout
     assert "pear" in run("sql", "-c", "SELECT * FROM fruit", HERDPY_URL="@there").stdout
     assert "pear" in run("sql", "--profile", "there", "-c", "TABLE fruit", HERDPY_URL="herdpy:nothing").stdout
     assert "led" in run("tablespace", "ls", "--profile=there").stdout

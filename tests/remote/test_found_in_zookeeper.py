@@ -61,6 +61,19 @@ def test_what_is_not_there_is_told(cluster, url):
         assert caught.value.sqlstate == "08001"
 
 
+@pytest.mark.parametrize("position", range(3))
+def test_hosts_that_are_silent_hold_nobody_up(url, monkeypatch, position):
+    monkeypatch.setattr("herdpy.dbapi.zookeeper.SESSION_S", 60.0)  # one after the other, it would be too long
+    monkeypatch.setattr("herdpy.dbapi.zookeeper.random.shuffle", lambda hosts: None)
+    monkeypatch.setattr(remote_hosts, "_clusters", {})
+    monkeypatch.setattr(remote_hosts, "ASK_S", 15.0)
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        hosts = [f"127.0.0.1:{silent.getsockname()[1]}" for silent in (one, two)]
+        hosts.insert(position, url.removeprefix("herdpy+zk://").partition("/")[0])
+        with herdpy.connect(f"herdpy+zk://{','.join(hosts)}/herdpy?tablespace=herdpy") as conn:
+            assert conn.execute("SHOW in_hot_standby").fetchone() == ("off",)
+
+
 def test_nothing_is_left_of_a_look_into_zookeeper(cluster, url):
     code = (
         "import herdpy, os, sys, threading\n"

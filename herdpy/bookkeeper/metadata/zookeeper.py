@@ -42,6 +42,7 @@ from herdpy.bookkeeper.metadata.zookeeper_bridge import LOST, AsyncResult, Bridg
 from herdpy.bookkeeper.metadata.zookeeper_ending import KazooLog, end_session
 from herdpy.bookkeeper.metadata.zookeeper_reads import Fire, Reads
 from herdpy.bookkeeper.metadata.zookeeper_watch import ChildrenWatch, DataWatch, PersistentWatch
+from herdpy.zookeeper_access import IN_THE_CLEAR, ZooKeeperAccess
 
 _log = logging.getLogger("herdpy.bookkeeper.zookeeper")
 
@@ -78,6 +79,7 @@ class KazooZnodes:
         operation_timeout_s: float | None = None,
         acl: Acl = Acl.OPEN,
         digest_auth: str | None = None,
+        access: ZooKeeperAccess = IN_THE_CLEAR,
     ) -> None:
         """Args:
         hosts: "host:port,host:port"; a path behind them ("/chroot") is put before every path.
@@ -86,8 +88,10 @@ class KazooZnodes:
             as long as the session time-out.
         acl: of the znodes made.
         digest_auth: "user:password" of ZooKeeper's digest scheme.
+        access: whether TLS is used, and with which certificates.
         """
         self._hosts = hosts
+        self._access = access
         self._session_timeout_s = session_timeout_s
         self._operation_timeout_s = session_timeout_s if operation_timeout_s is None else operation_timeout_s
         self._acl = CREATOR_ALL_ACL if acl is Acl.CREATOR else OPEN_ACL_UNSAFE
@@ -119,6 +123,7 @@ class KazooZnodes:
             auth_data=self._auth,
             connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
             logger=self._log,
+            **self._access.keywords(self._hosts, self._session_timeout_s),
         )
         self._reads = Reads(self._client, self._bridge)
         self._client.add_listener(self._state_in_thread)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from herdpy.dbapi import options as known
 from herdpy.dbapi.errors import InterfaceError
 from herdpy.dbapi.url import Server, ZooKeeper
+from herdpy.zookeeper_access import ZooKeeperAccess
 
 DEFAULT_PORT = 5432
 DEFAULT_TABLESPACE = "herdpy"
@@ -84,6 +85,7 @@ def remote_options(
         raise InterfaceError(
             "option hosts is of a URL with herdpy+zk: the servers are looked up in ZooKeeper"
         )
+    access = _access(server, left)
     made: dict[str, Any] = {f"{name}_s": left.pop(name) for name in _SECONDS if name in left}
     settings = {setting: left.pop(name) for name, setting in known.SETTINGS.items() if name in left}
     if left.get("target") == "follower":
@@ -98,10 +100,26 @@ def remote_options(
     return RemoteOptions(
         tuple((host, port or DEFAULT_PORT) for host, port in hosts),
         settings=settings,
-        zookeeper=server.zookeeper,
+        zookeeper=server.zookeeper and replace(server.zookeeper, access=access),
         **made,
         **left,
     )
+
+
+def _access(server: Server, left: dict[str, Any]) -> ZooKeeperAccess:
+    """How ZooKeeper is reached; takes its options from those that are left."""
+    given = {name: left.pop(f"zookeeper_{name}", None) for name in ("tls", "ca", "cert", "key")}
+    named = [f"zookeeper_{name}" for name, value in given.items() if value is not None]
+    if named and server.zookeeper is None:
+        raise InterfaceError(
+            f"option {named[0]} is for URLs with herdpy+zk: with others, no ZooKeeper is asked",
+            hint="sslmode and its like are for the servers themselves.",
+        )
+    if not given["tls"] and (files := [name for name in named if name != "zookeeper_tls"]):
+        raise InterfaceError(f"option {files[0]} needs zookeeper_tls=true")
+    if (given["cert"] is None) != (given["key"] is None):
+        raise InterfaceError("options zookeeper_cert and zookeeper_key belong together")
+    return ZooKeeperAccess(bool(given["tls"]), given["ca"], given["cert"], given["key"])
 
 
 def _tablespace(server: Server, named: str | None) -> str:

@@ -33,6 +33,7 @@ def check(config: ServerConfig, where: Callable[[str], str]) -> tuple[list[str],
         *_log_file(config, where),
         *_audit(config, where),
         *_cluster(config, where),
+        *_zookeeper(config, where),
     ]
     return problems, list(_warnings(config, where))
 
@@ -82,6 +83,37 @@ def _cluster(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]
             f"{where('cluster.lease_s')}: cluster.lease_s = {cluster.lease_s} is longer than "
             f"cluster.session_timeout_s = {cluster.session_timeout_s}: a successor would wait for nothing"
         )
+
+
+def _zookeeper(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
+    zookeeper = config.zookeeper
+    files = {name: getattr(zookeeper, name) for name in ("ca", "certificate", "key")}
+    if not zookeeper.tls:
+        for name in filter(files.get, files):
+            yield f"{where(f'zookeeper.{name}')}: zookeeper.{name} needs zookeeper.tls = true"
+        return
+    if bool(zookeeper.certificate) != bool(zookeeper.key):
+        has, lacks = ("certificate", "key") if zookeeper.certificate else ("key", "certificate")
+        yield (
+            f"{where(f'zookeeper.{has}')}: zookeeper.{has} is given without zookeeper.{lacks}: "
+            "a certificate is shown with its key, or none is"
+        )
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+    def no_password() -> str:
+        raise ValueError("the key has a password")
+
+    name = "ca"
+    try:
+        if zookeeper.ca:
+            context.load_verify_locations(zookeeper.ca)
+        name = "certificate"
+        if zookeeper.certificate:
+            context.load_cert_chain(zookeeper.certificate, zookeeper.key, no_password)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        told = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        yield f"{where(f'zookeeper.{name}')}: zookeeper.{name} {files[name]} cannot be used: {told}"
 
 
 def _tls(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:

@@ -286,6 +286,25 @@ class Cluster(Section, frozen=True, kw_only=True):
     ack_quorum: Annotated[int, _int(1, 100, "How many must have it before a commit is acknowledged.")] = 2
 
 
+class Zookeeper(Section, frozen=True, kw_only=True):
+    """How ZooKeeper is reached, where cluster.zookeeper names it. In the clear until tls is set."""
+
+    tls: Annotated[bool, _says("Its servers speak TLS, on the ports that cluster.zookeeper names.")] = False
+    ca: Annotated[
+        str,
+        _says("A PEM file with those that signed their certificates; empty: those that this machine knows."),
+    ] = ""
+    certificate: Annotated[
+        str, _says("A PEM file with the certificate that is shown to them; empty: none is.")
+    ] = ""
+    key: Annotated[
+        str, _says("A PEM file with its key, without a password; readable by the server only.")
+    ] = ""
+    check_hostname: Annotated[
+        bool, _says("Their certificates must have the names that cluster.zookeeper has.")
+    ] = True
+
+
 class Grpc(Section, frozen=True, kw_only=True):
     """gRPC: administration, health, snapshots and partitions, for operators and data pipelines.
 
@@ -402,6 +421,7 @@ class ServerConfig(Section, frozen=True, kw_only=True):
     workers: Workers = field(default_factory=Workers)
     http: Http = field(default_factory=Http)
     cluster: Cluster = field(default_factory=Cluster)
+    zookeeper: Zookeeper = field(default_factory=Zookeeper)
     grpc: Grpc = field(default_factory=Grpc)
     publish: Publish = field(default_factory=Publish)
     logging: Logging = field(default_factory=Logging)

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from herdpy._version import __version__
+from herdpy.zookeeper_access import ZooKeeperAccess
 from herdpy_server.cluster.layout import Address, NodeRecord
 from herdpy_server.cluster.names import NODE_ID
 from herdpy_server.cluster.secret import NodeSecret
@@ -57,6 +58,7 @@ class Member:
             WorkerSettings(**msgspec.structs.asdict(config.workers)),
         )
         self.node.credentials = _credentials(config)
+        self.node.zookeeper_access = zookeeper_access(config)
         self.node.secret = NodeSecret(
             Path(config.cluster.secret_file) if config.cluster.secret_file else None
         )
@@ -92,6 +94,18 @@ def _credentials(config: ServerConfig) -> Credentials:
         Path(cluster.password_file) if cluster.password_file else None,
         tls=bool(config.tls.certificate),
         ca=Path(cluster.ca) if cluster.ca and config.tls.certificate else None,
+    )
+
+
+def zookeeper_access(config: ServerConfig) -> ZooKeeperAccess:
+    """What the section [zookeeper] says of how it is reached."""
+    zookeeper = config.zookeeper
+    return ZooKeeperAccess(
+        tls=zookeeper.tls,
+        ca=zookeeper.ca or None,
+        certificate=zookeeper.certificate or None,
+        key=zookeeper.key or None,
+        check_hostname=zookeeper.check_hostname,
     )
 
 

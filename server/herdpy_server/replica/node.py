@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from herdpy.bookkeeper import BookKeeper, BookKeeperError, ClientSettings
+from herdpy.zookeeper_access import IN_THE_CLEAR
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.errors import NodeIdInUseError
 from herdpy_server.cluster.layout import NodeRecord
@@ -102,6 +103,7 @@ class ClusterNode:
         observer, limits, end_session, roles_changed: of sessions; to be set before ``start``.
         credentials: what other nodes are shown; to be set before ``start``.
         secret: by which nodes know each other; to be set before anybody is told of it.
+        zookeeper_access: whether ZooKeeper is spoken to by TLS; to be set before ``start``.
         refused: why this process may not be a node, once that is so.
     """
 
@@ -126,6 +128,7 @@ class ClusterNode:
         self.limits = SessionLimits()
         self.credentials = Credentials()
         self.secret = NodeSecret()
+        self.zookeeper_access = IN_THE_CLEAR
         self.end_session: Callable[[Session, SqlError], object] = lambda _session, _error: None
         self.roles_changed: Callable[[], object] = lambda: None
         self.replicas: dict[str, Replica] = {}
@@ -155,6 +158,7 @@ class ClusterNode:
             f"zk://{cluster.zookeeper}{cluster.ledgers_root}",
             settings=ClientSettings(
                 zookeeper_timeout_s=cluster.session_timeout_s,
+                zookeeper_access=self.zookeeper_access,
                 tail_interval_s=_FOLLOW_INTERVAL_S,
                 explicit_lac_interval_s=_TELL_S,
                 speculative_read_s=_OTHER_REPLICA_S,

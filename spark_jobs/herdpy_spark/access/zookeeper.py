@@ -41,7 +41,7 @@ def find(url: str, user: str | None, password: str | None) -> tuple[LogAddress, 
     assert place is not None
     info_path = f"{place.root}/tablespaces/{name}"
     try:
-        with Znodes(place.hosts, time.monotonic() + _TIMEOUT_S) as znodes:
+        with Znodes(place.hosts, time.monotonic() + _TIMEOUT_S, place.access) as znodes:
             info, ledgers = znodes.read_all([info_path, f"{info_path}/ledgers"])
             if info is None or info.get("dropped"):
                 raise AccessError(

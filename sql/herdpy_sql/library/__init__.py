@@ -8,6 +8,8 @@ from herdpy_sql.library import arrays as _arrays  # noqa: F401 - registers itsel
 from herdpy_sql.library import bytes_and_hashes as _bytes_and_hashes  # noqa: F401
 from herdpy_sql.library import jsons as _jsons  # noqa: F401
 from herdpy_sql.library import numbers as _numbers  # noqa: F401
+from herdpy_sql.library import template_numbers as _template_numbers  # noqa: F401
+from herdpy_sql.library import template_reading as _template_reading  # noqa: F401
 from herdpy_sql.library import templates as _templates  # noqa: F401
 from herdpy_sql.library import texts as _texts  # noqa: F401
 from herdpy_sql.library import times as _times  # noqa: F401

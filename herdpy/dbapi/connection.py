@@ -75,6 +75,7 @@ class Connection(ErrorClasses, Generic[R]):
         self._notices = Notices()
         self._closed = False
         self._savepoints = 0
+        self._cancels = 0  # streams end with each, whatever runs at the moment
         lifetime.opened(self)
 
     @overload
@@ -178,7 +179,11 @@ class Connection(ErrorClasses, Generic[R]):
             link.close()
 
     def cancel(self) -> None:
-        """End the statement that another thread runs here: it gets OperationalError 57014."""
+        """End the statement that another thread runs here: it gets OperationalError 57014.
+
+        A stream ends, too: who reads it gets the error with its next rows that were not fetched yet.
+        """
+        self._cancels += 1
         self._link.cancel()
 
     def add_notice_handler(self, handler: NoticeHandler) -> None:

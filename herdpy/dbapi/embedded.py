@@ -65,6 +65,7 @@ class EmbeddedLink:
         self._session = session = database.session()
         self._execute = session.execute
         session.autocommit = autocommit
+        session.streams_cursors = True
         self.said: list[Any] = session.notices
 
     @property

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self
 
 from herdpy.dbapi import arrow, parameters
-from herdpy.dbapi.errors import Error, InterfaceError, ProgrammingError, translated
+from herdpy.dbapi.errors import Error, InterfaceError, OperationalError, ProgrammingError, translated
 from herdpy.dbapi.parameters import Parameters, as_text, translate
 from herdpy.dbapi.rows import R, RowFactory, RowMaker
 from herdpy.dbapi.types import Column
@@ -52,6 +52,7 @@ class ServerCursor(Generic[R]):
         "__weakref__",
         "_at_end",
         "_buffer",
+        "_cancels",
         "_closed",
         "_columns",
         "_is_open",
@@ -90,6 +91,7 @@ class ServerCursor(Generic[R]):
         self.itersize = ITER_SIZE
         self._closed = False
         self._is_open = False  # there is a query whose rows can be fetched
+        self._cancels: int | None = None  # of the connection, when a stream began: one more ends it
         self._reset()
 
     def _reset(self) -> None:
@@ -296,6 +298,8 @@ class ServerCursor(Generic[R]):
         return bool(rows)
 
     def _fetch(self, count: int | None) -> Result:
+        if self._cancels is not None and self._cancels != self.connection._cancels:
+            raise OperationalError("canceling statement due to user request", sqlstate="57014")
         asked = "ALL" if count is None else count
         result = self._run(f"FETCH FORWARD {asked} FROM {self._quoted}")
         self._describe(result)

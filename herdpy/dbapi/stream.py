@@ -1,7 +1,6 @@
 """Rows of one query as they come, for a ``with`` block. Above ``server_cursor``, which has the rows.
 
-A stream is a cursor of the server with a transaction to live in: that of the connection; or, with autocommit
-    and
+A stream is a cursor of the server with a transaction to live in: that of the connection; or, with autocommit and
 outside BEGIN, one of its own, which can only read and ends with the block.
 """
 
@@ -59,6 +58,7 @@ class Stream(Generic[R]):
         if connection.closed:
             connection._refuse()
         self._is_entered = True
+        self._cursor._cancels = connection._cancels
         if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
             connection.execute("BEGIN READ ONLY")
             self._own = True

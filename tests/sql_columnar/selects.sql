@@ -302,6 +302,10 @@ SELECT d::date FROM generate_series(timestamp '2020-01-01', '2020-01-03', '1 day
 SELECT * FROM unnest(ARRAY[3, 1, 2]) AS u(x) ORDER BY x
 SELECT i.id, g FROM items i, generate_series(1, i.id) g WHERE i.id < 3 ORDER BY 1, 2
 SELECT * FROM generate_series(1, 3) WITH ORDINALITY ORDER BY 1
+SELECT * FROM generate_series(-1, -6, -2) ORDER BY 1
+SELECT count(*), min(x), max(x) FROM generate_series(5, 4) AS g (x)
+SELECT x FROM generate_series(1::bigint, '3') AS g (x) ORDER BY x
+SELECT (SELECT sum(x) FROM generate_series(1, 4) AS g (x)) AS s
 -- errors
 SELECT nofunc(1)
 SELECT upper(1)

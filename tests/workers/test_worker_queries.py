@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from herdpy_server.copy import CopyDataForm, CopyTarget
-from herdpy_server.sessions.analyst import IN_PROCESS, Analyst
+from herdpy_server.sessions.analyst import Analyst
+from herdpy_server.sessions.in_process import IN_PROCESS
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.copy_options import CopyOptions
 from tests.serving.conftest import DiskGate

@@ -1,7 +1,7 @@
 """Who answers what DuckDB is asked: the seam between sessions and where CPU-bound reading is done.
 
 Below ``waiting``, above ``work``. A session has an :class:`Analyst` and does not know which: the embedded
-database's is :class:`InProcess`, a thread of the same process; a server's is the pool of ``workers``. Both
+database's is ``in_process``, a thread of the same process; a server's is the pool of ``workers``. Both
 answer a :class:`Question` as of the snapshot that is opened while it is asked, in batches
 (:class:`Answer`) or as bytes for the client (:class:`Export`). All of it is for the thread that runs
 the session, and awaits :class:`~herdpy.log.wait.Wait` alone, since sessions are stepped by hand.
@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
-
-from herdpy_server.sessions.work import Pause, Work
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,95 +114,3 @@ class Analyst(Protocol):
 
     async def export(self, question: Question, form: Form) -> Export:
         """Begin to answer in the client's format."""
-
-
-class InProcess:
-    """Answers in the thread that waits, or in an executor's thread of its loop: whole, before it returns."""
-
-    async def ask(self, question: Question) -> Answer:
-        """See :class:`Analyst`."""
-        return WholeAnswer(await self._table(question))
-
-    async def export(self, question: Question, form: Form) -> Export:
-        """See :class:`Analyst`. The bytes are made piece by piece, where the session runs."""
-        return WholeExport(await self._table(question), form)
-
-    async def _table(self, question: Question) -> pa.Table:
-        query, values = question.query, question.values
-        snapshot = question.open_snapshot()
-
-        def answer() -> pa.Table:
-            sources = {}
-            for scan in query.scans:
-                low, high = scan.bounds(values)
-                sources[scan.name] = snapshot.arrow(scan.table, scan.positions, low, high)
-            found: pa.Table = query.run(sources, values, question.clock, question.limits, question.interrupt)
-            return found
-
-        try:
-            return await Work(answer)
-        finally:
-            snapshot.close()
-
-
-class WholeAnswer:
-    """An answer that is all there."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self.schema = table.schema
-        self._table: pa.Table | None = table
-        self._at = 0
-
-    async def next(self) -> pa.RecordBatch | None:
-        """See :class:`Answer`."""
-        if self._table is None or self._at >= self._table.num_rows:
-            return None
-        # Within one chunk, so that nothing is copied.
-        batch = next(iter(self._table.slice(self._at).to_batches(max_chunksize=BATCH_ROWS)))
-        self._at += batch.num_rows
-        return batch
-
-    async def all(self) -> pa.Table:
-        """See :class:`Answer`."""
-        table = self.schema.empty_table() if self._table is None else self._table
-        rest = table.slice(self._at)
-        self._at = table.num_rows
-        return rest
-
-    def close(self) -> None:
-        """See :class:`Answer`."""
-        self._table = None
-
-
-class WholeExport:
-    """An export of an answer that is all there."""
-
-    def __init__(self, table: pa.Table, form: Form) -> None:
-        self.rows = 0
-        self._form = form
-        self._answer = WholeAnswer(table)
-        self._started = self._ended = False
-
-    async def next(self) -> bytes | None:
-        """See :class:`Export`."""
-        if self._ended:
-            return None
-        if not self._started:
-            self._started = True
-            return self._form.start(self._answer.schema)
-        await Pause()
-        batch = await self._answer.next()
-        if batch is None:
-            self._ended = True
-            return self._form.end()
-        self.rows += batch.num_rows
-        return self._form.batch(batch)
-
-    def close(self) -> None:
-        """See :class:`Export`."""
-        self._ended = True
-        self._answer.close()
-
-
-IN_PROCESS = InProcess()
-"""It keeps nothing, so that one does for all."""

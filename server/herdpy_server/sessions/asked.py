@@ -49,7 +49,7 @@ class AskedPlan:
 
     async def _ask(self, ask: Callable[[Analyst, Question], Awaitable[Found]]) -> Found:
         session = self._session
-        if session.portals:
+        if session.portals and session.shares_analyst:
             await session.settle_portals()
         transaction, found = session.transaction, None
         own = transaction is None

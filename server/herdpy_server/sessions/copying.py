@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import pyarrow as pa
 
 from herdpy_server.copy import CopyDataForm, CopyTarget, Reader, reader
-from herdpy_server.sessions.analyst import WholeExport
 from herdpy_server.sessions.bulk import Loader
+from herdpy_server.sessions.in_process import MadeExport, WholeAnswer
 from herdpy_server.sessions.result import Result
 from herdpy_sql.errors import SqlError
 
@@ -146,10 +146,10 @@ class CopySource(_Copy):
     def __init__(self, session: Statements, plan: CopyTo, target: CopyTarget, answer: Result) -> None:
         super().__init__(session, plan, target)
         self._form = CopyDataForm(target)
-        self._here: WholeExport | None = None
+        self._here: MadeExport | None = None
         self._pieces: RowStream | None = None
         if answer.stream is None:
-            self._here = WholeExport(answer.physical(), self._form)
+            self._here = MadeExport(WholeAnswer(answer.physical()), self._form)
         else:
             self._pieces = cast("RowStream", answer.stream.take_over())
 

@@ -100,7 +100,7 @@ async def declare(
     portal.by_sql, portal.hold, portal.scroll = True, plan.hold, plan.scroll
     portal.depth = session.depth
     portal.is_binary = plan.binary
-    session.may_recover = True
+    session.may_recover = session.declares = True
     try:
         session.hold(portal, await session.run_plan(plan.query, values, rebind))
         if portal.window is not None:
@@ -114,7 +114,7 @@ async def declare(
         portal.close()
         raise
     finally:
-        session.may_recover = False
+        session.may_recover = session.declares = False
     portal.held = alone
     session.portals[plan.name] = portal
     return Result("DECLARE CURSOR", -1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from herdpy.log.wait import Wait
-from herdpy_server.sessions.analyst import IN_PROCESS, Analyst, Answer, Question
+from herdpy_server.sessions.analyst import Analyst, Answer, Question
 from herdpy_server.sessions.block import TransactionBlock
+from herdpy_server.sessions.in_process import IN_PROCESS
 from herdpy_server.sessions.limits import ResultSize
 from herdpy_server.sessions.patience import CANCELLED, Patience
 from herdpy_server.sessions.system_state import SessionState
@@ -45,6 +47,8 @@ class Waiting(TransactionBlock):
     Attributes:
         analyst: answers what DuckDB is asked; this process itself, unless a server sets another.
         facts: what the cluster was heard to say for the query that begins; None: nothing.
+        declares: the statement is DECLARE; ``streams_cursors``: then its query's rows are made when they are
+            fetched, also where no loop runs the session.
         text: the newest statement; it began at ``text_began_us`` (wall clock), and ``is_running`` or is over.
     """
 
@@ -60,6 +64,7 @@ class Waiting(TransactionBlock):
         self.text = ""
         self.text_began_us = 0
         self.is_running = False
+        self.declares = self.streams_cursors = False
 
     def begins(self, text: str) -> None:
         """A statement begins, whose time runs from now."""
@@ -81,7 +86,12 @@ class Waiting(TransactionBlock):
 
     @property
     def streams(self) -> bool:
-        """Whether large answers are given piece by piece: where others wait for the loop meanwhile."""
+        """Whether large answers are given piece by piece: to cursors, and where others wait for the loop."""
+        return (self.declares and self.streams_cursors) or self._patience.loop is not None
+
+    @property
+    def shares_analyst(self) -> bool:
+        """Whether an answer that is not read to its end keeps others waiting: those of the same loop."""
         return self._patience.loop is not None
 
     def check_patience(self) -> None:
@@ -124,6 +134,7 @@ class Waiting(TransactionBlock):
         """Within the block ``interrupt`` is what a cancelled statement, or one out of time, is ended by."""
         self._interrupt = interrupt
         try:
+            self._patience.check()  # it may have been cancelled when there was nothing to interrupt
             with self._patience.alarm(partial(self._stop, interrupt)):
                 yield
         finally:
@@ -135,6 +146,10 @@ class Waiting(TransactionBlock):
         loop = self._patience.loop
         if loop is not None:
             loop.call_soon_threadsafe(loop.call_later, _STOP_AGAIN_S, self._stop_again, interrupt)
+        elif self._interrupt is interrupt:
+            again = threading.Timer(_STOP_AGAIN_S, self._stop_again, (interrupt,))
+            again.daemon = True
+            again.start()
 
     def _stop_again(self, interrupt: Interrupt) -> None:
         if self._interrupt is interrupt:

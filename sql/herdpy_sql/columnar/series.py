@@ -1,6 +1,7 @@
 """generate_series in FROM: numbers or times as a relation of the columnar engine.
 
-The call's syntax tree comes in; a subselect over the macro ``pg_series`` goes out.
+The call's syntax tree comes in; a subselect over the macro ``pg_series`` goes out, or over DuckDB's own table
+function where it can be: that makes numbers as they are wanted, and ends when it shall; a list is made whole.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from herdpy_sql.columnar import library, set_returning
 from herdpy_sql.columnar.binder import Binder
 from herdpy_sql.columnar.functions import no_function
 from herdpy_sql.columnar.scope import Col, Item, Rel, Scope
-from herdpy_sql.columnar.typed import Typed
+from herdpy_sql.columnar.typed import INTEGERS, Typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.named_calls import named_call
 from herdpy_sql.library import Resolved, resolve
@@ -38,7 +39,8 @@ def bind_series(
     found = set_returning.series(binder, node, scope)
     alias = binder.alias()
     rel = Rel(own or "generate_series", alias, [])
-    one = set_returning.element(found, f"unnest({found.sql})")
+    in_steps = not ordinality and _is_counted(node, found)
+    one = set_returning.element(found, "n" if in_steps else f"unnest({found.sql})")
     items = f"{one.sql} AS c0"
     first = listed[0] if listed else own or "generate_series"
     rel.columns = [Col(first, f"{alias}.c0", one.type, position=0, rel=rel)]
@@ -46,8 +48,28 @@ def bind_series(
         items += f", CAST(generate_subscripts({found.sql}, 1) AS BIGINT) AS c1"
         second = listed[1] if len(listed) > 1 else "ordinality"
         rel.columns.append(Col(second, f"{alias}.c1", BIGINT, position=1, rel=rel))
+    if in_steps:
+        items += f" FROM generate_{found.sql.removeprefix('pg_')} AS s (n)"
     inner = f"(SELECT {items}) AS {alias}"
     return Item(inner, [rel], list(rel.columns))
+
+
+def _is_counted(node: Any, found: set_returning.Listed) -> bool:
+    """Whether a series is one of integers between ends that no row decides, by steps that are not 0."""
+    step = node.args.get("step")
+    bare = step.this if isinstance(step, exp.Neg) else step
+    return (
+        found.one.base in INTEGERS
+        and all(_is_given(node.args[end]) for end in ("start", "end"))
+        and (bare is None or (isinstance(bare, exp.Literal) and bare.this.strip("0") != ""))
+    )
+
+
+def _is_given(node: Any) -> bool:
+    """Whether a value is in the statement's text or among its parameters."""
+    while isinstance(node, (exp.Neg, exp.Cast, exp.Paren)):
+        node = node.this
+    return isinstance(node, (exp.Literal, exp.Parameter, exp.Placeholder))
 
 
 def _library(
@@ -85,7 +107,7 @@ def _library(
                 else library.invoke(binder, Resolved("cast", 0, (TEXT,), type_), [one]).sql
             )
         outputs.append(f"{sql} AS c{i}")
-        array = type_.base is Base.ARRAY
+        array = type_.dimensions if type_.base is Base.ARRAY else 0
         held = type_.element_type if array else type_
         rel.columns.append(Col(shown, f"{alias}.c{i}", held, array=array, position=i, rel=rel))
     if ordinality:

@@ -53,19 +53,23 @@ suites: $(OLDER) ## the suites for dialects: SQLAlchemy 2.1 on a directory, 2.0 
 
 bench: $(READY)  ## measure against sqlite3, PostgreSQL, DuckDB and BookKeeper's Java client, in the same runs
 	$(BIN)/python bench/embedded.py
+	$(BIN)/python bench/serving.py
+	$(BIN)/python bench/frames.py
+	@sh tools/install-postgres.sh
+	$(BIN)/python bench/server.py
+	$(BIN)/python bench/sql.py
 	@sh tools/install-java.sh
 	$(BIN)/python bench/bookkeeper.py
-	@sh tools/install-postgres.sh
-	$(BIN)/python bench/sql.py
 	$(BIN)/python bench/cluster.py
 	$(BIN)/python bench/driver.py
 	$(BIN)/python bench/spark.py
 
-soak: $(READY)   ## long runs: hundreds of kills, thousands of seeds
+soak: $(READY) $(OLDER)  ## long runs: hundreds of kills, thousands of seeds, dialects' suites on every database
 	@sh tools/install-postgres.sh
 	@sh tools/install-java.sh
 	@$(BIN)/python -m herdpy.testing >/dev/null
 	$(BIN)/pytest -q -m soak --timeout 7200
+	$(BIN)/python tests/sqlalchemy/run.py --rest
 
 format: $(READY) ## let ruff rewrite the files
 	$(BIN)/ruff check --fix .
@@ -75,4 +79,5 @@ proto: $(READY)  ## generate the protobuf modules again
 	$(BIN)/python tools/generate_proto.py
 
 clean:           ## remove the environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

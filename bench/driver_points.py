@@ -48,15 +48,20 @@ def measure_updates(bed: Bed) -> list[Line]:
     return _measure(bed, "UPDATE", aim_at=32)
 
 
-def _measure(bed: Bed, what: str, aim_at: int = 0) -> list[Line]:
-    url, peer = bed.cluster.url, bed.peer
-    for connection in (herdpy.connect(url), connect(peer, DATABASE)):
+def make_points(bed: Bed) -> None:
+    """The table, anew in both."""
+    for connection in (herdpy.connect(bed.cluster.url), connect(bed.peer, DATABASE)):
         with closing(connection):
             connection.execute("DROP TABLE IF EXISTS points")
             connection.execute("CREATE TABLE points (id BIGINT PRIMARY KEY, a INTEGER, c TEXT)")
             fill = "INSERT INTO points SELECT n, mod(n, 100), 'words' FROM generate_series(1, %s) AS s (n)"
             connection.execute(fill, (ROWS,))
             connection.commit()
+
+
+def _measure(bed: Bed, what: str, aim_at: int = 0) -> list[Line]:
+    url, peer = bed.cluster.url, bed.peer
+    make_points(bed)
     lines = []
     context = multiprocessing.get_context("spawn")
     for processes in PROCESSES:

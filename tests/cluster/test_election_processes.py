@@ -19,7 +19,7 @@ from herdpy.testing.network import Network
 
 ROOT = Path(__file__).parents[2]
 SESSION_S, LEASE_S = 1.0, 0.4
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 
 
 class NodeProcess:

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from isolation_scripts import SCRIPTS, SETUP, play, read_script
 
-_PATIENCE_S = 30
+_PATIENCE_S = 90
 _LOOKS_S = 0.002
 _DEADLOCK_S = 0.1
 """After so long a deadlock was found, if there is one: the server looks after 10 ms."""

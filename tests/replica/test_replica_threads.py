@@ -25,7 +25,7 @@ from herdpy_server.tablespace import Checkpointer
 from herdpy_sql.errors import SqlError
 
 MANY = 40
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 
 
 def host_of(directory: Path) -> Host:

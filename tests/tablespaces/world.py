@@ -15,7 +15,7 @@ from herdpy.dev import LocalCluster
 from herdpy.testing.registry import ClusterZnodes
 from herdpy.testing.waiting import await_until
 
-PATIENCE_S = 40.0
+PATIENCE_S = 90.0
 
 
 class World:

@@ -24,7 +24,7 @@ Main = Callable[[], Coroutine[Any, Any, Any]]
 QUICK = WorkerSettings(maximum=1, threads=1)
 LONG = "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b WHERE (a * b) % 7 = 3"
 """A query that nobody waits for."""
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 
 
 @pytest.fixture

@@ -31,14 +31,18 @@ def configured(start, tmp_path):
 
 def test_levels_and_the_limit_of_slow_statements_are_taken_over(configured):
     server = configured("[logging]\nslow_statement_s = -1\n")
+    shown = "SELECT value FROM herdpy.settings WHERE name LIKE 'logging.%' ORDER BY name"
     with server.connect() as connection:
-        connection.execute("SELECT 1")
+        before = connection.execute(shown).fetchall()
         said = server.rewrite(
             "[logging]\nslow_statement_s = 0\nlevel = 'debug'\n", "configuration read again"
         )
         assert said["changed"] == "logging.level, logging.slow_statement_s"
         connection.execute("SELECT 2")
+        after = connection.execute(shown).fetchall()
     assert server.wait_for("slow statement")["statement"] == "SELECT 2"
+    changed = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
+    assert changed == [(('"info"',), ('"debug"',)), (("-1.0",), ("0.0",))]
 
 
 def test_what_needs_another_start_is_said_and_left(configured):

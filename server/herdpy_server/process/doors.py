@@ -6,7 +6,7 @@ Between ``server``, which starts and stops doors, and the packages that are them
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -50,6 +50,7 @@ class PostgresDoor:
     def __init__(self, config: ServerConfig, databases: Databases, roles: Roles) -> None:
         self._authority = RuleAuthority(config.authentication.rules, roles.verifier)
         self._config = config
+        self._told: tuple[SettingRow, ...] | None = None
         registry = SessionRegistry(roles)
         registry.configuration = self._configuration
         self._audit = AuditLog(config.audit) if config.audit.classes else None
@@ -62,7 +63,15 @@ class PostgresDoor:
         return self.server.port
 
     def _configuration(self) -> Iterable[SettingRow]:
-        """For herdpy.settings. There are no secrets in a configuration."""
+        """For herdpy.settings. There are no secrets in a configuration.
+
+        Kept until the next reload: every query over the catalog asks.
+        """
+        if self._told is None:
+            self._told = tuple(self._rows())
+        return self._told
+
+    def _rows(self) -> Iterator[SettingRow]:
         for one in all_settings().values():
             value = getattr(getattr(self._config, one.section), one.name)
             is_fixed = one.key not in RELOADABLE
@@ -82,7 +91,7 @@ class PostgresDoor:
 
     def reload(self, config: ServerConfig) -> None:
         """Take over the rules, and certificate and key. Who is connected stays."""
-        self._config = config
+        self._config, self._told = config, None
         self._authority.set_rules(config.authentication.rules)
         self.server.settings = pg_settings(config)
         try:

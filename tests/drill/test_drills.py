@@ -19,7 +19,7 @@ from herdpy.drill.sessions import READ_LEVELS
 from herdpy.drill.workloads import WORKLOADS
 from tests.drill.shown import shown
 
-SECONDS = 5.0
+SECONDS = 4.0
 LOAD = Load(per_job=2, patience_s=40.0)
 
 SHORT = ("kill-leader", "pause-leader", "partition-leader-from-both", "roll-ledgers", "kill-bookie")
@@ -42,6 +42,7 @@ def test_every_drill_in_short(name: str, hands: LocalHands) -> None:
     done = [one for one in result.history if one.outcome is Outcome.DONE]
     assert {_workload(one) for one in done} - {""} == set(DRILLS[name].workloads)
     assert {one.details.get("client") for one in done} - {None} == {"driver", "psycopg"}
+    assert {one.id: one.state for one in hands.cluster.status().processes if one.state != "running"} == {}
 
 
 def _workload(operation: Operation) -> str:

@@ -22,12 +22,16 @@ from herdpy.drill.hands.local import LocalHands
 from herdpy.testing.waiting import await_until
 from tests.drill.faults.writing import PATIENCE_S, happening, writing
 
+DRILLED = pytest.mark.soak
+"""Its drill in tests/drill/test_drills.py is made with every commit, and judges more."""
+
 
 def state_of(hands: LocalHands, name: str) -> str:
     """running, paused or stopped."""
     return next(one.state for one in hands.cluster.status().processes if one.id == name)
 
 
+@DRILLED
 def test_kill_leader(hands: LocalHands, view: ClusterView):
     with writing(view, hands.url) as writer:
         leader = view.await_leader()
@@ -40,6 +44,7 @@ def test_kill_leader(hands: LocalHands, view: ClusterView):
         assert view.standing(leader)["role"] in ("follower", "leader", "opening")
 
 
+@DRILLED
 def test_pause_leader(hands: LocalHands, view: ClusterView):
     with writing(view, hands.url) as writer:
         leader = view.await_leader()
@@ -70,7 +75,9 @@ def test_which_follower_follows_from_the_seed(hands: LocalHands, view: ClusterVi
     assert chosen == set(view.names("server")) - {leader}
 
 
-@pytest.mark.parametrize(("kind", "state"), [(KillBookie, "stopped"), (PauseBookie, "paused")])
+@pytest.mark.parametrize(
+    ("kind", "state"), [pytest.param(KillBookie, "stopped", marks=DRILLED), (PauseBookie, "paused")]
+)
 def test_without_a_bookie(hands: LocalHands, view: ClusterView, kind: type[KillBookie], state: str):
     with writing(view, hands.url) as writer:
         with happening(kind(Random(2)), hands, view) as told:

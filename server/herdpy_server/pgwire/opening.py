@@ -265,6 +265,8 @@ class Opening:
         if message is None:
             return False
         _kind, at, stop = message
+        if stop - at > _MAX_PASSWORD_BYTES:  # the inbox looks more closely only at what is much longer
+            raise FatalError("08P01", f"expected SASL response, a message of {stop - at} bytes is too long")
         body = inbox.data[at:stop]
         if self._exchange is None:
             self._first(body)

@@ -107,6 +107,7 @@ class Body:
         session.runs_on(self._loop)
         session.observer = self._host.observer
         session.allowed = self._host.limits
+        session.settings.max_custom = self._host.limits.custom_settings
         if self.workers is not None:
             session.analyst = self.workers
         self.sessions.add(session)

@@ -123,6 +123,7 @@ class ServedDatabase:
         session.runs_on(self.driver.loop)
         session.observer = self.observer
         session.allowed = self.limits
+        session.settings.max_custom = self.limits.custom_settings
         if self.workers is not None:
             session.analyst = self.workers
         self.sessions.add(session)

@@ -18,6 +18,7 @@ from herdpy_server.sessions.right_uses import uses_of
 from herdpy_server.sessions.roles import Change, Role, Roles, created, dropped, new_key, no_role, replaced
 from herdpy_server.sessions.work import Work
 from herdpy_sql.errors import SqlError
+from herdpy_sql.plan.namespace import checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +57,7 @@ async def change_roles(session: Statements, command: RoleCommand) -> Result:
     names = [session.standing.name if name is None else name for name in command.roles]
     if command.name == "CREATE ROLE":
         _may(session, command, "create", None)
+        checked_name(names[0])
         made = await _changed(session, command, msgspec.structs.replace(_NEW, name=names[0], key=new_key()))
         await roles.change(command.name, _with_members(session, roles, command, made))
     elif command.members:
@@ -107,6 +109,7 @@ async def _alter(session: Statements, roles: Roles, command: RoleCommand, name: 
     if command.new_name is not None:
         if role.ident in (session.identity.key, session.standing.key):
             raise SqlError("0A000", "session user cannot be renamed")
+        checked_name(command.new_name)
         made = msgspec.structs.replace(role, name=command.new_name, key=role.ident)
     else:
         made = await _changed(session, command, role)

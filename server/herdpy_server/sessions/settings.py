@@ -46,6 +46,7 @@ class Settings:
         temporary_schema: where the session's temporary tables are; "" as long as there is none.
         commit_position: of the newest commit that had a name; empty when there was none.
         revision: another number after every change.
+        max_custom: how many settings that HerdPy does not know there may be.
     """
 
     def __init__(self) -> None:
@@ -53,6 +54,7 @@ class Settings:
         self._defaults = dict(self._values)
         self._saved: dict[str, str] | None = None  # what to go back to; made at the first change
         self._in_transaction = False
+        self.max_custom = MAX_CUSTOM
         self.standby = False
         self.on_mode: Callable[[str, str], object] = lambda _name, _value: None
         self.check_role: Callable[[str, str], object] = _nobody_else
@@ -165,8 +167,8 @@ class Settings:
             raise _unknown(name)
         if not all(part.isidentifier() for part in name.split(".")):
             raise SqlError("42602", f'invalid configuration parameter name "{name}"')
-        if name.lower() not in self._values and len(self._values) >= len(KNOWN) + MAX_CUSTOM:
-            raise SqlError("53400", f"a session can have at most {MAX_CUSTOM} settings of its own")
+        if name.lower() not in self._values and len(self._values) >= len(KNOWN) + self.max_custom:
+            raise SqlError("53400", f"a session can have at most {self.max_custom} settings of its own")
         if len(value or "") > MAX_CUSTOM_LENGTH:
             raise SqlError("22023", f'the value of parameter "{name}" is too long')
         return self._defaults.get(name.lower(), "") if value is None else value

@@ -1,7 +1,7 @@
 """Rows of one query as they come, for a ``with`` block. Above ``server_cursor``, which has the rows.
 
-A stream is a cursor of the server with a transaction to live in: that of the connection; or, with autocommit and
-outside BEGIN, one of its own, which can only read and ends with the block.
+A stream is a cursor of the server with a transaction to live in: that of the connection; or, with autocommit
+and outside BEGIN, one of its own, which can only read and ends with the block.
 """
 
 from __future__ import annotations

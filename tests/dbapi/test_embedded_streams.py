@@ -74,12 +74,12 @@ def test_an_error_of_a_later_row_comes_with_that_row(auto):
 @pytest.mark.parametrize("read", [0, 1, 1500])
 def test_one_cancel_from_another_thread_ends_it(auto, read):
     """Wherever it comes: within a fetch or between two of them."""
-    with pytest.raises(herdpy.OperationalError) as caught, auto.stream(ENDLESS) as rows:
+    thread = threading.Thread(target=auto.cancel)
+    with auto.stream(ENDLESS) as rows:
         list(itertools.islice(rows, read))
-        thread = threading.Thread(target=auto.cancel)
         thread.start()
-        for _ in rows:
-            pass
+        with pytest.raises(herdpy.OperationalError) as caught:
+            all(rows)
     thread.join()
     assert caught.value.sqlstate == "57014"
     assert ends(auto)

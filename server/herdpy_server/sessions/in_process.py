@@ -96,7 +96,8 @@ class MadeAnswer:
             return self.schema.empty_table()
         if self._batches is None:
             given = question.values, question.clock, question.limits, question.interrupt
-            whole: pa.Table = await Work(lambda: question.query.run(self._sources, *given))
+            work: Work[pa.Table] = Work(lambda: question.query.run(self._sources, *given))
+            whole = await work
             self.close()
             return whole
         found = []

@@ -1,4 +1,4 @@
-"""No password of a role is told: not by a log at any level, not by pg_stat_activity, not by an error."""
+"""No password of a role is told: not by a log, the audit log, pg_stat_activity, an error, or any file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from herdpy_server.config.sections import Audit
+from herdpy_server.process.audit import AuditLog
 from herdpy_server.process.logs import JsonFormatter, TextFormatter
 from herdpy_server.process.statements import StatementStatistics
 from tests.pgwire.servers import ThreadServer, thread_server
@@ -61,10 +63,14 @@ def telling(tmp_path: Path) -> Iterator[ThreadServer]:
     """A server that tells of every statement."""
     with thread_server(tmp_path / "data") as server:
         server.database.observer = StatementStatistics(slow_s=0, slow_chars=100_000).observe
+        classes = ("login", "role", "ddl", "write", "read", "misc")
+        log = AuditLog(Audit(classes=classes, file=str(tmp_path / "audit.jsonl"), statement_chars=100_000))
+        server.server.registry.auditor = log
         yield server
+        log.close()
 
 
-def test_passwords_are_nowhere(telling: ThreadServer, lines: list[str]) -> None:
+def test_passwords_are_nowhere(telling: ThreadServer, lines: list[str], tmp_path: Path) -> None:
     with Wire(telling.address) as wire, Wire(telling.address) as other:
         wire.start()
         other.start()
@@ -76,5 +82,10 @@ def test_passwords_are_nowhere(telling: ThreadServer, lines: list[str]) -> None:
                 seen += [one.body for one in other.ask(query("SELECT query FROM pg_stat_activity"))]
     assert any(b"PASSWORD" in one for one in seen), "the activity shows nothing"
     assert sum("slow statement" in line for line in lines) > len(STATEMENTS)
+    audit = (tmp_path / "audit.jsonl").read_text()
+    assert audit.count("PASSWORD") > len(STATEMENTS)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 3
+    assert not [path for path in files if SECRET.encode() in path.read_bytes()]
     for told in (*lines, *(one.decode("utf-8", "replace") for one in seen)):
         assert SECRET not in told

@@ -29,6 +29,8 @@ rules = [
     { method = "scram-sha-256", network = "all" },
 ]
 """
+TRUSTED = '{ method = "trust", network = "loopback" }'
+CERTIFIED = f'[{{ method = "cert", user = "ann" }}, {{ method = "cert", user = "bob" }}, {TRUSTED}]'
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 
@@ -225,20 +227,26 @@ def test_another_certificate_is_taken_over(start, certificate, tmp_path):
 
 def test_clients_must_show_a_certificate_where_that_is_wanted(start, certificate):
     authority, ca, both = certificate
-    server = start(*tls(both), "--set", f"tls.client_ca={ca}").ready()
+    server = start(
+        *tls(both), "--set", f"tls.client_ca={ca}", "--set", f"authentication.rules={CERTIFIED}"
+    ).ready()
     place = f"localhost:{server.grpc_port}"
     with grpc.secure_channel(place, grpc.ssl_channel_credentials(ca.read_bytes())) as channel:
         assert refused(lambda: admin(channel).GetNode(NODE, timeout=10))[0] in {
             grpc.StatusCode.UNAVAILABLE,
             grpc.StatusCode.DEADLINE_EXCEEDED,
         }
-    mine = authority.issue_cert("client@example.com")
+    mine = authority.issue_cert("client@example.com", common_name="ann")
     shown = grpc.ssl_channel_credentials(
         ca.read_bytes(), mine.private_key_pem.bytes(), mine.cert_chain_pems[0].bytes()
     )
     options = [("grpc.use_local_subchannel_pool", 1)]
     with grpc.secure_channel(place, shown, options) as channel:
         assert admin(channel).GetNode(NODE).phase == "serving"
+        assert admin(channel).GetNode(NODE, metadata=basic("ann")).phase == "serving"  # instead of a password
+        code, state, said = refused(lambda: admin(channel).GetNode(NODE, metadata=basic("bob")))
+        assert (code, state) == (UNAUTHENTICATED, "28000")
+        assert said == 'certificate authentication failed for user "bob"'
 
 
 def test_the_client_is_told_why(server):

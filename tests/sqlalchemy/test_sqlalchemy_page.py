@@ -33,6 +33,10 @@ def test_what_is_left_out_of_the_suite_has_its_reason_on_the_page(name, head):
 
 def test_the_page_has_the_counts_of_every_run():
     page = run.told()
+    for place in databases.PLACES:
+        assert {("dialect", version, place) for version in ("2.0", "2.1")} | {("alembic", "2.1", place)} <= {
+            *page
+        }
     assert {*run.LISTED} < {*page}
     assert {name.partition("+")[0] for _, _, name in page} == {*databases.PLACES}
 

@@ -63,8 +63,8 @@ def outcome(connection: herdpy.Connection, sql: Any, params: Any = None) -> str:
     return state
 
 
-def unchanged(connection: herdpy.Connection) -> None:
-    assert connection.execute("SELECT * FROM t ORDER BY k").fetchall() == ROWS
+def rows_of(connection: herdpy.Connection) -> list[Any]:
+    return connection.execute("SELECT * FROM t ORDER BY k").fetchall()
 
 
 def deep(opening: str, depth: int, inner: str = "1", closing: str = ")") -> str:
@@ -136,7 +136,7 @@ def test_sizes_and_depths(name: str, connection: herdpy.Connection) -> None:
     sql, state = SIZES[name]
     got = outcome(connection, sql)
     assert state is None or got == state
-    unchanged(connection)
+    assert rows_of(connection) == ROWS
 
 
 @pytest.mark.parametrize("engine", ["own", "columnar"])
@@ -192,7 +192,7 @@ def test_broken_statements(engine: str, sql: str, connection: herdpy.Connection)
     outcome(connection, sql)
     connection.execute("RESET herdpy.engine")
     connection.execute("RESET timezone")
-    unchanged(connection)
+    assert rows_of(connection) == ROWS
 
 
 OUTSIDE = [
@@ -223,7 +223,7 @@ def test_nothing_leaves_the_sandbox(sql: str, connection: herdpy.Connection, tmp
     }  # fmt: skip
     assert secret.read_text(encoding="utf-8") == "secret\n1\n"
     assert [path.name for path in tmp_path.iterdir()] == ["secret.csv"]
-    unchanged(connection)
+    assert rows_of(connection) == ROWS
 
 
 NAMES = ['"; DROP TABLE t; --', "' OR 1 = 1 --", 'a"b', "a'b", "a b", "select", "SELECT", "t1.c0", "c0", "s0", "$1", "%s", "%(a)s", "x" * 63, "é", "日本", "\\", "\t", "\n", "/*", "--", ";", "{}", "oid", "ctid", "rowid", "xmin"]  # fmt: skip
@@ -253,4 +253,4 @@ def test_names_are_names(name: str, connection: herdpy.Connection) -> None:
     connection.execute(f"UPDATE {quoted} SET {quoted} = 'y' WHERE {quoted} = $1", [name])
     assert connection.execute(f"DELETE FROM {quoted} WHERE {quoted} IN ('x', 'y')").rowcount == 2
     connection.execute(f"DROP TABLE {quoted}")
-    unchanged(connection)
+    assert rows_of(connection) == ROWS

@@ -107,6 +107,7 @@ def test_cancel_within_a_transaction_fails_it(connect: Callable[[], herdpy.Conne
 def test_cancel_of_nothing_ends_nothing(connect: Callable[[], herdpy.Connection]) -> None:
     connection = connect()
     connection.cancel()
+    assert connection.info.transaction_status == herdpy.TransactionStatus.IDLE
     unharmed(connection)
 
 

@@ -19,7 +19,17 @@ import numpy as np
 import pyarrow as pa
 
 from herdpy.codec._arrowlists import LISTS, element_of
-from herdpy.codec._arrowtypes import Array, arrow_type, dress, has_type, nulls_of, pc, spans_of, storage
+from herdpy.codec._arrowtypes import (
+    Array,
+    array_to_datums,
+    arrow_type,
+    dress,
+    has_type,
+    nulls_of,
+    pc,
+    spans_of,
+    storage,
+)
 from herdpy.codec._compile import quantum
 from herdpy.codec._rowencode import decimal_text
 from herdpy.codec.jsonb import canonical_jsonb
@@ -133,7 +143,10 @@ def _list(array: Array, field: Field | KeyField, precision: int | None) -> Array
     values = storage(conform(array.values.slice(first, last - first), element, precision))
     offsets = pc.subtract(array.offsets, first)
     mask = array.is_null() if array.null_count else None
-    return pa.ListArray.from_arrays(offsets, values, type=pa.list_(values.type), mask=mask)
+    found = pa.ListArray.from_arrays(offsets, values, type=pa.list_(values.type), mask=mask)
+    if field.kind == Kind.ARRAY and field.scale > 1:
+        array_to_datums(Field(Kind.ARRAY, field.scale, element=field.element), found)  # looks at the shapes
+    return found
 
 
 def _check_vector(array: Array, dimensions: int) -> None:

@@ -1,7 +1,8 @@
 """Codec layer, inside: intervals, arrays and vectors as Arrow arrays.
 
 An INTERVAL is Arrow's month-day-nano interval. An ARRAY is a list of its element's type (of a UUID's storage,
-for Arrow makes no lists of extension types), a VECTOR a list of float32.
+for Arrow makes no lists of extension types), of several dimensions a list of lists; a VECTOR is a list of
+float32.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ LISTS = frozenset({Kind.ARRAY, Kind.VECTOR})
 
 
 def element_of(field: Field | KeyField) -> Field:
-    """Return the field of what an ARRAY or VECTOR is of."""
+    """Return the field of what an Arrow list of an ARRAY or VECTOR is of: arrays, of several dimensions."""
     if field.kind == Kind.VECTOR:
         return Field(Kind.FLOAT32)
     assert field.element is not None
+    if field.scale > 1:
+        return Field(Kind.ARRAY, field.scale - 1, element=field.element)
     return field.element
 
 
@@ -79,12 +82,18 @@ def lists_to_array(target: Any, values: Array, lengths: Sequence[int | None]) ->
 
 def contents_reader(field: Field) -> Callable[[bytes], tuple[Datum, ...]]:
     """Return what reads an image's bytes of an ARRAY or VECTOR."""
-    return read_vector if field.kind == Kind.VECTOR else array_decoder(element_of(field))
+    if field.kind == Kind.VECTOR:
+        return read_vector
+    assert field.element is not None
+    return array_decoder(field.element)
 
 
 def contents_writer(field: Field) -> Callable[[Any], bytes]:
     """Return what makes them."""
-    return vector_bytes if field.kind == Kind.VECTOR else array_encoder(element_of(field))
+    if field.kind == Kind.VECTOR:
+        return vector_bytes
+    assert field.element is not None
+    return array_encoder(field.element)
 
 
 def list_spans(array: Array) -> tuple[list[int], Array]:

@@ -24,6 +24,7 @@ from herdpy.codec._arrowlists import (
     lists_to_array,
 )
 from herdpy.codec._compile import EXACT, quantum
+from herdpy.codec.grids import parts_of, sizes_of, stacked
 from herdpy.codec.kinds import (
     DATE_NEGATIVE_INFINITY,
     TIMESTAMP_NEGATIVE_INFINITY,
@@ -56,6 +57,10 @@ _LEAST = {
     Kind.TIMESTAMP: TIMESTAMP_NEGATIVE_INFINITY,
     Kind.TIMESTAMPTZ: TIMESTAMP_NEGATIVE_INFINITY,
 }
+
+
+class RaggedError(ValueError):
+    """An array has not the dimensions of its field, or the arrays within it differ in theirs."""
 
 
 def arrow_type(field: Field | KeyField, precision: int | None = None) -> pa.DataType:
@@ -106,7 +111,10 @@ def has_type(array: Array, field: Field | KeyField) -> bool:
     if field.kind in {Kind.DECIMAL64, Kind.DECIMAL128}:
         return bool(pa.types.is_decimal128(array.type) and array.type.scale == field.scale)
     if field.kind == Kind.ARRAY and pa.types.is_list(array.type):
-        wanted, held = arrow_type(field).value_type, array.type.value_type  # type: ignore[attr-defined]
+        wanted: Any = arrow_type(field)
+        held: Any = array.type
+        while pa.types.is_list(wanted) and pa.types.is_list(held):
+            wanted, held = wanted.value_type, held.value_type
         if pa.types.is_decimal128(wanted):
             return bool(pa.types.is_decimal128(held) and held.scale == wanted.scale)
         return bool(held == wanted)
@@ -199,7 +207,7 @@ def datums_to_array(field: Field, datums: Sequence[Datum], precision: int | None
     if kind == Kind.INTERVAL:
         return intervals_to_array(datums)
     if kind in LISTS:
-        lists: Any = datums
+        lists: Any = datums if kind == Kind.VECTOR else [_parts(field, one) for one in datums]
         whole = [one for values in lists if values is not None for one in values]
         values = storage(datums_to_array(element_of(field), whole, precision))
         return lists_to_array(target, values, [None if one is None else len(one) for one in lists])
@@ -235,8 +243,34 @@ def _lists(field: Field, array: Array) -> list[Datum]:
     element = element_of(field)
     ends, values = list_spans(array)
     whole = array_to_datums(element, dress(values, arrow_type(element)))
+    if field.kind == Kind.ARRAY and field.scale > 1:
+        present = array.is_valid().to_pylist()
+        return [
+            _stacked(whole[a:b], row) if valid else None
+            for row, (valid, (a, b)) in enumerate(zip(present, itertools.pairwise(ends), strict=True))
+        ]
     lists: list[Datum] = [tuple(whole[a:b]) for a, b in itertools.pairwise(ends)]
     return _with_nulls(lists, array)
+
+
+def _stacked(parts: list[Any], row: int) -> tuple[Any, ...]:
+    """Return the array of arrays of one dimension less."""
+    if None in parts:
+        raise RaggedError(f"row {row}: NULL where an array must be")
+    try:
+        return stacked(parts)
+    except ValueError as error:
+        raise RaggedError(f"row {row}: {error}") from None
+
+
+def _parts(field: Field, array: Any) -> Any:
+    """Return what the outermost list of a field's array holds."""
+    if array is None or not array:
+        return array
+    held = len(sizes_of(array))
+    if held != (field.scale or 1):
+        raise RaggedError(f"an array of {held} dimensions where {field.scale or 1} are declared")
+    return parts_of(array) if held > 1 else array
 
 
 def _with_nulls(values: list[Any], array: Array) -> list[Datum]:

@@ -6,8 +6,9 @@ VECTOR is its numbers, 4 bytes each, IEEE 754. An ARRAY is
 =================  ==============================================================================
 bytes              meaning
 =================  ==============================================================================
-1                  the number of dimensions: 1, or 0 when there are no elements (and nothing follows)
-4                  n, the number of elements, unsigned
+1                  the number of dimensions, 6 at most; 0 when there are no elements (and nothing follows)
+4 for each         its size, the outermost dimension's first, unsigned; n, the number of elements, is their
+                   product
 ceil(n / 8)        null bitmap, as an image's
 the rest           the elements that are not NULL, in order: one slot each where their kind's slots hold
                    the value, else their length (4, unsigned) and their bytes
@@ -17,6 +18,7 @@ the rest           the elements that are not NULL, in order: one slot each where
 from __future__ import annotations
 
 import functools
+import math
 import struct
 from collections.abc import Callable
 from decimal import Decimal
@@ -24,10 +26,10 @@ from typing import Any
 
 from herdpy.codec._compile import EXACT, quantum, unscaled
 from herdpy.codec._rowslots import SLOTS, VARIABLE
+from herdpy.codec.grids import MAX_DIMENSIONS, Grid, shaped
 from herdpy.codec.kinds import MAX_INTERVAL_US, Datum, Field, Interval, Kind
 
 _INTERVAL = struct.Struct("<iiq")
-_HEAD = struct.Struct("<BI")
 _LENGTH = struct.Struct("<I")
 _PLAIN = frozenset(
     {
@@ -69,6 +71,11 @@ def read_vector(data: bytes) -> tuple[float, ...]:
 
 
 @functools.cache
+def _head(dimensions: int) -> struct.Struct:
+    return struct.Struct(f"<B{dimensions}I")
+
+
+@functools.cache
 def array_encoder(element: Field) -> Encode:
     """Return the function from a tuple of datums to an array's bytes."""
     form = "?" if element.kind == Kind.BOOL else SLOTS[element.kind]
@@ -93,11 +100,16 @@ def array_encoder(element: Field) -> Encode:
         count = len(values)
         if not count:
             return b"\0"
+        sizes = values.sizes if isinstance(values, Grid) else (count,)
         bits, present = 0, list(values)
         if None in values:
             bits = sum(1 << i for i, value in enumerate(values) if value is None)
             present = [value for value in values if value is not None]
-        return _HEAD.pack(1, count) + bits.to_bytes((count + 7) // 8, "little") + join(present)
+        return (
+            _head(len(sizes)).pack(len(sizes), *sizes)
+            + bits.to_bytes((count + 7) // 8, "little")
+            + join(present)
+        )
 
     return encode_array
 
@@ -116,15 +128,20 @@ def array_decoder(element: Field) -> Decode:
     def decode_array(data: bytes) -> tuple[Any, ...]:
         if data[:1] == b"\0" and len(data) == 1:
             return ()
-        dimensions, count = _HEAD.unpack_from(data)
-        if dimensions != 1:
+        dimensions = data[0] if data else 0
+        if not 1 <= dimensions <= MAX_DIMENSIONS:
             raise ValueError(f"an array of {dimensions} dimensions")
-        start = _HEAD.size + (count + 7) // 8
-        bits = int.from_bytes(data[_HEAD.size : start], "little")
+        head = _head(dimensions)
+        sizes = head.unpack_from(data)[1:]
+        count = math.prod(sizes)
+        if count > 8 * len(data):  # each has a bit at least
+            raise ValueError("a damaged array")
+        start = head.size + (count + 7) // 8
+        bits = int.from_bytes(data[head.size : start], "little")
         if not bits:
-            return tuple(split(data[start:], count))
+            return shaped(split(data[start:], count), sizes)
         found = iter(split(data[start:], count - bits.bit_count()))
-        return tuple([None if bits >> i & 1 else next(found) for i in range(count)])
+        return shaped([None if bits >> i & 1 else next(found) for i in range(count)], sizes)
 
     return decode_array
 

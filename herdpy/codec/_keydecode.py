@@ -6,10 +6,13 @@ one starts.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
+from typing import cast
 
 from herdpy.codec._compile import EXACT, quantum
 from herdpy.codec._keybytes import FLIP, bits_float32, bits_float64, read_bytes, read_decimal, read_text
+from herdpy.codec.grids import shaped
 from herdpy.codec.jsonkeys import read_jsonb
 from herdpy.codec.kinds import Datum, Field, Interval, KeyField, Kind
 
@@ -128,4 +131,9 @@ def _array_reader(one: KeyField) -> ColumnDecoder:
             found.append(value)
         return tuple(found), at + 1
 
-    return read_array
+    def read_shaped(key: bytes, at: int) -> tuple[Datum, int]:
+        found, at = read_array(key, at)
+        sizes = struct.unpack_from(f">{key[at]}I", key, at + 1)
+        return shaped(cast("tuple[Datum, ...]", found), sizes), at + 1 + 4 * len(sizes)
+
+    return read_shaped if one.kind == Kind.ARRAY and one.scale > 1 else read_array

@@ -25,7 +25,9 @@ DECIMAL                 0x01 negative, 0x02 zero, 0x03 positive. If positive the
                         all bits flipped
 INTERVAL                16: its span in microseconds (a month has 30 days, a day 24 hours),
                         big-endian, sign bit flipped
-ARRAY                   each element as 0x01 and its ascending bytes, a NULL as 0x02; then 0x00
+ARRAY                   each element as 0x01 and its ascending bytes, a NULL as 0x02; then 0x00; where the
+                        column has several dimensions, how many the value has (1 byte; 0: it is empty), and
+                        the size of each (4)
 VECTOR                  as an ARRAY of FLOAT32
 JSONB                   0x01 null; 0x02 and a string as TEXT; 0x03 and a number as DECIMAL; 0x04
                         false; 0x05 true; 0x06 array and 0x07 object, the number of elements or
@@ -63,6 +65,7 @@ from herdpy.codec._keybytes import (
     uuid_bytes,
 )
 from herdpy.codec._keydecode import BITS, INTEGERS, NULL_FIRST, NULL_LAST, VALUE, column_decoder
+from herdpy.codec.grids import Grid, sizes_of
 from herdpy.codec.jsonkeys import jsonb_bytes
 from herdpy.codec.kinds import Datum, Field, KeyField, Kind
 
@@ -230,9 +233,15 @@ def _array_maker(one: KeyField) -> Callable[[Any], bytes] | None:
     encode = _make_encoder((KeyField(element.kind, element.scale, nullable=True, element=element.element),))
 
     def array_bytes(values: Sequence[Datum]) -> bytes:
+        if one.scale < 2 and isinstance(values, Grid):
+            raise ValueError("the column has arrays of one dimension")
         return b"".join([encode((value,)) for value in values]) + b"\0"
 
-    return array_bytes
+    def shaped_bytes(values: Any) -> bytes:
+        sizes = sizes_of(values)
+        return array_bytes(values) + struct.pack(f">B{len(sizes)}I", len(sizes), *sizes)
+
+    return shaped_bytes if one.kind == Kind.ARRAY and one.scale > 1 else array_bytes
 
 
 def _refuse(fields: Sequence[KeyField], values: Sequence[Datum]) -> NoReturn:

@@ -19,7 +19,7 @@ TIME                      int, microseconds since midnight
 TIMESTAMP, TIMESTAMPTZ    int, microseconds since 1970-01-01 00:00 (UTC for TIMESTAMPTZ)
 UUID                      bytes, 16 of them, in RFC 4122 order
 INTERVAL                  Interval: months, days and microseconds, each with its sign
-ARRAY                     tuple of the element's datums, of one dimension
+ARRAY                     tuple of the element's datums; a Grid (``grids``) of several dimensions
 JSONB                     str, the one text of the value (``herdpy_sql.values.jsonb``)
 VECTOR                    tuple of floats that are rounded to 32 bits
 ========================  ==========================================================
@@ -94,7 +94,8 @@ class Field:
 
     Attributes:
         kind: the physical kind.
-        scale: digits after the point, for DECIMAL64 and DECIMAL128; a VECTOR's dimensions (0: any).
+        scale: digits after the point, for DECIMAL64 and DECIMAL128; a VECTOR's dimensions (0: any); those of
+            an ARRAY (0: one), which Arrow and keys must know and images do not.
         missing: the datum of rows that were written before the column was added.
         element: what an ARRAY is of.
     """
@@ -107,7 +108,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class KeyField:
-    """One column of a key. Ascending keys put NULL last and descending ones first unless told."""
+    """One column of a key. Ascending keys put NULL last and descending ones first unless told.
+
+    An ARRAY's key has its shape where ``scale``, its dimensions, is above 1; then it tells any two apart.
+    """
 
     kind: Kind
     scale: int = 0

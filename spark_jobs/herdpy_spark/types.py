@@ -45,7 +45,10 @@ _INTERVAL: Any = Field(Kind.INTERVAL)
 def spark_type(type_: SqlType) -> spark.DataType:
     """What values of a SQL type are in Spark."""
     if type_.element is not None:
-        return spark.ArrayType(spark_type(type_.element_type))
+        made: spark.DataType = spark_type(type_.element_type)
+        for _ in range(type_.dimensions):
+            made = spark.ArrayType(made)
+        return made
     if type_.base is Base.VECTOR:
         return spark.ArrayType(spark.FloatType())
     if type_.kind in (Kind.DECIMAL64, Kind.DECIMAL128) and type_.precision is not None:

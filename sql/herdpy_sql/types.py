@@ -9,7 +9,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
+from herdpy.codec.grids import MAX_DIMENSIONS
 from herdpy.codec.kinds import Field, Kind
+from herdpy_sql.errors import SqlError
 
 
 class Base(enum.Enum):
@@ -151,6 +153,8 @@ class SqlType:
         precision, scale: for NUMERIC(p, s); None for a NUMERIC of any precision and scale.
         element: what an ARRAY is of; the modifiers are its elements'.
         enum: what an ENUM is, or the elements of an ARRAY.
+        dimensions: of an ARRAY, as its column was declared or its expression makes them; 1 of all else. A
+            value of others is no error before it is to go into a column or an Arrow list.
         told: the object id that clients are told, of types that only the system catalog has ("char", name,
             oid[]) and whose values are those of another.
     """
@@ -162,18 +166,21 @@ class SqlType:
     element: Base | None = None
     enum: EnumType | None = None
     told: int | None = None
+    dimensions: int = 1
 
     @property
     def element_type(self) -> SqlType:
         """What the values of an ARRAY are of, with modifiers."""
         assert self.element is not None
         told = _OID if self.told == _OIDS_ARRAY else None
-        return replace(self, base=self.element, element=None, told=told)
+        return replace(self, base=self.element, element=None, told=told, dimensions=1)
 
     @property
     def plain(self) -> SqlType:
         """The type without modifiers."""
-        return SqlType(self.base, element=self.element, enum=self.enum, told=self.told)
+        return SqlType(
+            self.base, element=self.element, enum=self.enum, told=self.told, dimensions=self.dimensions
+        )
 
     @property
     def kind(self) -> Kind:
@@ -188,7 +195,8 @@ class SqlType:
     def field(self) -> Field:
         """The row-image field of a column of this type (whose missing value is NULL)."""
         if self.element is not None:
-            return Field(Kind.ARRAY, element=self.element_type.field)
+            shape = self.dimensions if self.dimensions > 1 else 0
+            return Field(Kind.ARRAY, shape, element=self.element_type.field)
         return Field(self.kind, (self.length if self.base is Base.VECTOR else self.scale) or 0)
 
     @property
@@ -218,7 +226,7 @@ class SqlType:
 
     def __str__(self) -> str:
         if self.element is not None:
-            return f"{self.element_type}[]"
+            return f"{self.element_type}{'[]' * self.dimensions}"
         if self.enum is not None:
             return self.enum.name
         if self.base is Base.NUMERIC and self.precision is not None:
@@ -228,13 +236,29 @@ class SqlType:
         return self.base.value
 
 
-def array_of(element: Base | SqlType) -> SqlType:
-    """The type of arrays of a type; TEXT's for one that there are no arrays of."""
+def array_of(element: Base | SqlType, dimensions: int = 1) -> SqlType:
+    """The type of arrays of a type; TEXT's for one that there are no arrays of.
+
+    Of an array's type it is the one of a dimension more. SqlError 54000 for more than there may be.
+    """
     if isinstance(element, SqlType):
+        if element.base is Base.ARRAY:
+            return with_dimensions(element, element.dimensions + dimensions)
         if element.base in _ARRAY_OIDS or element.enum is not None:
-            return replace(element, base=Base.ARRAY, element=element.base)
+            return replace(element, base=Base.ARRAY, element=element.base, dimensions=dimensions)
         return SqlType(Base.ARRAY, element=Base.TEXT)
-    return SqlType(Base.ARRAY, element=element if element in _ARRAY_OIDS else Base.TEXT)
+    held = element if element in _ARRAY_OIDS else Base.TEXT
+    return SqlType(Base.ARRAY, element=held, dimensions=dimensions)
+
+
+def with_dimensions(array: SqlType, dimensions: int) -> SqlType:
+    """The type of arrays of the same elements with so many dimensions. SqlError 54000 above 6."""
+    if dimensions > MAX_DIMENSIONS:
+        raise SqlError(
+            "54000",
+            f"number of array dimensions ({dimensions}) exceeds the maximum allowed ({MAX_DIMENSIONS})",
+        )
+    return array if array.dimensions == dimensions else replace(array, dimensions=dimensions)
 
 
 ARRAYS = {oid: array_of(base) for base, oid in _ARRAY_OIDS.items()}

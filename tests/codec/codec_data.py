@@ -12,6 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from herdpy.codec.grids import shaped, sizes_of
 from herdpy.codec.jsonb import jsonb_text
 from herdpy.codec.kinds import MAX_INTERVAL_US, Datum, Field, Interval, KeyField, Kind
 
@@ -68,6 +69,24 @@ _JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b", "aa"]), inner),
     max_leaves=6,
 )
+
+
+def _grids(one: st.SearchStrategy[Any], dimensions: int) -> st.SearchStrategy[Any]:
+    """Return arrays of so many dimensions, and the one without elements."""
+
+    def filled(sizes: tuple[int, ...]) -> st.SearchStrategy[Any]:
+        count = math.prod(sizes)
+        return st.lists(one, min_size=count, max_size=count).map(lambda found: shaped(found, sizes))
+
+    return st.tuples(*[st.integers(0, 3)] * dimensions).flatmap(filled)
+
+
+def _scales(kind: Kind) -> st.SearchStrategy[int]:
+    if kind in {Kind.DECIMAL64, Kind.DECIMAL128}:
+        return st.integers(0, 6)
+    return st.sampled_from([0, 0, 2, 3]) if kind == Kind.ARRAY else st.just(0)
+
+
 ELEMENTS = [k for k in Kind if k not in {Kind.ARRAY, Kind.VECTOR}]
 
 
@@ -91,6 +110,8 @@ def datums(
         case Kind.ARRAY:
             assert element is not None
             one = datums(element.kind, element.scale, key=key, arrow=arrow)
+            if scale > 1:
+                return _grids(one | st.none(), scale)
             return st.lists(one | st.none(), max_size=4).map(tuple)
         case Kind.BOOL:
             return st.booleans()
@@ -123,7 +144,7 @@ def datums(
 def fields(draw: st.DrawFn, kinds: list[Kind] | None = None, *, arrow: bool = False) -> Field:
     """Return a field of any kind, with a value for rows older than the column."""
     kind = draw(st.sampled_from(kinds or list(Kind)))
-    scale = draw(st.integers(0, 6)) if kind in {Kind.DECIMAL64, Kind.DECIMAL128} else 0
+    scale = draw(_scales(kind))
     element = draw(_element(ELEMENTS)) if kind == Kind.ARRAY else None
     return Field(kind, scale, draw(st.none() | datums(kind, scale, element, arrow=arrow)), element)
 
@@ -144,7 +165,7 @@ def rows(columns: list[Field], *, arrow: bool = False) -> st.SearchStrategy[tupl
 def key_fields(draw: st.DrawFn, kinds: list[Kind] | None = None) -> KeyField:
     """Return a key field of any kind and direction."""
     kind = draw(st.sampled_from(kinds or [k for k in Kind if k != Kind.JSON]))
-    scale = draw(st.integers(0, 6)) if kind in {Kind.DECIMAL64, Kind.DECIMAL128} else 0
+    scale = draw(_scales(kind))
     ordered = [k for k in ELEMENTS if k != Kind.JSON]
     element = draw(_element(ordered)) if kind == Kind.ARRAY else None
     return KeyField(kind, scale, draw(st.booleans()), draw(st.booleans()), draw(st.booleans()), element)
@@ -222,7 +243,8 @@ def _ordered(field: KeyField | Field, left: Any, right: Any) -> int:
             found = _order(a is None, b is None) if a is None or b is None else _ordered(element, a, b)
             if found:
                 return found
-        return _order(len(left), len(right))
+        shapes = [(len(sizes_of(one)), sizes_of(one)) for one in (left, right)]
+        return _order((len(left), *shapes[:1]), (len(right), *shapes[1:]))
     return _order(left, right)
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from herdpy.codec.grids import Grid
 from herdpy.codec.keys import KeyCodec, successor
-from herdpy.codec.kinds import KeyField, Kind
+from herdpy.codec.kinds import Field, KeyField, Kind
 from tests.codec.codec_data import compare, key_fields, keys
 
 KEY_KINDS = [kind for kind in Kind if kind != Kind.JSON]
@@ -89,6 +90,12 @@ def test_successor_ends_what_starts_with_a_prefix(prefix, other):
 
 def test_bytes_are_those_of_the_format():
     assert KeyCodec([KeyField(Kind.INT32)]).encode((-1,)) == bytes.fromhex("7fffffff")
+    plain = KeyCodec([KeyField(Kind.ARRAY, element=Field(Kind.INT16))])
+    assert plain.encode(((1, None),)) == bytes.fromhex("01 8001 02 00")
+    with pytest.raises(ValueError, match="one dimension"):
+        plain.encode((Grid((1, None), (2, 1)),))
+    shaped = KeyCodec([KeyField(Kind.ARRAY, 2, element=Field(Kind.INT16))])
+    assert shaped.encode((Grid((1, None), (2, 1)),)) == bytes.fromhex("01 8001 02 00 02 00000002 00000001")
     assert KeyCodec([KeyField(Kind.INT32, descending=True)]).encode((-1,)) == bytes.fromhex("80000000")
     assert KeyCodec([KeyField(Kind.TEXT, nullable=True)]).encode(("a",)) == b"\x01a\0"
     assert KeyCodec([KeyField(Kind.TEXT, nullable=True)]).encode((None,)) == b"\x02"

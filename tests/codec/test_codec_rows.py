@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from herdpy.codec.grids import Grid
 from herdpy.codec.kinds import Field, Kind
 from herdpy.codec.rows import RowCodec
 from tests.codec.codec_data import fields, rows, same_rows
@@ -59,6 +61,47 @@ def test_bytes_are_those_of_the_format():
     assert decimals.encode((Decimal("-0.01"), Decimal("25.6"))) == bytes.fromhex(
         "0200 00 ffffffffffffffff 00010000000000000000000000000000"
     )
+
+
+ONE_DIMENSION = bytes.fromhex("0100 00 0e000000 01 03000000 02 01000000 03000000")
+"""An image with {1,NULL,3} as it was written before there were arrays of several dimensions."""
+
+
+@pytest.mark.parametrize("dimensions", [0, 2])
+def test_arrays_of_one_dimension_have_the_bytes_that_they_always_had(dimensions):
+    codec = RowCodec([Field(Kind.ARRAY, dimensions, element=Field(Kind.INT32))])
+    assert codec.encode(((1, None, 3),)) == ONE_DIMENSION
+    assert codec.decode(ONE_DIMENSION) == ((1, None, 3),)
+    assert codec.decode(bytes.fromhex("0100 00 01000000 00")) == ((),)
+
+
+def test_bytes_of_an_array_of_several_dimensions():
+    codec = RowCodec([Field(Kind.ARRAY, 2, element=Field(Kind.TEXT))])
+    row = (Grid(("a", None, "bc", "d"), (2, 2)),)
+    image = bytes.fromhex("0100 00 1a000000 02 02000000 02000000 02 01000000 61 02000000 6263 01000000 64")
+    assert codec.encode(row) == image
+    (found,) = codec.decode(image)
+    assert found == row[0]
+    assert found != tuple(found)
+    assert found.sizes == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        "07 01000000 01000000 01000000 01000000 01000000 01000000 01000000 00 05000000",
+        "02 ffffffff ffffffff 00",
+        "02 02000000 02000000 00 01000000 02000000 03000000",
+        "02 02000000",
+    ],
+    ids=["seven", "enormous", "short", "cut"],
+)
+def test_a_damaged_array_is_an_error(array):
+    codec = RowCodec([Field(Kind.ARRAY, 2, element=Field(Kind.INT32))])
+    content = bytes.fromhex(array)
+    image = bytes.fromhex("0100 00") + len(content).to_bytes(4, "little") + content
+    with pytest.raises((ValueError, struct.error)):
+        codec.decode(image)
 
 
 def test_a_null_before_a_variable_column_keeps_its_start():

@@ -31,6 +31,16 @@ VALUES: dict[str, tuple[str, Any]] = {
     "moods": ("mood[]", ["happy", None, "sad"]),
     "spans": ("interval[]", [dt.timedelta(hours=1), None]),
     "docs": ("jsonb[]", [{"x": 1}, [2, "3"], None]),
+    "grid": ("int[][]", [[1, None, 3], [4, 5, 6]]),
+    "word_grid": ("text[][]", [["a b", 'c"d'], [None, "{}"]]),
+    "price_grid": ("numeric(10,2)[][]", [[Decimal("1.50")], [None]]),
+    "cube": ("float8[][][]", [[[1.5], [float("inf")]], [[None], [-2.0]]]),
+    "day_grid": ("date[][]", [[dt.date(2024, 2, 29)], [dt.date(2024, 3, 1)]]),
+    "key_grid": ("uuid[][]", [[UUID(int=7), UUID(int=8)]]),
+    "moment_grid": ("timestamptz[][]", [[dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC), None]]),
+    "span_grid": ("interval[][]", [[dt.timedelta(hours=1)], [None]]),
+    "mood_grid": ("mood[][]", [["happy", None], ["sad", "ok"]]),
+    "no_grid": ("int[][]", []),
 }
 LABELS = pa.array(["ok", None, "sad"])
 
@@ -49,6 +59,85 @@ def connection(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         connection.execute("CREATE TABLE given (id int, mood mood, moods mood[])")
         yield connection
         connection.execute("DROP TABLE every; DROP TABLE given; DROP TYPE mood")
+
+
+GRIDS = {
+    "n": pa.array([[[1, 2], [3, None]], None, [], [[5]]], pa.list_(pa.list_(pa.int64()))),
+    "m": pa.array([[["ok"], ["sad"]], None, [], [[None]]], pa.list_(pa.list_(pa.string()))),
+}
+
+
+@pytest.fixture(scope="module")
+def grids(connection: Any) -> Iterator[Any]:
+    connection.execute("CREATE TABLE grids (id int, n int[][], m mood[][])")
+    yield connection
+    connection.execute("DROP TABLE grids")
+
+
+def test_arrow_has_lists_of_lists(grids: Any) -> None:
+    data = pa.table({"id": pa.array(range(4), pa.int32()), **GRIDS})
+    assert grids.cursor().adbc_ingest("grids", data, mode="append") == 4
+    for where in ("", " WHERE id + 0 >= 0"):
+        found = grids.execute(f"SELECT id, n, m FROM grids{where} ORDER BY id").fetchall()
+        assert found == [
+            (0, [[1, 2], [3, None]], [["ok"], ["sad"]]),
+            (1, None, None),
+            (2, [], []),
+            (3, [[5]], [[None]]),
+        ]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [[[[1, 2], [3]]], [[[1, 2], None]], [[[1], [2]], [[3], [4, 5]]]],
+    ids=["ragged", "null", "second"],
+)
+def test_lists_without_a_shape_are_refused(grids: Any, wrong: list[Any]) -> None:
+    before = grids.execute("SELECT count(*) FROM grids").fetchone()
+    data = pa.table(
+        {
+            "id": pa.array(range(len(wrong)), pa.int32()),
+            "n": pa.array(wrong, pa.list_(pa.list_(pa.int32()))),
+        }
+    )
+    with pytest.raises(herdpy.DataError) as caught:
+        grids.cursor().adbc_ingest("grids", data, mode="append")
+    assert caught.value.sqlstate == "22023"
+    assert grids.execute("SELECT count(*) FROM grids").fetchone() == before
+
+
+@pytest.mark.parametrize(
+    ("statement", "parameter"),
+    [
+        ("INSERT INTO grids (n) VALUES (%s)", [1, 2]),
+        ("INSERT INTO grids (n) VALUES (%s)", [[[1, 2]]]),
+        ("INSERT INTO grids (n) SELECT %s::int[] FROM (VALUES (1)) AS one (x)", [1]),
+        ("UPDATE grids SET n = n[1:1] || %s::int[]", [[[[1]]]]),
+        ("UPDATE grids SET m = %s::mood[]", ["ok"]),
+    ],
+)
+def test_a_column_takes_arrays_of_its_dimensions(grids: Any, statement: str, parameter: Any) -> None:
+    before = grids.execute("SELECT id, n, m FROM grids ORDER BY id").fetchall()
+    grids.execute("INSERT INTO grids VALUES (9, '{{1}}', '{{ok}}')")
+    try:
+        with pytest.raises(herdpy.Error) as caught:
+            grids.execute(statement, (parameter,))
+        assert caught.value.sqlstate in ("0A000", "2202E")
+    finally:
+        grids.execute("DELETE FROM grids WHERE id = 9")
+    assert grids.execute("SELECT id, n, m FROM grids ORDER BY id").fetchall() == before
+
+
+def test_many_rows_are_refused_as_one_is(grids: Any) -> None:
+    cursor = grids.cursor()
+    for wrong, sqlstate in (([1, 2], "0A000"), ([[1], [2, 3]], "2202E")):
+        with pytest.raises(herdpy.Error) as caught:
+            cursor.executemany(
+                "INSERT INTO grids (id, n) VALUES (%s, %s)",
+                [(100 + k, [[k]]) for k in range(40)] + [(200, wrong)],
+            )
+        assert caught.value.sqlstate == sqlstate
+    assert grids.execute("SELECT count(*) FROM grids WHERE id >= 100").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("name", VALUES)

@@ -20,20 +20,21 @@ from herdpy_sql.definitions import decode_table
 from tests.spark.reading import read
 from tests.support.feed_replay import Replica
 
-COLUMNS = "id, span, numbers, words, prices, doc, place, days, mood, moods, spans, docs"
+COLUMNS = "id, span, numbers, words, prices, doc, place, days, mood, moods, spans, docs, grid, cube"
 DEFINED = (
     "CREATE TYPE mood AS ENUM ('sad', 'happy')",
     "CREATE TABLE every (id int PRIMARY KEY, span interval, numbers int[], words text[],"
     " prices numeric(10,2)[], doc jsonb, place vector(3), days date[], mood mood, moods mood[],"
-    " spans interval[], docs jsonb[])",
+    " spans interval[], docs jsonb[], grid int[][] DEFAULT '{{7,8}}', cube text[][][])",
     "CREATE INDEX every_span ON every (span); CREATE INDEX every_numbers ON every (numbers DESC)",
-    "CREATE INDEX every_mood ON every (mood, id)",
+    "CREATE INDEX every_mood ON every (mood, id); CREATE INDEX every_grid ON every (grid, id)",
     "CREATE TABLE keyed (span interval, numbers int[], mood mood, n int, PRIMARY KEY (span, numbers, mood))",
 )
 CHANGED = (
     "INSERT INTO every VALUES (1, '1 mon 2 days 03:04:05.6', '{1,NULL,3}', '{\"a b\",NULL,\"\"}',"
     " '{1.5,NULL}', '{\"b\": [1, {\"c\": null}], \"a\": 1.50}', '[1,2.5,-3]', '{2024-02-29}', 'happy',"
-    " '{happy,sad,NULL}', '{1 day,-1 mon}', ARRAY['[1]'::jsonb, NULL])",
+    " '{happy,sad,NULL}', '{1 day,-1 mon}', ARRAY['[1]'::jsonb, NULL], '{{1,NULL},{3,4},{5,6}}',"
+    " '{{{a},{NULL}},{{\"b c\"},{d}}}')",
     "INSERT INTO every (id) VALUES (2)",
     "INSERT INTO every (id, span, numbers, mood) SELECT i, interval '1 hour' * i, ARRAY[i, -i],"
     " 'sad' FROM generate_series(3, 300) i",
@@ -41,6 +42,7 @@ CHANGED = (
     "UPDATE every SET mood = 'ok', moods = moods || 'ok'::mood, span = span + '1 year' WHERE id < 3",
     "UPDATE every SET doc = jsonb_set('{\"a\": {}}', '{a}', to_jsonb(numbers)), numbers = '{}'"
     " WHERE id > 290",
+    "UPDATE every SET grid = grid || ARRAY[[id, -id]] WHERE id BETWEEN 5 AND 9",
     "DELETE FROM every WHERE id BETWEEN 100 AND 120",
     "INSERT INTO keyed VALUES ('30 days', '{1}', 'ok', 1), ('1 mon', '{2}', 'ok', 2),"
     " ('-1 day', '{}', 'low', 3), ('1 mon', '{NULL}', 'happy', 4)",
@@ -54,6 +56,8 @@ QUESTIONS = (
     "SELECT id FROM every WHERE span = '3 hours'",
     "SELECT id FROM every WHERE numbers = '{7,-7}'",
     "SELECT id FROM every WHERE mood = 'ok' ORDER BY id",
+    "SELECT id FROM every WHERE grid = '{{7,8},{6,-6}}'",
+    "SELECT id, grid FROM every WHERE grid > '{{7,8}}' ORDER BY grid, id",
     "SELECT id, span FROM every WHERE span > '299 hours' ORDER BY span, id",
     "SELECT * FROM keyed ORDER BY span, numbers, mood",
     "SELECT n FROM keyed WHERE span = '30 days' AND numbers = '{1}' AND mood = 'ok'",
@@ -108,10 +112,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 def test_they_are_what_was_written(place: Place) -> None:
     rows, *others = place.answers
     assert len(rows) == 279
-    assert others[0:4] == [[(3,)], [(7,)], [(1,), (2,)], [(300, others[3][0][1]), *others[3][1:]]]
-    assert [row[-1] for row in others[4]] == [6, 5, 2, 4]
-    assert others[5] == [(5,)]
-    assert others[6] == [(["low", "ok", "happy"],)]
+    assert others[0:4] == [[(3,)], [(7,)], [(1,), (2,)], [(6,)]]
+    assert others[4] == [(k, [[7, 8], [k, -k]]) for k in range(5, 10)]
+    assert rows[0][-2:] == ([[1, None], [3, 4], [5, 6]], [[["a"], [None]], [["b c"], ["d"]]])
+    assert others[5] == [(300, others[5][0][1]), *others[5][1:]]
+    assert [row[-1] for row in others[6]] == [6, 5, 2, 4]
+    assert others[7] == [(5,)]
+    assert others[8] == [(["low", "ok", "happy"],)]
 
 
 def test_after_a_restart_and_a_crash(place: Place) -> None:

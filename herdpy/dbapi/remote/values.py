@@ -97,12 +97,17 @@ class _Array(list[Any]):
     """A list whose values JSON does not have: it is sent as an array of PostgreSQL's."""
 
 
-_IN_JSON = frozenset({type(None), bool, int, str, list, dict})
+_IN_JSON = frozenset({type(None), bool, int, str, dict})
 
 
 def sent_as_array(value: Sequence[object]) -> bool:
-    """Whether a list has values that JSON does not have, such as dates."""
-    return not all(type(one) in _IN_JSON or (type(one) is float and math.isfinite(one)) for one in value)
+    """Whether a list, or one within it, has values that JSON does not have, such as dates."""
+    return not all(
+        not sent_as_array(one)
+        if type(one) is list
+        else type(one) in _IN_JSON or (type(one) is float and math.isfinite(one))
+        for one in value
+    )
 
 
 class _VectorLoader(Loader):

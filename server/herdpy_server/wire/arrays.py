@@ -1,4 +1,4 @@
-"""Arrays of one dimension in both forms; their elements are read and written as values of their own.
+"""Arrays in both forms; their elements are read and written as values of their own.
 
 Beside ``texts`` and ``binaries``, under ``formats``. Binary format: PostgreSQL 15,
 src/backend/utils/adt/arrayfuncs.c, array_recv: how many dimensions, whether there are NULLs, the elements'
@@ -8,14 +8,16 @@ type, for each dimension its size and first index, and then length and bytes of 
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Callable
 from typing import Any
 
+from herdpy.codec.grids import mapped, of_lists, shaped, sizes_of
 from herdpy_server.wire.texts import Bytes, text_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import SqlType
-from herdpy_sql.values.arrays import join_array, split_array
+from herdpy_sql.values.arrays import RAGGED, join_array, split_array
 
 _HEAD = struct.Struct("!iiI")
 _DIMENSION = struct.Struct("!ii")
@@ -35,28 +37,31 @@ def text_reader(read: Callable[[Bytes], Any], *, of_json: bool = False) -> Calla
         text = text_of(data)
         is_list = text[:1] == "[" and "=" not in text.partition("{")[0]
         parts = _from_json(text, of_json=of_json) if is_list else split_array(text)
-        return tuple([None if one is None else read(one.encode()) for one in parts])
+        return mapped(parts, lambda one: read(one.encode()))
 
     return parse
 
 
-def _from_json(text: str, *, of_json: bool) -> list[str | None]:
+def _from_json(text: str, *, of_json: bool) -> tuple[str | None, ...]:
+    """The texts of what is within JSON's arrays; ``of_json``: those of the outermost are JSON themselves."""
     try:
         if of_json:
-            return [None if one is None else json.dumps(one, ensure_ascii=False) for one in json.loads(text)]
+            values = json.loads(text)
+            return tuple([None if one is None else json.dumps(one, ensure_ascii=False) for one in values])
         values = json.loads(text, parse_int=str, parse_float=str)
     except ValueError:
         return split_array(text)
-    if any(isinstance(one, list) for one in values):
-        raise SqlError("0A000", "arrays of several dimensions are not supported")
-    return [
-        one if one is None or isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in values
-    ]
+    try:
+        return of_lists(
+            values, lambda one: one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)
+        )
+    except ValueError:
+        raise SqlError("2202E", RAGGED) from None
 
 
 def text_writer(write: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
     """The function from datums to text."""
-    return lambda values: join_array(None if one is None else write(one).decode() for one in values).encode()
+    return lambda values: join_array(mapped(values, lambda one: write(one).decode())).encode()
 
 
 def binary_reader(element: SqlType, read: Callable[[Bytes], Any]) -> Callable[[Bytes], tuple[Any, ...]]:
@@ -79,14 +84,13 @@ def binary_reader(element: SqlType, read: Callable[[Bytes], Any]) -> Callable[[B
             )
         if not dimensions:
             return ()
-        if dimensions > 1:
-            raise SqlError("0A000", "arrays of several dimensions are not supported")
-        if len(data) < _HEAD.size + _DIMENSION.size:
+        at = _HEAD.size + _DIMENSION.size * dimensions
+        if len(data) < at:
             raise _short()
-        count, _first = _DIMENSION.unpack_from(data, _HEAD.size)
-        at = _HEAD.size + _DIMENSION.size
-        if not 0 <= count <= (len(data) - at) // _LENGTH.size:
-            raise _short() if count > 0 else SqlError("22P03", "invalid array size")
+        sizes = _sizes(data, dimensions)
+        count = math.prod(sizes)
+        if count > (len(data) - at) // _LENGTH.size:
+            raise _short()
         found: list[Any] = []
         for _ in range(count):
             if len(data) < at + _LENGTH.size:
@@ -102,9 +106,22 @@ def binary_reader(element: SqlType, read: Callable[[Bytes], Any]) -> Callable[[B
             at += length
         if at != len(data):
             raise SqlError("22P03", "incorrect binary data format")
-        return tuple(found)
+        return shaped(found, sizes)
 
     return parse
+
+
+def _sizes(data: Bytes, dimensions: int) -> list[int]:
+    """How many elements each dimension has. SqlError 22P03; 0A000 where indexes do not begin at 1."""
+    sizes = []
+    for nth in range(dimensions):
+        size, first = _DIMENSION.unpack_from(data, _HEAD.size + nth * _DIMENSION.size)
+        if size < 0:
+            raise SqlError("22P03", "invalid array size")
+        if first != 1 and dimensions > 1:
+            raise SqlError("0A000", "arrays whose indexes do not begin at 1 are not supported")
+        sizes.append(size)
+    return sizes
 
 
 def binary_writer(element: SqlType, write: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
@@ -113,7 +130,9 @@ def binary_writer(element: SqlType, write: Callable[[Any], bytes]) -> Callable[[
     def make(values: Any) -> bytes:
         if not values:
             return _HEAD.pack(0, 0, element.oid)
-        parts = [_HEAD.pack(1, int(None in values), element.oid), _DIMENSION.pack(len(values), 1)]
+        sizes = sizes_of(values)
+        parts = [_HEAD.pack(len(sizes), int(None in values), element.oid)]
+        parts += [_DIMENSION.pack(size, 1) for size in sizes]
         for one in values:
             if one is None:
                 parts.append(_LENGTH.pack(-1))

@@ -91,7 +91,7 @@ def _avg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
 
 
 def _of_intervals(binder: Binder, name: str, x: Typed, frame: Frame) -> Typed:
-    found = library.call(binder, name, [Typed(frame.apply("list", x.sql), INTERVAL, array=True)])
+    found = library.call(binder, name, [Typed(frame.apply("list", x.sql), INTERVAL, array=1)])
     assert found is not None
     return found
 
@@ -102,7 +102,7 @@ def _gathered(binder: Binder, name: str, x: Typed, frame: Frame) -> Typed:
     if x.array:
         x = _as_json(binder, x)
     sql = numeric_text(x) if x.base is Base.NUMERIC else x.sql
-    listed = Typed(frame.apply("list", sql), x.type, array=True)
+    listed = Typed(frame.apply("list", sql), x.type, array=1)
     found = library.call(binder, name, [listed])
     assert found is not None
     return found
@@ -128,10 +128,8 @@ def _json_object_agg(binder: Binder, arguments: list[Typed], frame: Frame) -> Ty
     if x.array:
         x = _as_json(binder, x)
     sql = numeric_text(x) if x.base is Base.NUMERIC else x.sql
-    keys = Typed(frame.apply("list", key.sql), TEXT, array=True)
-    found = library.call(
-        binder, "jsonb_of_pairs", [keys, Typed(frame.apply("list", sql), x.type, array=True)]
-    )
+    keys = Typed(frame.apply("list", key.sql), TEXT, array=1)
+    found = library.call(binder, "jsonb_of_pairs", [keys, Typed(frame.apply("list", sql), x.type, array=1)])
     assert found is not None
     return found
 
@@ -151,7 +149,10 @@ def _extreme(name: str) -> Aggregate:
         if x.array:
             if x.base is Base.NUMERIC and x.dec is None:
                 raise SqlError("0A000", f"{name} of arrays of numeric is not supported")
-            return Typed(frame.apply(name, x.sql), x.type, x.dec, array=True)
+            if x.array > 1:
+                listed = frame.apply(f"arg_{name}", f"{x.sql}, {order_key(x)}")
+                return Typed(listed, x.type, x.dec, array=x.array)
+            return Typed(frame.apply(name, x.sql), x.type, x.dec, array=1)
         if x.is_text_numeric:
             return Typed(frame.apply(f"arg_{name}", f"{x.sql}, pg_numkey({x.sql})"), NUMERIC)
         type_ = TEXT if x.base is Base.VARCHAR else (x.type if x.base is Base.CHAR else x.type.plain)
@@ -261,6 +262,6 @@ def _array_agg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
     (x,) = arguments
     x = casts.settle_text(binder, x)
     if x.array:
-        raise SqlError("0A000", "arrays of several dimensions are not supported")
+        return library.gathered(binder, replace(x, sql=frame.apply("list", x.sql), array=x.array + 1))
     sql = numeric_text(x) if x.scale_sql is not None else x.sql
-    return Typed(frame.apply("list", sql), x.type, None if x.scale_sql is not None else x.dec, array=True)
+    return Typed(frame.apply("list", sql), x.type, None if x.scale_sql is not None else x.dec, array=1)

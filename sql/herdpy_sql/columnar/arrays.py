@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from herdpy.codec.grids import Grid
 from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.typed import Typed, column_dec, duck_type, typed
 from herdpy_sql.columnar.typenames import sql_type
@@ -39,9 +40,10 @@ def written_out(node: Any) -> Any:
         or (to is not None and element_of(to) is None)
     ):
         return node
-    items: list[Any] = [
-        exp.Null() if text is None else exp.Literal.string(text) for text in split_array(str(inner.this))
-    ]
+    texts = split_array(str(inner.this))
+    if isinstance(texts, Grid):
+        return node
+    items: list[Any] = [exp.Null() if text is None else exp.Literal.string(text) for text in texts]
     if to is not None:
         items = [exp.Cast(this=item, to=to.expressions[0].copy()) for item in items]
         if not items:
@@ -59,9 +61,9 @@ def operand(binder: Binder, node: Any, other: Typed, scope: Scope) -> Typed:
     return x
 
 
-def cast_array(binder: Binder, node: Any, element: SqlType, scope: Scope) -> Typed:
+def cast_array(binder: Binder, node: Any, element: SqlType, scope: Scope, dimensions: int = 1) -> Typed:
     """``CAST(node AS element[])``."""
-    target = array_of(element)
+    target = array_of(element, dimensions)
     if isinstance(node, exp.Array) and not any(
         isinstance(one, exp.Query | exp.Array) for one in node.expressions
     ):
@@ -70,7 +72,7 @@ def cast_array(binder: Binder, node: Any, element: SqlType, scope: Scope) -> Typ
         listed = (
             f"[{', '.join(item.sql for item in items)}]" if items else f"CAST([] AS {duck_type(element)}[])"
         )
-        return replace(typed(listed, held.type, *items, dec=held.dec), array=True, name="array")
+        return replace(typed(listed, held.type, *items, dec=held.dec), array=1, name="array")
     x = binder.bind(node, scope)
     found = library.settled(binder, x, target) if x.unknown else casts.cast(binder, x, target)
     return replace(found, name=x.name)

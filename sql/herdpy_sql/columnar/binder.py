@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from herdpy_sql.columnar.scope import ScanNeeds, Scope
-from herdpy_sql.columnar.typed import MAX_DIGITS, Typed, column_dec, typed
+from herdpy_sql.columnar.typed import MAX_DIGITS, Typed, column_dec, over_elements, typed
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import TEXT, UNKNOWN, Base, SqlType
+from herdpy_sql.types import TEXT, UNKNOWN, Base, SqlType, with_dimensions
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
@@ -191,11 +191,13 @@ class Binder:
             held = "BIGINT[]"
         if element is Base.NUMERIC:
             held = "VARCHAR"
-        sql = f"CAST({mark} AS {held}[])"
+        if target.base is Base.ARRAY and target.dimensions > known.dimensions:
+            known = with_dimensions(known, target.dimensions)
+        sql = f"CAST({mark} AS {held}{'[]' * known.dimensions})"
         if form is not None:
-            sql = f"list_transform({sql}, lambda e: {form})"
+            sql = over_elements(sql, known.dimensions, form)
         type_ = known.element_type
-        return Typed(sql, type_, dec=column_dec(type_), array=True)
+        return Typed(sql, type_, dec=column_dec(type_), array=known.dimensions)
 
     def surrogate(self, number: int, precision: int, scale: int) -> str:
         """DuckDB text of a DECIMAL that compares with DECIMAL(precision, scale) as the parameter does."""

@@ -55,6 +55,9 @@ def _common_array(parts: Sequence[Typed], what: str) -> SqlType:
         type_ = full_type(part)
         if type_.base is Base.UNKNOWN or type_.plain == best:
             continue
+        arrays = best is not None and best.base is type_.base is Base.ARRAY
+        if best is not None and arrays and best.dimensions != type_.dimensions:
+            raise SqlError("0A000", f"{what} of arrays of different dimensions is not supported")
         if best is None or castable(best, type_, "implicit"):
             best = type_.plain
         elif not castable(type_, best, "implicit"):

@@ -21,6 +21,7 @@ from herdpy_sql.columnar.operators import is_row
 from herdpy_sql.columnar.scope import Scope
 from herdpy_sql.columnar.typed import STRINGS, Typed
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.library_calls import filled
 from herdpy_sql.expr.named_calls import named_call
 from herdpy_sql.types import INTEGER, UUID, Base
 
@@ -147,7 +148,13 @@ def _anonymous(binder: Binder, node: Any, scope: Scope) -> Typed:
         if name == "row_to_json" and named[1] and (is_row(named[1][0]) or rows.whole(named[1][0], scope)):
             name = "to_json" if len(arguments) == 1 else "row_to_json"
         return replace(call(binder, name, arguments, scope), name=str(node.this).lower())
-    return call(binder, name, binder.bind_all(named[1], scope), scope)
+    arguments = binder.bind_all(named[1], scope)
+    dimensions = filled(*named)
+    if dimensions is not None:
+        found = library.call(binder, name, arguments, dimensions=dimensions)
+        if found is not None:
+            return replace(found, name=name)
+    return call(binder, name, arguments, scope)
 
 
 def register(*names: str) -> Callable[[Function], Function]:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from herdpy.codec.arrow import array_to_datums, arrow_type, datums_to_array
+from herdpy.codec.grids import nested, of_lists, sizes_of
 from herdpy.codec.kinds import Field, Kind
-from herdpy_sql.columnar.typed import Typed, duck_type, numeric_text, retyped, typed
+from herdpy_sql.columnar.typed import Typed, duck_type, numeric_text, over_elements, retyped, typed
 from herdpy_sql.errors import SqlError
-from herdpy_sql.library import Resolved, resolve, routine_of
+from herdpy_sql.library import Resolved, reshaped, resolve, routine_of
 from herdpy_sql.storage import Clock
-from herdpy_sql.types import TEXT, UNKNOWN, Base, SqlType, array_of
+from herdpy_sql.types import TEXT, UNKNOWN, Base, SqlType, array_of, with_dimensions
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.binder import Binder
@@ -31,7 +32,7 @@ def full_type(x: Typed) -> SqlType:
     """The type of an expression, with arrays as types of their own; UNKNOWN where its place decides."""
     if x.unknown or x.null:
         return UNKNOWN
-    return array_of(x.type) if x.array else x.type
+    return array_of(x.type, x.array) if x.array else x.type
 
 
 def settled(binder: Binder, x: Typed, target: SqlType) -> Typed:
@@ -50,7 +51,8 @@ def settled(binder: Binder, x: Typed, target: SqlType) -> Typed:
         assert x.literal is not None
         from herdpy_sql.values import from_text
 
-        from_text(target)(x.literal)  # what is wrong with it is told now
+        value = from_text(target)(x.literal)  # what is wrong with it is told now
+        target = with_dimensions(target, len(sizes_of(value)) or target.dimensions)
         return cast(binder, casts.settle(binder, x, TEXT), target)
     if x.array and x.type.plain == target.element_type.plain:
         return x
@@ -64,19 +66,28 @@ def cast(binder: Binder, x: Typed, target: SqlType) -> Typed:
     source = full_type(x)
     if not castable(source, target, "explicit"):
         raise SqlError("42846", f"cannot cast type {source.name} to {target.name}")
+    if source.base is target.base is Base.ARRAY:
+        target = with_dimensions(target, source.dimensions)
     return invoke(binder, Resolved("cast", 0, (source,), target), [x])
 
 
-def call(binder: Binder, name: str, arguments: list[Typed], scope: Scope | None = None) -> Typed | None:
+def call(
+    binder: Binder,
+    name: str,
+    arguments: list[Typed],
+    scope: Scope | None = None,
+    dimensions: int | None = None,
+) -> Typed | None:
     """The library's function of that name over these arguments; None when there is none.
 
-    ``scope`` is where it stands, of a call that may give many rows.
+    ``scope`` is where it stands, of a call that may give many rows; ``dimensions`` are those of the array
+    that it gives, where they are not its arguments'.
     """
     found = resolve(name, [full_type(x) for x in arguments])
     if found is None:
         return None
     if not found.routine.setof:
-        return invoke(binder, found, arguments)
+        return invoke(binder, found, arguments, dimensions)
     if scope is None or found.routine.columns:
         raise SqlError("0A000", f"set-returning function {name} is supported in FROM only")
     refuse_rows(scope)
@@ -93,11 +104,26 @@ def refuse_rows(scope: Scope) -> None:
         raise SqlError("0A000", f"set-returning functions are not allowed in {where}")
 
 
-def invoke(binder: Binder, found: Resolved, arguments: list[Typed]) -> Typed:
+def invoke(binder: Binder, found: Resolved, arguments: list[Typed], dimensions: int | None = None) -> Typed:
     """A call of a function that is resolved; its arguments are brought to its types."""
     wanted = [settled(binder, x, type_) for x, type_ in zip(arguments, found.args, strict=True)]
+    found = reshaped(found, [full_type(x) for x in wanted], dimensions)
     text = f"{used(binder, found)}({', '.join(map(_argument, wanted))})"
     return of_type(typed(text, TEXT, *wanted), text, found.result)
+
+
+def stacked(binder: Binder, parts: list[Typed]) -> Typed:
+    """``ARRAY[a, b]`` of arrays."""
+    found = call(binder, "array_stacked", parts, dimensions=max(part.array for part in parts) + 1)
+    assert found is not None
+    return replace(found, name="array")
+
+
+def gathered(binder: Binder, rows: Typed) -> Typed:
+    """What ``array_agg`` gives of a list of arrays."""
+    found = call(binder, "array_gathered", [rows])
+    assert found is not None
+    return found
 
 
 def used(binder: Binder, found: Resolved) -> str:
@@ -115,13 +141,13 @@ def function_name(found: Resolved) -> str:
 
 def array(sql: str, type_: SqlType) -> Typed:
     """DuckDB's list as an array of that type."""
-    return Typed(sql, type_.element_type, array=True)
+    return Typed(sql, type_.element_type, array=type_.dimensions)
 
 
 def of_type(x: Typed, sql: str, type_: SqlType) -> Typed:
     """What a function of the library gives: ``x`` with that text, of that type."""
     if type_.base is Base.ARRAY:
-        return replace(retyped(x, sql, type_.element_type), array=True)
+        return replace(retyped(x, sql, type_.element_type), array=type_.dimensions)
     if type_.base is Base.UUID:
         return retyped(x, f"CAST({sql} AS UUID)", type_)
     return retyped(x, sql, type_)
@@ -132,7 +158,7 @@ def as_texts(x: Typed) -> str:
     if x.dec is None:
         return x.sql
     one = numeric_text(Typed("e", x.type, x.dec))
-    return f"list_transform({x.sql}, lambda e: {one})"
+    return over_elements(x.sql, x.array, one)
 
 
 def _argument(x: Typed) -> str:
@@ -141,7 +167,7 @@ def _argument(x: Typed) -> str:
         if x.base is Base.NUMERIC:
             return as_texts(x)
         if x.base is Base.UUID:
-            return f"CAST({x.sql} AS VARCHAR[])"
+            return f"CAST({x.sql} AS VARCHAR{'[]' * x.array})"
         return x.sql
     if x.base is Base.NUMERIC:
         return numeric_text(x)
@@ -151,7 +177,7 @@ def _argument(x: Typed) -> str:
 def duck_name(type_: SqlType, *, function: bool = False) -> str:
     """DuckDB's name of a type; ``function``: as functions take and give it, where a UUID is text."""
     if type_.base is Base.ARRAY:
-        return f"{duck_name(type_.element_type, function=function)}[]"
+        return duck_name(type_.element_type, function=function) + "[]" * type_.dimensions
     if type_.base is Base.UUID and function:
         return "VARCHAR"
     return duck_type(type_)
@@ -182,9 +208,12 @@ def _over_arrays(found: Resolved, clock: Clock, result: SqlType) -> Callable[...
     if found.routine.setof:
         field = Field(Kind.ARRAY, element=field)
     rows_of = _rows(found)
+    listed = found.name == "array_gathered"
 
     def apply(*columns: Any) -> Any:
-        datums = [datums_of(column, one) for column, one in zip(columns, found.args, strict=True)]
+        datums = [
+            datums_of(column, one, listed=listed) for column, one in zip(columns, found.args, strict=True)
+        ]
         values: list[Any] = []
         for row in zip(*datums, strict=True):
             if strict and None in row:
@@ -226,23 +255,25 @@ def _rows(found: Resolved) -> Callable[[Any], Any]:
 def plain_field(type_: SqlType) -> Field:
     """The codec's field of a value in a function's form."""
     if type_.base is Base.ARRAY:
-        return Field(Kind.ARRAY, element=plain_field(type_.element_type))
+        shape = type_.dimensions if type_.dimensions > 1 else 0
+        return Field(Kind.ARRAY, shape, element=plain_field(type_.element_type))
     return Field(Kind.DECIMAL) if type_.base is Base.NUMERIC else SqlType(type_.base, enum=type_.enum).field
 
 
-def datums_of(column: Any, type_: SqlType) -> list[Any]:
-    """The datums of an argument's Arrow array."""
+def datums_of(column: Any, type_: SqlType, *, listed: bool = False) -> list[Any]:
+    """The datums of an argument's Arrow array; ``listed``: each is a tuple of arrays, which may differ."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if type_.base is Base.UUID:
         return [None if one is None else uuid.UUID(str(one)).bytes for one in column.to_pylist()]
     if type_.element is Base.UUID:
-        return [
-            None if one is None else tuple([None if e is None else uuid.UUID(str(e)).bytes for e in one])
-            for one in column.to_pylist()
-        ]
+        if listed:
+            return [tuple([a and of_lists(a, _uuid_bytes) for a in one]) for one in column.to_pylist()]
+        return [None if one is None else of_lists(one, _uuid_bytes) for one in column.to_pylist()]
     field = plain_field(type_)
     wanted = arrow_type(field)
+    if listed:
+        field = Field(Kind.ARRAY, element=plain_field(with_dimensions(type_, type_.dimensions - 1)))
     if column.type != wanted:
         column = column.cast(wanted)
     return array_to_datums(field, column)
@@ -254,11 +285,21 @@ def _shown(result: Any, type_: SqlType) -> Any:
         return pa.array([None if one is None else str(one) for one in result.to_pylist()], pa.string())
     if type_.element is Base.UUID:
         lists = [
-            None if one is None else [None if e is None else str(uuid.UUID(bytes=e)) for e in one]
-            for one in result.to_pylist()
+            None if one is None else nested(of_lists(one, bytes), _uuid_text) for one in result.to_pylist()
         ]
-        return pa.array(lists, pa.list_(pa.string()))
+        kind: pa.DataType = pa.string()
+        for _ in range(type_.dimensions):
+            kind = pa.list_(kind)
+        return pa.array(lists, kind)
     return result
+
+
+def _uuid_bytes(value: Any) -> bytes:
+    return uuid.UUID(str(value)).bytes
+
+
+def _uuid_text(value: bytes | None) -> str | None:
+    return None if value is None else str(uuid.UUID(bytes=value))
 
 
 def _with_arity(function: Callable[..., Any], count: int) -> Callable[..., Any]:

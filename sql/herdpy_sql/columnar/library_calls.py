@@ -15,6 +15,7 @@ from herdpy_sql.columnar.scope import Scope
 from herdpy_sql.columnar.typed import Typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import named_calls
+from herdpy_sql.expr.library_calls import slice_ends
 from herdpy_sql.types import INTEGER
 
 
@@ -39,13 +40,11 @@ def _is_array(node: Any) -> bool:
 def _bracket(binder: Binder, node: Any, scope: Scope) -> Typed:
     base, steps = named_calls.subscripts(node)
     value = binder.bind(base, scope)
+    if value.array:
+        return replace(_within(binder, value, steps, scope), name=_figured(base))
     for step in steps:
-        if isinstance(step, tuple):
-            ends = [
-                Typed("CAST(NULL AS INTEGER)", INTEGER) if s is None else binder.bind(s, scope) for s in step
-            ]
-            found = library.call(binder, "slice", [value, *ends])
-        else:
+        found = None
+        if not isinstance(step, tuple):
             found = library.call(binder, "subscript", [value, binder.bind(step, scope)])
         if found is None:
             raise SqlError(
@@ -53,6 +52,22 @@ def _bracket(binder: Binder, node: Any, scope: Scope) -> Typed:
             )
         value = found
     return replace(value, name=_figured(base))
+
+
+def _within(binder: Binder, array: Typed, steps: list[Any], scope: Scope) -> Typed:
+    """One subscript for each dimension; where one is a slice all are."""
+    if any(isinstance(step, tuple) for step in steps):
+        ends = [
+            Typed(f"CAST({open_end} AS INTEGER)", INTEGER) if one is None else binder.bind(one, scope)
+            for step in steps
+            for one, open_end in slice_ends(step)
+        ]
+        found = library.call(binder, "slice", [array, *ends])
+    else:
+        found = library.call(binder, "subscript", [array, *binder.bind_all(steps, scope)])
+    if found is None:
+        raise SqlError("42804", "array subscript must have type integer")
+    return found
 
 
 def _figured(base: Any) -> str | None:

@@ -18,7 +18,7 @@ from herdpy_sql.columnar.arithmetic import no_operator, type_name
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.common import align, common_type
 from herdpy_sql.columnar.scope import Scope
-from herdpy_sql.columnar.typed import MAX_DIGITS, NUMBERS, STRINGS, TIMES, Typed, typed
+from herdpy_sql.columnar.typed import MAX_DIGITS, NUMBERS, STRINGS, TIMES, Typed, elements, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.bind_arrays import quantifier
 from herdpy_sql.types import BOOLEAN, NUMERIC, TEXT, Base, SqlType
@@ -66,6 +66,8 @@ def _comparable_arrays(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple
     except SqlError:
         raise no_operator(symbol, a, b) from None
     a, b = library.settled(binder, a, target), library.settled(binder, b, target)
+    if a.array != b.array:
+        raise SqlError("0A000", "comparing arrays of different dimensions is not supported")
     if a.dec != b.dec:
         a, b = (replace(one, sql=library.as_texts(one), dec=None) for one in (a, b))
     return order_key(a), order_key(b)
@@ -102,10 +104,19 @@ def compare(binder: Binder, symbol: str, a: Typed, b: Typed) -> Typed:
     return typed(f"({left} {symbol} {right})", BOOLEAN, a, b)
 
 
+def _shaped_key(x: Typed) -> str:
+    """Of an array of several dimensions: its elements in a row, and then its sizes."""
+    sizes = ", ".join(f"len({x.sql}{'[1]' * depth})" for depth in range(x.array))
+    flat = order_key(replace(x, sql=elements(x), array=1))
+    return f"(CASE WHEN {x.sql} IS NULL THEN NULL ELSE {{'e': {flat}, 's': [{sizes}]}} END)"
+
+
 def order_key(x: Typed) -> str:
     """DuckDB text that sorts and groups as ``x`` does."""
     if x.is_text_numeric:
         return f"pg_numkey({x.sql})"
+    if x.array > 1:
+        return _shaped_key(x)
     if x.array and x.base is Base.NUMERIC and x.dec is None:
         return f"list_transform({x.sql}, lambda e: pg_numkey(e))"
     if x.base is Base.JSONB:

@@ -14,6 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from herdpy.codec.arrow import array_to_datums, arrow_type
+from herdpy.codec.grids import nested, of_lists
 from herdpy.codec.kinds import DATE_NEGATIVE_INFINITY, TIMESTAMP_NEGATIVE_INFINITY, Kind
 from herdpy_sql.columnar import engine, errors
 from herdpy_sql.columnar.binder import FIRST_SURROGATE, STATEMENT_US, TRANSACTION_US, Surrogate
@@ -252,7 +253,8 @@ def duck_value(value: Datum, type_: SqlType) -> Any:
         return None
     base = type_.base
     if type_.element is not None:
-        return [duck_value(one, type_.element_type) for one in value]  # type: ignore[union-attr]
+        assert isinstance(value, tuple)
+        return nested(value, lambda one: duck_value(one, type_.element_type))
     if base in (Base.INTERVAL, Base.VECTOR):
         return list(value)  # type: ignore[arg-type]
     if base is Base.NUMERIC:
@@ -311,10 +313,11 @@ def _fetch(relation: Any, attach: Callable[[], None], limits: Limits) -> pa.Tabl
 def _as(array: Any, wanted: pa.DataType) -> Any:
     if array.type == wanted:
         return array
-    if pa.types.is_list(wanted) and wanted.value_type == pa.binary(16):
-        lists = [
-            None if v is None else [None if e is None else _uuid(e) for e in v] for v in array.to_pylist()
-        ]
+    inner: Any = wanted
+    while pa.types.is_list(inner):
+        inner = inner.value_type
+    if inner is not wanted and inner == pa.binary(16):
+        lists = [None if v is None else nested(of_lists(v, _uuid)) for v in array.to_pylist()]
         return pa.chunked_array([pa.array(lists, wanted)])
     if wanted == pa.uuid():
         storage = array.cast(pa.string())

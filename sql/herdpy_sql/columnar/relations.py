@@ -23,6 +23,7 @@ from herdpy_sql.columnar.scalar import from_column
 from herdpy_sql.columnar.scope import Col, Item, Rel, ScanNeeds, Scope
 from herdpy_sql.columnar.series import bind_series
 from herdpy_sql.columnar.set_returning import rows_from, several_arrays
+from herdpy_sql.columnar.typed import elements
 from herdpy_sql.columnar.typenames import name_of
 from herdpy_sql.columnar.with_queries import derived
 from herdpy_sql.errors import SqlError
@@ -213,11 +214,11 @@ def _unnest(
     listed = listed or []
     name = listed[0] if listed else own or "unnest"
     rel.columns = [Col(name, f"{alias}.c0", x.type, x.dec, position=0, rel=rel)]
-    sql = f"SELECT unnest({x.sql}) AS c0"
+    sql = f"SELECT unnest({elements(x)}) AS c0"
     if offset:
         second = name_of(offset) if isinstance(offset, exp.Identifier) else "ordinality"
         rel.columns.append(Col(second, f"{alias}.c1", BIGINT, position=1, rel=rel))
-        sql += f", CAST(generate_subscripts({x.sql}, 1) AS BIGINT) AS c1"
+        sql += f", CAST(generate_subscripts({elements(x)}, 1) AS BIGINT) AS c1"
     return Item(f"({sql}) AS {alias}", [rel], list(rel.columns))
 
 

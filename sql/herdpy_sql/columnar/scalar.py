@@ -123,7 +123,7 @@ def _paren(binder: Binder, node: Any, scope: Scope) -> Typed:
 def _cast(binder: Binder, node: Any, scope: Scope) -> Typed:
     element = arrays.element_of(node.args["to"])
     if element is not None:
-        return arrays.cast_array(binder, node.this, element, scope)
+        return arrays.cast_array(binder, node.this, element, scope, sql_type(node.args["to"]).dimensions)
     target = sql_type(node.args["to"])
     x = binder.bind(node.this, scope)
     result = casts.cast(binder, x, target)
@@ -325,9 +325,9 @@ def _array(binder: Binder, node: Any, scope: Scope) -> Typed:
         raise SqlError("42P18", "cannot determine type of empty array")
     first = parts[0]
     if first.array:
-        raise SqlError("0A000", "arrays of several dimensions are not supported")
+        return library.stacked(binder, parts)
     result = typed(f"[{', '.join(p.sql for p in parts)}]", first.type, *parts, dec=first.dec)
-    return replace(result, array=True, name="array")
+    return replace(result, array=1, name="array")
 
 
 def _array_of_query(binder: Binder, query: Any, scope: Scope) -> Typed:
@@ -338,8 +338,9 @@ def _array_of_query(binder: Binder, query: Any, scope: Scope) -> Typed:
     if len(bound.columns) != 1:
         raise SqlError("42601", "subquery must return only one column")
     column = bound.columns[0]
-    if column.array:
-        raise SqlError("0A000", "arrays of several dimensions are not supported")
     alias = binder.alias()
     listed = f"(SELECT coalesce(list({alias}.c0), []) FROM ({bound.sql}) AS {alias}({bound.names()}))"
-    return Typed(listed, column.type, column.dec, array=True, vars=bound.vars, name="array")
+    if column.array:
+        rows = replace(column, sql=listed, array=column.array + 1)
+        return replace(library.gathered(binder, rows), name="array")
+    return Typed(listed, column.type, column.dec, array=1, vars=bound.vars, name="array")

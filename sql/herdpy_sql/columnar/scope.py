@@ -29,7 +29,7 @@ class Col:
     type: SqlType
     dec: tuple[int, int] | None = None
     scale_sql: str | None = None
-    array: bool = False
+    array: int = 0
     position: int = -1
     rel: Rel | None = None
     merged: tuple[Col, ...] = ()
@@ -194,7 +194,7 @@ def _hidden(rel: Rel, name: str) -> list[Col]:
 def table_column(rel: Rel, table: Table, position: int) -> Col:
     """A base table's column; its DuckDB text is made when it is first used."""
     column = table.columns[position]
-    array = column.type.base is Base.ARRAY
+    array = column.type.dimensions if column.type.base is Base.ARRAY else 0
     type_ = column.type.element_type if array else column.type
     return Col(
         column.name,

@@ -16,7 +16,7 @@ from herdpy_sql.columnar.binder import HANDLERS, Binder
 from herdpy_sql.columnar.common import common_type
 from herdpy_sql.columnar.functions import no_function
 from herdpy_sql.columnar.scope import Col, Item, Rel, Scope
-from herdpy_sql.columnar.typed import INTEGERS, Typed, duck_type, numeric_text, typed
+from herdpy_sql.columnar.typed import INTEGERS, Typed, duck_type, elements, numeric_text, typed
 from herdpy_sql.columnar.typenames import name_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.named_calls import named_call
@@ -112,7 +112,7 @@ def unnested(binder: Binder, node: Any, scope: Scope) -> Listed:
     x = binder.bind(node, scope)
     if not x.array:
         raise no_function("unnest", [x])
-    return Listed("unnest", x.sql, replace(x, array=False))
+    return Listed("unnest", elements(x), replace(x, array=0))
 
 
 def element(found: Listed, sql: str) -> Typed:

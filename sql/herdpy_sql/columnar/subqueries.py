@@ -13,8 +13,9 @@ from herdpy_sql.columnar.common import common_type
 from herdpy_sql.columnar.operators import comparable, compare, is_row, row_compare
 from herdpy_sql.columnar.queries import Bound, bind_query
 from herdpy_sql.columnar.scope import Scope
-from herdpy_sql.columnar.typed import Typed, typed
+from herdpy_sql.columnar.typed import Typed, elements, typed
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.bind_arrays import leaves
 from herdpy_sql.types import BOOLEAN
 
 
@@ -110,7 +111,7 @@ def quantified(binder: Binder, left: Any, symbol: str, right: Any, scope: Scope)
     x = binder.bind(left, scope)
     inner = arrays.written_out(inner)
     if isinstance(inner, exp.Array):
-        tests = [compare(binder, symbol, x, v) for v in binder.bind_all(inner.expressions, scope)]
+        tests = [compare(binder, symbol, x, v) for v in binder.bind_all(leaves(inner), scope)]
         if not tests:
             return typed("false" if word == "ANY" else "true", BOOLEAN, x)
         joined = (" OR " if word == "ANY" else " AND ").join(t.sql for t in tests)
@@ -122,7 +123,7 @@ def _elements(binder: Binder, x: Typed, symbol: str, array: Typed, word: str) ->
     """A value with ANY or ALL of an array's elements; of an empty array even NULL has an answer."""
     alias = binder.alias()
     a, b = comparable(binder, symbol, x, Typed(f"{alias}.c0", array.type, array.dec))
-    inner = f"(SELECT {b} FROM (SELECT unnest({array.sql}) AS c0) AS {alias})"
+    inner = f"(SELECT {b} FROM (SELECT unnest({elements(array)}) AS c0) AS {alias})"
     if symbol == "=" and word == "ANY":
         sql = f"({a} IN {inner})"
     elif symbol == "<>" and word == "ALL":

@@ -26,7 +26,7 @@ from herdpy_sql.columnar import windows as _windows  # noqa: F401
 from herdpy_sql.columnar.binder import BOLD, Binder
 from herdpy_sql.columnar.bounds import key_range
 from herdpy_sql.columnar.query import ColumnarQuery, Scan
-from herdpy_sql.columnar.typed import Typed, numeric_text, retyped, stored_dec
+from herdpy_sql.columnar.typed import Typed, numeric_text, over_elements, retyped, stored_dec
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.types import NUMERIC, TEXT, UNKNOWN, Base, SqlType, array_of
@@ -167,11 +167,11 @@ def _shown(column: Typed, sql: str) -> tuple[SqlType, str]:
 def _shown_array(column: Typed, sql: str) -> tuple[SqlType, str]:
     """An array: NUMERIC elements are text unless they are a stored column's."""
     if column.base is not Base.NUMERIC or column.dec is None:
-        return array_of(column.type), sql
+        return array_of(column.type, column.array), sql
     if column.type.precision is not None and column.dec == stored_dec(column.type):
-        return array_of(column.type), sql
+        return array_of(column.type, column.array), sql
     one = numeric_text(Typed("e", NUMERIC, column.dec))
-    return array_of(NUMERIC), f"list_transform({sql}, lambda e: {one})"
+    return array_of(NUMERIC, column.array), over_elements(sql, column.array, one)
 
 
 def _numbered(sql: str) -> tuple[str, tuple[int, ...]]:

@@ -64,7 +64,7 @@ class Typed:
         literal: the text of an untyped literal (with type UNKNOWN), or an integer literal's digits.
         null: it is the bare NULL.
         param: number of a parameter whose type is not known yet.
-        array: it is a list of ``type``.
+        array: how many dimensions it has: it is a list (of lists) of ``type``; 0 of all else.
         origin: of an output that is a column of a table as it is; of nothing else.
         vars, agg, window: columns used outside aggregates; whether it has aggregates or windows.
     """
@@ -76,7 +76,7 @@ class Typed:
     literal: str | None = None
     null: bool = False
     param: int | None = None
-    array: bool = False
+    array: int = 0
     vars: Vars = NO_VARS
     agg: bool = False
     window: bool = False
@@ -127,8 +127,21 @@ def retyped(part: Typed, sql: str, type_: SqlType, dec: tuple[int, int] | None =
         literal=None,
         null=False,
         param=None,
-        array=False,
+        array=0,
     )
+
+
+def elements(x: Typed) -> str:
+    """All elements of an array, as one list."""
+    return "flatten(" * (x.array - 1) + x.sql + ")" * (x.array - 1)
+
+
+def over_elements(sql: str, dimensions: int, one: str) -> str:
+    """An array with each element made anew: ``one`` says how, of ``e``."""
+    names = ["e", *(f"e{depth}" for depth in range(2, dimensions + 1))]
+    for name, source in zip(names, [*names[1:], sql], strict=True):
+        one = f"list_transform({source}, lambda {name}: {one})"
+    return one
 
 
 def column_dec(type_: SqlType) -> tuple[int, int] | None:
@@ -148,7 +161,7 @@ def stored_dec(type_: SqlType) -> tuple[int, int] | None:
 def duck_type(type_: SqlType, dec: tuple[int, int] | None = None) -> str:
     """DuckDB's name of the representation."""
     if type_.element is not None:
-        return f"{duck_type(type_.element_type)}[]"
+        return duck_type(type_.element_type) + "[]" * type_.dimensions
     if type_.base is Base.NUMERIC:
         return "VARCHAR" if dec is None else f"DECIMAL({dec[0]},{dec[1]})"
     return DUCK[type_.base]

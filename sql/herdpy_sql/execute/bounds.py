@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
+from herdpy.codec.grids import Grid
 from herdpy.codec.keys import successor
 from herdpy.codec.kinds import Kind
 
@@ -224,6 +225,8 @@ def point_encoder(found: KeyRange) -> Callable[[Row, Row, Clock], bytes | None]:
 def fitting(field: KeyField, kind: Kind) -> Fit | bool | None:
     """How datums of ``kind`` fit the key column: a function, None for as they are, False for not at all."""
     own = field.kind
+    if own == kind == Kind.ARRAY and field.scale < 2:
+        return _plain_array
     if own == kind and own not in {Kind.DECIMAL64, Kind.DECIMAL128}:
         return None
     if own in _INT_BITS and kind in {*_INT_BITS, Kind.DECIMAL, Kind.DECIMAL64, Kind.DECIMAL128}:
@@ -274,6 +277,12 @@ def _decimal_fit(scale: int, digits: int) -> Fit:
         return floor, _EXACT if floor == number else _INSIDE
 
     return fit
+
+
+def _plain_array(value: Datum) -> tuple[Datum, int]:
+    """Of arrays of one dimension: any other comes behind the one of the same elements, before the next."""
+    assert isinstance(value, tuple)
+    return tuple(value), _INSIDE if isinstance(value, Grid) else _EXACT
 
 
 def _any_decimal(value: Datum) -> tuple[Datum, int]:

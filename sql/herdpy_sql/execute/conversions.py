@@ -37,7 +37,8 @@ def comparable(child: SqlType, parent: SqlType) -> bool:
     here, there = child.base, parent.base
     if here is there:
         same = (child.enum.id if child.enum else 0) == (parent.enum.id if parent.enum else 0)
-        return same and here is not Base.JSON and child.element == parent.element
+        held = child.element is parent.element and child.dimensions == parent.dimensions
+        return same and held and here is not Base.JSON
     for family in (_INTEGERS, _FLOATS, _TEXTS, (Base.DATE, Base.TIMESTAMP)):
         if here in family and there in family:
             return True

@@ -10,10 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from herdpy.codec.grids import sizes_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Outcome, Plan, ended
+from herdpy_sql.values.arrays import wrong_shape
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -41,6 +43,7 @@ class Rules:
         not_null: positions that may not be NULL.
         checks: (name, condition) over the physical row; NULL passes.
         generated: (position, value) of the columns that are always computed from the rest of the row.
+        shapes: (position, dimensions) of the columns that are arrays.
         options: (view, condition) of the views WITH CHECK OPTION that the row is written through; NULL fails.
     """
 
@@ -49,6 +52,7 @@ class Rules:
     checks: tuple[tuple[str, Compiled], ...]
     generated: tuple[tuple[int, Compiled], ...] = ()
     options: tuple[tuple[str, Compiled], ...] = ()
+    shapes: tuple[tuple[int, int], ...] = ()
 
     def generate(self, row: list[Datum], clock: Clock) -> None:
         """Compute the generated columns, into the row."""
@@ -56,7 +60,7 @@ class Rules:
             row[position] = compute(row, (), clock)
 
     def verify(self, row: Sequence[Datum], clock: Clock) -> None:
-        """SqlError 23502, 23514 or 44000, naming table, column and constraint.
+        """SqlError 23502, 23514, 44000 or 0A000, naming table, column and constraint.
 
         Generated columns are computed first: where there are any, ``row`` is a list.
         """
@@ -65,6 +69,8 @@ class Rules:
         for position in self.not_null:
             if row[position] is None:
                 self.refuse_null(position, row)
+        for position, dimensions in self.shapes:
+            self.check_shape(position, dimensions, row[position])
         for name, condition in self.checks:
             if condition(row, (), clock) is False:
                 raise SqlError(
@@ -81,6 +87,12 @@ class Rules:
                     f'new row violates check option for view "{name}"',
                     detail=self._failing(row),
                 )
+
+    def check_shape(self, position: int, dimensions: int, value: Any) -> None:
+        """SqlError 0A000 unless the array has as many dimensions as its column was declared with."""
+        if value and len(sizes_of(value)) != dimensions:
+            column = self.table.columns[position]
+            raise wrong_shape(column.name, column.type, len(sizes_of(value)), self.table.name)
 
     def refuse_null(self, position: int, row: Sequence[Datum]) -> NoReturn:
         """Raise the violation of NOT NULL at ``position``."""
@@ -195,6 +207,8 @@ def _written_maker(values: Sequence[Value], rules: Rules) -> Maker:
         if value.row_id or (value.is_constant and value.constant is not None):
             continue
         body.append(f"if row[{position}] is None: rules.refuse_null({position}, row)")
+    for position, dimensions in rules.shapes:
+        body.append(f"rules.check_shape({position}, {dimensions}, row[{position}])")
     if rules.checks or rules.options:
         body.append("rules.verify(row, clock)")
     body.append("return row")

@@ -49,7 +49,7 @@ def quantified(binder: Binder, left: exp.Expression, op: str, right: exp.Any | e
 
 def _among(binder: Binder, arg: n.Expr, array: exp.Expression) -> n.Expr:
     if isinstance(array, exp.Array) and array.expressions:
-        return member(binder, arg, [binder.bind(item) for item in array.expressions])
+        return member(binder, arg, [binder.bind(item) for item in leaves(array)])
     element: SqlType | None = None
     if isinstance(array, exp.Cast):
         element = element_of(array.args["to"])
@@ -67,6 +67,14 @@ def _among(binder: Binder, arg: n.Expr, array: exp.Expression) -> n.Expr:
     if not isinstance(array, exp.Parameter):
         raise NotOwn("ANY")
     return _parameter(binder, arg, array, element)
+
+
+def leaves(array: exp.Array) -> list[exp.Expression]:
+    """The elements of ARRAY[...], of several dimensions those of the innermost."""
+    items: list[exp.Expression] = list(array.expressions)
+    if items and all(isinstance(item, exp.Array) for item in items):
+        return [leaf for item in items if isinstance(item, exp.Array) for leaf in leaves(item)]
+    return items
 
 
 def _literal(binder: Binder, text: str, element: SqlType | None) -> n.Expr:

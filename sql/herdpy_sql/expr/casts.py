@@ -12,6 +12,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from herdpy.codec.grids import Grid, mapped
 from herdpy.codec.jsonb import read_json
 from herdpy.codec.kinds import (
     DATE_INFINITY,
@@ -164,10 +165,8 @@ def _elements(source: SqlType, target: SqlType) -> tuple[Callable[..., Any] | No
         return None, False
     convert = function.implementation
     if function.needs_clock:
-        return (
-            lambda clock, value: tuple([None if one is None else convert(clock, one) for one in value])
-        ), True
-    return (lambda value: tuple([None if one is None else convert(one) for one in value])), False
+        return (lambda clock, value: mapped(value, lambda one: convert(clock, one))), True
+    return (lambda value: mapped(value, convert)), False
 
 
 _JSON_NAMES = {bool: "boolean", Decimal: "numeric", str: "string", list: "array", dict: "object"}
@@ -285,6 +284,8 @@ def _text_to_timestamptz(clock: Clock, text: str) -> int:
 
 
 def _array_to_vector(values: tuple[Any, ...]) -> tuple[float, ...]:
+    if isinstance(values, Grid):
+        raise SqlError("22000", "array must be 1-D")
     if not values:
         raise SqlError("22000", "vector must have at least 1 dimension")
     if None in values:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from herdpy.codec.grids import Grid
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.casting import castable
 from herdpy_sql.expr.casts import STRINGS, cast_function
 from herdpy_sql.expr.fold import folded
 from herdpy_sql.expr.nodes import Cast, Const, Expr, Param
 from herdpy_sql.expr.resolve import PREFERRED, can_coerce, category
-from herdpy_sql.types import TEXT, UNKNOWN, Base, SqlType
+from herdpy_sql.types import TEXT, UNKNOWN, Base, SqlType, with_dimensions
 from herdpy_sql.values import from_text
 from herdpy_sql.values.moments import parse_zoned
 from herdpy_sql.values.texts import check_text
@@ -61,6 +62,8 @@ def coerce(expr: Expr, target: SqlType, context: str, params: Params) -> Expr:
     if expr.type.base is Base.UNKNOWN:
         expr = _type_unknown(expr, target, context, params)
     source = expr.type
+    if source.base is target.base is Base.ARRAY:  # a cast keeps the dimensions that there are
+        target = with_dimensions(target, source.dimensions)
     if source == target:
         return expr
     if not castable(source, target, context):
@@ -95,8 +98,8 @@ def common_type(types: Sequence[SqlType], what: str) -> SqlType:
     chosen: SqlType | None = None
     for one in types:
         if one.base is Base.UNKNOWN or (chosen is not None and one.base is chosen.base):
-            if chosen is not None and one.base in {Base.ARRAY, Base.ENUM} and one.plain != chosen.plain:
-                raise SqlError("42804", f"{what} types {chosen.name} and {one.name} cannot be matched")
+            if chosen is not None and one.base in {Base.ARRAY, Base.ENUM}:
+                chosen = _wider(chosen, one, what)
             continue
         if chosen is None:
             chosen = one
@@ -118,6 +121,16 @@ def common_type(types: Sequence[SqlType], what: str) -> SqlType:
     return result
 
 
+def _wider(chosen: SqlType, one: SqlType, what: str) -> SqlType:
+    """The one of two ENUMs, or of two types of arrays, that the other becomes; with the most dimensions."""
+    dimensions = max(one.dimensions, chosen.dimensions)
+    if not castable(one, chosen, "implicit"):
+        if not castable(chosen, one, "implicit"):
+            raise SqlError("42804", f"{what} types {chosen.name} and {one.name} cannot be matched")
+        chosen = one
+    return with_dimensions(chosen, dimensions)
+
+
 def _type_unknown(expr: Expr, target: SqlType, context: str, params: Params) -> Expr:
     if isinstance(expr, Param):
         return params.fix(expr, target)
@@ -133,4 +146,7 @@ def _type_unknown(expr: Expr, target: SqlType, context: str, params: Params) -> 
         return Cast(target, Const(TEXT, text), function)
     if context == "explicit" and target.base in STRINGS:
         return Const(TEXT, check_text(text))
-    return Const(target, from_text(target)(text))
+    value = from_text(target)(text)
+    if target.base is Base.ARRAY and isinstance(value, Grid):
+        target = with_dimensions(target, len(value.sizes))
+    return Const(target, value)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from herdpy.codec.keys import KeyCodec
-from herdpy.codec.kinds import KeyField
+from herdpy.codec.kinds import KeyField, Kind
 from herdpy_sql.expr import nodes as n
 from herdpy_sql.expr.compiled import COMPILERS, Compiled, Row, compile_expr
 from herdpy_sql.expr.like import matcher
@@ -51,7 +51,8 @@ def order_of(sql_type: SqlType) -> Callable[[Any], Any] | None:
     if sql_type.base not in _KEYED:
         return None
     field = sql_type.plain.field
-    encode = KeyCodec([KeyField(field.kind, element=field.element)]).encode
+    shaped = 2 if field.kind is Kind.ARRAY else 0  # a datum may have other dimensions than its type
+    encode = KeyCodec([KeyField(field.kind, shaped, element=field.element)]).encode
     return lambda value: encode((value,))
 
 

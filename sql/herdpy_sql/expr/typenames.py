@@ -65,12 +65,12 @@ def sql_type(node: exp.Expression) -> SqlType:
 
 
 def _array_type(node: exp.DataType) -> SqlType:
-    """Of ``type[]``, ``type[][]`` and ``type[3]``: how many dimensions and elements is not part of a type."""
+    """Of ``type[]``, ``type[][]`` and ``type[3]``: how many elements is not part of a type."""
     if not node.expressions:
         raise SqlError("0A000", "type array is not supported")
     inner = sql_type(node.expressions[0])
     if inner.base is Base.ARRAY:
-        return inner
+        return t.array_of(inner)
     found = t.array_of(inner)
     if found.element is not inner.base:
         raise SqlError("0A000", f"type {inner}[] is not supported")

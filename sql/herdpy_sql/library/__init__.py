@@ -14,7 +14,7 @@ from herdpy_sql.library import templates as _templates  # noqa: F401
 from herdpy_sql.library import texts as _texts  # noqa: F401
 from herdpy_sql.library import times as _times  # noqa: F401
 from herdpy_sql.library import vectors as _vectors  # noqa: F401
-from herdpy_sql.library.resolving import resolve
+from herdpy_sql.library.resolving import reshaped, resolve
 from herdpy_sql.library.routine import ROUTINES, Resolved, Routine, routine_of
 
-__all__ = ["ROUTINES", "Resolved", "Routine", "resolve", "routine_of"]
+__all__ = ["ROUTINES", "Resolved", "Routine", "reshaped", "resolve", "routine_of"]

@@ -1,4 +1,7 @@
-"""Functions and operators of arrays. Elements are equal as SQL has them: by the bytes of their keys."""
+"""Functions and operators of arrays' elements. These are equal as SQL has them: by the bytes of their keys.
+
+What looks at shapes is in ``array_shapes``.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from herdpy.codec.grids import Grid
 from herdpy.codec.keys import KeyCodec
 from herdpy.codec.kinds import KeyField
 from herdpy_sql.errors import SqlError
+from herdpy_sql.library.array_shapes import only_one_dimension
 from herdpy_sql.library.routine import Poly, Resolved, add, routine
 from herdpy_sql.storage import Clock
 from herdpy_sql.types import BOOLEAN, INTEGER, TEXT, Base, SqlType, array_of
@@ -16,6 +21,7 @@ from herdpy_sql.values import to_text
 
 A, E = Poly.ARRAY, Poly.ELEMENT
 _TEXTS = array_of(Base.TEXT)
+_SEARCHED = "searching for elements in multidimensional arrays is not supported"
 
 
 @functools.lru_cache(maxsize=256)
@@ -40,32 +46,6 @@ def _cast(found: Resolved, clock: Clock, value: Any) -> Any:
     if function is None:
         return value
     return function.implementation(clock, value) if function.needs_clock else function.implementation(value)
-
-
-add("array_append", (A, E), A, lambda array, one: (*(array or ()), one), strict=False)
-add("array_prepend", (E, A), A, lambda one, array: (one, *(array or ())), strict=False)
-add("array_cat", (A, A), A, lambda a, b: a if b is None else b if a is None else a + b, strict=False)
-add("||", (A, A), A, lambda a, b: a if b is None else b if a is None else a + b, strict=False)
-add("||", (A, E), A, lambda array, one: (*(array or ()), one), strict=False)
-add("||", (E, A), A, lambda one, array: (one, *(array or ())), strict=False)
-add("cardinality", (A,), INTEGER, len)
-add("array_ndims", (A,), INTEGER, lambda array: 1 if array else None)
-add("array_length", (A, INTEGER), INTEGER, lambda array, n: len(array) if n == 1 and array else None)
-add("array_lower", (A, INTEGER), INTEGER, lambda array, n: 1 if n == 1 and array else None)
-add("array_upper", (A, INTEGER), INTEGER, lambda array, n: len(array) if n == 1 and array else None)
-add("array_dims", (A,), TEXT, lambda array: f"[1:{len(array)}]" if array else None)
-add("subscript", (A, INTEGER), E, lambda array, n: array[n - 1] if 0 < n <= len(array) else None)
-add(
-    "slice",
-    (A, INTEGER, INTEGER),
-    A,
-    lambda array, low, high: (
-        None
-        if array is None
-        else array[max((1 if low is None else low) - 1, 0) : max(len(array) if high is None else high, 0)]
-    ),
-    strict=False,
-)
 
 
 @routine("@>", (A, A), BOOLEAN, typed=True)
@@ -94,6 +74,7 @@ def _position(found: Resolved, array: Any, wanted: Any, start: int | None = 1) -
         return None
     if start is None:
         raise SqlError("22004", "initial position must not be null")
+    only_one_dimension(array, SqlError("0A000", _SEARCHED))
     same = _of(found)
     key = same(wanted)
     return next((i + 1 for i, one in enumerate(array) if i + 1 >= start and same(one) == key), None)
@@ -106,6 +87,7 @@ add("array_position", (A, E, INTEGER), INTEGER, _position, typed=True, strict=Fa
 def _positions(found: Resolved, array: Any, wanted: Any) -> Any:
     if array is None:
         return None
+    only_one_dimension(array, SqlError("0A000", _SEARCHED))
     same = _of(found)
     key = same(wanted)
     return tuple([i + 1 for i, one in enumerate(array) if same(one) == key])
@@ -115,6 +97,9 @@ def _positions(found: Resolved, array: Any, wanted: Any) -> Any:
 def _remove(found: Resolved, array: Any, wanted: Any) -> Any:
     if array is None:
         return None
+    only_one_dimension(
+        array, SqlError("0A000", "removing elements from multidimensional arrays is not supported")
+    )
     same = _of(found)
     key = same(wanted)
     return tuple([one for one in array if same(one) != key])
@@ -126,23 +111,8 @@ def _replace(found: Resolved, array: Any, old: Any, new: Any) -> Any:
         return None
     same = _of(found)
     key = same(old)
-    return tuple([new if same(one) == key else one for one in array])
-
-
-@routine("array_fill", (E, array_of(Base.INTEGER)), A, strict=False)
-def _fill(value: Any, sizes: Any) -> Any:
-    if sizes is None or None in sizes:
-        raise SqlError("22004", "dimension array or low bound array cannot be null")
-    if len(sizes) > 1:
-        raise SqlError("0A000", "arrays of several dimensions are not supported")
-    return (value,) * (max(sizes[0], 0) if sizes else 0)
-
-
-@routine("trim_array", (A, INTEGER), A)
-def _trim(array: Any, count: int) -> Any:
-    if not 0 <= count <= len(array):
-        raise SqlError("2202E", f"number of elements to trim must be between 0 and {len(array)}")
-    return array[: len(array) - count]
+    made = [new if same(one) == key else one for one in array]
+    return Grid(made, array.sizes) if isinstance(array, Grid) else tuple(made)
 
 
 @routine("array_to_string", (A, TEXT), TEXT, typed=True)
@@ -170,10 +140,6 @@ add("string_to_array", (TEXT, TEXT), _TEXTS, _split, strict=False)
 add("string_to_array", (TEXT, TEXT, TEXT), _TEXTS, _split, strict=False)
 add("string_to_table", (TEXT, TEXT), TEXT, _split, strict=False, setof=True)
 add("string_to_table", (TEXT, TEXT, TEXT), TEXT, _split, strict=False, setof=True)
-add(
-    "generate_subscripts", (A, INTEGER), INTEGER,
-    lambda array, n: tuple(range(1, len(array) + 1)) if n == 1 else (), setof=True,
-)  # fmt: skip
 
 
 @routine("enum_range", (E,), A, typed=True, strict=False)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from herdpy.codec.grids import Grid, nested, parts_of, sizes_of
 from herdpy.codec.jsonb import JsonError, jsonb_text, quoted, read_json
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library.routine import Poly, Resolved, add, routine
@@ -313,7 +314,8 @@ def value_of(type_: SqlType, datum: Any, clock: Clock | None = None) -> Any:
     if datum is None or type_.base is Base.BOOLEAN:
         return datum
     if type_.base is Base.ARRAY:
-        return [value_of(type_.element_type, one, clock) for one in datum]
+        element = type_.element_type
+        return nested(datum, lambda one: value_of(element, one, clock))
     if type_.base in {Base.JSON, Base.JSONB}:
         return read_json(datum)
     text = to_text(type_)(datum)
@@ -334,7 +336,8 @@ def _json_of(type_: SqlType, datum: Any, clock: Clock) -> str:
     if type_.base in {Base.JSON, Base.JSONB} and datum is not None:
         return str(datum)
     if type_.base is Base.ARRAY and datum is not None:
-        return f"[{','.join(_json_of(type_.element_type, one, clock) for one in datum)}]"
+        inner = type_ if isinstance(datum, Grid) else type_.element_type
+        return f"[{','.join(_json_of(inner, one, clock) for one in parts_of(datum))}]"
     return _written(value_of(type_, datum, clock))
 
 
@@ -389,6 +392,11 @@ def _build_json_array(found: Resolved, clock: Clock, *values: Any) -> str:
 
 @routine("jsonb_object", (_PATH,), JSONB)
 def _object(flat: Any) -> str:
+    sizes = sizes_of(flat)
+    if len(sizes) > 2:
+        raise SqlError("2202E", "wrong number of array subscripts")
+    if len(sizes) == 2 and sizes[1] != 2:
+        raise SqlError("2202E", "array must have two columns")
     if len(flat) % 2:
         raise SqlError("2202E", "array must have even number of elements")
     found: str = _object_of(flat[::2], flat[1::2])
@@ -397,6 +405,8 @@ def _object(flat: Any) -> str:
 
 @routine("jsonb_object", (_PATH, _PATH), JSONB)
 def _object_of(keys: Any, values: Any) -> str:
+    if len(sizes_of(keys)) > 1 or len(sizes_of(values)) > 1:
+        raise SqlError("2202E", "wrong number of array subscripts")
     if len(keys) != len(values):
         raise SqlError("2202E", "mismatched array dimensions")
     if None in keys:

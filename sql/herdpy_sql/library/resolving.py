@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.casting import castable
 from herdpy_sql.library.routine import ROUTINES, Argument, Poly, Resolved
-from herdpy_sql.types import TEXT, Base, SqlType, array_of
+from herdpy_sql.types import TEXT, Base, SqlType, array_of, with_dimensions
 
 
 def resolve(name: str, types: Sequence[SqlType]) -> Resolved | None:
@@ -50,6 +50,7 @@ def _fit(
     """How well, and the types that the arguments and the result then have; None: not at all."""
     casts = untyped = 0
     element: SqlType | None = None
+    dimensions = max((one.dimensions for one in types), default=1)
     for arg, given in zip(wanted, types, strict=True):
         if given.base is Base.UNKNOWN:
             untyped += arg is not Poly.ANY and arg is not TEXT
@@ -75,13 +76,31 @@ def _fit(
     polymorphic = Poly.ARRAY in wanted or Poly.ELEMENT in wanted
     if polymorphic and element is None:
         element = TEXT
-    args = tuple(_concrete(arg, given, element) for arg, given in zip(wanted, types, strict=True))
+    args = tuple(
+        _concrete(arg, given, element, given.dimensions) for arg, given in zip(wanted, types, strict=True)
+    )
     casts += sum(
         1
         for arg, given in zip(args, types, strict=True)
         if polymorphic and given.base is not Base.UNKNOWN and arg.plain != given.plain
     )
-    return (casts + polymorphic, untyped), args, _concrete(result, TEXT, element)
+    return (casts + polymorphic, untyped), args, _concrete(result, TEXT, element, dimensions)
+
+
+def reshaped(found: Resolved, types: Sequence[SqlType], result: int | None = None) -> Resolved:
+    """The call with the dimensions that its arguments turn out to have; ``result``: of what it gives."""
+    args = tuple(
+        with_dimensions(arg, given.dimensions) if arg.base is given.base is Base.ARRAY else arg
+        for arg, given in zip(found.args, types, strict=True)
+    )
+    made = found.result
+    if made.base is Base.ARRAY:
+        if result is None and found.name == "cast":
+            result = args[0].dimensions if args[0].base is Base.ARRAY else made.dimensions
+        elif result is None and found.routine.result is Poly.ARRAY:
+            result = max(found.result.dimensions, *(arg.dimensions for arg in args))
+        made = with_dimensions(made, result or made.dimensions)
+    return found if args == found.args and made == found.result else replace(found, args=args, result=made)
 
 
 def _wider(one: SqlType | None, other: SqlType) -> SqlType | None:
@@ -92,14 +111,12 @@ def _wider(one: SqlType | None, other: SqlType) -> SqlType | None:
     return other if castable(one, other, "implicit") else None
 
 
-def _concrete(arg: Argument, given: SqlType, element: SqlType | None) -> SqlType:
+def _concrete(arg: Argument, given: SqlType, element: SqlType | None, dimensions: int = 1) -> SqlType:
     if arg is Poly.ANY:
         return TEXT if given.base is Base.UNKNOWN else given
     if arg is Poly.ARRAY:
         assert element is not None
-        if element.base is Base.ARRAY:
-            raise SqlError("0A000", "arrays of several dimensions are not supported")
-        return array_of(element)
+        return array_of(element, dimensions)
     if arg is Poly.ELEMENT:
         assert element is not None
         return element

@@ -25,7 +25,7 @@ from herdpy_sql.expr.nodes import Call, Cast, Chain, ColumnRef, Random
 from herdpy_sql.parse import parse, split
 from herdpy_sql.plan.scope import TableScope
 from herdpy_sql.plan.type_names import mark_enums, mark_types_of
-from herdpy_sql.types import BOOLEAN
+from herdpy_sql.types import BOOLEAN, Base
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Table
@@ -159,7 +159,12 @@ def rules_of(table: Table) -> Rules:
             for position, column in enumerate(table.columns)
             if column.generated is not None and not column.dropped
         )
-        found = table.derived["rules"] = Rules(table, not_null, checks, generated)
+        shapes = tuple(
+            (position, column.type.dimensions)
+            for position, column in enumerate(table.columns)
+            if column.type.base is Base.ARRAY and not column.dropped
+        )
+        found = table.derived["rules"] = Rules(table, not_null, checks, generated, shapes=shapes)
     assert isinstance(found, Rules)
     return found
 

@@ -104,6 +104,7 @@ def _attributes(context: Context) -> Rows:
                 column.name,
                 column.type.oid,
                 column.type.typmod,
+                attndims=column.type.dimensions if column.type.base is Base.ARRAY else 0,
                 attnotnull=column.not_null,
                 atthasdef=(column.default is not None and not column.identity)
                 or column.generated is not None,

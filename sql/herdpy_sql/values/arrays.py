@@ -1,56 +1,117 @@
 """Arrays as values: PostgreSQL's text form to and from elements.
 
-A datum of an array is a tuple of datums, NULLs among them; arrays have one dimension here. Format:
-PostgreSQL 15 manual, 8.15.6 "Array Input and Output Syntax".
+A datum of an array is a tuple of datums, NULLs among them, or a Grid (``herdpy.codec.grids``). Indexes begin
+at 1 here. Format: PostgreSQL 15 manual, 8.15.6 "Array Input and Output Syntax".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
+from herdpy.codec.grids import MAX_DIMENSIONS, mapped, shaped, sizes_of
 from herdpy_sql.errors import SqlError
+from herdpy_sql.types import SqlType
 
+RAGGED = "multidimensional arrays must have array expressions with matching dimensions"
 _SPACE = " \t\n\r\v\f"
 _PLAIN = re.compile(r'[^{}",\\\s]+\Z')
-_BOUNDS = re.compile(r"\s*\[")
+_BOUNDS = re.compile(r"\s*((?:\[\s*[+-]?\d+\s*(?::\s*[+-]?\d+\s*)?\]\s*)+)=", re.ASCII)
+_BOUND = re.compile(r"\[\s*([+-]?\d+)\s*(?::\s*([+-]?\d+)\s*)?\]", re.ASCII)
 
 
-def split_array(text: str) -> list[str | None]:
-    """The texts of an array's elements, None for NULL.
+def split_array(text: str) -> tuple[str | None, ...]:
+    """The texts of an array's elements, None for NULL, in the array's shape.
 
-    SqlError 22P02 for what is no array, 0A000 for one of several dimensions or with bounds.
+    SqlError 22P02 for what is no array, 54000 for too many dimensions, 0A000 for indexes that do not begin
+    at 1, 2202E for bounds that cannot be.
     """
-    if _BOUNDS.match(text):
-        raise SqlError("0A000", "arrays with bounds are not supported")
-    body = text.strip(_SPACE)
+    wanted, body = None, text.strip(_SPACE)
+    bounds = _BOUNDS.match(text)
+    if bounds:
+        wanted, body = _told_sizes(bounds[1]), text[bounds.end() :].strip(_SPACE)
+    elif body[:1] == "[":
+        raise _malformed(text, "Missing array dimension value.")
     if body[:1] != "{":
-        raise _malformed(text, 'Array value must start with "{" or dimension information.')
-    if body[1:].strip(_SPACE) == "}":
-        return []
+        detail = 'Array value must start with "{" or dimension information.'
+        raise _malformed(text, 'Array contents must start with "{".' if bounds else detail)
     found: list[str | None] = []
-    at = 1
+    sizes, at = _level(text, body, 1, found, 1)
+    if at != len(body):
+        raise _malformed(text, "Junk after closing right brace.")
+    if wanted is not None and wanted != sizes:
+        raise _malformed(text, "Specified array dimensions do not match array contents.")
+    return shaped(found, sizes)
+
+
+def _told_sizes(bounds: str) -> tuple[int, ...]:
+    """The sizes in ``[1:2][1:3]``."""
+    sizes = []
+    for low, high in _BOUND.findall(bounds):
+        first, last = (int(low), int(high)) if high else (1, int(low))
+        if last < first:
+            raise SqlError("2202E", "upper bound cannot be less than lower bound")
+        if first != 1:
+            raise SqlError("0A000", "arrays whose indexes do not begin at 1 are not supported")
+        sizes.append(last)
+    _check_depth(len(sizes))
+    return tuple(sizes)
+
+
+def _check_depth(depth: int) -> None:
+    if depth > MAX_DIMENSIONS:
+        raise SqlError(
+            "54000", f"number of array dimensions ({depth}) exceeds the maximum allowed ({MAX_DIMENSIONS})"
+        )
+
+
+def _level(text: str, body: str, at: int, found: list[str | None], depth: int) -> tuple[tuple[int, ...], int]:
+    """What follows a brace that opens: its sizes (() without elements), and what is behind its end."""
+    _check_depth(depth)
+    at = _after_space(body, at)
+    if body[at : at + 1] == "}":
+        if depth > 1:
+            raise _malformed(text, 'Unexpected "}" character.')
+        return (), at + 1
+    count, nested = 0, False
+    inner: tuple[int, ...] = ()
     while True:
-        value, at = _element(text, body, at)
-        found.append(value)
+        at = _after_space(body, at)
+        deeper = body[at : at + 1] == "{"
+        if count and deeper != nested:
+            raise _malformed(text, 'Unexpected "{" character.' if deeper else "Unexpected array element.")
+        nested = deeper
+        if deeper:
+            sizes, at = _level(text, body, at + 1, found, depth + 1)
+            if count and sizes != inner:
+                raise _malformed(
+                    text, "Multidimensional arrays must have sub-arrays with matching dimensions."
+                )
+            inner = sizes
+            at = _after_space(body, at)
+        else:
+            value, at = _element(text, body, at)
+            found.append(value)
+        count += 1
         if at >= len(body):
             raise _malformed(text, "Unexpected end of input.")
         end = body[at]
         at += 1
         if end == "}":
-            break
-    if at != len(body):
-        raise _malformed(text, "Junk after closing right brace.")
-    return found
+            return (count, *inner), at
+        if end != ",":
+            raise _malformed(text, "Unexpected array element.")
+
+
+def _after_space(body: str, at: int) -> int:
+    while at < len(body) and body[at] in _SPACE:
+        at += 1
+    return at
 
 
 def _element(text: str, body: str, at: int) -> tuple[str | None, int]:
     """One element from ``at`` on, and where its comma or brace is."""
-    while at < len(body) and body[at] in _SPACE:
-        at += 1
-    if body[at : at + 1] == "{":
-        raise SqlError("0A000", "arrays of several dimensions are not supported")
     quoted = body[at : at + 1] == '"'
     parts: list[str] = []
     if quoted:
@@ -62,9 +123,7 @@ def _element(text: str, body: str, at: int) -> tuple[str | None, int]:
                 raise _malformed(text, "Unexpected end of input.")
             parts.append(body[at])
             at += 1
-        at += 1
-        while at < len(body) and body[at] in _SPACE:
-            at += 1
+        at = _after_space(body, at + 1)
         if at < len(body) and body[at] not in ",}":
             raise _malformed(text, "Unexpected array element.")
         return "".join(parts), at
@@ -89,9 +148,24 @@ def _malformed(text: str, detail: str) -> SqlError:
     return SqlError("22P02", f'malformed array literal: "{text}"', detail=detail)
 
 
-def join_array(elements: Iterable[str | None]) -> str:
-    """The text of an array, of the texts of its elements."""
-    return "{" + ",".join("NULL" if one is None else _shown(one) for one in elements) + "}"
+def wrong_shape(column: str, declared: SqlType, dimensions: int, table: str) -> SqlError:
+    """What refuses an array whose dimensions are not those that its column was declared with."""
+    plural = "s" if declared.dimensions > 1 else ""
+    return SqlError(
+        "0A000",
+        f'column "{column}" takes arrays of {declared.dimensions} dimension{plural}, not {dimensions}',
+        hint=f"Declare it as {declared.element_type}{'[]' * dimensions}.",
+        table=table,
+        column=column,
+    )
+
+
+def join_array(texts: tuple[str | None, ...]) -> str:
+    """The text of an array, of the texts of its elements in its shape."""
+    shown = ["NULL" if one is None else _shown(one) for one in texts]
+    for size in sizes_of(texts)[:0:-1]:
+        shown = [f"{{{','.join(shown[at : at + size])}}}" for at in range(0, len(shown), size)]
+    return f"{{{','.join(shown)}}}"
 
 
 def _shown(text: str) -> str:
@@ -103,4 +177,4 @@ def _shown(text: str) -> str:
 
 def parse_array(text: str, parse: Callable[[str], Any]) -> tuple[Any, ...]:
     """The datum of an array's text; ``parse`` reads an element. SqlError of ``split_array`` and ``parse``."""
-    return tuple([None if one is None else parse(one) for one in split_array(text)])
+    return mapped(split_array(text), parse)

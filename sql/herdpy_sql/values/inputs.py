@@ -18,12 +18,13 @@ import uuid
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from herdpy.codec.grids import of_lists
 from herdpy.codec.kinds import Datum, Interval
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import floats, intervals, labels, moments, numeric
-from herdpy_sql.values.arrays import parse_array
+from herdpy_sql.values.arrays import RAGGED, parse_array
 from herdpy_sql.values.texts import (
     INTEGER_RANGES,
     check_text,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _EPOCH_ORDINAL = 719_163
+_LISTS = frozenset({Base.JSON, Base.JSONB, Base.VECTOR})
+"""The types whose values may be lists, so that a list of lists is an array of one dimension of them."""
 _MICROSECOND = dt.timedelta(microseconds=1)
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -105,7 +108,12 @@ def _array_converter(element: SqlType) -> Callable[[object], Any]:
             return parse_array(value, parse)
         if not isinstance(value, list | tuple):
             raise SqlError("42804", f"an array is wanted, not {type(value).__name__}")
-        return tuple([None if one is None else convert(one) for one in value])
+        if element.base in _LISTS:
+            return tuple([None if one is None else convert(one) for one in value])
+        try:
+            return of_lists(value, convert)
+        except ValueError:
+            raise SqlError("2202E", RAGGED) from None
 
     return array
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import EnumType, SqlType
+from herdpy_sql.types import EnumType, SqlType, with_dimensions
 
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
 pc: Any = pyarrow.compute
@@ -40,7 +40,7 @@ def places_of(array: Array, sql_type: SqlType) -> Array:
     values, offsets = _inner(array)
     mask = array.is_null() if array.null_count else None
     try:
-        found = _places(values, enum)
+        found = places_of(values, _within(sql_type))
     except SqlError as error:
         within = pc.less_equal(offsets, int(error.fields["nth"]))
         error.fields["nth"] = str(pc.sum(within).as_py() - 1)
@@ -54,13 +54,15 @@ def labels_of(array: Array, sql_type: SqlType) -> Array:
     assert enum is not None
     if isinstance(array, pa.ChunkedArray):
         chunks = [labels_of(one, sql_type) for one in array.chunks]
-        kind: Any = pa.string() if sql_type.element is None else pa.list_(pa.string())
+        kind: Any = pa.string()
+        for _ in range(0 if sql_type.element is None else sql_type.dimensions):
+            kind = pa.list_(kind)
         return pa.chunked_array(chunks, kind)
     if sql_type.element is None:
         return _labels(array, enum)
     values, offsets = _inner(array)
     mask = array.is_null() if array.null_count else None
-    return pa.ListArray.from_arrays(offsets, _labels(values, enum), mask=mask)
+    return pa.ListArray.from_arrays(offsets, labels_of(values, _within(sql_type)), mask=mask)
 
 
 def shown(table: pa.Table, types: list[SqlType]) -> pa.Table:
@@ -76,13 +78,24 @@ def check_places(array: Array, sql_type: SqlType) -> None:
     """See that places are those of labels; SqlError 22P02 with the row in "nth", as :func:`places_of`."""
     enum = sql_type.enum
     assert enum is not None
-    values = array if sql_type.element is None else pc.list_flatten(array)
-    unknown = pc.and_(values.is_valid(), pc.invert(pc.is_in(values, _all_places(enum))))
+    if sql_type.element is not None:
+        try:
+            return check_places(pc.list_flatten(array), _within(sql_type))
+        except SqlError as error:
+            error.fields["nth"] = str(pc.list_parent_indices(array)[int(error.fields["nth"])])
+            raise
+    unknown = pc.and_(array.is_valid(), pc.invert(pc.is_in(array, _all_places(enum))))
     if pc.any(unknown).as_py():
         nth = pc.index(unknown, True).as_py()
-        if sql_type.element is not None:
-            nth = pc.list_parent_indices(array)[nth].as_py()
         raise SqlError("22P02", f"invalid place of a label for enum {enum.name}", nth=str(nth))
+    return None
+
+
+def _within(sql_type: SqlType) -> SqlType:
+    """What a list of an array's type is of: arrays of a dimension less, or the elements."""
+    if sql_type.dimensions > 1:
+        return with_dimensions(sql_type, sql_type.dimensions - 1)
+    return sql_type.element_type
 
 
 def _inner(array: Array) -> tuple[Array, Array]:

@@ -9,6 +9,7 @@ import uuid
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from herdpy.codec.grids import nested
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import floats
@@ -47,9 +48,7 @@ def output_converter(sql_type: SqlType) -> Callable[[Any], object] | None:
 
 
 def _array_converter(convert: Callable[[Any], object] | None) -> Callable[[Any], object]:
-    if convert is None:
-        return lambda value: None if value is None else list(value)
-    return lambda value: None if value is None else [convert(one) for one in value]
+    return lambda value: None if value is None else nested(value, convert)
 
 
 def _date(days: int | None) -> object:

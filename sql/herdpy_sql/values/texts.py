@@ -7,6 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from herdpy.codec.grids import mapped
 from herdpy.codec.jsonb import JsonError, canonical_jsonb
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
@@ -38,7 +39,7 @@ def to_text(sql_type: SqlType) -> Callable[[Any], str]:
         return lambda value: value.ljust(length)
     if base is Base.ARRAY:
         write = to_text(sql_type.element_type)
-        return lambda value: arrays.join_array(None if one is None else write(one) for one in value)
+        return lambda value: arrays.join_array(mapped(value, write))
     if base is Base.ENUM:
         return labels.label_writer(sql_type)
     return _TO_TEXT[base]

@@ -30,6 +30,27 @@ SAME = r"""
 \dp lib_book
 \dx nosuch
 \des
+\dn+ lib_store
+\dp lib_*
+\dv+ lib_cheap
+\df lib*
+\dC nosuch
+\do nosuch
+\da nosuch
+\dc nosuch
+\d+ lib_author
+\det
+\dew
+\deu
+\dRp
+\ddp
+\drds
+\dy
+\dD
+\dE
+\dm
+\dP
+\dX
 \sf nosuch
 SELECT id, title FROM lib_book \gdesc
 SELECT 'lib_book'::regclass, 'lib_store.crate'::regclass, 'lib_state'::regtype, 'lib_state[]'::regtype;
@@ -40,11 +61,46 @@ SELECT column_name, column_default, udt_name FROM information_schema.columns
 SELECT enum_range(NULL::lib_state);
 \timing on
 \timing off
+SELECT 'CREATE TABLE lib_made (id int)' UNION ALL SELECT 'DROP TABLE lib_made' \gexec
 \set size 2
 SELECT :size AS two \gset
 \echo :two
 """
 """Without ``\\d`` of lib_book, which has a column more in HerdPy, and without what lists databases."""
+
+
+ANSWERED = r"""
+\du+
+\ds+ lib_*
+\dT+ lib_*
+\df upper
+\dx
+\db
+\dt+ lib_*
+\di+ lib_*
+\dL
+\dF
+\dFd
+\dAc btree
+\l+
+\sv lib_cheap
+"""
+"""What shows sizes, what is built in, or HerdPy's own text."""
+
+
+def test_other_commands_are_answered(clients_server: RunningServer, tmp_path: Path) -> None:
+    done = psql(clients_server.port, ANSWERED, "-v", "ON_ERROR_STOP=1", cwd=tmp_path)
+    assert done.stderr == ""
+    assert done.returncode == 0
+    for shown in (
+        "List of roles",
+        "lib_author_id_seq",
+        "lib_state",
+        "herdpy",
+        "pg_default",
+        "VIEW public.lib_cheap",
+    ):
+        assert shown in done.stdout
 
 
 def test_what_is_shown_is_what_is_shown_of_postgres(

@@ -80,3 +80,14 @@ def test_answers_about_the_server(both: tuple[Any, Any]) -> None:
 
 def _text(title: str) -> str:
     return str(next(one.values[0] for one in _questions("server") if one.id == title))
+
+
+def test_who_only_reads_may_lock_against_definitions(both: tuple[Any, Any]) -> None:
+    """As pg_dump does, so that no table goes while it is copied."""
+    for connection in both:
+        connection.execute("BEGIN READ ONLY")
+        connection.execute("LOCK TABLE lib_book IN ACCESS SHARE MODE")
+        connection.execute("LOCK TABLE lib_loan IN EXCLUSIVE MODE")
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            connection.execute("DELETE FROM lib_loan")
+        connection.execute("ROLLBACK")

@@ -32,12 +32,7 @@ from herdpy_sql.plan import Outcome, Plan, SourceChanged
 from herdpy_sql.storage import Clock, MustWait
 
 _OPTIMISTIC_TRIES = 3
-_READERS = frozenset((TABLE_MODES["ACCESS SHARE"], TABLE_MODES["ROW SHARE"]))
-
-
-def _only_shares(plan: Plan) -> bool:
-    """Whether it is a LOCK TABLE that a transaction which only reads may carry out, as pg_dump does."""
-    return isinstance(plan, LockTablePlan) and plan.mode in _READERS
+_WEAK = frozenset(TABLE_MODES[name] for name in ("ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE"))
 
 
 class Running(Waiting):
@@ -78,7 +73,7 @@ class Running(Waiting):
             while True:
                 workspace.taken.clear()
                 try:
-                    if not plan.read_only and not _only_shares(plan):
+                    if not plan.read_only and not self._only_locks(plan):
                         self._may_write(plan.tag)
                         if plan.concurrently and transaction is self.transaction:
                             tag = f"{plan.tag} CONCURRENTLY"
@@ -175,6 +170,10 @@ class Running(Waiting):
             return await in_slices(steps, self._patience.check)
         finally:
             snapshot.close()
+
+    def _only_locks(self, plan: Plan) -> bool:
+        """Whether it is a LOCK TABLE that who only reads may carry out: on a standby of the weaker modes."""
+        return isinstance(plan, LockTablePlan) and (not self.settings.standby or plan.mode in _WEAK)
 
     def _may_write(self, tag: str) -> None:
         if self.settings.read_only:

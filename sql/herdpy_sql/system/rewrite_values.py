@@ -79,7 +79,8 @@ def _cast(rewriter: Rewriter, node: Any) -> exp.Expression | None:
     if kind is not None:
         return _id_cast(rewriter, node, kind)
     elements = casts.array_literal(inner)
-    if elements is not None and isinstance(to, exp.DataType) and to.args.get("nested"):
+    nested = isinstance(to, exp.DataType) and to.args.get("nested")
+    if elements is not None and (nested or casts.element_name(to) is not None):
         node.set("this", list_of(elements, number=False))
     if isinstance(inner, exp.Literal) and casts.target_name(to) in ("regproc", "regprocedure"):
         name = str(inner.this).removeprefix("pg_catalog.")

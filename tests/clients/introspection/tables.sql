@@ -262,3 +262,17 @@ JOIN information_schema.key_column_usage AS kcu
 JOIN information_schema.constraint_column_usage AS ccu ON ccu.constraint_name = tc.constraint_name
 JOIN information_schema.referential_constraints AS rc ON rc.constraint_name = tc.constraint_name
 WHERE tc.constraint_type = 'FOREIGN KEY' AND tc.table_name LIKE 'lib%' ORDER BY 1;
+
+-- columns of relations that are listed by their ids
+SELECT src.tbloid, a.attname, array_to_string(a.attoptions, ', ') AS attoptions,
+  pg_catalog.format_type(t.oid, a.atttypmod) AS atttypname
+FROM unnest('{1259,2615}'::pg_catalog.oid[]) AS src(tbloid)
+JOIN pg_catalog.pg_attribute a ON (src.tbloid = a.attrelid) LEFT JOIN pg_catalog.pg_type t ON (a.atttypid = t.oid)
+WHERE a.attnum > 0::pg_catalog.int2 AND a.attnum < 4 ORDER BY a.attrelid, a.attnum;
+
+-- where a sequence stands, from itself
+SELECT last_value, is_called FROM public.lib_number;
+
+-- all of a sequence
+SELECT s.last_value, s.is_called, c.relname FROM lib_number AS s, pg_catalog.pg_class c
+WHERE c.oid = 'lib_number'::regclass;

@@ -185,3 +185,41 @@ def test_an_embedded_database_has_one_superuser(tmp_path: Path) -> None:
             with pytest.raises(SqlError) as caught:
                 database.run(session.execute(sql))
             assert caught.value.sqlstate == state
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "GRANT SELECT (a) ON t TO eva",
+        "GRANT SELECT, UPDATE (b) ON t TO eva",
+        "GRANT ALL PRIVILEGES (a) ON t TO eva",
+        "REVOKE SELECT (a) ON t FROM eva",
+    ],
+)
+def test_rights_to_columns_are_refused_with_a_way_around(admin: psycopg.Connection[Any], sql: str) -> None:
+    with pytest.raises(errors.FeatureNotSupported, match="privileges of columns are not supported") as caught:
+        admin.execute(sql)
+    assert "view" in (caught.value.diag.message_hint or "")
+    assert admin.execute("SELECT has_table_privilege('eva', 't', 'SELECT, UPDATE')").fetchone() == (False,)
+
+
+def test_what_drop_owned_does_not_drop_is_said(admin: psycopg.Connection[Any]) -> None:
+    admin.execute("ALTER TABLE t OWNER TO crew")
+    with pytest.raises(errors.FeatureNotSupported, match="DROP OWNED does not drop table t"):
+        admin.execute("DROP OWNED BY crew")
+    assert admin.execute("SELECT count(*) FROM t").fetchone() == (2,)
+    admin.execute("REASSIGN OWNED BY crew TO eva")
+    owner = "SELECT tableowner FROM pg_tables WHERE tablename = 't'"
+    assert admin.execute(owner).fetchone() == ("eva",)
+
+
+def test_copy_of_parameters_is_judged_and_writes_nothing(
+    admin: psycopg.Connection[Any], connect: Connect
+) -> None:
+    admin.execute("GRANT SELECT ON t TO eva")
+    eva = connect("eva")
+    for sql in ("INSERT INTO t VALUES ($1, $2)", "UPDATE t SET b = $2 WHERE a = $1"):
+        copied = f"COPY PARAMETERS OF '{sql}' FROM STDIN (FORMAT arrow)"
+        with pytest.raises(errors.InsufficientPrivilege), eva.cursor().copy(copied) as copy:
+            copy.write(b"")
+    assert admin.execute("SELECT a, b FROM t ORDER BY a").fetchall() == [(1, 1), (2, 2)]

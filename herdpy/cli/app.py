@@ -41,8 +41,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _name, _command in (("server", server_command), ("version", version_command)):
-    app.command(_name, help=_help(_command))(guarded(_command))
+app.command("server", help=_help(server_command))(guarded(server_command))
+app.command("version", help=_help(version_command))(guarded(version_command))
 for _name, _command in (
     ("status", status_command),
     ("sql", sql_command),

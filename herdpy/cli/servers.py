@@ -6,6 +6,7 @@ server is there.
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Iterator
@@ -85,10 +86,14 @@ def _of_driver(error: psycopg.Error) -> Exception:
 
 @contextmanager
 def session(url: str, *, leader_of: str | None = None) -> Iterator[Session]:
-    """A session with the first server of ``url`` that takes one. CliError when none does.
+    """A session with the first server of ``url`` that takes one.
 
     Args:
         leader_of: the one that leads this tablespace, and no other.
+
+    Raises:
+        CliError: the URL makes no sense, or names a directory.
+        OperationalError: no server takes one: 08001, 28P01, 3D000 and the like, as ``herdpy.connect``.
     """
     import psycopg
 
@@ -103,13 +108,14 @@ def session(url: str, *, leader_of: str | None = None) -> Iterator[Session]:
             dbname=leader_of or options.database,
             application_name="herdpy",
             target_session_attrs="any" if leader_of is None else "read-write",
-            connect_timeout=_CONNECT_TIMEOUT_S,
+            connect_timeout=max(1, math.ceil(min(options.connect_timeout_s, _CONNECT_TIMEOUT_S))),
             autocommit=True,
             **given,
         )
     except psycopg.OperationalError as error:
-        hint = "Are the servers up, and is the tablespace's name right? herdpy server starts one."
-        raise CliError(f"no server lets us in: {_told(error)}", hint=hint) from error
+        from herdpy.dbapi.remote.leader import refused
+
+        raise refused(str(error), f"no server lets us in: {_told(error)}") from error
     try:
         yield Session(connection)
     finally:

@@ -41,7 +41,10 @@ class ZooKeeperError(OperationalError):
     """ZooKeeper does not answer, or does not know the cluster (08001)."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, sqlstate="08001")
+        hint = None
+        if "does not answer" in message:
+            hint = "Is ZooKeeper up, and is that its port? One that speaks TLS needs zookeeper_tls=true."
+        super().__init__(message, sqlstate="08001", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

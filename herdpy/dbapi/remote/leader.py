@@ -13,6 +13,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from herdpy.dbapi.errors import OperationalError, class_of
+from herdpy.dbapi.remote.advice import advice
 from herdpy.dbapi.remote.errors import ConnectionLostError
 from herdpy.dbapi.remote.hosts import hosts_of
 from herdpy.dbapi.remote.options import RemoteOptions
@@ -87,14 +88,16 @@ class Leader:
             try:
                 found = search.run(until)
             except Refused as refusal:
-                raise _error(str(refusal)) from None
+                raise refused(str(refusal)) from None
             if found is None:
                 if self._is_stopped:
                     raise OperationalError("canceling statement due to user request", sqlstate="57014")
                 if self._source.can_change and self._look_again(until, deadline, search, patient=patient):
                     continue
                 said = "; ".join(f"{host}:{port}: {said}" for (host, port), said in search.said.items())
-                raise OperationalError("no server was found that leads", sqlstate="08001", detail=said)
+                raise OperationalError(
+                    "no server was found that leads", sqlstate="08001", detail=said, hint=advice(said)
+                )
             host, conn = found
             wire = Wire(conn, functools.partial(self._is_alive, host))
             try:
@@ -194,6 +197,11 @@ def _refusal(error: psycopg.Error) -> Refused:
     return Refused(said, final=by_server and not passing, passing=passing)
 
 
-def _error(said: str) -> Exception:
+def refused(said: str, told: str | None = None) -> Exception:
+    """What is raised for good: the SQLSTATE and the advice that fit what was ``said``.
+
+    Args:
+        told: its message, where that is another.
+    """
     state = next((state for pattern, state in _STATES if pattern.search(said)), "08001")
-    return class_of(state)(said, sqlstate=state)
+    return class_of(state)(told or said, sqlstate=state, hint=advice(said))

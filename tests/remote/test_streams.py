@@ -8,6 +8,7 @@ import threading
 import pytest
 
 import herdpy
+from herdpy.dbapi.remote import wire
 from herdpy.rows import scalar_row
 
 FAILS_LATE = "SELECT 1 / (900000 - n) FROM generate_series(1, 1000000) AS s (n)"
@@ -49,6 +50,22 @@ def test_nothing_grows_while_ten_million_rows_pass(auto):
     assert process
     assert total == 50_000_005_000_000
     assert max(resident) <= 50_000
+
+
+def test_libpq_before_17_closes_cursors_that_are_there_and_those_that_are_not(auto, monkeypatch):
+    monkeypatch.setattr(wire, "_sends_close", lambda pgconn, name: False)
+    with auto.transaction():
+        gone = auto.cursor('g"one').execute("SELECT generate_series(1, 3)")
+    with auto.transaction():
+        auto.execute("CREATE TEMPORARY TABLE kept (a INTEGER)")
+        gone.close()
+        cursor = auto.cursor("c").execute("SELECT generate_series(1, 3)")
+        assert cursor.fetchone() == (1,)
+        cursor.close()
+        again = auto.cursor("c").execute("SELECT 5")  # so the name was free
+        assert again.fetchall() == [(5,)]
+    again.close()
+    assert auto.execute("SELECT count(*) FROM kept").fetchone() == (0,)
 
 
 def test_cancelled_from_another_thread(auto):

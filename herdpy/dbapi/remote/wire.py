@@ -19,7 +19,7 @@ from psycopg import generators, pq
 
 from herdpy.dbapi.remote.errors import ConnectionLostError, notice_of
 from herdpy.dbapi.remote.limit import Limit
-from herdpy.dbapi.remote.sent import Step
+from herdpy.dbapi.remote.sent import Step, step
 from herdpy.dbapi.remote.values import Parameters
 
 T = TypeVar("T")
@@ -34,6 +34,8 @@ PROBE_AFTER_S = 1.0
 CANCEL_TIMEOUT_S = 5.0
 _COPY_CHUNK = 256 << 10
 _COPIES = (pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_OUT, pq.ExecStatus.COPY_BOTH)
+_CLOSING = "_herdpy_close"
+_UNDO_CLOSE = f"ROLLBACK TO SAVEPOINT {_CLOSING}"
 _READ = 1  # psycopg's Wait.R
 _POLL = {1: select.POLLIN, 2: select.POLLOUT, 3: select.POLLIN | select.POLLOUT}
 
@@ -194,18 +196,22 @@ class Wire:
     def close_portal(self, name: str, *, in_transaction: bool) -> None:
         """Have the server forget a cursor; one that is not there is no error.
 
-        libpq before 17 cannot ask for that but by CLOSE, which is one: there cursors end with their
-        transaction.
+        libpq before 17 can ask for that by CLOSE alone, which is an error then: a savepoint keeps it from the
+        transaction. Outside of one there is nothing to close: there cursors end with their transaction.
         """
-        pgconn = self.pgconn
         with self._breaks():
-            try:
-                pgconn.send_close_portal(name.encode())
-            except psycopg.NotSupportedError:
-                if not in_transaction:
-                    return
-                pgconn.send_query_params(b'CLOSE "' + name.replace('"', '""').encode() + b'"', None)
-            self._wait(generators.execute(pgconn), time.monotonic() + CANCEL_TIMEOUT_S)
+            if _sends_close(self.pgconn, name):
+                self._wait(generators.execute(self.pgconn), time.monotonic() + CANCEL_TIMEOUT_S)
+                return
+        if in_transaction:
+            self._close_by_sql(name)
+
+    def _close_by_sql(self, name: str) -> None:
+        quoted = name.replace('"', '""')
+        until = time.monotonic() + CANCEL_TIMEOUT_S
+        found = self.run([step(f"SAVEPOINT {_CLOSING}"), step(f'CLOSE "{quoted}"')], until)
+        undo = () if len(found) == 2 and found[-1].status == pq.ExecStatus.COMMAND_OK else (_UNDO_CLOSE,)
+        self.run([*map(step, undo), step(f"RELEASE SAVEPOINT {_CLOSING}")], until)
 
     # Waiting.
 
@@ -280,6 +286,15 @@ class _Breaks:
         self._wire.close()
         if isinstance(error, psycopg.Error):
             raise ConnectionLostError(str(error).strip()) from error
+
+
+def _sends_close(pgconn: Any, name: str) -> bool:
+    """Ask for the end of a portal; False when libpq cannot."""
+    try:
+        pgconn.send_close_portal(name.encode())
+    except psycopg.NotSupportedError:
+        return False
+    return True
 
 
 def wait_for_socket(steps: Generator[Any, Any, T], deadline: float) -> T:

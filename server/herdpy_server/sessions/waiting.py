@@ -24,7 +24,7 @@ from herdpy_server.sessions.patience import CANCELLED, Patience
 from herdpy_server.sessions.system_state import SessionState
 from herdpy_server.tablespace import Tablespace, Transaction, now_us
 from herdpy_server.tablespace.cluster import Facts
-from herdpy_server.tablespace.locks import LockWait
+from herdpy_server.tablespace.lock import LockWait
 from herdpy_sql.columnar import Interrupt, Limits
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.reference_checks import settle_deferred

@@ -17,12 +17,10 @@ A bulk load locks its keys as one set: a lock of its own is made for a key when 
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import Callable, Collection
-from typing import Any, Protocol
+from collections.abc import Collection
 
-from herdpy.log.wait import Wait
+from herdpy_server.tablespace.lock import Lock, LockWait, Owner
 from herdpy_sql.errors import SqlError
 from herdpy_sql.lock_modes import (
     ACCESS_EXCLUSIVE,
@@ -45,76 +43,6 @@ Resource = tuple[int, bytes | None]
 _NOTHING: dict[Resource, int] = {}
 
 
-class Owner(Protocol):
-    """What locks need to know of a transaction, or of a session with locks of its own."""
-
-    instant: bool
-
-    @property
-    def lock_timeout_s(self) -> float | None:
-        """How long a lock is waited for; None for ever."""
-
-
-class LockWait(Wait[None]):
-    """Granted when the lock is the waiter's; fails with 55P03 when its time-out passes first.
-
-    Who waits must call :meth:`LockTable.forget` in the engine's turn when it fails.
-    """
-
-    __slots__ = ("timeout_s",)
-
-    def __init__(self, timeout_s: float | None) -> None:
-        super().__init__()
-        self.timeout_s = timeout_s
-
-    def block(self, timeout_s: float | None = None) -> bool:
-        if timeout_s is not None or self.timeout_s is None:
-            return super().block(timeout_s)
-        if not super().block(self.timeout_s):
-            self.expire()
-        return True
-
-    def add_done_callback(self, callback: Callable[[Any], object], *, context: Any = None) -> None:
-        super().add_done_callback(callback, context=context)
-        if self.timeout_s is not None and not self.done():
-            loop = asyncio.get_running_loop()
-            timer = loop.call_later(self.timeout_s, self.expire)
-            super().add_done_callback(lambda _wait: timer.cancel())
-
-    def expire(self) -> None:
-        """The time-out has passed: whoever keeps the time calls this."""
-        self.fail(SqlError("55P03", "canceling statement due to lock timeout"))
-
-
-_Queued = tuple[Owner, LockWait, int]
-"""Who waits, for what, and in which mode."""
-
-
-class _Lock:
-    """One held lock, with the mask of modes of each holder, and those who wait for it."""
-
-    __slots__ = ("holders", "queue")
-
-    def __init__(self, owner: Owner, mode: int) -> None:
-        self.holders = {owner: 1 << mode}
-        self.queue: deque[_Queued] | tuple[()] = ()  # a queue of its own once somebody waits
-
-    def join(self, queued: _Queued) -> None:
-        """Somebody waits: behind all others, or, who has the lock already in a weaker mode, before them."""
-        if isinstance(self.queue, tuple):
-            self.queue = deque()
-        at = len(self.queue)
-        if queued[0] in self.holders:
-            at = sum(1 for other, _wait, _mode in self.queue if other in self.holders)
-        self.queue.insert(at, queued)
-
-    def admits(self, owner: Owner, mode: int) -> bool:
-        """Whether no other holder excludes it."""
-        excluded = CONFLICTS[mode]
-        holders = self.holders
-        return not any(mask & excluded and holder is not owner for holder, mask in holders.items())
-
-
 class LockTable:
     """Every lock of a tablespace.
 
@@ -124,7 +52,7 @@ class LockTable:
     """
 
     def __init__(self) -> None:
-        self._locks: dict[Resource, _Lock] = {}
+        self._locks: dict[Resource, Lock] = {}
         self._held: dict[Owner, dict[Resource, int]] = {}  # in the order they were taken
         self._waiting: dict[Owner, tuple[Resource, LockWait]] = {}
         self.waits = self.deadlocks = 0
@@ -236,16 +164,16 @@ class LockTable:
             self._grant(owner, resource, lock, mode)
         return True
 
-    def _take(self, owner: Owner, resource: Resource, mode: int) -> _Lock:
-        lock = self._locks[resource] = _Lock(owner, mode)
+    def _take(self, owner: Owner, resource: Resource, mode: int) -> Lock:
+        lock = self._locks[resource] = Lock(owner, mode)
         self._held.setdefault(owner, {})[resource] = 1 << mode
         return lock
 
-    def _grant(self, owner: Owner, resource: Resource, lock: _Lock, mode: int) -> None:
+    def _grant(self, owner: Owner, resource: Resource, lock: Lock, mode: int) -> None:
         mask = lock.holders[owner] = lock.holders.get(owner, 0) | 1 << mode
         self._held.setdefault(owner, {})[resource] = mask
 
-    def _out_of_bulk(self, resource: Resource) -> _Lock | None:
+    def _out_of_bulk(self, resource: Resource) -> Lock | None:
         """The lock of a key that somebody holds as one of many."""
         database_id, key = resource
         for holder, keys in self._bulk.get(database_id, ()):
@@ -253,7 +181,7 @@ class LockTable:
                 return self._take(holder, resource, UPDATE)
         return None
 
-    def _wait(self, owner: Owner, resource: Resource, lock: _Lock, mode: int) -> None:
+    def _wait(self, owner: Owner, resource: Resource, lock: Lock, mode: int) -> None:
         if self._would_deadlock(owner, lock, mode):
             self.deadlocks += 1
             raise SqlError(
@@ -269,7 +197,7 @@ class LockTable:
         self._waiting[owner] = (resource, wait)
         raise MustWait(wait)
 
-    def _would_deadlock(self, owner: Owner, lock: _Lock, mode: int) -> bool:
+    def _would_deadlock(self, owner: Owner, lock: Lock, mode: int) -> bool:
         locks = self._locks
         if not any(locks[resource].queue for resource in self._held.get(owner, _NOTHING)):
             return False  # nobody waits for it: it holds nothing that is wanted, and is queued nowhere yet
@@ -291,7 +219,7 @@ class LockTable:
         return False
 
     @staticmethod
-    def _ahead(lock: _Lock, owner: Owner, mode: int | None = None) -> list[Owner]:
+    def _ahead(lock: Lock, owner: Owner, mode: int | None = None) -> list[Owner]:
         """Whom ``owner`` waits for at this lock: holders that exclude it, and those queued before it.
 
         ``mode``: what it is about to wait for; None when it waits already.
@@ -342,7 +270,7 @@ class LockTable:
             lock.queue = deque(item for item in lock.queue if item[1] is not wait)
             self._hand_over(resource, lock)
 
-    def _hand_over(self, resource: Resource, lock: _Lock) -> None:
+    def _hand_over(self, resource: Resource, lock: Lock) -> None:
         """Grant the lock to as many as may have it, in the order of asking."""
         while queue := lock.queue:
             owner, wait, mode = queue[0]

@@ -63,7 +63,7 @@ class MadeAnswer:
     """An answer of a ColumnarQuery that is made while it is read, by DuckDB in this process."""
 
     def __init__(self, question: Question, sources: dict[str, pa.Table]) -> None:
-        self.schema = question.query.schema
+        self.schema: pa.Schema = question.query.schema
         self._question: Question | None = question
         self._sources = sources
         self._batches: Generator[pa.RecordBatch] | None = None

@@ -284,6 +284,24 @@ def test_the_prompt_shows_the_leader_the_read_level_and_the_lag(urls, cluster, s
     assert line.shown == " [in this process, linearizable]"
 
 
+def test_the_prompt_follows_the_leader(urls, cluster, shell):
+    old = cluster.await_leader()
+    successor = next(name for name in ("server-1", "server-2", "server-3") if name != old)
+    one, line = shell(urls["zookeeper"]), prompt.StatusLine()
+    line.renew(one)
+    assert f"leader {old}, " in line.shown
+    run("tablespace", "leader", urls["servers"], "herdpy", successor)
+    try:
+        assert cluster.await_leader(other_than=old) == successor
+        line.renew(one)  # system tables are answered by any server
+        assert line.shown.startswith(f" [leader {successor}, ")
+        assert one.run_script("SELECT count(*) FROM fruit")  # is not: the driver goes to the one that leads
+        line.renew(one)
+        assert line.shown == f" [leader {successor}, linearizable, lag 0]"
+    finally:
+        run("tablespace", "alter", urls["servers"], "herdpy", "--leader", "none")
+
+
 def test_the_shell_tells_no_password(server, capsys):
     found = target.parse(f"herdpy://ann:s3cret@127.0.0.1:{server.port}/test", servers=True)
     one = Shell(target.connect(found, autocommit=True), found)

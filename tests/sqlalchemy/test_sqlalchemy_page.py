@@ -19,7 +19,6 @@ SOURCE = (ROOT / "tests/sqlalchemy/suite/requirements.py").read_text()
     ("name", "head"),
     [
         ("CLOSED", "| requirement | why it is closed |"),
-        ("SKIPPED", "| test | why it is skipped |"),
         ("CHANGED", "| test | what is changed |"),
     ],
 )

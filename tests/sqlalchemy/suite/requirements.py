@@ -36,11 +36,6 @@ CLOSED = {
     "unique_index_reflect_as_unique_constraints": "a unique index is not a constraint, as in PostgreSQL",
 }
 """Requirements that are not met, with the reason."""
-SKIPPED = {
-    "ArrayTest.test_array_roundtrip": "HerdPy lacks arrays of several dimensions; the table has one",
-    "ArrayTest.test_literal_complex": "HerdPy lacks arrays of several dimensions",
-}
-"""Single tests that no requirement stands before, with the reason."""
 CHANGED = {
     "ServerSideCursorsTest": "a cursor is asked for its name; the suite asks those of drivers that it knows",
     "WindowFunctionTest.test_window_range": "rows are put in order, which the SELECT leaves open",

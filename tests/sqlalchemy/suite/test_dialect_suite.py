@@ -1,22 +1,9 @@
-"""SQLAlchemy's dialect suite, but for what ``SKIPPED`` and ``CHANGED`` of requirements.py give reasons."""
+"""SQLAlchemy's dialect suite, all of it; ``CHANGED`` in requirements.py has the reason of what is here."""
 
-from requirements import SKIPPED
 from sqlalchemy import text
-from sqlalchemy.testing import config
 from sqlalchemy.testing.suite import *  # noqa: F403
-from sqlalchemy.testing.suite import ArrayTest as _ArrayTest
 from sqlalchemy.testing.suite import ServerSideCursorsTest as _ServerSideCursorsTest
 from sqlalchemy.testing.suite import WindowFunctionTest as _WindowFunctionTest
-
-
-class ArrayTest(_ArrayTest):
-    """As the suite's, without arrays of several dimensions."""
-
-    def test_array_roundtrip(self):
-        config.skip_test(SKIPPED["ArrayTest.test_array_roundtrip"])
-
-    def test_literal_complex(self):
-        config.skip_test(SKIPPED["ArrayTest.test_literal_complex"])
 
 
 class ServerSideCursorsTest(_ServerSideCursorsTest):

@@ -61,6 +61,35 @@ def test_values_come_back(client, binary):
         assert text[11:] == ROW[11:]
 
 
+GRID = (1, [[1, None, 3], [4, 5, 6]], [["a b", None]], [[[Decimal("1.50")], [None]]], [[NOON], [None]])
+
+
+@pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])
+def test_arrays_of_several_dimensions_come_back_and_are_copied(client, binary):
+    client.execute(
+        "CREATE TEMPORARY TABLE grids (id int PRIMARY KEY, n int[][], w text[][],"
+        " p numeric(10,2)[][][], at timestamptz[][])"
+    )
+    form = "binary" if binary else "text"
+    try:
+        cursor = client.cursor(binary=binary)
+        cursor.execute("INSERT INTO grids VALUES (%s, %s, %s, %s, %s)", GRID)
+        for question in ("WHERE id = 1", "WHERE id + 0 = 1"):
+            assert cursor.execute(f"SELECT * FROM grids {question}").fetchone() == GRID
+        found = cursor.execute("SELECT id FROM grids WHERE n = %s::int[][] AND id + 0 = 1", (GRID[1],))
+        assert found.fetchone() == (1,)
+        with client.cursor().copy(f"COPY grids TO STDOUT (FORMAT {form})") as copy:
+            data = b"".join(bytes(piece) for piece in copy)
+        client.execute("TRUNCATE grids")
+        with client.cursor().copy(f"COPY grids FROM STDIN (FORMAT {form})") as copy:
+            copy.write(data)
+        assert client.execute("SELECT * FROM grids").fetchone() == GRID
+        with pytest.raises(psycopg.errors.FeatureNotSupported):
+            cursor.execute("INSERT INTO grids (id, n) VALUES (2, %s)", ([1, 2],))
+    finally:
+        client.execute("DROP TABLE grids")
+
+
 def test_object_ids_are_those_that_drivers_know(client):
     cursor = client.execute("SELECT span, numbers, words, doc, spans, docs FROM every WHERE id = 1")
     assert [column.type_code for column in cursor.description] == [1186, 1007, 1009, 3802, 1187, 3807]

@@ -73,6 +73,6 @@ def cast_array(binder: Binder, node: Any, element: SqlType, scope: Scope, dimens
             f"[{', '.join(item.sql for item in items)}]" if items else f"CAST([] AS {duck_type(element)}[])"
         )
         return replace(typed(listed, held.type, *items, dec=held.dec), array=1, name="array")
-    x = binder.bind(node, scope)
+    x = library.widened(binder, binder.bind(node, scope), dimensions)
     found = library.settled(binder, x, target) if x.unknown else casts.cast(binder, x, target)
     return replace(found, name=x.name)

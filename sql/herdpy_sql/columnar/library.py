@@ -112,6 +112,13 @@ def invoke(binder: Binder, found: Resolved, arguments: list[Typed], dimensions: 
     return of_type(typed(text, TEXT, *wanted), text, found.result)
 
 
+def widened(binder: Binder, x: Typed, dimensions: int) -> Typed:
+    """An array with those dimensions if it is a parameter: clients say only what its elements are."""
+    if x.param is None or not 0 < x.array < dimensions:
+        return x
+    return binder.param(x.param, array_of(x.type.plain, dimensions))
+
+
 def stacked(binder: Binder, parts: list[Typed]) -> Typed:
     """``ARRAY[a, b]`` of arrays."""
     found = call(binder, "array_stacked", parts, dimensions=max(part.array for part in parts) + 1)

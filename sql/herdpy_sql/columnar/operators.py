@@ -61,6 +61,7 @@ def comparable(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple[str, st
 
 def _comparable_arrays(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple[str, str]:
     """Both sides of one type; DuckDB compares lists as PostgreSQL does arrays, NULLs being the greatest."""
+    a, b = library.widened(binder, a, b.array), library.widened(binder, b, a.array)
     try:
         target = common_type([a, b], "=")
     except SqlError:

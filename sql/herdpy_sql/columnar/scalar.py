@@ -110,7 +110,8 @@ def _parameter(binder: Binder, node: Any, scope: Scope) -> Typed:
         raise SqlError("42P02", f"there is no parameter ${number}")
     known = binder.params.setdefault(number, UNKNOWN)
     if known.base is not Base.UNKNOWN:
-        return binder.param(number, known)
+        found = binder.param(number, known)
+        return replace(found, param=number) if found.array else found
     return Typed(f"${number}", UNKNOWN, param=number)
 
 

@@ -28,7 +28,7 @@ def _substring(rewriter: Rewriter, node: Any) -> exp.Expression | None:
 def _time_text(rewriter: Rewriter, node: Any) -> exp.Expression:
     """to_char of a moment, where the parser knows it: its format is PostgreSQL's again."""
     given = exp.TimeToStr(this=node.this.copy(), format=node.args["format"].copy()).sql("postgres")
-    form = exp.maybe_parse(given, dialect=None).expressions
+    form: list[exp.Expression] = exp.maybe_parse(given, dialect=None).expressions
     return to_char(rewriter, [node.this, form[1]])
 
 

@@ -29,6 +29,8 @@ _DUCK = {
 }  # fmt: skip
 _TEXTUAL = frozenset({"text", "name", '"char"'})
 _ARRAY = re.compile(r"\{.*\}\Z", re.DOTALL)
+_ELEMENT = re.compile(r',\s*(?:"((?:[^"\\]|\\.)*)"\s*|((?:[^,\\]|\\.)*))', re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def target_name(to: exp.Expression) -> str | None:
@@ -126,4 +128,7 @@ def array_literal(node: exp.Expression) -> list[str] | None:
     if not isinstance(node, exp.Literal) or not node.is_string or not _ARRAY.match(str(node.this)):
         return None
     inner = str(node.this)[1:-1]
-    return [part.strip().strip('"') for part in inner.split(",")] if inner else []
+    if not inner:
+        return []
+    parts = _ELEMENT.findall("," + inner)
+    return [_ESCAPED.sub(r"\1", quoted or bare.strip()) for quoted, bare in parts]

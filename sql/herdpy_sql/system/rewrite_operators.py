@@ -1,8 +1,7 @@
-"""Names, operators and arrays in queries over the catalog."""
+"""Names and operators in queries over the catalog."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from sqlglot import exp
@@ -12,6 +11,8 @@ from herdpy_sql.system import casts
 from herdpy_sql.system.relation import CATALOG, INFORMATION, column_types
 from herdpy_sql.system.rewrite_calls import call
 from herdpy_sql.system.rewrite_columns import system_column
+from herdpy_sql.system.rewrite_likes import like
+from herdpy_sql.system.rewrite_lists import list_of
 from herdpy_sql.system.rewriter import VECTORS, Rewriter, function_name, handles
 
 _OPERATORS: dict[str, tuple[type[exp.Expression], bool]] = {
@@ -33,9 +34,6 @@ _OPERATORS: dict[str, tuple[type[exp.Expression], bool]] = {
     "+": (exp.Add, False),
     "-": (exp.Sub, False),
 }
-
-_LIST_PARAMETER = re.compile(r"\$p\d+ AS \w+\[\]")
-"""A parameter that is an array, and so a list already."""
 
 
 @handles(exp.Dot)
@@ -78,13 +76,16 @@ def _collate(rewriter: Rewriter, node: Any) -> exp.Expression:
 
 
 @handles(exp.Operator)
-def _operator(rewriter: Rewriter, node: Any) -> exp.Expression:
+def _operator(rewriter: Rewriter, node: Any) -> exp.Expression | None:
     symbol = str(node.args["operator"]).rpartition("pg_catalog.")[2].strip()
     found = _OPERATORS.get(symbol)
     if found is None:
         raise SqlError("42883", f"operator does not exist: {symbol}")
     cls, negated = found
     new = cls(this=node.this, expression=node.expression)
+    if isinstance(new, exp.Like | exp.ILike):
+        new.set("negate", negated)
+        return like(rewriter, new)
     return exp.Not(this=exp.Paren(this=new)) if negated else new
 
 
@@ -119,40 +120,4 @@ def _coalesce(rewriter: Rewriter, node: Any) -> exp.Expression | None:
     for other in node.expressions:
         if casts.array_literal(other) == [] and not casts.is_text(node.this):
             other.replace(exp.Array(expressions=[]))
-    return None
-
-
-def list_of(elements: list[str], *, number: bool) -> exp.Expression:
-    """A list of literals."""
-    made = [exp.Literal.number(e) if number else exp.Literal.string(e) for e in elements]
-    return exp.Array(expressions=made)
-
-
-@handles(exp.Any)
-def _any(rewriter: Rewriter, node: Any) -> exp.Expression | None:
-    inner = node.this
-    while isinstance(inner, exp.Paren):
-        inner = inner.this
-    elements = casts.array_literal(inner)
-    if elements is not None:
-        inner = list_of(elements, number=all(e.lstrip("-").isdigit() for e in elements))
-    elif _LIST_PARAMETER.search(inner.sql("duckdb")):
-        pass
-    elif isinstance(inner, exp.Cast) and inner.find(exp.Parameter) and inner.args["to"].args.get("nested"):
-        inner = rewriter.template("s_array(:1)", inner.this)
-    elif not isinstance(inner, exp.Array) and (
-        isinstance(inner, exp.Parameter | exp.Placeholder) or "$p" in inner.sql("duckdb")
-    ):
-        inner = rewriter.template("s_array(:1)", inner)
-        compared = node.parent
-        if isinstance(compared, exp.Binary):
-            compared.set("this", exp.cast(compared.this.copy(), "VARCHAR"))
-    if isinstance(inner, exp.Array) and len(inner.expressions) == 1:
-        query = inner.expressions[0]
-        if isinstance(query, exp.Query):  # ARRAY(SELECT ...): any of its rows
-            inner = query
-    if isinstance(inner, exp.Query):
-        node.set("this", exp.Paren(this=inner) if not isinstance(inner, exp.Subquery) else inner)
-        return None
-    node.set("this", exp.Paren(this=inner))
     return None

@@ -11,7 +11,7 @@ from herdpy_sql.expr.coerce import MAX_PARAMS
 from herdpy_sql.system import calls, casts
 from herdpy_sql.system.advisory import NAMES
 from herdpy_sql.system.relation import column_types
-from herdpy_sql.system.rewrite_operators import list_of
+from herdpy_sql.system.rewrite_lists import list_of
 from herdpy_sql.system.rewriter import Rewriter, handles, undefined
 from herdpy_sql.system.types import known_procedures
 from herdpy_sql.types import BIGINT, BOOLEAN, INTEGER, OIDS, SMALLINT, TEXT, TIMESTAMPTZ, SqlType, array_of

@@ -276,3 +276,16 @@ SELECT last_value, is_called FROM public.lib_number;
 -- all of a sequence
 SELECT s.last_value, s.is_called, c.relname FROM lib_number AS s, pg_catalog.pg_class c
 WHERE c.oid = 'lib_number'::regclass;
+
+-- names by a pattern with escapes
+SELECT relname, relname LIKE 'lib\_%' AS a, relname NOT LIKE 'lib\_b%' AS b, relname ILIKE 'LIB\_B%' AS c,
+  relname LIKE '%\\%' AS d, relname LIKE 'lib!_a%' ESCAPE '!' AS e, relname ~~ E'lib\\_l%' AS f,
+  relname !~~* 'LIB\_B%' AS g, relname OPERATOR(pg_catalog.~~) 'lib\_b%' AS h,
+  relname OPERATOR(pg_catalog.!~~*) 'LIB\_B%' AS i
+FROM pg_catalog.pg_class WHERE relname LIKE 'lib\_%' AND relkind = 'r' ORDER BY 1;
+
+-- names by several patterns
+SELECT relname, relname LIKE ANY (ARRAY['lib\_b%', 'lib\_a%']) AS a, relname NOT LIKE ALL ('{x,lib\\_b%}'::text[]) AS b,
+  relname ILIKE ANY (ARRAY['LIB\_B%', NULL]) AS c, relname LIKE ALL (ARRAY['lib%', NULL]) AS d,
+  relname NOT LIKE ANY (ARRAY['lib%', 'lib\_b%']) AS e, relname LIKE ANY (SELECT nspname FROM pg_namespace) AS f
+FROM pg_catalog.pg_class WHERE relname LIKE ANY (ARRAY['lib\_%']) AND relkind = 'r' ORDER BY 1;

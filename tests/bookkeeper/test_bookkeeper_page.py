@@ -20,6 +20,7 @@ import trustme
 
 from herdpy import bookkeeper
 from herdpy.bookkeeper import BookKeeperError, ClientSettings
+from herdpy.zookeeper_access import IN_THE_CLEAR
 from tests.docs.test_examples import Block, blocks_of, prints, run_console
 
 PAGE = Path(__file__).parents[2] / "docs" / "bookkeeper.md"
@@ -104,6 +105,8 @@ def test_the_table_of_settings_is_whole():
 
 def shown(value: object) -> str:
     """A default as the page writes it."""
+    if value is IN_THE_CLEAR:
+        return "in the clear"
     if isinstance(value, int):
         return f"{value >> 20} MiB" if value >= 1 << 20 and value % (1 << 20) == 0 else f"{value:,}"
     return str(value)

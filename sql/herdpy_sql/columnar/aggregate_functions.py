@@ -147,9 +147,7 @@ def _extreme(name: str) -> Aggregate:
         if x.base in (Base.BOOLEAN, Base.UUID, Base.JSON, Base.JSONB, Base.BYTEA, Base.VECTOR):
             raise ValueError
         if x.array:
-            if x.base is Base.NUMERIC and x.dec is None:
-                raise SqlError("0A000", f"{name} of arrays of numeric is not supported")
-            if x.array > 1:
+            if x.array > 1 or (x.base is Base.NUMERIC and x.dec is None):
                 listed = frame.apply(f"arg_{name}", f"{x.sql}, {order_key(x)}")
                 return Typed(listed, x.type, x.dec, array=x.array)
             return Typed(frame.apply(name, x.sql), x.type, x.dec, array=1)

@@ -19,7 +19,7 @@ from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.common import unify
 from herdpy_sql.columnar.operators import comparable, condition
 from herdpy_sql.columnar.scope import Col, Scope
-from herdpy_sql.columnar.typed import STRINGS, Typed, integer_type, quote, typed
+from herdpy_sql.columnar.typed import STRINGS, Typed, integer_type, numeric_text, quote, retyped, typed
 from herdpy_sql.columnar.typenames import name_of, sql_type
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import BOOLEAN, INTEGER, TEXT, UNKNOWN, Base, SqlType
@@ -321,12 +321,15 @@ def _similar(binder: Binder, node: Any, scope: Scope) -> Typed:
 def _array(binder: Binder, node: Any, scope: Scope) -> Typed:
     if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Query):
         return _array_of_query(binder, node.expressions[0], scope)
-    parts = unify(binder, binder.bind_all(node.expressions, scope), "ARRAY", loose=True)
+    parts = unify(binder, binder.bind_all(node.expressions, scope), "ARRAY")
     if not parts:
         raise SqlError("42P18", "cannot determine type of empty array")
     first = parts[0]
     if first.array:
         return library.stacked(binder, parts)
+    if any(p.scale_sql is not None for p in parts):  # each element has a display scale of its own
+        parts = [retyped(p, numeric_text(p), first.type) for p in parts]
+        first = parts[0]
     result = typed(f"[{', '.join(p.sql for p in parts)}]", first.type, *parts, dec=first.dec)
     return replace(result, array=1, name="array")
 

@@ -62,15 +62,15 @@ def comparable(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple[str, st
 def _comparable_arrays(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple[str, str]:
     """Both sides of one type; DuckDB compares lists as PostgreSQL does arrays, NULLs being the greatest."""
     a, b = library.widened(binder, a, b.array), library.widened(binder, b, a.array)
-    try:
-        target = common_type([a, b], "=")
+    try:  # dimensions are no part of the type
+        target = common_type([replace(one, array=min(one.array, 1)) for one in (a, b)], "=")
     except SqlError:
         raise no_operator(symbol, a, b) from None
     a, b = library.settled(binder, a, target), library.settled(binder, b, target)
-    if a.array != b.array:
-        raise SqlError("0A000", "comparing arrays of different dimensions is not supported")
     if a.dec != b.dec:
         a, b = (replace(one, sql=library.as_texts(one), dec=None) for one in (a, b))
+    if a.array != b.array:
+        return _any_shape_key(a), _any_shape_key(b)
     return order_key(a), order_key(b)
 
 
@@ -107,9 +107,21 @@ def compare(binder: Binder, symbol: str, a: Typed, b: Typed) -> Typed:
 
 def _shaped_key(x: Typed) -> str:
     """Of an array of several dimensions: its elements in a row, and then its sizes."""
-    sizes = ", ".join(f"len({x.sql}{'[1]' * depth})" for depth in range(x.array))
-    flat = order_key(replace(x, sql=elements(x), array=1))
-    return f"(CASE WHEN {x.sql} IS NULL THEN NULL ELSE {{'e': {flat}, 's': [{sizes}]}} END)"
+    return f"(CASE WHEN {x.sql} IS NULL THEN NULL ELSE {{'e': {_flat_key(x)}, 's': {_sizes(x)}}} END)"
+
+
+def _any_shape_key(x: Typed) -> str:
+    """The same beside one of other dimensions, whose number comes before the sizes; none have no elements."""
+    shape = f"CASE WHEN len({x.sql}) = 0 THEN [0] ELSE list_prepend({x.array}, {_sizes(x)}) END"
+    return f"(CASE WHEN {x.sql} IS NULL THEN NULL ELSE {{'e': {_flat_key(x)}, 's': {shape}}} END)"
+
+
+def _flat_key(x: Typed) -> str:
+    return order_key(replace(x, sql=elements(x), array=1))
+
+
+def _sizes(x: Typed) -> str:
+    return "[" + ", ".join(f"len({x.sql}{'[1]' * depth})" for depth in range(x.array)) + "]"
 
 
 def order_key(x: Typed) -> str:

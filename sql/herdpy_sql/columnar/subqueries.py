@@ -88,10 +88,15 @@ def compared_row(binder: Binder, left: Any, symbol: str, query: Any, scope: Scop
     lefts = binder.bind_all(left.expressions, scope)
     _same_width(bound, lefts)
     alias = binder.alias()
-    inside = [Typed(f"{alias}.c{i}", column.type, column.dec) for i, column in enumerate(bound.columns)]
+    inside = [_inside(alias, i, column) for i, column in enumerate(bound.columns)]
     test = row_compare(binder, symbol, lefts, inside)
     result = typed(f"(SELECT {test.sql} FROM ({bound.sql}) AS {alias}({bound.names()}))", BOOLEAN, *lefts)
     return replace(result, vars=result.vars | bound.vars)
+
+
+def _inside(alias: str, place: int, column: Typed) -> Typed:
+    """A column of a subquery as those around it have it."""
+    return Typed(f"{alias}.c{place}", column.type, column.dec, array=column.array)
 
 
 def _same_width(bound: Bound, lefts: list[Typed]) -> None:
@@ -140,7 +145,7 @@ def _quantified(binder: Binder, left: Any, symbol: str, query: Any, scope: Scope
     alias = binder.alias()
     outs, keys = [], []
     for i, (x, column) in enumerate(zip(lefts, bound.columns, strict=True)):
-        inside = Typed(f"{alias}.c{i}", column.type, column.dec)
+        inside = _inside(alias, i, column)
         a, b = comparable(binder, symbol, x, inside)
         outs.append(a)
         keys.append(b)
@@ -153,7 +158,7 @@ def _quantified(binder: Binder, left: Any, symbol: str, query: Any, scope: Scope
     elif len(outs) == 1:
         sql = f"({side} {symbol} {word} {inner})"
     else:
-        insides = [Typed(f"{alias}.c{i}", column.type, column.dec) for i, column in enumerate(bound.columns)]
+        insides = [_inside(alias, i, column) for i, column in enumerate(bound.columns)]
         test = row_compare(binder, symbol, lefts, insides)
         function = "bool_or" if word == "ANY" else "bool_and"
         sql = f"(SELECT {_any_of(function, test.sql)} FROM ({bound.sql}) AS {alias}({bound.names()}))"

@@ -153,6 +153,8 @@ def array(sql: str, type_: SqlType) -> Typed:
 
 def of_type(x: Typed, sql: str, type_: SqlType) -> Typed:
     """What a function of the library gives: ``x`` with that text, of that type."""
+    if type_.element is Base.UUID:
+        sql = f"CAST({sql} AS {duck_name(type_)})"
     if type_.base is Base.ARRAY:
         return replace(retyped(x, sql, type_.element_type), array=type_.dimensions)
     if type_.base is Base.UUID:

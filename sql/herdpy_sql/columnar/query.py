@@ -278,8 +278,13 @@ def _named(table: pa.Table, scan: Scan) -> pa.Table:
     arrays: list[Any] = []
     for array, position in zip(table.columns, scan.positions, strict=True):
         type_ = scan.table.columns[position].type
-        decimal = type_.kind in (Kind.DECIMAL64, Kind.DECIMAL128) and type_.precision is not None
-        arrays.append(narrow(array, type_.precision, type_.scale or 0) if decimal else array)
+        if type_.kind in (Kind.DECIMAL64, Kind.DECIMAL128) and type_.precision is not None:
+            arrays.append(narrow(array, type_.precision, type_.scale or 0))
+        elif type_.element is Base.UUID:
+            lists = [_of_uuids(chunk) for chunk in array.chunks]
+            arrays.append(pa.chunked_array(lists, _uuids(array.type)))
+        else:
+            arrays.append(array)
     return pa.table(arrays, names=[f"c{i}" for i in range(len(arrays))])
 
 
@@ -293,6 +298,22 @@ def narrow(array: Any, precision: Any, scale: int) -> Any:
         for chunk in array.chunks
     ]
     return pa.chunked_array(chunks, wanted)
+
+
+def _uuids(type_: Any) -> Any:
+    """The type of lists of UUIDs, which are bytes where they are stored and would be for DuckDB, too."""
+    return pa.list_(_uuids(type_.value_type)) if pa.types.is_list(type_) else pa.uuid()
+
+
+def _of_uuids(array: Any) -> Any:
+    """The same lists with UUIDs for elements, without touching them."""
+    if pa.types.is_list(array.type):
+        wanted, inner = _uuids(array.type), _of_uuids(array.values)
+        buffers = array.buffers()[:2]
+        return pa.Array.from_buffers(
+            wanted, len(array), buffers, array.null_count, array.offset, children=[inner]
+        )
+    return array if array.type == pa.uuid() else pa.ExtensionArray.from_storage(pa.uuid(), array)
 
 
 def _fetch(relation: Any, attach: Callable[[], None], limits: Limits) -> pa.Table:

@@ -104,9 +104,10 @@ class Cursor(Answer[R]):
     ) -> Self:
         """Run a statement once for each of ``params_seq``: atomic, and one group commit.
 
-        ``rowcount`` becomes the sum; rows that come back are dropped. The parameters are all
-        taken before the first is used, so they may come from another cursor. ``timeout_s`` is for
-        all of them together.
+        ``rowcount`` becomes the sum. Rows that come back, such as those of RETURNING, are one result: in
+        the order of ``params_seq``, to be fetched as any other. Without any parameters nothing is run, and
+        there is none. The parameters are all taken before the first is used, so they may come from another
+        cursor. ``timeout_s`` is for all of them together.
         """
         self._result = self._results = self._rows = None
         self._next = 0
@@ -129,7 +130,7 @@ class Cursor(Answer[R]):
         finally:
             if connection._said:
                 connection._tell()
-        self._result = _Count(result.tag, result.rowcount)
+        self._result = result if result.columns is not None else _Count(result.tag, result.rowcount)
         return self
 
     def callproc(self, procname: str, params: Sequence[object] = ()) -> NoReturn:

@@ -90,7 +90,10 @@ class Link(Protocol):
         """Run the statements of ``text``, one implicit transaction where none is open."""
 
     def execute_many(self, statement: Translation, rows: Iterable[Sequence[object]]) -> Result:
-        """Run one statement for each row of parameters; all or none of it happens."""
+        """Run one statement for each row of parameters; all or none of it happens.
+
+        The rows that they return, one after another, are the answer's.
+        """
 
     def ingest(self, table: str, data: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str) -> int:
         """Load Arrow batches; all or none of it happens. Returns how many rows."""

@@ -54,7 +54,10 @@ class AdaptedCursor(AsyncAdapt_dbapi_cursor):
             self._rows = deque(await cursor.fetchall() if cursor.description else ())
 
     async def _executemany_async(self, operation: Any, seq_of_parameters: Any) -> Any:
-        await self._cursor.executemany(operation, seq_of_parameters)
+        cursor: Any = self._cursor
+        await cursor.executemany(operation, seq_of_parameters)
+        if not self.server_side:
+            self._rows = deque(await cursor.fetchall() if cursor.description else ())
 
     def nextset(self) -> bool | None:  # type: ignore[override, unused-ignore]
         """Step to the next of several results; None when there is none."""

@@ -415,3 +415,13 @@ def test_cancelled_wherever_it_waits(engine, scenario, how):
             assert await cancellation.sweep(create, scenario, **how) == []
 
     asyncio.run(main())
+
+
+def test_rows_of_executemany_come_with_it(engine):
+    async def main():
+        async with awaiting(engine) as made, made.connect() as conn:
+            sql = "INSERT INTO author (name) VALUES (%s) RETURNING name"
+            rows = await conn.exec_driver_sql(sql, [("a",), ("b",), ("c",)])
+            assert rows.scalars().all() == ["a", "b", "c"]
+
+    asyncio.run(main())

@@ -16,6 +16,7 @@ from herdpy.dbapi.notices import Notice
 from herdpy.dbapi.remote.connection import checked
 from herdpy.dbapi.remote.errors import ConnectionLostError, is_undone_by_failover, lost_transaction
 from herdpy.dbapi.remote.fetch import ArrowFetches
+from herdpy.dbapi.remote.gathered import Gathered
 from herdpy.dbapi.remote.many import many_as_copy
 from herdpy.dbapi.remote.options import RemoteOptions, remote_options
 from herdpy.dbapi.remote.sent import Steps, step
@@ -79,11 +80,7 @@ class RemoteLink(ArrowFetches):
         results = self._request(sql, kind_of(sql), request, statement)
         if isinstance(results, Told):
             return results
-        last = RemoteResult(results[-1])
-        if load is None:
-            last.rowcount = sum(result.command_tuples or 0 for result in results[-len(rows) :])
-            last.columns = None
-        return last
+        return RemoteResult(results[-1]) if load else Gathered(results[-len(rows) :])
 
     def close_cursor(self, name: str) -> None:
         """Give a cursor of SQL up; one that is not there, or no longer, is no error."""

@@ -214,6 +214,18 @@ def literal(value: object) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
+def rows_of(result: Any) -> list[Row]:
+    """The rows of libpq's result. DataError 22008 for a date that Python does not have."""
+    if not result.nfields:
+        return [()] * result.ntuples
+    transformer = Transformer(_ADAPTERS)
+    transformer.set_pgresult(result)
+    try:
+        return transformer.load_rows(0, result.ntuples, tuple)
+    except psycopg.DataError as error:
+        raise DataError(str(error), sqlstate="22008") from None
+
+
 class RemoteResult:
     """What a server answered to one statement."""
 
@@ -237,14 +249,7 @@ class RemoteResult:
 
     def python_rows(self) -> list[Row]:
         """The rows. DataError 22008 for a date that Python does not have."""
-        if not self.columns:
-            return [()] * self._result.ntuples
-        transformer = Transformer(_ADAPTERS)
-        transformer.set_pgresult(self._result)
-        try:
-            return transformer.load_rows(0, self._result.ntuples, tuple)
-        except psycopg.DataError as error:
-            raise DataError(str(error), sqlstate="22008") from None
+        return rows_of(self._result)
 
     def arrow(self) -> pa.Table:
         """The rows as an Arrow table."""

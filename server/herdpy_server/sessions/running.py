@@ -10,6 +10,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
+from herdpy_server.sessions.gathered import gathered
 from herdpy_server.sessions.large import undo
 from herdpy_server.sessions.rebind import Replan
 from herdpy_server.sessions.share import (
@@ -78,6 +79,8 @@ class Running(Waiting):
                         if plan.concurrently and transaction is self.transaction:
                             tag = f"{plan.tag} CONCURRENTLY"
                             raise SqlError("25001", f"{tag} cannot run inside a transaction block")
+                    if many and plan.columns is not None:
+                        return gathered(plan, (plan.run(workspace, row, clock) for row in values))  # type: ignore[arg-type]
                     if many:
                         return plan.run_many(workspace, values, clock)  # type: ignore[arg-type]
                     if in_parts:
@@ -121,7 +124,7 @@ class Running(Waiting):
         """Run a plan that asks the columnar engine first, for each row of parameters."""
         transaction.instant = False  # it waits between writes
         mark = transaction.workspace.mark()
-        count = 0
+        outcomes: list[Outcome] = []
 
         def again(at: int) -> tuple[Plan, Any]:
             plan, rows = rebind()
@@ -129,14 +132,15 @@ class Running(Waiting):
 
         try:
             for at, row in enumerate(rows):
-                outcome = await self._run(
-                    transaction, plan, row, many=False, rebind=partial(again, at), limited=False
+                outcomes.append(
+                    await self._run(
+                        transaction, plan, row, many=False, rebind=partial(again, at), limited=False
+                    )
                 )
-                count += outcome.count
         except Exception:
             await undo(transaction.workspace, mark)
             raise
-        return Outcome(None, count)
+        return gathered(plan, outcomes)
 
     async def _in_stages(
         self, transaction: Transaction, plan: StagedPlan, values: Sequence[object], clock: Clock

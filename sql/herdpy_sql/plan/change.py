@@ -9,9 +9,11 @@ from sqlglot import expressions as exp
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.change import ColumnarMatches, DeletePlan, Matches, OwnMatches, UpdatePlan
 from herdpy_sql.expr import NotOwn, Params, bind, compile_expr, split_conjuncts
-from herdpy_sql.expr.nodes import And, ColumnRef
+from herdpy_sql.expr.named_calls import subscripts
+from herdpy_sql.expr.nodes import And, ColumnRef, Expr
 from herdpy_sql.plan.access import choose
 from herdpy_sql.plan.columnar import columnar_select, with_param_types
+from herdpy_sql.plan.elements import Elements, bound, put_of
 from herdpy_sql.plan.expression_index import has_expressions, substituted
 from herdpy_sql.plan.insert import assigned, bind_returning, is_default
 from herdpy_sql.plan.returning import Brought, bind_brought
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from herdpy_sql.plan.prepare import Settings
     from herdpy_sql.types import SqlType
 
-Assignment = tuple[int, exp.Expression]
+Assignment = tuple[int, exp.Expression | Elements]
 
 
 def bind_update(tree: exp.Update, catalog: Catalog, settings: Settings) -> Plan:
@@ -107,8 +109,8 @@ def _brought(
             select, catalog, settings.param_types, "RETURNING", given=settings.given
         ).columns
 
-    computed = [value for _, value in assignments(tree, table) if not is_default(value)]
-    brought = Brought(table, alias, columns_of, len(computed) if isinstance(tree, exp.Update) else 0)
+    count = sum(len(_computed(table, one)) for one in assignments(tree, table))
+    brought = Brought(table, alias, columns_of, count if isinstance(tree, exp.Update) else 0)
     for one in node.expressions:
         brought.add(one)
     return brought
@@ -154,7 +156,7 @@ def assignments(tree: exp.Expression, table: Table) -> list[Assignment]:
         if not isinstance(node, exp.EQ):
             raise SqlError("42601", f'syntax error at or near "{node.sql("postgres")}"')
         left, right = node.this, node.expression
-        if isinstance(left, exp.Column):
+        if isinstance(left, exp.Column | exp.Bracket):
             pairs = [(left, right)]
         elif isinstance(left, exp.Tuple | exp.Paren):
             columns = left.expressions if isinstance(left, exp.Tuple) else [left.this]
@@ -165,10 +167,38 @@ def assignments(tree: exp.Expression, table: Table) -> list[Assignment]:
         else:
             raise SqlError("42601", f'syntax error at or near "{left.sql("postgres")}"')
         for column, value in pairs:
-            position = _set_position(table, column, found)
-            refuse_generated_update(table, position, value)
-            found.append((position, value))
+            _assign(table, column, value, found)
     return found
+
+
+def _assign(table: Table, left: exp.Expression, value: exp.Expression, found: list[Assignment]) -> None:
+    """Note what is set; more elements of a column whose elements are set already are set after them."""
+    if not isinstance(left, exp.Bracket):
+        position = _set_position(table, left, found)
+        refuse_generated_update(table, position, value)
+        found.append((position, value))
+        return
+    column, steps = subscripts(left)
+    at = [(position, given) for position, given in found if isinstance(given, Elements)]
+    position = _set_position(table, column, [one for one in found if one not in at])
+    refuse_generated_update(table, position, value)
+    if is_default(value):
+        raise SqlError("0A000", "cannot set an array element to DEFAULT")
+    one = put_of(table.columns[position], steps, value)
+    earlier = dict(at).get(position)
+    if earlier is not None:
+        found.remove((position, earlier))
+        one = Elements((*earlier.puts, *one.puts))
+    found.append((position, one))
+
+
+def _computed(table: Table, assignment: Assignment) -> list[tuple[exp.Expression, SqlType]]:
+    """What a query has to compute for an assignment, and of which types."""
+    position, value = assignment
+    type_ = table.columns[position].type
+    if isinstance(value, Elements):
+        return list(value.nodes(type_))
+    return [] if is_default(value) else [(value, type_)]
 
 
 def _row_values(node: exp.Expression, count: int) -> list[exp.Expression]:
@@ -253,7 +283,10 @@ def own_assign(
     """What SET computes, by the position that it sets, over the rows of ``scope``."""
     found = []
     for position, node in assigned_to:
-        if is_default(node):
+        value: Expr | None
+        if isinstance(node, Elements):
+            value = bound(table, position, node, lambda one, type_: bind(one, scope, params, type_), params)
+        elif is_default(node):
             value = default_of(table, position)
         else:
             target = table.columns[position].type
@@ -328,18 +361,20 @@ def _columnar_update(
     reason: str,
     extras: Sequence[exp.Expression] = (),
 ) -> tuple[ColumnarMatches, tuple[tuple[int, Compiled], ...]]:
-    computed = [(position, node) for position, node in assignments if not is_default(node)]
-    query = _row_query(tree, table, alias, [*(node for _, node in computed), *extras])
-    types = [table.columns[position].type for position, _ in computed]
-    matches = _columnar_matches(table, query, catalog, settings, reason, types)
+    computed = [found for one in assignments for found in _computed(table, one)]
+    query = _row_query(tree, table, alias, [*(node for node, _ in computed), *extras])
+    matches = _columnar_matches(table, query, catalog, settings, reason, [type_ for _, type_ in computed])
     live, params = len(matches.positions), settings.params()
     columns = (matches.query.columns or ())[live : live + len(computed)]
+    given = iter([ColumnRef(one.type, len(table.columns) + i, one.name) for i, one in enumerate(columns)])
     assign: list[tuple[int, Compiled]] = []
-    for i, ((position, _), column) in enumerate(zip(computed, columns, strict=True)):
-        given = ColumnRef(column.type, len(table.columns) + i, column.name)
-        assign.append((position, compile_expr(assigned(table, position, given, params))))
     for position, node in assignments:
-        if is_default(node):
+        value: Expr | None
+        if isinstance(node, Elements):
+            value = bound(table, position, node, lambda one, type_: next(given), params)
+        elif is_default(node):
             value = default_of(table, position)
-            assign.append((position, compile_expr(value) if value is not None else _null))
+        else:
+            value = assigned(table, position, next(given), params)
+        assign.append((position, compile_expr(value) if value is not None else _null))
     return matches, tuple(assign)

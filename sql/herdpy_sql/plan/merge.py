@@ -19,6 +19,7 @@ from herdpy_sql.expr import Params, compile_expr
 from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.plan.change import assignments
 from herdpy_sql.plan.columnar import columnar_select
+from herdpy_sql.plan.elements import Elements
 from herdpy_sql.plan.insert import (
     assigned,
     checked_rows,
@@ -100,7 +101,7 @@ def _clause(when: exp.Expression, table: Table, alias: str, source: exp.Expressi
     then, condition = when.args["then"], when.args.get("condition")
     clause = Clause(matched or alone, alone, condition, NOTHING)
     if isinstance(then, exp.Update):
-        clause.kind, clause.values = UPDATE, list(assignments(then, table))
+        clause.kind, clause.values = UPDATE, _updated(then, table)
     elif isinstance(then, exp.Insert):
         clause.kind, clause.values = INSERT, _inserted(then, table)
     elif str(then).upper() == "DELETE":
@@ -114,6 +115,16 @@ def _clause(when: exp.Expression, table: Table, alias: str, source: exp.Expressi
         clause.condition = None if condition is None else _seeing(condition, own, other)
         clause.values = [(position, _seeing(node, own, other)) for position, node in clause.values]
     return clause
+
+
+def _updated(then: exp.Update, table: Table) -> list[tuple[int, exp.Expression]]:
+    """(position, value) of UPDATE SET."""
+    found = []
+    for position, value in assignments(then, table):
+        if isinstance(value, Elements):
+            raise SqlError("0A000", "MERGE: assigning to elements of arrays is not supported")
+        found.append((position, value))
+    return found
 
 
 def _inserted(then: exp.Insert, table: Table) -> list[tuple[int, exp.Expression]]:

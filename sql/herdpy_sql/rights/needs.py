@@ -206,7 +206,7 @@ def _reads(change: exp.Expression, target: exp.Table, table: CatalogObject | Tab
         for item in change.expressions:
             left = item.this if isinstance(item, exp.EQ) else None
             if left is not None:
-                written |= {id(one) for one in left.find_all(exp.Column)}
+                written |= {id(one) for one in _set(left)}
             parts.append(item)
         parts += [change.args.get("from_"), *(change.args.get("joins") or ())]
     for part in parts:
@@ -227,6 +227,17 @@ def _reads(change: exp.Expression, target: exp.Table, table: CatalogObject | Tab
                     continue
                 return True
     return False
+
+
+def _set(left: exp.Expression) -> Iterator[exp.Column]:
+    """The columns that the left side of SET writes to; those in subscripts are read."""
+    if isinstance(left, exp.Column):
+        yield left
+    elif isinstance(left, exp.Bracket):
+        yield from _set(left.this)
+    elif isinstance(left, exp.Tuple | exp.Paren):
+        for one in left.expressions if isinstance(left, exp.Tuple) else [left.this]:
+            yield from _set(one)
 
 
 def _columns_of(table: CatalogObject | Table) -> set[str]:

@@ -130,3 +130,69 @@ def test_waiting_ends(sessions: Callable[[], Any]) -> None:
     assert _one(one, f"SELECT pg_cancel_backend({two.info.backend_pid})")
     waiting.join(30)
     assert failed == ["57014"]
+
+
+LOCKS = (
+    "SELECT locktype, classid::bigint, objid::bigint, objsubid, mode, granted, fastpath, "
+    "pid = pg_backend_pid() FROM pg_locks WHERE locktype = 'advisory' ORDER BY classid, objid, objsubid, mode"
+)
+
+
+def test_pg_locks_has_them_as_in_postgres(sessions: Callable[[], Any], postgres: str) -> None:
+    ours = sessions()
+    with psycopg.connect(postgres, autocommit=True) as reference:
+        for one in (ours, reference):
+            one.execute("SELECT pg_advisory_lock(-7), pg_advisory_lock(50), pg_advisory_lock_shared(50)")
+            one.execute("SELECT pg_advisory_lock(3, -4), pg_advisory_lock_shared(9000000000)")
+        assert len(shown := ours.execute(LOCKS).fetchall()) == 5
+        assert shown == reference.execute(LOCKS).fetchall()
+
+
+@pytest.mark.parametrize("first", ["advisory", "row"])
+def test_a_deadlock_with_a_lock_of_a_row_is_found(sessions: Callable[[], Any], first: str) -> None:
+    """Whichever of the two is waited for first: who would wait for ever is told so, and the other goes on."""
+    one, two = sessions(), sessions()
+    row = "UPDATE lib_author SET born = born WHERE name = 'ann'"
+    one.execute("BEGIN")
+    one.execute(row)
+    two.execute("BEGIN")
+    two.execute("SELECT pg_advisory_xact_lock(60)")
+    waits, asks = (
+        ((one, "SELECT pg_advisory_lock(60)"), (two, row))
+        if first == "advisory"
+        else ((two, row), (one, "SELECT pg_advisory_lock(60)"))
+    )
+    waiting = threading.Thread(target=waits[0].execute, args=(waits[1],))
+    waiting.start()
+    watcher = sessions()
+    _until_it_waits(watcher, waits[0].info.backend_pid)
+    if first == "advisory":
+        asked = "SELECT pid, granted FROM pg_locks WHERE objid = 60 ORDER BY granted"
+        assert watcher.execute(asked).fetchall() == [
+            (one.info.backend_pid, False),
+            (two.info.backend_pid, True),
+        ]
+    asks[0].execute("SET lock_timeout = '20s'")  # who is not told would get 55P03
+    with pytest.raises(psycopg.errors.DeadlockDetected):
+        asks[0].execute(asks[1])
+    waiting.join(30)
+    assert not waiting.is_alive()
+    for each in (one, two):
+        each.execute("ROLLBACK")
+
+
+def test_a_deadlock_of_a_statement_alone_is_found(sessions: Callable[[], Any]) -> None:
+    """A session outside of a transaction has advisory locks, and waits for a row."""
+    one, two = sessions(), sessions()
+    row = "UPDATE lib_author SET born = born WHERE name = 'ann'"
+    one.execute("BEGIN")
+    one.execute(row)
+    two.execute("SELECT pg_advisory_lock(61)")
+    waiting = threading.Thread(target=two.execute, args=(row,))
+    waiting.start()
+    _until_it_waits(sessions(), two.info.backend_pid)
+    one.execute("SET lock_timeout = '20s'")
+    with pytest.raises(psycopg.errors.DeadlockDetected):
+        one.execute("SELECT pg_advisory_lock(61)")
+    waiting.join(30)
+    assert not waiting.is_alive()

@@ -14,6 +14,7 @@ from herdpy_sql.storage import MustWait
 class Owner:
     def __init__(self, name: str, *, instant: bool = False, lock_timeout_s: float | None = None) -> None:
         self.name = name
+        self.partner: Owner | None = None
         self.instant = instant
         self.lock_timeout_s = lock_timeout_s
 
@@ -297,3 +298,26 @@ def test_a_lock_that_is_not_free_can_be_passed_over(table: LockTable) -> None:
     table.release_all(a)
     assert table.try_acquire(b, 1, b"x")
     assert (table.waits, table.waiting) == (0, 0)
+
+
+def test_a_cycle_through_two_tables_is_found(table: LockTable) -> None:
+    """Sessions with locks in both tables: whoever waits for one owner of a session waits for its partner."""
+    other = table.beside = LockTable()
+    other.beside = table
+    (a, a_too), (b, b_too) = [(Owner(name), Owner(f"{name} too")) for name in "ab"]
+    table.acquire(a, 1, b"x")
+    other.acquire(b_too, 1, b"y")
+    blocked(other, a_too, b"y")
+    blocked(table, b, b"x")  # nobody knows that they belong together: no cycle
+    table.forget(b)
+    for one, partner in ((a, a_too), (b, b_too)):
+        one.partner, partner.partner = partner, one
+    with pytest.raises(SqlError, match="deadlock"):
+        table.acquire(b, 1, b"x")
+    blocked(table, c := Owner("c"), b"x")  # who holds nothing may wait
+    assert table.waiting == 1
+    table.forget(c)
+    other.forget(a_too)
+    blocked(table, b, b"x")
+    with pytest.raises(SqlError, match="deadlock"):
+        other.acquire(a_too, 1, b"y")

@@ -8,7 +8,8 @@ replicated: with another leader they are gone, as are the sessions that had them
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.lock_modes import SHARE, UPDATE
@@ -17,6 +18,8 @@ from herdpy_sql.system.advisory import AdvisoryCall
 
 if TYPE_CHECKING:
     from herdpy_server.sessions.block import TransactionBlock
+    from herdpy_server.tablespace import Transaction
+    from herdpy_server.tablespace.lock import Owner
     from herdpy_server.tablespace.locks import Resource
 
 MAX_LOCKS = 10_000
@@ -25,19 +28,46 @@ _NAMES = {UPDATE: "ExclusiveLock", SHARE: "ShareLock"}
 
 
 class AdvisoryLocks:
-    """What one session has. As a lock's owner it is the session, whatever transaction it is in."""
+    """What one session has. As a lock's owner it is the session, whatever transaction it is in.
+
+    Attributes:
+        waiting_as: the transaction that waits for a lock now, also one of a single statement.
+    """
 
     instant = False
 
     def __init__(self, session: TransactionBlock) -> None:
         self._session = session
         self._table = session.tablespace.advisory
+        self.waiting_as: Transaction | None = None
         self._counts: dict[tuple[Resource, int], list[int]] = {}  # of the session, of its transaction
 
     @property
     def lock_timeout_s(self) -> float | None:
         """How long one is waited for."""
         return self._session.settings.lock_timeout_s
+
+    @property
+    def partner(self) -> Owner | None:
+        """The transaction that the session is in, which has its locks of rows."""
+        return self.waiting_as or self._session.transaction
+
+    def told(self) -> Iterator[Mapping[str, Any]]:
+        """Rows of pg_locks: the advisory locks of all sessions, held and waited for."""
+        for resource, owner, wanted in self._table.rows():
+            assert isinstance(owner, AdvisoryLocks)
+            space, key = resource
+            assert key is not None
+            held = [mode for mode in _NAMES if (resource, mode) in owner._counts]
+            for mode in held if wanted is None else [wanted]:
+                yield {
+                    "classid": int.from_bytes(key[:4], "big"),
+                    "objid": int.from_bytes(key[4:], "big"),
+                    "objsubid": -space,
+                    "pid": owner._session.identity.pid,
+                    "mode": _NAMES[mode],
+                    "granted": wanted is None,
+                }
 
     def perform(self, calls: list[AdvisoryCall], call: AdvisoryCall) -> bool | None:
         """Lock or unlock; what the function gives.
@@ -52,6 +82,8 @@ class AdvisoryLocks:
             return self._unlock(call)
         mode = SHARE if call.shared else UPDATE
         resource = (call.space, call.key)
+        if self._session.transaction is not None:
+            self._session.transaction.partner = self
         if (resource, mode) not in self._counts and len(self._counts) >= MAX_LOCKS:
             raise SqlError("53200", f"a session can have {MAX_LOCKS} advisory locks", hint="Unlock some.")
         if call.tries:

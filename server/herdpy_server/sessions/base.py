@@ -91,6 +91,8 @@ class SessionBase:
         self._failed = failed
         if failed and not self._savepoints and not self.may_recover and self.transaction is not None:
             self.tablespace.locks.release_all(self.transaction)  # it can only be rolled back: others go on
+            if self.advisory is not None:
+                self.advisory.end_transaction()
 
     def notice(self, severity: str, sqlstate: str, message: str) -> None:
         """Have something said to the client, if it wants to know."""

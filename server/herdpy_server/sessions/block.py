@@ -42,6 +42,7 @@ class TransactionBlock(SessionBase):
         self.transaction = self.tablespace.begin(
             instant=False, lock_timeout_s=settings.lock_timeout_s, isolation=settings.isolation
         )
+        self.transaction.partner = self.advisory
         self.transaction.workspace.memory = self.sequences
         self.transaction.workspace.role = self.standing.key
 

@@ -236,6 +236,7 @@ class Statements(Admission):
             lock_timeout_s=self.settings.lock_timeout_s,
             isolation="read committed" if plan.read_only else self.settings.isolation,
         )
+        transaction.partner = self.advisory
         transaction.workspace.memory = self.sequences
         transaction.workspace.role = self.standing.key
         try:

@@ -107,10 +107,12 @@ class SessionState:
     def facts(self, name: str) -> Iterable[Mapping[str, Any]]:
         """What the cluster was heard to say when the query began; of a database alone, its log.
 
-        Of sequences, how far they have come.
+        Of sequences, how far they have come; of locks, the advisory ones.
         """
         if name == "sequences":
             return self._sequences()
+        if name == "locks":
+            return (self._session.advisory or AdvisoryLocks(self._session)).told()
         facts = self._session.facts
         return (facts if facts is not None else alone(self._session)).get(name, ())
 

@@ -185,6 +185,8 @@ class Waiting(TransactionBlock):
         if isinstance(wait, LockWait):
             wait.timeout_s = self.settings.lock_timeout_s  # the transaction may have set it since it began
         self._waiting = wait
+        if self.advisory is not None:
+            self.advisory.waiting_as = transaction
         try:
             with self._patience.alarm(lambda message: wait.fail(SqlError("57014", message))):
                 await wait
@@ -195,6 +197,8 @@ class Waiting(TransactionBlock):
             raise
         finally:
             self._waiting = None
+            if self.advisory is not None:
+                self.advisory.waiting_as = None
 
     async def _settle(self, transaction: Transaction) -> None:
         """Before a commit: make the checks that the transaction has put off. SqlError 23503."""

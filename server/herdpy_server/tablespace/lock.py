@@ -18,6 +18,10 @@ class Owner(Protocol):
     instant: bool
 
     @property
+    def partner(self) -> Owner | None:
+        """Who waits and goes on with it: see ``deadlocks``."""
+
+    @property
     def lock_timeout_s(self) -> float | None:
         """How long a lock is waited for; None for ever."""
 

@@ -18,13 +18,13 @@ A bulk load locks its keys as one set: a lock of its own is made for a key when 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
+from herdpy_server.tablespace.deadlocks import would_deadlock
 from herdpy_server.tablespace.lock import Lock, LockWait, Owner
 from herdpy_sql.errors import SqlError
 from herdpy_sql.lock_modes import (
     ACCESS_EXCLUSIVE,
-    CONFLICTS,
     COVERED_BY,
     ROW_EXCLUSIVE,
     ROW_SHARE,
@@ -49,12 +49,14 @@ class LockTable:
     Attributes:
         waits, deadlocks: how often a lock had to be waited for, and how often that was refused because it
             would have been for ever.
+        beside: another table, in which owners' partners have locks; None: nowhere.
     """
 
     def __init__(self) -> None:
         self._locks: dict[Resource, Lock] = {}
         self._held: dict[Owner, dict[Resource, int]] = {}  # in the order they were taken
         self._waiting: dict[Owner, tuple[Resource, LockWait]] = {}
+        self.beside: LockTable | None = None
         self.waits = self.deadlocks = 0
         self._bulk: dict[int, list[tuple[Owner, set[bytes]]]] = {}
 
@@ -182,7 +184,7 @@ class LockTable:
         return None
 
     def _wait(self, owner: Owner, resource: Resource, lock: Lock, mode: int) -> None:
-        if self._would_deadlock(owner, lock, mode):
+        if would_deadlock(self, owner, lock, mode):
             self.deadlocks += 1
             raise SqlError(
                 "40P01",
@@ -197,43 +199,22 @@ class LockTable:
         self._waiting[owner] = (resource, wait)
         raise MustWait(wait)
 
-    def _would_deadlock(self, owner: Owner, lock: Lock, mode: int) -> bool:
-        locks = self._locks
-        if not any(locks[resource].queue for resource in self._held.get(owner, _NOTHING)):
-            return False  # nobody waits for it: it holds nothing that is wanted, and is queued nowhere yet
-        seen: set[int] = set()
-        frontier = self._ahead(lock, owner, mode)
-        while frontier:
-            holder = frontier.pop()
-            if holder is owner:
-                return True
-            if id(holder) in seen:
-                continue
-            seen.add(id(holder))
-            waiting = self._waiting.get(holder)
-            if waiting is None or (blocker := locks.get(waiting[0])) is None:
-                continue
-            if blocker is lock and owner in lock.holders and holder not in lock.holders:
-                return True  # it would stand before that one in the queue
-            frontier.extend(self._ahead(blocker, holder))
-        return False
+    def is_wanted_of(self, owner: Owner) -> bool:
+        """Whether anybody waits for what ``owner`` holds."""
+        return any(self._locks[resource].queue for resource in self._held.get(owner, _NOTHING))
 
-    @staticmethod
-    def _ahead(lock: Lock, owner: Owner, mode: int | None = None) -> list[Owner]:
-        """Whom ``owner`` waits for at this lock: holders that exclude it, and those queued before it.
+    def waited_for_by(self, owner: Owner) -> Lock | None:
+        """The lock that ``owner`` waits for; None when for none."""
+        waiting = self._waiting.get(owner)
+        return None if waiting is None else self._locks.get(waiting[0])
 
-        ``mode``: what it is about to wait for; None when it waits already.
-        """
-        ahead = []
-        for queued, _wait, wanted in lock.queue:
-            if queued is owner:
-                mode = wanted
-                break
-            if mode is None or owner not in lock.holders or queued in lock.holders:
-                ahead.append(queued)
-        excluded = CONFLICTS[UPDATE if mode is None else mode]
-        ahead += [one for one, mask in lock.holders.items() if mask & excluded and one is not owner]
-        return ahead
+    def rows(self) -> Iterator[tuple[Resource, Owner, int | None]]:
+        """Every lock with its holders (None), and with those who wait and the mode they wait for."""
+        for resource, lock in self._locks.items():
+            for owner in lock.holders:
+                yield resource, owner, None
+            for owner, _wait, mode in lock.queue:
+                yield resource, owner, mode
 
     def release_all(self, owner: Owner) -> None:
         """Give back every lock of ``owner``: its commit has its place in the log, or it rolled back."""

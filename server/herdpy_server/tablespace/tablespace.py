@@ -90,6 +90,7 @@ class Tablespace:
         self.store = store
         self.locks = LockTable()
         self.advisory = LockTable()
+        self.locks.beside, self.advisory.beside = self.advisory, self.locks
         self.guard: Guard | None = None
         self.cluster: Cluster | None = None
         self.requests = Requests(store)

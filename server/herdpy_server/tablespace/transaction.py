@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 
 from herdpy_server.store import Workspace
+from herdpy_server.tablespace.lock import Owner
 from herdpy_sql.storage import Clock
 
 
@@ -25,18 +26,21 @@ class Transaction:
             (see ``locks``); False once it had to wait, and for BEGIN ... COMMIT.
         lock_timeout_s: how long a lock is waited for; None for ever.
         started_us: what now() says throughout.
+        partner: the session's advisory locks, if it had some when the transaction began or took some in it.
         stand: of the tablespace when it began: see ``Tablespace.stand_on``.
         queried: whether a statement has begun that reads or writes: then the isolation level is settled.
         workspace: the view that its statements run against.
     """
 
-    __slots__ = ("instant", "lock_timeout_s", "queried", "stand", "started_us", "workspace")
+    __slots__ = ("instant", "lock_timeout_s", "partner", "queried", "stand", "started_us", "workspace")
 
+    partner: Owner | None
     workspace: Workspace
 
     def __init__(self, *, instant: bool, lock_timeout_s: float | None = None, stand: int = 0) -> None:
         self.instant = instant
         self.queried = False
+        self.partner = None
         self.stand = stand
         self.lock_timeout_s = lock_timeout_s
         self.started_us = now_us()

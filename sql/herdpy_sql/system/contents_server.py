@@ -169,6 +169,18 @@ def _activity(context: Context) -> Rows:
         }
 
 
+@rows_of("pg_catalog", "pg_locks")
+def _locks(context: Context) -> Rows:
+    for one in context.state.facts("locks"):
+        yield {
+            **one,
+            "locktype": "advisory",
+            "database": DATABASE_OID,
+            "virtualtransaction": f"{one['pid']}/1",
+            "fastpath": False,
+        }
+
+
 def moment(us: int | None) -> datetime | None:
     """Microseconds since 1970 as Arrow takes them."""
     return None if us is None else datetime.fromtimestamp(us / 1_000_000, UTC)

@@ -17,6 +17,16 @@ _ADVICE = (
         "sslrootcert names who signed the server's certificate, which must have the name in the URL.",
     ),
     (
+        r"client certificate|certificate authentication",
+        "sslcert and sslkey name the user's certificate and its key (PEM): signed by who is in the server's "
+        "tls.client_ca, and made out to the user's name. sslmode must not be disable.",
+    ),
+    (
+        r"private key file|certificate file|certificate .* (does not|doesn't) match",
+        "sslcert and sslkey name the files of the user's certificate and of its key, which only their owner "
+        "may read (chmod 600).",
+    ),
+    (
         r"invalid response to SSL|unexpected response|expected authentication request|unsupported frontend",
         "Something else than HerdPy listens there: the URL takes the port of PostgreSQL's protocol, "
         "postgres.port, and not that of gRPC or HTTP.",

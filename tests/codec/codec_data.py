@@ -124,7 +124,7 @@ def datums(
         case Kind.DECIMAL:
             return _decimals()
         case Kind.TEXT | Kind.JSON:
-            barred = "\0" if key else ""
+            barred = "\0" if key or arrow else ""
             alphabet = st.characters(exclude_categories=["Cs"], exclude_characters=barred)
             return st.one_of(st.text("ab\x01\U0010ffff", max_size=4), st.text(alphabet, max_size=30))
         case Kind.BYTES:

@@ -158,6 +158,7 @@ def check(players: list[Player]) -> dict[int, str]:
     return everything
 
 
+@pytest.mark.soak
 def test_killing_and_pausing_the_leader_never_makes_two_sequences_differ(bookkeeper_cluster):
     async def drill():
         async with Game(bookkeeper_cluster.uri) as game:
@@ -229,6 +230,7 @@ def test_trimming_deletes_ledgers_and_newcomers_begin_with_the_snapshot(bookkeep
     assert 1 <= len(kept) <= 3
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_cluster_to_play_with_runs_until_it_is_interrupted(number):
     command = [sys.executable, str(ROOT / "examples" / "dice_cluster.py"), "--bookies", "1"]

@@ -235,6 +235,7 @@ def test_both_list_and_delete_the_same_ledgers(bookkeeper_cluster, java):
         java.open(by_java, DigestType.CRC32C)
 
 
+@pytest.mark.soak
 def test_bookie_shell_shows_what_python_wrote(bookkeeper_cluster):
     async def write(bk):
         writer = await bk.create_ledger(*STRIPED, DigestType.CRC32C, b"", {"key": b"value"})

@@ -99,6 +99,7 @@ def test_an_explicit_lac_lets_a_tail_see_the_last_entry_of_an_idle_writer(bookke
     asyncio.run(main())
 
 
+@pytest.mark.soak
 def test_killed_and_paused_bookies_stop_neither_readers_nor_a_recovery(own_cluster):
     cluster = own_cluster(4)
 
@@ -136,6 +137,7 @@ def test_killed_and_paused_bookies_stop_neither_readers_nor_a_recovery(own_clust
     asyncio.run(main())
 
 
+@pytest.mark.soak
 def test_several_recoverers_see_the_same_end(own_cluster):
     cluster = own_cluster(3)
 

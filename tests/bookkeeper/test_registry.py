@@ -178,6 +178,7 @@ def test_a_registry_that_cannot_be_read_in_time_says_so() -> None:
     world.close()
 
 
+@pytest.mark.soak
 def test_real_bookies_are_found_lost_and_found_again() -> None:
     with BookKeeperCluster(bookies=2) as cluster:
         world = RealWorld(cluster.zookeeper)

@@ -41,6 +41,7 @@ def victim_of(cluster, writer):
     return next(bookie for bookie in cluster.bookies if bookie.id in members)
 
 
+@pytest.mark.soak
 def test_bookies_are_killed_and_paused_while_a_ledger_is_written(own_cluster):
     cluster = own_cluster(5)
 

@@ -81,6 +81,7 @@ def test_status_names_every_process_and_its_ports(cluster):
     assert status.bookkeeper_uri == f"zk://{cluster.zookeeper}/ledgers" == cluster.bookkeeper_uri
 
 
+@pytest.mark.soak
 def test_killed_bookie_comes_back_with_its_port_and_its_ledgers(cluster):
     async def write():
         async with BookKeeper(cluster.bookkeeper_uri) as bk:
@@ -246,6 +247,7 @@ def test_role_is_what_the_server_says_of_the_default_tablespace(cluster, monkeyp
     assert {one.role for one in cluster.status().servers} == {role}
 
 
+@pytest.mark.soak
 def test_more_can_be_added_and_fewer_cannot_be_had(place):
     with LocalCluster(place, servers=0, bookies=0) as one:
         zookeeper = one.status().zookeeper

@@ -103,6 +103,7 @@ def test_an_asynchronous_engine_finds_servers_in_zookeeper(cluster):
     asyncio.run(main())
 
 
+@pytest.mark.soak
 def test_a_server_that_does_not_come_back_is_a_lost_connection(tmp_path):
     """It costs one error, or none where connections are looked at first; the pool replaces all of them."""
     port = free_port()

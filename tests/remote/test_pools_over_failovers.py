@@ -118,6 +118,7 @@ def run_over(url: str, change) -> None:
     assert threading.active_count() == before
 
 
+@pytest.mark.soak
 def test_the_server_is_killed(tmp_path):
     port = free_port()
     url = f"herdpy://ann@127.0.0.1:{port}/test?failover_timeout=60&connect_timeout=60"

@@ -57,6 +57,7 @@ def test_pause_leader(hands: LocalHands, view: ClusterView):
         assert view.standing(new)["epoch"] > view.standing(leader)["epoch"]
 
 
+@pytest.mark.soak
 def test_kill_follower(hands: LocalHands, view: ClusterView):
     with writing(view, hands.url) as writer:
         leader = view.await_following()

@@ -145,6 +145,24 @@ def test_a_data_watch_tells_the_state_and_every_last_change(world: World) -> Non
     world.run(program)
 
 
+def test_a_znode_that_came_and_went_is_told(world: World) -> None:
+    async def program() -> None:
+        znodes, other = await world.client(), await world.client()
+        path = await other.create(f"{world.root}/a", make_parents=True)
+        data, names = Seen(), Seen()
+        znodes.watch_data(f"{path}/b", data)
+        znodes.watch_children(path, names)
+        await data.until(lambda _: True)
+        await names.until(lambda _: True)
+        for _ in range(20):  # both changes between two reads of the watch, often
+            known = len(data.all), len(names.all)
+            await asyncio.gather(other.create(f"{path}/b"), other.delete(f"{path}/b"))
+            await data.until(lambda znode, known=known: znode is None and len(data.all) > known[0])
+            await names.until(lambda found, known=known: found == [] and len(names.all) > known[1])
+
+    world.run(program)
+
+
 def test_a_children_watch_tells_names_sorted_and_outlives_the_znode(world: World) -> None:
     async def program() -> None:
         znodes, other = await world.client(), await world.client()

@@ -36,6 +36,7 @@ class PersistentWatch(ABC, Generic[S]):
         self._path = path
         self._callback: Callable[[S], None] | None = callback
         self._told: object = _NOTHING_TOLD
+        self._has_fired = False  # since the state was last told
         self._stale = False
         self._reading: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -63,14 +64,24 @@ class PersistentWatch(ABC, Generic[S]):
         self._znodes.forget(self)
 
     def _fired_in_thread(self, _event: Any) -> None:
-        self._znodes.post_from_thread(self.refresh)
+        self._znodes.post_from_thread(self._fired)
+
+    def _fired(self) -> None:
+        self._has_fired = True
+        self.refresh()
 
     async def _follow(self) -> None:
         try:
             while self._stale:
                 self._stale = False
-                state = await self._read()
-                if self._callback is not None and state != self._told:
+                has_fired, self._has_fired = self._has_fired, False
+                try:
+                    state = await self._read()
+                except BaseException:
+                    self._has_fired |= has_fired
+                    raise
+                # What came and went between two reads is a change too: a leader made and removed.
+                if self._callback is not None and (has_fired or state != self._told):
                     self._told = state
                     # Not from here: what a callback raises is the loop's to report, not this watch's end.
                     asyncio.get_running_loop().call_soon(self._tell, state)

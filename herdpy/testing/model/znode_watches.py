@@ -15,7 +15,7 @@ UNKNOWN_STATE = object()
 
 
 class ModelWatch:
-    """A watch on data or children. `told` is the state that was told last."""
+    """A watch on data or children. `told` is the state that was told last; `has_fired`: it changed since."""
 
     def __init__(
         self, owner: list[ModelWatch], path: str, children: bool, callback: Callable[[Any], None]
@@ -24,6 +24,7 @@ class ModelWatch:
         self.children = children
         self.callback: Callable[[Any], None] | None = callback
         self.told: object = UNKNOWN_STATE
+        self.has_fired = False
         self.is_due = False
         self._owner = owner
 

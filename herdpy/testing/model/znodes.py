@@ -250,6 +250,7 @@ class ModelZnodes:
         """Called by the server after a change."""
         for watch in self._watches:
             if watch.path == path and watch.children is children:
+                watch.has_fired = True
                 self._schedule(watch)
 
     def _schedule(self, watch: ModelWatch) -> None:
@@ -273,6 +274,6 @@ class ModelZnodes:
                 state = None
         else:
             state = tree.find(watch.path)
-        if watch.told is UNKNOWN_STATE or state != watch.told:
-            watch.told = state
+        if watch.has_fired or watch.told is UNKNOWN_STATE or state != watch.told:
+            watch.told, watch.has_fired = state, False
             watch.callback(state)

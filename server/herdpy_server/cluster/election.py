@@ -179,6 +179,8 @@ class Election:
             self._lose(term, Loss.SESSION)
         elif term is not None and state is SessionState.SUSPENDED:
             self._await_lease_end(term)
+        elif term is not None:
+            self._check(self._verify(term))  # what the watch would have told may be lost with the connection
         self._changed.set()
 
     def _await_lease_end(self, term: Term) -> None:

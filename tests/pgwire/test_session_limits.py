@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,41 @@ def test_rights_over_sessions_are_as_in_postgres(
             else:
                 found.append(("done", str(row)))
     assert found[0] == found[1]
+
+
+def test_the_sessions_of_a_querys_rows_are_signalled_and_no_others(roles: list[str]) -> None:
+    found = []
+    for dsn in roles:
+        seen: list[Any] = []
+        with as_user(dsn, "boss") as boss, contextlib.ExitStack() as stack:
+            others = [
+                stack.enter_context(
+                    psycopg.connect(psycopg.conninfo.make_conninfo(dsn, user="ann", application_name=name))
+                )
+                for name in ("kept", "first", "second")
+            ]
+            mine = boss.info.backend_pid
+            queries = (
+                f"SELECT pg_terminate_backend({mine}) WHERE {mine} <> pg_backend_pid()",
+                f"SELECT pg_cancel_backend({mine}) FROM pg_class WHERE relname = 'nothing of this name'",
+                f"SELECT pg_terminate_backend({mine}) LIMIT 0",
+                "SELECT pg_terminate_backend(NULL) AS ended, application_name FROM pg_stat_activity "
+                "WHERE application_name = 'kept'",
+                "SELECT application_name, pg_terminate_backend(pid), 1 FROM pg_stat_activity "
+                "WHERE usename = 'ann' AND application_name IN ('first', 'second') ORDER BY 1 DESC",
+            )
+            seen += [boss.execute(query).fetchall() for query in queries]
+            for other in others:
+                try:
+                    seen.append(other.execute("SELECT 'alive'").fetchone())
+                except psycopg.OperationalError as error:
+                    seen.append(error.sqlstate)
+            with pytest.raises(psycopg.errors.QueryCanceled):
+                boss.execute("SELECT pg_cancel_backend(pg_backend_pid())")
+            seen.append(boss.execute("SELECT 'alive'").fetchone())
+        found.append(seen)
+    assert found[0] == found[1]
+    assert found[0][-4:] == [("alive",), "57P01", "57P01", ("alive",)]
 
 
 def test_a_session_that_is_not_there_is_warned_of(roles: list[str]) -> None:

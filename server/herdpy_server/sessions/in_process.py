@@ -14,6 +14,7 @@ import pyarrow as pa
 from herdpy_server.sessions.analyst import BATCH_ROWS
 from herdpy_server.sessions.work import Pause, Work
 from herdpy_sql.columnar import ColumnarQuery
+from herdpy_sql.system import SystemQuery
 
 if TYPE_CHECKING:
     from herdpy_server.sessions.analyst import Answer, Export, Form, Question
@@ -31,11 +32,14 @@ class InProcess:
         if isinstance(question.query, ColumnarQuery):
             return MadeAnswer(question, sources)
         query, values = question.query, question.values
-        return WholeAnswer(
-            await Work(
-                lambda: query.run(sources, values, question.clock, question.limits, question.interrupt)
-            )
+        work: Work[pa.Table] = Work(
+            lambda: query.run(sources, values, question.clock, question.limits, question.interrupt)
         )
+        found = await work
+        if isinstance(query, SystemQuery):
+            found = query.ended(found)
+            question.interrupt.check()  # it may have cancelled itself
+        return WholeAnswer(found)
 
     async def export(self, question: Question, form: Form) -> Export:
         """See :class:`Analyst`. The bytes are made where the session runs."""

@@ -3,7 +3,7 @@
 ``system_select`` makes the plan: it rewrites the tree and has DuckDB bind it over empty relations, which
 gives the columns' types and all errors of names. ``SystemQuery.begun`` takes what the session's state says;
 ``run`` makes the relations' rows from the catalog and runs the text. It does so in the process that has
-the state, whoever else runs queries: the rows are few.
+the state, whoever else runs queries: the rows are few. ``ended`` signals the sessions that the rows name.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from herdpy_sql.system.actions import Sleep, perform
 from herdpy_sql.system.contents_herdpy import TOLD
 from herdpy_sql.system.relation import HERDPY, Relation
 from herdpy_sql.system.rewriter import Action, Rewriter
+from herdpy_sql.system.signals import Signal, take_signals
 from herdpy_sql.system.state import FrozenState, LocalState, ServerState
 from herdpy_sql.types import (
     BIGINT,
@@ -76,7 +77,8 @@ class SystemQuery:
     """A query over the catalog; immutable.
 
     ``scans`` are users' tables that it reads too; ``unqualified`` are names of system relations that stand
-    without a schema, so that a user's table of that name would be meant if there were one.
+    without a schema, so that a user's table of that name would be meant if there were one. ``columns`` are
+    those of ``run``; ``shown`` those of the answer, in which ``signals`` have become truths.
     """
 
     sql: str
@@ -89,9 +91,19 @@ class SystemQuery:
     used: tuple[int, ...]
     values: tuple[str, ...]
     actions: tuple[Action, ...]
+    signals: tuple[Signal, ...] = ()
     unqualified: tuple[str, ...] = ()
     state: ServerState | None = None
+    live: ServerState | None = None
     done: tuple[object, ...] = ()
+
+    @property
+    def shown(self) -> tuple[OutputColumn, ...]:
+        """The columns of the answer."""
+        found = list(self.columns)
+        for signal in self.signals:
+            found[signal.column] = OutputColumn(found[signal.column].name, BOOLEAN)
+        return tuple(found)
 
     @property
     def told(self) -> list[str]:
@@ -117,7 +129,7 @@ class SystemQuery:
         done: list[object] = [None] * len(self.actions)
         for number in self._order():
             done[number] = perform(self.actions[number], state, params)
-        return replace(self, state=frozen, done=tuple(done))
+        return replace(self, state=frozen, live=state if self.signals else None, done=tuple(done))
 
     def _order(self) -> list[int]:
         """The numbers of the actions in the order in which the query names them."""
@@ -151,6 +163,22 @@ class SystemQuery:
                 reader.know(scan.name, sources[scan.name].rename_columns(names), keep=False)
             found = self._answer(reader.cursor, self._values(params, clock, context.state), interrupt)
         return _typed(found, self.columns)
+
+    def ended(self, found: pa.Table) -> pa.Table:
+        """The answer to what ``run`` found, after each row's sessions were signalled, in the rows' order.
+
+        To be called where sessions run. SqlError 42501: the rows before it were signalled.
+        """
+        if not self.signals or self.live is None:
+            return found
+        answers: list[list[bool | None]] = [[] for _ in self.signals]
+        for row in zip(*(found.column(signal.column).to_pylist() for signal in self.signals), strict=True):
+            for signal, answer, pid in zip(self.signals, answers, row, strict=True):
+                answer.append(None if pid is None else self.live.signal(pid, terminate=signal.terminates))
+        for signal, answer in zip(self.signals, answers, strict=True):
+            field = pa.field(found.schema.names[signal.column], pa.bool_())
+            found = found.set_column(signal.column, field, pa.array(answer, pa.bool_()))
+        return found
 
     def _answer(self, cursor: Any, values: dict[str, Any], interrupt: Interrupt | None) -> pa.Table:
         try:
@@ -238,7 +266,7 @@ class SystemSelect(Plan):
 
     def __init__(self, query: SystemQuery) -> None:
         self.source = query
-        self.columns: tuple[OutputColumn, ...] = query.columns
+        self.columns: tuple[OutputColumn, ...] = query.shown
         self.param_types = query.param_types
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
@@ -263,6 +291,7 @@ def system_select(
     tree = tree.copy()
     names = naming.output_names(tree)
     told = naming.told_types(tree)
+    signals = take_signals(tree)
     naming.label(tree)
     rewriter = Rewriter(catalog, param_types)
     sql = rewriter.rewrite(tree)
@@ -280,6 +309,7 @@ def system_select(
         used=tuple(n for n in sorted(out.used) if re.search(rf"\$p{n}\b", sql)),
         values=tuple(sorted(out.values)),
         actions=tuple(out.actions),
+        signals=signals,
         unqualified=tuple(sorted(out.unqualified)),
     )
     return SystemSelect(_described(query, names, told))

@@ -21,7 +21,7 @@ def seeds(first: int, count: int) -> range:
 @pytest.mark.parametrize("first", range(1, 11, 5))
 def test_seeds(first: int) -> None:
     for seed in seeds(first, 5):
-        simulate(seed)
+        assert simulate(seed).history.writes
 
 
 @pytest.mark.soak
@@ -29,4 +29,4 @@ def test_seeds(first: int) -> None:
 @pytest.mark.parametrize("first", range(10_000, 10_600, 100))
 def test_hundreds_of_seeds(first: int) -> None:
     for seed in seeds(first, 100):
-        simulate(seed)
+        assert simulate(seed).history.writes

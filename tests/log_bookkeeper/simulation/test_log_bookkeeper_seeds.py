@@ -25,7 +25,7 @@ def seeds(first: int, count: int) -> range:
 @pytest.mark.parametrize("first", range(1, 26, 5))
 def test_seeds(first: int) -> None:
     for seed in seeds(first, 5):
-        simulate(seed)
+        assert simulate(seed).history.written
 
 
 @pytest.mark.soak
@@ -33,7 +33,7 @@ def test_seeds(first: int) -> None:
 @pytest.mark.parametrize("first", range(10_000, 14_000, 250))
 def test_thousands_of_seeds(first: int) -> None:
     for seed in seeds(first, 250):
-        simulate(seed)
+        assert simulate(seed).history.written
 
 
 def test_a_seed_is_one_run() -> None:

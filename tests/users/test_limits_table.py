@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from herdpy_server.config.sections import Grpc, Sessions
+from herdpy_server.config.clients import Grpc, Sessions
 from herdpy_server.pgwire.settings import PgSettings
 
 ROOT = Path(__file__).parents[2]

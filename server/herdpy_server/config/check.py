@@ -11,7 +11,8 @@ from pathlib import Path
 
 from herdpy_server.cluster.names import NAME, NODE_ID
 from herdpy_server.cluster.secret import read_secret
-from herdpy_server.config.sections import Rule, ServerConfig
+from herdpy_server.config.clients import Rule
+from herdpy_server.config.sections import ServerConfig
 
 _LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost"})
 _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^\s,/:\[\]]+):\d{1,5}")

@@ -1,48 +1,32 @@
 """Every setting of a server: its type, what is allowed, its default and what it means.
 
-The one place that knows them: ``conf/server.toml`` is written from these structs (``render``), values
-are checked against them (``values``), and the table of docs/server.md is compared with them. A
-section is a table of the file; names of settings carry their units. A section's docstring is told in
-the file, so it is written for who runs a server.
+The one place that knows them, with ``clients`` and ``membership``: ``conf/server.toml`` is written from
+these structs (``render``), values are checked against them (``values``), and the table of docs/server.md
+is compared with them. A section is a table of the file; names of settings carry their units. A section's
+docstring is told in the file, so it is written for who runs a server.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import field
+
+from herdpy_server.config.clients import Authentication, Grpc, Http, Postgres, Sessions, Tls
+from herdpy_server.config.membership import Cluster, Zookeeper
+from herdpy_server.config.section import DAY_S, TIB, Section, says, seconds, whole
 
 Level = Literal["debug", "info", "warning", "error"]
-
-
-class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all sections are: immutable, by keyword, without unknown names."""
-
-
-def _int(low: int, high: int, description: str) -> Meta:
-    return Meta(ge=low, le=high, description=description)
-
-
-def _float(low: float, high: float, description: str) -> Meta:
-    return Meta(ge=low, le=high, description=description)
-
-
-def _says(description: str) -> Meta:
-    return Meta(description=description)
-
-
-_TIB = 1 << 40
-_DAY_S = 86_400.0
 
 
 class Data(Section, frozen=True, kw_only=True):
     """Where the database is."""
 
-    directory: Annotated[
-        str, _says("The data directory. Needed: here, by --data, or by the environment.")
-    ] = ""
+    directory: Annotated[str, says("The data directory. Needed: here, by --data, or by the environment.")] = (
+        ""
+    )
     create: Annotated[
-        bool, _says("Make a database where there is none. Without, a volume that is not mounted is an error.")
+        bool, says("Make a database where there is none. Without, a volume that is not mounted is an error.")
     ] = True
 
 
@@ -51,135 +35,26 @@ class Storage(Section, frozen=True, kw_only=True):
 
     checkpoint_interval_s: Annotated[
         float,
-        _float(0.01, 3600.0, "How often what is new goes to the store; recovery replays about as much."),
+        seconds(0.01, 3600.0, "How often what is new goes to the store; recovery replays about as much."),
     ] = 1.0
     checkpoint_rows: Annotated[
-        int, _int(1, 1_000_000_000, "So many changed rows in memory start a checkpoint sooner.")
+        int, whole(1, 1_000_000_000, "So many changed rows in memory start a checkpoint sooner.")
     ] = 50_000
     memtable_limit_bytes: Annotated[
-        int, _int(1 << 20, _TIB, "Writers wait for a checkpoint when more than this is in memory.")
+        int, whole(1 << 20, TIB, "Writers wait for a checkpoint when more than this is in memory.")
     ] = 1 << 30
     log_retention_bytes: Annotated[
-        int, _int(0, 1 << 50, "Ledgers kept although a checkpoint is past them, to rebuild a damaged store.")
+        int, whole(0, 1 << 50, "Ledgers kept although a checkpoint is past them, to rebuild a damaged store.")
     ] = 256 << 20
     max_ledger_bytes: Annotated[
-        int, _int(1 << 20, 1 << 40, "A ledger is closed and another begun at this size.")
+        int, whole(1 << 20, 1 << 40, "A ledger is closed and another begun at this size.")
     ] = 64 << 20
-    max_ledger_age_s: Annotated[float, _float(1.0, 365 * _DAY_S, "And at this age.")] = 3600.0
-    column_cache_bytes: Annotated[int, _int(0, _TIB, "Memory for columns kept between queries.")] = 512 << 20
+    max_ledger_age_s: Annotated[float, seconds(1.0, 365 * DAY_S, "And at this age.")] = 3600.0
+    column_cache_bytes: Annotated[int, whole(0, TIB, "Memory for columns kept between queries.")] = 512 << 20
     query_memory_bytes: Annotated[
-        int, _int(16 << 20, _TIB, "Memory of one query in DuckDB; it spills to disk beyond.")
+        int, whole(16 << 20, TIB, "Memory of one query in DuckDB; it spills to disk beyond.")
     ] = 1 << 30
-    plan_cache: Annotated[int, _int(1, 1_000_000, "Statement texts whose plans are kept.")] = 1000
-
-
-class Postgres(Section, frozen=True, kw_only=True):
-    """PostgreSQL's protocol: where psql, drivers and applications connect."""
-
-    addresses: Annotated[
-        tuple[str, ...], _says('Where it listens: addresses or names of this machine; "*" is everywhere.')
-    ] = ("127.0.0.1",)
-    port: Annotated[int, _int(0, 65535, "Its port; 0 takes a free one, which the log tells.")] = 5432
-    backlog: Annotated[int, _int(1, 65535, "Connections that the kernel keeps until they are taken.")] = 1024
-    unix_directory: Annotated[
-        str, _says("A directory for the socket .s.PGSQL.<port> that programs here may use; empty: none.")
-    ] = ""
-    database: Annotated[
-        str, _says("The only name of a database that clients may ask for; empty: whichever they like.")
-    ] = ""
-    max_connections: Annotated[int, _int(1, 1_000_000, "Sessions at a time; more get 53300.")] = 2000
-    max_connections_per_user: Annotated[
-        int, _int(0, 1_000_000, "Sessions of one user at a time, superusers' apart; 0: as many as there are.")
-    ] = 0
-    max_connections_per_address: Annotated[
-        int,
-        _int(0, 1_000_000, "Connections from one address at a time, a Unix socket's apart; 0: no limit."),
-    ] = 0
-    max_starting: Annotated[
-        int,
-        _int(
-            1, 1_000_000, "Connections that have not said who they are; the oldest makes room for one more."
-        ),
-    ] = 500
-    startup_timeout_s: Annotated[
-        float, _float(0.1, 3600.0, "How long a client may take to say who it is and to prove it.")
-    ] = 30.0
-    max_message_bytes: Annotated[
-        int, _int(64 << 10, 1 << 30, "The longest message of a client; it bounds a statement and its values.")
-    ] = 64 << 20
-    read_ahead_bytes: Annotated[
-        int, _int(4 << 10, 1 << 30, "What is read of a client while a statement of it runs.")
-    ] = 1 << 20
-    write_ahead_bytes: Annotated[
-        int, _int(4 << 10, 1 << 30, "What may wait until the client reads it; then nothing more is made.")
-    ] = 256 << 10
-    chunk_bytes: Annotated[
-        int, _int(4 << 10, 1 << 30, "How much of a large result is made before others have their turn.")
-    ] = 64 << 10
-
-
-class Tls(Section, frozen=True, kw_only=True):
-    """TLS for PostgreSQL's protocol. Off until a certificate and its key are given."""
-
-    certificate: Annotated[str, _says("A PEM file with the certificate and those that it rests on.")] = ""
-    key: Annotated[
-        str, _says("A PEM file with its key, without a password; readable by the server only.")
-    ] = ""
-    client_ca: Annotated[
-        str,
-        _says(
-            "A PEM file: clients must show a certificate that one of these signed; empty: none is asked for."
-        ),
-    ] = ""
-    client_certificate: Annotated[
-        Literal["required", "optional"],
-        _says(
-            'With client_ca: "required" of every TLS client, or "optional", for authentication.rules to ask'
-            " for. gRPC asks for one only where it is required."
-        ),
-    ] = "required"
-    required: Annotated[bool, _says("Refuse clients without TLS, but for those on a Unix socket.")] = False
-
-
-class Rule(Section, frozen=True, kw_only=True):
-    """Who may come from where, and how it is proved. Of all rules the first that fits decides."""
-
-    method: Literal["trust", "scram-sha-256", "cert", "reject"]
-    network: str = "all"
-    user: str = "all"
-    clientcert: Literal["", "verify-ca", "verify-full"] = ""
-
-
-class Authentication(Section, frozen=True, kw_only=True):
-    """How clients prove who they are. Of all rules the first that fits decides; if none does, reject.
-
-    network: "loopback", "all", or a network such as "10.0.0.0/8". user: a role, or "all".
-    method: "trust" asks for nothing, "scram-sha-256" for the role's password, "cert" for a client
-    certificate whose common name is the user's name, "reject" refuses.
-    clientcert: "verify-ca" asks for a client certificate besides, "verify-full" for one of the user's name.
-    """
-
-    rules: Annotated[tuple[Rule, ...], _says("The rules, in order.")] = (
-        Rule(network="loopback", method="trust"),
-        Rule(network="all", method="scram-sha-256"),
-    )
-    trust_other_machines: Annotated[
-        bool, _says('Allow rules that let clients in from other machines by "trust".')
-    ] = False
-
-
-class Sessions(Section, frozen=True, kw_only=True):
-    """How much one session may keep; beyond, a statement fails and the session goes on."""
-
-    statement_bytes: Annotated[int, _int(1 << 10, 1 << 30, "The longest text of statements.")] = 16 << 20
-    statements: Annotated[int, _int(1, 10_000_000, "How many prepared statements.")] = 10_000
-    portals: Annotated[int, _int(1, 10_000_000, "How many portals, cursors among them.")] = 10_000
-    large: Annotated[
-        int, _int(1, 1_000_000, "How many portals with answers too large to be held in memory.")
-    ] = 64
-    custom_settings: Annotated[
-        int, _int(0, 10_000_000, "How many settings that HerdPy does not know (SET a.b = ...).")
-    ] = 1_000
+    plan_cache: Annotated[int, whole(1, 1_000_000, "Statement texts whose plans are kept.")] = 1000
 
 
 class Workers(Section, frozen=True, kw_only=True):
@@ -190,145 +65,29 @@ class Workers(Section, frozen=True, kw_only=True):
     """
 
     maximum: Annotated[
-        int, _int(1, 1000, "How many there may be; each answers one query at a time, others wait.")
+        int, whole(1, 1000, "How many there may be; each answers one query at a time, others wait.")
     ] = 2
     memory_bytes: Annotated[
         int,
-        _int(512 << 20, _TIB, "Memory of one of them beyond what it starts with; who needs more gets 53200."),
+        whole(512 << 20, TIB, "Memory of one of them beyond what it starts with; who needs more gets 53200."),
     ] = 4 << 30
-    threads: Annotated[int, _int(1, 1000, "Threads that one query computes with.")] = 2
+    threads: Annotated[int, whole(1, 1000, "Threads that one query computes with.")] = 2
     query_timeout_s: Annotated[
         float,
-        _float(0.0, 365 * _DAY_S, "How long a query may compute, beside what its session sets; 0: for ever."),
+        seconds(0.0, 365 * DAY_S, "How long a query may compute, beside what its session sets; 0: for ever."),
     ] = 0.0
-    queue: Annotated[int, _int(0, 1_000_000, "Queries that may wait for a worker; one more gets 53000.")] = (
+    queue: Annotated[int, whole(0, 1_000_000, "Queries that may wait for a worker; one more gets 53000.")] = (
         200
     )
     queue_timeout_s: Annotated[
-        float, _float(0.0, 365 * _DAY_S, "How long they wait before they get 53000; 0: for ever.")
+        float, seconds(0.0, 365 * DAY_S, "How long they wait before they get 53000; 0: for ever.")
     ] = 0.0
     idle_timeout_s: Annotated[
-        float, _float(0.1, 365 * _DAY_S, "A worker that nobody needed for so long ends.")
+        float, seconds(0.1, 365 * DAY_S, "A worker that nobody needed for so long ends.")
     ] = 300.0
     niceness: Annotated[
-        int, _int(0, 19, "How far they stand back behind the server when both want a processor (nice).")
+        int, whole(0, 19, "How far they stand back behind the server when both want a processor (nice).")
     ] = 10
-
-
-class Http(Section, frozen=True, kw_only=True):
-    """The page with health and metrics, for probes and Prometheus. It asks for no password."""
-
-    enabled: Annotated[bool, _says("Whether there is such a page.")] = True
-    address: Annotated[str, _says("Where it listens: an address or a name of this machine.")] = "127.0.0.1"
-    port: Annotated[int, _int(0, 65535, "Its port; 0 takes a free one, which the log tells.")] = 8480
-
-
-class Cluster(Section, frozen=True, kw_only=True):
-    """Several servers that replicate tablespaces over BookKeeper. Off until ZooKeeper is named."""
-
-    zookeeper: Annotated[
-        str, _says('ZooKeeper\'s servers, "host:port,host:port"; empty: this server is alone.')
-    ] = ""
-    root: Annotated[str, _says("Under which path of ZooKeeper this cluster is.")] = "/herdpy"
-    ledgers_root: Annotated[str, _says("Where BookKeeper has its metadata in ZooKeeper.")] = "/ledgers"
-    node: Annotated[
-        str,
-        _says("This node's id, unlike every other's; empty: one that the data directory keeps."),
-    ] = ""
-    advertise: Annotated[
-        str,
-        _says("The name or address by which others reach this server; empty: the first that it listens on."),
-    ] = ""
-    session_timeout_s: Annotated[
-        float,
-        _float(0.1, 600.0, "Others take over from a node that ZooKeeper has not heard for so long."),
-    ] = 1.0
-    lease_s: Annotated[
-        float,
-        _float(0.05, 60.0, "A leader answers reads for so long after ZooKeeper confirmed that it leads."),
-    ] = 0.4
-    user: Annotated[
-        str,
-        _says(
-            "As which role this node asks others for snapshots: one with REPLICATION there; empty: as a node,"
-            " by the secret that all nodes share."
-        ),
-    ] = ""
-    password_file: Annotated[
-        str, _says("A file with that role's password in its first line; empty: none is shown.")
-    ] = ""
-    secret_file: Annotated[
-        str,
-        _says(
-            "A file with that secret in its first line, the same for all nodes; empty: the first node makes"
-            " one and keeps it in ZooKeeper."
-        ),
-    ] = ""
-    ca: Annotated[
-        str,
-        _says(
-            "A PEM file with those that signed the nodes' certificates, used when tls.certificate is given;"
-            " empty: those that this machine knows."
-        ),
-    ] = ""
-    replace_after_s: Annotated[
-        float,
-        _float(
-            1.0, 365 * _DAY_S, "Replicas on a node that has been away for so long are made anew on another."
-        ),
-    ] = 600.0
-    tablespace: Annotated[str, _says("The tablespace that the first start makes.")] = "herdpy"
-    expected_replicas: Annotated[int, _int(1, 100, "How many replicas a new tablespace gets.")] = 3
-    ensemble: Annotated[
-        int, _int(1, 100, "How many bookies a ledger of a new tablespace is spread over.")
-    ] = 3
-    write_quorum: Annotated[int, _int(1, 100, "How many bookies get each entry.")] = 3
-    ack_quorum: Annotated[int, _int(1, 100, "How many must have it before a commit is acknowledged.")] = 2
-
-
-class Zookeeper(Section, frozen=True, kw_only=True):
-    """How ZooKeeper is reached, where cluster.zookeeper names it. In the clear until tls is set."""
-
-    tls: Annotated[bool, _says("Its servers speak TLS, on the ports that cluster.zookeeper names.")] = False
-    ca: Annotated[
-        str,
-        _says("A PEM file with those that signed their certificates; empty: those that this machine knows."),
-    ] = ""
-    certificate: Annotated[
-        str, _says("A PEM file with the certificate that is shown to them; empty: none is.")
-    ] = ""
-    key: Annotated[
-        str, _says("A PEM file with its key, without a password; readable by the server only.")
-    ] = ""
-    check_hostname: Annotated[
-        bool, _says("Their certificates must have the names that cluster.zookeeper has.")
-    ] = True
-
-
-class Grpc(Section, frozen=True, kw_only=True):
-    """gRPC: administration, health, snapshots and partitions, for operators and data pipelines.
-
-    It asks for passwords by the rules of [authentication], and is all TLS once [tls] has a certificate.
-    """
-
-    enabled: Annotated[bool, _says("Whether there is this door.")] = True
-    address: Annotated[
-        str, _says('Where it listens: an address or a name of this machine; "*" is everywhere.')
-    ] = "127.0.0.1"
-    port: Annotated[int, _int(0, 65535, "Its port; 0 takes a free one, which the log tells.")] = 8481
-    max_message_bytes: Annotated[int, _int(4 << 10, 1 << 30, "The longest request.")] = 4 << 20
-    max_calls: Annotated[
-        int, _int(1, 1_000_000, "Calls at a time, streams among them; more are refused.")
-    ] = 200
-    max_streams: Annotated[
-        int, _int(1, 1_000_000, "Calls of one connection at a time; more wait for their turn.")
-    ] = 100
-    max_snapshots: Annotated[
-        int, _int(0, 1_000, "Snapshots at a time; each takes disk space as the store does.")
-    ] = 4
-    max_plans: Annotated[
-        int, _int(0, 10_000, "Plans of partitions at a time; each holds a state of the store fast.")
-    ] = 16
 
 
 class Publish(Section, frozen=True, kw_only=True):
@@ -339,40 +98,40 @@ class Publish(Section, frozen=True, kw_only=True):
 
     url: Annotated[
         str,
-        _says("Where to: a directory, or a URL of a store such as s3://bucket/prefix; empty: nowhere."),
+        says("Where to: a directory, or a URL of a store such as s3://bucket/prefix; empty: nowhere."),
     ] = ""
-    interval_s: Annotated[float, _float(1.0, 365 * _DAY_S, "How often.")] = 3600.0
-    keep: Annotated[int, _int(1, 1000, "How many of the newest stay.")] = 2
+    interval_s: Annotated[float, seconds(1.0, 365 * DAY_S, "How often.")] = 3600.0
+    keep: Annotated[int, whole(1, 1000, "How many of the newest stay.")] = 2
     history_s: Annotated[
         float,
-        _float(
+        seconds(
             0.0,
-            3650 * _DAY_S,
+            3650 * DAY_S,
             "Moments of so long ago stay readable: snapshots and the log are kept for that.",
         ),
     ] = 0.0
     niceness: Annotated[
-        int, _int(0, 19, "How far the process that writes them stands back behind the server (nice).")
+        int, whole(0, 19, "How far the process that writes them stands back behind the server (nice).")
     ] = 10
 
 
 class Logging(Section, frozen=True, kw_only=True):
     """What the server tells of itself, on standard error or in a file."""
 
-    level: Annotated[Level, _says("The least level that is told.")] = "info"
+    level: Annotated[Level, says("The least level that is told.")] = "info"
     levels: Annotated[
         dict[str, Level],
-        _says('Levels of parts of it, such as { "herdpy.checkpointer" = "debug" }.'),
+        says('Levels of parts of it, such as { "herdpy.checkpointer" = "debug" }.'),
     ] = field(default_factory=dict)
-    format: Annotated[Literal["text", "json"], _says("Lines for people, or JSON, an object a line.")] = "text"
+    format: Annotated[Literal["text", "json"], says("Lines for people, or JSON, an object a line.")] = "text"
     file: Annotated[
-        str, _says("A file to append to, opened again when it was moved away; empty: standard error.")
+        str, says("A file to append to, opened again when it was moved away; empty: standard error.")
     ] = ""
     slow_statement_s: Annotated[
-        float, _float(-1.0, _DAY_S, "Statements that take longer are told; 0 tells every one, -1 none.")
+        float, seconds(-1.0, DAY_S, "Statements that take longer are told; 0 tells every one, -1 none.")
     ] = 1.0
     slow_statement_chars: Annotated[
-        int, _int(0, 1_000_000, "How much of such a statement's text is told.")
+        int, whole(0, 1_000_000, "How much of such a statement's text is told.")
     ] = 1000
 
 
@@ -381,31 +140,31 @@ class Audit(Section, frozen=True, kw_only=True):
 
     classes: Annotated[
         tuple[Literal["login", "role", "ddl", "write", "read", "misc", "call"], ...],
-        _says(
+        says(
             'What is told: "login" (and who was refused), "role" (roles and rights), "ddl", "write", "read",'
             ' "misc" (all other statements), "call" (of gRPC); empty: nothing.'
         ),
     ] = ()
-    file: Annotated[str, _says("A file to append to; empty: the server's own log.")] = ""
+    file: Annotated[str, says("A file to append to; empty: the server's own log.")] = ""
     rotate_bytes: Annotated[
-        int, _int(4 << 10, 1 << 40, "From this size on the file becomes <file>.1, and another is begun.")
+        int, whole(4 << 10, 1 << 40, "From this size on the file becomes <file>.1, and another is begun.")
     ] = 64 << 20
-    keep: Annotated[int, _int(1, 1000, "How many of those stay.")] = 10
+    keep: Annotated[int, whole(1, 1000, "How many of those stay.")] = 10
     on_failure: Annotated[
         Literal["refuse", "continue"],
-        _says(
+        says(
             'When the file cannot be written: "refuse" what would have to be told of, or "continue"; the'
             " server's log tells."
         ),
     ] = "refuse"
-    statement_chars: Annotated[int, _int(0, 1_000_000, "How much of a statement's text is told.")] = 4000
+    statement_chars: Annotated[int, whole(0, 1_000_000, "How much of a statement's text is told.")] = 4000
 
 
 class Shutdown(Section, frozen=True, kw_only=True):
     """How the server ends."""
 
     graceful_timeout_s: Annotated[
-        float, _float(0.0, _DAY_S, "After SIGTERM: how long sessions may go on before they are ended.")
+        float, seconds(0.0, DAY_S, "After SIGTERM: how long sessions may go on before they are ended.")
     ] = 30.0
 
 

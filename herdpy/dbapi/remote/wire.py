@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -18,17 +18,13 @@ import psycopg
 from psycopg import generators, pq
 
 from herdpy.dbapi.remote.errors import ConnectionLostError, notice_of
+from herdpy.dbapi.remote.exchanges import after_copy, copied, pipelined
 from herdpy.dbapi.remote.limit import Limit
+from herdpy.dbapi.remote.prepared import Key, Prepared
 from herdpy.dbapi.remote.sent import Step, step
-from herdpy.dbapi.remote.values import Parameters
 
 T = TypeVar("T")
 
-PREPARE_AFTER = 2
-"""A statement is prepared when it is sent for this many times."""
-MOST_PREPARED = 200
-FEW_COMMANDS = 16
-"""So many are handed to libpq at once; more are, while answers are read, as fast as the socket takes them."""
 PROBE_AFTER_S = 1.0
 """A server that has not answered for so long is looked at, then after twice as long, and so on."""
 CANCEL_TIMEOUT_S = 5.0
@@ -36,7 +32,6 @@ _COPY_CHUNK = 256 << 10
 _COPIES = (pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_OUT, pq.ExecStatus.COPY_BOTH)
 _CLOSING = "_herdpy_close"
 _UNDO_CLOSE = f"ROLLBACK TO SAVEPOINT {_CLOSING}"
-_READ = 1  # psycopg's Wait.R
 _POLL = {1: select.POLLIN, 2: select.POLLOUT, 3: select.POLLIN | select.POLLOUT}
 
 
@@ -56,9 +51,7 @@ class Wire:
         self.is_broken = False
         self.has_redefined = False
         self._is_alive = is_alive
-        self._seen: OrderedDict[tuple[str, tuple[int, ...]], int] = OrderedDict()
-        self._names: OrderedDict[tuple[str, tuple[int, ...]], bytes] = OrderedDict()
-        self._made = 0
+        self._prepared = Prepared(pgconn)
         self._limit = Limit()
 
     def belongs(self, limit: Limit, said: list[Any]) -> None:
@@ -89,13 +82,13 @@ class Wire:
         pgconn = self.pgconn
         commands: deque[Callable[[], None]] = deque()
         wanted: list[bool] = []  # whether a command's result is a step's
-        fresh: list[tuple[str, tuple[int, ...]]] = []
+        fresh: list[Key] = []
         for sql, params in steps:
-            self._enqueue(commands, wanted, fresh, sql, params)
+            self._prepared.enqueue(commands, wanted, fresh, sql, params)
         commands.append(pgconn.pipeline_sync)
         with self._breaks():
             pgconn.enter_pipeline_mode()
-            found = self._wait(_pipeline(pgconn, commands), deadline)
+            found = self._wait(pipelined(pgconn, commands), deadline)
             pgconn.exit_pipeline_mode()
         results = []
         failed = False
@@ -110,53 +103,12 @@ class Wire:
             if is_error or (place < len(wanted) and wanted[place]):
                 results.append(result)
         if failed:
-            for key in fresh:  # which of them were prepared is not worth knowing
-                self._names.pop(key, None)
+            self._prepared.unsure_of(fresh)
         return results
-
-    def _enqueue(
-        self,
-        commands: deque[Callable[[], None]],
-        wanted: list[bool],
-        fresh: list[tuple[str, tuple[int, ...]]],
-        sql: str,
-        params: Parameters,
-    ) -> None:
-        pgconn = self.pgconn
-        key = (sql, params.types)
-        name = self._names.get(key)
-        if name is None:
-            count = self._seen[key] = self._seen.pop(key, 0) + 1
-            if len(self._seen) > 10 * MOST_PREPARED:
-                self._seen.popitem(last=False)
-            if count < PREPARE_AFTER:
-                text = sql.encode()
-                commands.append(
-                    lambda: pgconn.send_query_params(text, params.values, params.types, params.formats)
-                )
-                wanted.append(True)
-                return
-            self._made += 1
-            name = self._names[key] = b"herdpy_%d" % self._made
-            fresh.append(key)
-            named = name
-            commands.append(lambda: pgconn.send_prepare(named, sql.encode(), params.types))
-            wanted.append(False)
-            if len(self._names) > MOST_PREPARED:
-                old = self._names.popitem(last=False)[1]
-                commands.append(lambda: pgconn.send_query_params(b"DEALLOCATE " + old, None))
-                wanted.append(False)
-        else:
-            self._names.move_to_end(key)
-        ready = name
-        commands.append(lambda: pgconn.send_query_prepared(ready, params.values, params.formats))
-        wanted.append(True)
 
     def forget_prepared(self) -> bool:
         """Prepare statements anew when they come again; whether any was prepared."""
-        had = bool(self._names)
-        self._names.clear()
-        return had
+        return self._prepared.forget()
 
     def script(self, text: str) -> list[Any]:
         """Run a text of several statements by the simple query; the results, the last may be an error."""
@@ -181,7 +133,7 @@ class Wire:
                 for at in range(0, len(view), _COPY_CHUNK):
                     self._wait(generators.copy_to(pgconn, view[at : at + _COPY_CHUNK]), None)
             pgconn.put_copy_end(None)
-            return self._wait(_after_copy(pgconn), None)[-1]
+            return self._wait(after_copy(pgconn), None)[-1]
 
     def copy_out(self, sql: str, take: Callable[[bytes], None]) -> Any:
         """Run COPY ... TO STDOUT and give its data away; its result, which may be an error."""
@@ -191,7 +143,7 @@ class Wire:
             (result, *_) = self._wait(generators.execute(pgconn), None)
             if result.status != pq.ExecStatus.COPY_OUT:
                 return result
-            return self._wait(_copied(pgconn, take), None)[-1]
+            return self._wait(copied(pgconn, take), None)[-1]
 
     def close_portal(self, name: str, *, in_transaction: bool) -> None:
         """Have the server forget a cursor; one that is not there is no error.
@@ -263,7 +215,7 @@ class Wire:
             asked = self.pgconn.cancel_conn()
             asked.start()
             steps = generators.cancel(asked)
-            wait_for_socket(steps, time.monotonic() + CANCEL_TIMEOUT_S)
+            _wait_for_socket(steps, time.monotonic() + CANCEL_TIMEOUT_S)
 
     def close(self) -> None:
         """Give the connection up."""
@@ -297,7 +249,7 @@ def _sends_close(pgconn: Any, name: str) -> bool:
     return True
 
 
-def wait_for_socket(steps: Generator[Any, Any, T], deadline: float) -> T:
+def _wait_for_socket(steps: Generator[Any, Any, T], deadline: float) -> T:
     """Drive a generator that says its socket each time. ConnectionLostError when time is up."""
     try:
         descriptor, wants = next(steps)
@@ -311,38 +263,3 @@ def wait_for_socket(steps: Generator[Any, Any, T], deadline: float) -> T:
                 descriptor, wants = steps.send(wants)
     except StopIteration as over:
         return over.value  # type: ignore[no-any-return]
-
-
-def _pipeline(pgconn: Any, commands: deque[Callable[[], None]]) -> Generator[Any, Any, list[list[Any]]]:
-    found: list[list[Any]] = []
-    if len(commands) <= FEW_COMMANDS:  # psycopg's generator waits for the socket before each
-        for command in commands:
-            command()
-        commands.clear()
-    if commands or pgconn.flush():
-        found = yield from generators.pipeline_communicate(pgconn, commands)
-    while not (found and found[-1][0].status == pq.ExecStatus.PIPELINE_SYNC):
-        found.append((yield from generators.fetch_many(pgconn)))
-        if not found[-1]:
-            raise psycopg.OperationalError("the connection broke within an answer")
-    return found
-
-
-def _after_copy(pgconn: Any) -> Generator[Any, Any, list[Any]]:
-    yield from generators.send(pgconn)
-    found: list[Any] = yield from generators.fetch_many(pgconn)
-    return found
-
-
-def _copied(pgconn: Any, take: Callable[[bytes], None]) -> Generator[Any, Any, list[Any]]:
-    while True:
-        size, data = pgconn.get_copy_data(1)
-        if size > 0:
-            take(bytes(data))
-        elif size == 0:
-            yield _READ
-            pgconn.consume_input()
-        else:
-            break
-    found: list[Any] = yield from generators.fetch_many(pgconn)
-    return found

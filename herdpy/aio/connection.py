@@ -20,7 +20,7 @@ from herdpy.dbapi.error_classes import ErrorClasses
 from herdpy.dbapi.link import TransactionStatus
 from herdpy.dbapi.notices import Notice, NoticeHandler
 from herdpy.dbapi.rows import R, RowFactory
-from herdpy.dbapi.server_cursor import ITER_SIZE
+from herdpy.dbapi.server_answer import ITER_SIZE
 
 if TYPE_CHECKING:
     from herdpy.dbapi.parameters import Parameters

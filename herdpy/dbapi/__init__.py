@@ -14,7 +14,7 @@ import os
 from typing import Any
 
 from herdpy.dbapi.address import address_of, missing, open_link
-from herdpy.dbapi.connection import Connection, ConnectionInfo
+from herdpy.dbapi.connection import Connection
 from herdpy.dbapi.cursor import Cursor
 from herdpy.dbapi.errors import (
     DatabaseError,
@@ -28,6 +28,7 @@ from herdpy.dbapi.errors import (
     ProgrammingError,
     Warning,
 )
+from herdpy.dbapi.info import ConnectionInfo
 from herdpy.dbapi.link import TransactionStatus
 from herdpy.dbapi.notices import Notice
 from herdpy.dbapi.retry import run_transaction

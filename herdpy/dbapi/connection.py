@@ -13,10 +13,12 @@ from herdpy.dbapi import lifetime
 from herdpy.dbapi.cursor import Cursor
 from herdpy.dbapi.error_classes import ErrorClasses
 from herdpy.dbapi.errors import InternalError, ProgrammingError
+from herdpy.dbapi.info import ConnectionInfo
 from herdpy.dbapi.link import BrokenLink, Link, TransactionStatus
 from herdpy.dbapi.notices import Notice, NoticeHandler, Notices
 from herdpy.dbapi.rows import R, RowFactory, tuple_row
-from herdpy.dbapi.server_cursor import ITER_SIZE, ServerCursor
+from herdpy.dbapi.server_answer import ITER_SIZE
+from herdpy.dbapi.server_cursor import ServerCursor
 from herdpy.dbapi.stream import Stream
 
 if TYPE_CHECKING:
@@ -26,33 +28,6 @@ T = TypeVar("T")
 
 _EXIT_PATIENCE_S = 5.0
 _UNLIMITED = contextlib.nullcontext()
-
-
-class ConnectionInfo:
-    """What is known about a connection, under psycopg's names."""
-
-    __slots__ = ("_connection",)
-
-    def __init__(self, connection: Connection[Any]) -> None:
-        self._connection = connection
-
-    @property
-    def transaction_status(self) -> TransactionStatus:
-        """IDLE, INTRANS, INERROR (only rollback helps), or UNKNOWN once closed."""
-        return self._connection._link.status()
-
-    @property
-    def commit_position(self) -> str | None:
-        """The position of the connection's newest commit in the log ("12:345"), as far as a server told it.
-
-        None: there was none, or the database is in a directory.
-        """
-        return getattr(self._connection._link, "commit_position", None)
-
-    @property
-    def dbname(self) -> str:
-        """The directory of the database."""
-        return self._connection._name
 
 
 class Connection(ErrorClasses, Generic[R]):

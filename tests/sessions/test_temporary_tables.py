@@ -40,6 +40,20 @@ def test_another_session_has_its_own(tmp_path: Path):
         assert tables(database) == []
 
 
+def test_the_sessions_own_schema_is_not_the_one_to_create_in(tmp_path: Path):
+    """As PostgreSQL has it: it is looked into first, and current_schema() is another."""
+    schemas = "SELECT current_schema(), current_schemas(false), current_schemas(true)"
+    with opened(tmp_path / "db") as database:
+        session = database.session()
+        ask(database, session, "CREATE TEMP TABLE t (a INT)")
+        ((first, named, all_of_them),) = ask(database, session, schemas)
+        assert (first, list(named)) == ("public", ["public"])
+        assert list(all_of_them) == ["pg_temp_1", "pg_catalog", "public"]
+        ask(database, session, "SET search_path = nonesuch")
+        ((first, named, all_of_them),) = ask(database, session, schemas)
+        assert (first, list(named), list(all_of_them)) == (None, [], ["pg_temp_1", "pg_catalog"])
+
+
 def test_what_a_dead_session_left_goes_when_the_database_opens(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(TemporarySchemas, "sweep", lambda self, tablespace: None)

@@ -208,12 +208,15 @@ VALUES: dict[str, tuple[str, str]] = {
 }
 """Functions whose value is an attribute of the session's state, with its DuckDB type; "": NULL."""
 
+_PATH = "CAST($s_path AS VARCHAR[])"
+_OWN = f"list_filter({_PATH}, lambda e: starts_with(e, 'pg_temp_'))"
+_NAMED = f"list_filter({_PATH}, lambda e: NOT starts_with(e, 'pg_temp_'))"
 OF_PATH: dict[str, str] = {
-    "current_schema": "list_extract(CAST($s_path AS VARCHAR[]), 1)",
-    "current_schemas": "CASE WHEN :1 AND NOT list_contains(CAST($s_path AS VARCHAR[]), 'pg_catalog')"
-    " THEN list_prepend('pg_catalog', CAST($s_path AS VARCHAR[])) ELSE CAST($s_path AS VARCHAR[]) END",
+    "current_schema": f"list_extract({_NAMED}, 1)",
+    "current_schemas": f"CASE WHEN NOT :1 THEN {_NAMED} WHEN list_contains({_PATH}, 'pg_catalog') THEN {_PATH}"
+    f" ELSE list_concat({_OWN}, ['pg_catalog'], {_NAMED}) END",
 }
-"""Functions of the schemas that there are along the search path."""
+"""Functions of the schemas that there are along the search path: the session's own is no place to create in."""
 
 PLACES = "generate_series(0, len(:1) - 1)"
 """What generate_subscripts gives for a vector, which counts from 0."""

@@ -24,6 +24,15 @@ def check_target(table_name: object, mode: object) -> None:
         raise ProgrammingError(f"mode is one of {', '.join(get_args(Mode))}, not {mode!r}", sqlstate="22023")
 
 
+def schema_of(db_schema_name: object, *, temporary: bool) -> str | None:
+    """The schema to load into, "pg_temp" for temporary tables; None when it is left open."""
+    if not isinstance(db_schema_name, str | None) or db_schema_name == "":
+        raise ProgrammingError(f"a schema's name is text, not {db_schema_name!r}", sqlstate="42602")
+    if temporary and db_schema_name not in (None, "pg_temp"):
+        raise ProgrammingError("cannot create temporary relation in non-temporary schema", sqlstate="42P16")
+    return "pg_temp" if temporary else db_schema_name
+
+
 def batches_of(data: object) -> tuple[pa.Schema, list[pa.RecordBatch]]:
     """Schema and batches of a table, batch, reader, DataFrame or any Arrow stream.
 

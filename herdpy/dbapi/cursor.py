@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, Self
 from herdpy.dbapi import arrow, parameters
 from herdpy.dbapi.answer import Answer
 from herdpy.dbapi.errors import NotSupportedError, ProgrammingError
+from herdpy.dbapi.link import TransactionStatus
 from herdpy.dbapi.parameters import Parameters, as_text, translate
 from herdpy.dbapi.rows import R
 
@@ -172,26 +173,47 @@ class Cursor(Answer[R]):
                 ``__arrow_c_stream__`` or ``__arrow_c_array__``. A reader is read to its end first.
             mode: "create" (the table must not exist), "append" (it must), "replace" (dropped and
                 created again), "create_append" (created when missing).
-            catalog_name, db_schema_name, temporary: ADBC's, for what there is not: NotSupportedError.
+            catalog_name: the database's own name, or None: tables of another cannot be reached.
+            db_schema_name: the table's schema. None: rows are appended to the first table of that name along
+                the search path; it is made, or replaced, in the path's first schema.
+            temporary: the table is the session's own, and goes with it.
 
         Returns:
             How many rows were loaded.
+
+        Raises:
+            NotSupportedError: 0A000 another database's name.
+            ProgrammingError: 42P07, 42P01 the table is there or not, against ``mode``; 3F000 there is no such
+                schema; 42P16 a temporary table in one that is not for these.
+            Error: what the table asks of its rows.
         """
         self._result = self._results = self._rows = None
         self._next = 0
         if self._closed:
             self._refuse()
-        if catalog_name is not None or db_schema_name not in (None, "public") or temporary:
-            raise NotSupportedError(
-                "tables are loaded into the one schema, public, and not as temporary ones", sqlstate="0A000"
-            )
         arrow.check_target(table_name, mode)
+        within = arrow.schema_of(db_schema_name, temporary=temporary)
         schema, batches = arrow.batches_of(data)
         connection = self.connection
         with connection._lock:
-            count = connection._link.ingest(table_name, batches, schema, mode)
+            if catalog_name is not None:
+                self._check_database(catalog_name)
+            count = connection._link.ingest(table_name, batches, schema, mode, within)
         self._result = _Count(f"INSERT 0 {count}", count)
         return count
+
+    def _check_database(self, name: str) -> None:
+        """NotSupportedError when ``name`` is not the database's; that begins no transaction."""
+        link = self.connection._link
+        idle = link.status() == TransactionStatus.IDLE
+        ((database,),) = link.execute("SELECT current_database()").python_rows()
+        if name != database:
+            if idle:
+                link.rollback()
+            raise NotSupportedError(
+                f'cross-database references are not implemented: {name!r} is not "{database}"',
+                sqlstate="0A000",
+            )
 
     # The end.
 

@@ -110,10 +110,17 @@ class EmbeddedLink:
         except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
             self._raise(error, statement)
 
-    def ingest(self, table: str, data: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str) -> int:
+    def ingest(
+        self,
+        table: str,
+        data: Iterable[pa.RecordBatch],
+        schema: pa.Schema,
+        mode: str,
+        within: str | None = None,
+    ) -> int:
         """Load Arrow batches; all or none of it happens."""
         try:
-            return self._run(self._session.ingest(table, data, schema, mode))
+            return self._run(self._session.ingest(table, data, schema, mode, within))
         except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
             self._raise(error)
 

@@ -95,8 +95,18 @@ class Link(Protocol):
         The rows that they return, one after another, are the answer's.
         """
 
-    def ingest(self, table: str, data: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str) -> int:
-        """Load Arrow batches; all or none of it happens. Returns how many rows."""
+    def ingest(
+        self,
+        table: str,
+        data: Iterable[pa.RecordBatch],
+        schema: pa.Schema,
+        mode: str,
+        within: str | None = None,
+    ) -> int:
+        """Load Arrow batches; all or none of it happens. Returns how many rows.
+
+        ``within`` is the table's schema, "pg_temp" for a temporary table; None for the search path.
+        """
 
     def commit(self) -> None:
         """Make the transaction's work last."""

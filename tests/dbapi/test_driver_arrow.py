@@ -107,6 +107,74 @@ def test_appending_matches_columns_by_name(auto):
     assert caught.value.sqlstate == "42703"
 
 
+@pytest.fixture
+def schema(auto):
+    auto.execute('CREATE SCHEMA "the other"')
+    yield "the other"
+    auto.execute('DROP SCHEMA "the other" CASCADE')
+
+
+def numbers(*those: int) -> pa.Table:
+    return pa.table({"n": pa.array(those, pa.int32())})
+
+
+def test_tables_of_one_name_in_several_schemas(auto, schema):
+    """Each mode looks at the table that is meant, and at no other of its name."""
+    cursor = auto.cursor()
+    cursor.adbc_ingest("t", numbers(1), db_schema_name=schema)
+    cursor.adbc_ingest("t", numbers(2))
+    with pytest.raises(herdpy.ProgrammingError) as caught:
+        cursor.adbc_ingest("t", numbers(0), db_schema_name=schema)
+    assert caught.value.sqlstate == "42P07"
+    cursor.adbc_ingest("t", numbers(3), mode="append", db_schema_name=schema)
+    cursor.adbc_ingest("t", numbers(4), mode="create_append", db_schema_name=schema)
+    cursor.adbc_ingest("t", numbers(5), mode="replace")
+    cursor.adbc_ingest("u", numbers(6), mode="create_append", db_schema_name=schema)
+    auto.execute(f'SET search_path = "{schema}", public')
+    cursor.adbc_ingest("v", numbers(7))
+    auto.execute("RESET search_path")
+    found = {
+        name: [n for (n,) in auto.execute(f"SELECT n FROM {name} ORDER BY n").fetchall()]
+        for name in ("public.t", f'"{schema}".t', f'"{schema}".u', f'"{schema}".v')
+    }
+    assert list(found.values()) == [[5], [1, 3, 4], [6], [7]]
+
+
+def test_temporary_tables(auto):
+    """They hide others of their name from SQL and from appending, and are made only when asked for."""
+    cursor = auto.cursor()
+    cursor.adbc_ingest("t", numbers(1))
+    cursor.adbc_ingest("t", numbers(2), temporary=True)
+    with pytest.raises(herdpy.ProgrammingError) as caught:
+        cursor.adbc_ingest("t", numbers(0), temporary=True)
+    assert caught.value.sqlstate == "42P07"
+    cursor.adbc_ingest("t", numbers(3), mode="append")
+    cursor.adbc_ingest("t", numbers(4), mode="append", db_schema_name="pg_temp")
+    cursor.adbc_ingest("t", numbers(5), mode="append", db_schema_name="public")
+    assert auto.execute("SELECT n FROM t ORDER BY n").fetchall() == [(2,), (3,), (4,)]
+    assert auto.execute("SELECT n FROM public.t ORDER BY n").fetchall() == [(1,), (5,)]
+    cursor.adbc_ingest("t", numbers(6), mode="replace")
+    cursor.adbc_ingest("t", numbers(7), mode="replace", temporary=True)
+    assert auto.execute("SELECT n FROM t").fetchall() == [(7,)]
+    auto.execute("DISCARD TEMP")
+    assert auto.execute("SELECT n FROM t").fetchall() == [(6,)]
+
+
+def test_the_catalog_is_the_database(conn):
+    ((database,),) = conn.execute("SELECT current_database()").fetchall()
+    conn.rollback()
+    cursor = conn.cursor()
+    with pytest.raises(herdpy.NotSupportedError, match="cross-database") as caught:
+        cursor.adbc_ingest("t", numbers(1), catalog_name="another")
+    assert caught.value.sqlstate == "0A000"
+    assert conn.info.transaction_status == herdpy.TransactionStatus.IDLE
+    assert cursor.adbc_ingest("t", numbers(1), catalog_name=database) == 1
+    with pytest.raises(herdpy.NotSupportedError):
+        cursor.adbc_ingest("t", numbers(1), catalog_name="another")
+    conn.commit()
+    assert conn.execute("SELECT n FROM t").fetchall() == [(1,)]
+
+
 def test_ingest_is_atomic_and_checks(auto):
     auto.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT NOT NULL)")
     auto.execute("INSERT INTO t VALUES (500, 'there')")
@@ -177,8 +245,13 @@ def test_a_stream_that_breaks(auto):
         (("", flights(1)), {}, herdpy.ProgrammingError),
         ((5, flights(1)), {}, herdpy.ProgrammingError),
         (("t", flights(1)), {"catalog_name": "c"}, herdpy.NotSupportedError),
-        (("t", flights(1)), {"db_schema_name": "s"}, herdpy.NotSupportedError),
-        (("t", flights(1)), {"temporary": True}, herdpy.NotSupportedError),
+        (("t", flights(1)), {"db_schema_name": "nonesuch"}, herdpy.ProgrammingError),
+        (("t", flights(1), "append"), {"db_schema_name": "nonesuch"}, herdpy.ProgrammingError),
+        (("t", flights(1)), {"db_schema_name": ""}, herdpy.ProgrammingError),
+        (("t", flights(1)), {"db_schema_name": 5}, herdpy.ProgrammingError),
+        (("t", flights(1)), {"db_schema_name": "pg_catalog"}, herdpy.ProgrammingError),
+        (("t", flights(1)), {"temporary": True, "db_schema_name": "public"}, herdpy.ProgrammingError),
+        (("t", flights(1), "append"), {"temporary": True}, herdpy.ProgrammingError),
         (("t", pa.table({"a": [[1]]})), {}, herdpy.Error),
         (("t", pa.table([[1], [2]], names=["a", "a"])), {}, herdpy.Error),
         (("t", pa.table({})), {}, herdpy.Error),

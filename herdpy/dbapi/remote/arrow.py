@@ -1,4 +1,4 @@
-"""Arrow to and from servers: tables made of rows, COPY ... (FORMAT arrow). It loads pyarrow."""
+"""Arrow to and from servers: tables made of rows, types of columns. It loads pyarrow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from herdpy.dbapi.errors import DataError, NotSupportedError, ProgrammingError
+from herdpy.dbapi.errors import DataError, NotSupportedError
 from herdpy.dbapi.remote.values import RemoteColumn, RemoteType
 
 if TYPE_CHECKING:
@@ -119,34 +119,3 @@ def sql_type(arrow: pa.DataType) -> str:
         if test(arrow):
             return name
     raise NotSupportedError(f"there is no column type for Arrow's {arrow}", sqlstate="0A000")
-
-
-def ingest_steps(
-    table: str, batches: Sequence[pa.RecordBatch], schema: pa.Schema, mode: str, is_there: bool
-) -> tuple[list[str], str, list[Any]]:
-    """What loads Arrow data: the statements before COPY, COPY itself, and its data.
-
-    Raises:
-        ProgrammingError: 42P07 the table is there and must not be, 42P01 the reverse.
-    """
-    name = _quoted(table)
-    before: list[str] = []
-    if is_there and mode == "create":
-        raise ProgrammingError(f'relation "{table}" already exists', sqlstate="42P07")
-    if not is_there and mode == "append":
-        raise ProgrammingError(f'relation "{table}" does not exist', sqlstate="42P01")
-    if is_there and mode == "replace":
-        before.append(f"DROP TABLE {name}")
-    if mode == "replace" or not is_there:
-        columns = ", ".join(f"{_quoted(field.name)} {sql_type(field.type)}" for field in schema)
-        before.append(f"CREATE TABLE {name} ({columns})")
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    listed = ", ".join(_quoted(column) for column in schema.names)
-    return before, f"COPY {name} ({listed}) FROM STDIN (FORMAT arrow)", [sink.getvalue()]
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

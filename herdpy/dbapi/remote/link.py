@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from herdpy.dbapi.errors import Error, NotSupportedError, OperationalError
 from herdpy.dbapi.link import Result, TransactionStatus
@@ -22,7 +22,6 @@ from herdpy.dbapi.remote.options import RemoteOptions, remote_options
 from herdpy.dbapi.remote.sent import Steps, step
 from herdpy.dbapi.remote.statements import Kind, has_copy, kind_of
 from herdpy.dbapi.remote.values import RemoteResult, Told, dump
-from herdpy.dbapi.remote.wire import Wire
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,9 +118,16 @@ class RemoteLink(ArrowFetches):
             raise _no_copy()
         return self._script(text)
 
-    def ingest(self, table: str, data: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str) -> int:
+    def ingest(
+        self,
+        table: str,
+        data: Iterable[pa.RecordBatch],
+        schema: pa.Schema,
+        mode: str,
+        within: str | None = None,
+    ) -> int:
         """Load Arrow batches by COPY; all or none of it happens."""
-        from herdpy.dbapi.remote.arrow import ingest_steps
+        from herdpy.dbapi.remote.load import load
 
         if self._lost is not None:
             self._in_lost(Kind.WRITE)
@@ -134,7 +140,7 @@ class RemoteLink(ArrowFetches):
             try:
                 if own:
                     checked(wire.run([step("BEGIN")]))
-                count = self._ingest(wire, table, batches, schema, mode, ingest_steps)
+                count = load(wire, table, batches, schema, mode, within)
                 if own and self.autocommit:
                     self.commit()
             except ConnectionLostError as lost:
@@ -152,17 +158,6 @@ class RemoteLink(ArrowFetches):
             else:
                 return count
             self._again_or_raise(cause, deadline)
-
-    def _ingest(
-        self, wire: Wire, table: str, batches: list[pa.RecordBatch], schema: pa.Schema, mode: str, steps: Any
-    ) -> int:
-        there = wire.run([step("SELECT 1 FROM information_schema.tables WHERE table_name = $1", table)])
-        before, copy, pieces = steps(table, batches, schema, mode, bool(checked(there)[-1].ntuples))
-        if before:
-            checked(wire.run([step(sql) for sql in before]))
-        done = wire.copy_in(copy, pieces)
-        checked([done])
-        return int(done.command_tuples or 0)
 
 
 def _no_copy() -> NotSupportedError:

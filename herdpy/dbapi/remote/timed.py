@@ -47,10 +47,17 @@ class TimedLink(RemoteLink):
         with self._timed():
             return super().execute_script(text)
 
-    def ingest(self, table: str, data: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str) -> int:
+    def ingest(
+        self,
+        table: str,
+        data: Iterable[pa.RecordBatch],
+        schema: pa.Schema,
+        mode: str,
+        within: str | None = None,
+    ) -> int:
         """See Link."""
         with self._timed():
-            return super().ingest(table, data, schema, mode)
+            return super().ingest(table, data, schema, mode, within)
 
     def commit(self) -> None:
         """See Link."""

@@ -7,6 +7,7 @@ stays columns until it is row images; what the table asks of its rows is ``load_
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from herdpy_sql import types
 from herdpy_sql.catalog import HIDDEN_KEY, Catalog, Column, KeyPart, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.insert import refuse_generated
+from herdpy_sql.plan.namespace import target_schema, temporary_schema
 from herdpy_sql.plan.references import noting
 from herdpy_sql.storage import MustWait
 from herdpy_sql.types import Base, SqlType
@@ -92,28 +94,42 @@ def table_for(catalog: Catalog, name: str, schema: pa.Schema) -> Table:
     return Table(catalog.next_id, name, (*columns, hidden), (KeyPart(len(columns)),), f"{name}_pkey")
 
 
-def target(transaction: Transaction, name: str, schema: pa.Schema, mode: str) -> Table:
+def target(
+    transaction: Transaction, name: str, schema: pa.Schema, mode: str, within: str | None = None
+) -> Table:
     """The table to load into, made or replaced as ``mode`` says.
 
+    Args:
+        within: its schema, "pg_temp" for the session's own. None: rows are appended to the first table of
+            that name along the search path, and it is made or replaced in the first schema there.
+
     Raises:
-        SqlError: 42P07 it is there and must not be, 42P01 the reverse, 22023 an unknown mode.
+        SqlError: 42P07 it is there and must not be, 42P01 the reverse, 3F000 there is no such schema, 22023
+            an unknown mode.
     """
     if mode not in MODES:
         raise SqlError("22023", f"mode {mode!r} is none of {', '.join(MODES)}")
     view = transaction.workspace
     memory = view.memory
     catalog = view.catalog if memory is None else view.catalog.along(memory.settings.path)
-    found = catalog.table_named(name)
-    if found is not None:
-        if mode == "create":
-            raise SqlError("42P07", f'relation "{name}" already exists', table=name)
-        if mode != "replace":
+    if mode in ("append", "create_append"):
+        found = catalog.table_named(name) if within is None else catalog.find(within, name)
+        if isinstance(found, Table):
             return found
-        view.drop_table(found)
-    elif mode == "append":
-        raise SqlError("42P01", f'relation "{name}" does not exist', table=name)
-    view.create_table(table_for(view.catalog, name, schema))
-    return view.catalog.by_name[name]
+        if found is None and mode == "append":
+            raise SqlError("42P01", f'relation "{name}" does not exist', table=name)
+    place = temporary_schema(catalog) if within == "pg_temp" else target_schema(catalog, within, name)
+    there = catalog.relations.get((place, name))
+    if there is not None and mode == "create":
+        raise SqlError("42P07", f'relation "{name}" already exists', table=name)
+    if there is not None:
+        if not isinstance(there, Table):
+            raise SqlError("42809", f'"{name}" is not a table', table=name)
+        view.drop_table(there)
+    view.create_table(replace(table_for(view.catalog, name, schema), schema=place))
+    made = view.catalog.relations[place, name]
+    assert isinstance(made, Table)
+    return made
 
 
 class Loader:

@@ -109,14 +109,22 @@ class Session(QuickStatements):
             return Result("", 0)
         return await self._statement(statements[0], rows, many=True)
 
-    async def ingest(self, table: str, data: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str) -> int:
+    async def ingest(
+        self,
+        table: str,
+        data: Iterable[pa.RecordBatch],
+        schema: pa.Schema,
+        mode: str,
+        within: str | None = None,
+    ) -> int:
         """Load Arrow batches into a table; all or none of it. Returns the number of rows.
 
         Args:
             mode: "create" the table from the schema, "append" to it, "replace" it, "create_append".
+            within: the table's schema, "pg_temp" for a temporary table; None for the search path.
 
         Raises:
-            SqlError: 42P07, 42P01, 42703 where table or columns do not fit the mode; 23xxx and 22xxx
+            SqlError: 42P07, 42P01, 3F000, 42703 where table or columns do not fit the mode; 23xxx and 22xxx
                 where a row does not fit the table.
         """
         from herdpy_server.sessions.bulk import Loader, target
@@ -126,6 +134,8 @@ class Session(QuickStatements):
             raise session_closed()
         if self.failed:
             raise aborted()
+        if within == "pg_temp":
+            self.make_temporary_schema()
         own = self.transaction is None
         if own:
             self.begin()
@@ -138,7 +148,7 @@ class Session(QuickStatements):
             while True:
                 try:
                     self._may_write("CREATE TABLE" if mode != "append" else "INSERT")
-                    made = target(transaction, table, schema, mode)
+                    made = target(transaction, table, schema, mode, within)
                     loader = Loader(transaction, made, schema, self.settings.zone)
                     break
                 except MustWait as conflict:

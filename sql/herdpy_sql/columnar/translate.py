@@ -21,6 +21,7 @@ from herdpy_sql.columnar import overlaps as _overlaps  # noqa: F401
 from herdpy_sql.columnar import scalar as _scalar  # noqa: F401
 from herdpy_sql.columnar import subqueries as _subqueries  # noqa: F401
 from herdpy_sql.columnar import text_functions as _text_functions  # noqa: F401
+from herdpy_sql.columnar import text_operators as _text_operators  # noqa: F401
 from herdpy_sql.columnar import time_functions as _time_functions  # noqa: F401
 from herdpy_sql.columnar import windows as _windows  # noqa: F401
 from herdpy_sql.columnar.binder import BOLD, Binder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import herdpy
-from herdpy_sql.system import query
+from herdpy_sql.system import select
 
 COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = 'kept'::regclass AND attnum > 0 ORDER BY attnum"
 
@@ -39,8 +39,8 @@ def test_rows_of_a_transaction_are_its_own(connection, tmp_path):
 
 def test_plans_outlive_other_changes(connection, monkeypatch):
     planned = []
-    described = query._described
-    monkeypatch.setattr(query, "_described", lambda *args: planned.append(1) or described(*args))
+    described = select._described
+    monkeypatch.setattr(select, "_described", lambda *args: planned.append(1) or described(*args))
     for number in range(3):
         assert connection.execute("SELECT count(*) FROM pg_am").fetchall() == [(2,)]
         connection.execute(f"CREATE TABLE other_{number} (a INTEGER)")

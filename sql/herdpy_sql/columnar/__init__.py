@@ -11,7 +11,8 @@ to mean the same there. ``typed`` describes bound expressions, ``engine`` the lo
 """
 
 from herdpy_sql.columnar.engine import Interrupt, Limits
-from herdpy_sql.columnar.query import ColumnarQuery, Scan, to_datums
+from herdpy_sql.columnar.query import ColumnarQuery, Scan
+from herdpy_sql.columnar.transfer import to_datums
 from herdpy_sql.columnar.translate import translate
 
 __all__ = ["ColumnarQuery", "Interrupt", "Limits", "Scan", "to_datums", "translate"]

@@ -4,6 +4,7 @@ The layer beside ``columnar``. A query that names a system relation, or a functi
 the catalog, comes here whole (``concerns``):
 
     rewriter   the sqlglot tree -> DuckDB text, by the handlers of ``rewrite_*``
+    select     the plan: that text, bound over empty relations for its columns
     query      the text with what it reads, run over Arrow tables made for the occasion
     contents   the rows of each relation, a function of the catalog and the server's state
     relation   names, ids and column types of the relations (``relations.txt``, ``types.txt``)
@@ -13,9 +14,10 @@ What PostgreSQL writes in such queries and DuckDB does not know is translated in
 ``calls`` and ``casts`` and nowhere else. Nothing here can be written to.
 """
 
-from herdpy_sql.system.query import SystemQuery, SystemSelect, system_select
+from herdpy_sql.system.query import SystemQuery
 from herdpy_sql.system.relation import find_relation
 from herdpy_sql.system.rewrite_from import concerns
+from herdpy_sql.system.select import SystemSelect, system_select
 from herdpy_sql.system.state import Activity, LocalState, Role, ServerState
 
 __all__ = [

@@ -10,19 +10,17 @@ fills a tablespace with 1,000 tables and 10 M rows first and is only run when it
 
 from __future__ import annotations
 
-import argparse
 import sys
-import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from cluster_bed import Bed, bed
+from cluster_bed import Bed
 from cluster_faults import measure_big, measure_failover, measure_handover, measure_lag
+from cluster_main import run
 from cluster_rates import measure_bulk, measure_commit, measure_inserts, measure_pgbench
-from measure import Line, report
+from measure import Line
 
 PARTS: dict[str, Callable[[Bed], list[Line]]] = {
     "pgbench": measure_pgbench,
@@ -36,30 +34,5 @@ PARTS: dict[str, Callable[[Bed], list[Line]]] = {
 }
 LONG = {"big"}
 
-
-def main() -> None:
-    """Run the parts that are named, or all but the long one."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help=f"{' '.join(PARTS)}")
-    parser.add_argument("--quick", action="store_true", help="short runs, one round")
-    parser.add_argument("--json", metavar="FILE", help="write the JSON there instead of printing it")
-    parser.add_argument("--dir", help="where to put the databases (a temporary directory)")
-    arguments = parser.parse_args()
-    lines: list[Line] = []
-    with ExitStack() as stack:
-        directory = stack.enter_context(
-            tempfile.TemporaryDirectory(prefix="herdpy-bench-", dir=arguments.dir)
-        )
-        both = stack.enter_context(bed(Path(directory), quick=arguments.quick))
-        for name in arguments.parts or [one for one in PARTS if one not in LONG]:
-            print(f"{name} ...", file=sys.stderr, flush=True)
-            lines += PARTS[name](both)
-    report("A cluster beside PostgreSQL with two synchronous standbys", lines, arguments.json)
-    for reason in both.skipped:
-        print(f"skipped: {reason}")
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, "A cluster beside PostgreSQL with two synchronous standbys", PARTS, LONG)

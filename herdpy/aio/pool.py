@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import math
 import os
-import warnings
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
@@ -23,16 +22,19 @@ from herdpy.dbapi.link import TransactionStatus
 from herdpy.dbapi.rows import R, RowFactory, tuple_row
 from herdpy.pool import settings
 from herdpy.pool.core import Ask, Held, PoolStats
+from herdpy.pool.ending import Ending
 from herdpy.pool.lent import Lent
-from herdpy.pool.settings import PoolSettings, logger
+from herdpy.pool.settings import PoolSettings
 
 
-class AsyncPool(AsyncMaking[R]):
+class AsyncPool(AsyncMaking[R], Ending[AsyncConnection[R]]):
     """Connections that are made once and lent many times; for the tasks of the loop that uses it first.
 
     Nothing is connected until a connection is asked for, or :meth:`open` is awaited. Arguments and errors are
     those of :class:`herdpy.Pool`; ``check``, ``configure`` and ``reset`` are awaited.
     """
+
+    _SHOWN_AS = "herdpy.aio.AsyncPool"
 
     def __init__(
         self,
@@ -196,7 +198,7 @@ class AsyncPool(AsyncMaking[R]):
             How many were still lent, or being made, then.
         """
         timeout_s = settings.seconds("timeout_s", timeout_s)
-        if os.getpid() != self._pid:
+        if self._is_forked:
             return 0
         idle = self._core.close()
         if not self._is_bound:
@@ -216,42 +218,23 @@ class AsyncPool(AsyncMaking[R]):
                     await self._changed.wait()
         return self._core.size
 
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-        return self._core.is_closed
-
     async def __aenter__(self) -> Self:
         self._bind()
-        if self.closed:
-            raise settings.closed()
+        self._refuse_closed()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if still := await self.close():
-            logger.warning("%r was closed, but for %d connections that are still used", self, still)
+        self._tell_of(await self.close())
 
-    def __del__(self, _warn: Any = warnings.warn) -> None:
-        core = getattr(self, "_core", None)
-        if core is None or core.is_closed or not core.size or os.getpid() != self._pid:
-            return
-        shown = repr(self)
-        core.is_closed = True
-        for held in core.idle:
-            held.connection._calls.give_up("its pool was deleted")
-        _warn(f"{shown} was deleted without being closed", ResourceWarning)
-
-    def __repr__(self) -> str:
-        core = self._core
-        state = "closed" if self.closed else f"{core.lent} of {core.size} lent, at most {core.max_size}"
-        return f"<herdpy.aio.AsyncPool [{state}] at {id(self):#x}>"
+    def _abandon(self, idle: list[AsyncConnection[R]]) -> None:
+        for connection in idle:
+            connection._calls.give_up("its pool was deleted")
 
     def _bind(self) -> None:
         """It belongs to the loop that uses it first."""
-        if os.getpid() != self._pid:
-            raise settings.forked()
+        self._refuse_fork()
         loop = asyncio.get_running_loop()
         if not self._is_bound:
             self._loop, self._is_bound = loop, True

@@ -35,8 +35,8 @@ def closed(connection: Connection[Any]) -> None:
     _open.discard(connection)
 
 
-def abandon(link: Link) -> None:
-    """Close the link of a connection that was collected, soon and in another thread."""
+def abandon(link: Link | Connection[Any]) -> None:
+    """Close what a collected object had, a connection or its link, soon and in another thread."""
 
     def run() -> None:
         try:

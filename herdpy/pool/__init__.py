@@ -2,6 +2,7 @@
 
     core        who gets which connection; no waiting, no I/O
     settings    what was asked for, and what both kinds say alike
+    ending      how pools end, and what they say of themselves
     sync        the pool for threads; keeper is its one thread
 
 Layer: on top of ``herdpy.dbapi``. Why it is our own: docs/decisions/15.

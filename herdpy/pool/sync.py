@@ -12,7 +12,6 @@ import math
 import os
 import threading
 import time
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from types import TracebackType
@@ -23,15 +22,16 @@ from herdpy.dbapi.connection import Connection
 from herdpy.dbapi.rows import R, RowFactory, tuple_row
 from herdpy.pool import settings
 from herdpy.pool.core import Ask, Held, PoolStats
+from herdpy.pool.ending import Ending
 from herdpy.pool.keeper import Keeper
 from herdpy.pool.lent import Lent
-from herdpy.pool.settings import PoolSettings, logger
+from herdpy.pool.settings import PoolSettings
 from herdpy.pool.sync_making import Making
 
 _pools: weakref.WeakSet[Pool[Any]] = weakref.WeakSet()
 
 
-class Pool(Making[R]):
+class Pool(Making[R], Ending[Connection[R]]):
     """Connections that are made once and lent many times; for any number of threads.
 
     Nothing is connected until a connection is asked for, or :meth:`open` is called.
@@ -52,6 +52,8 @@ class Pool(Making[R]):
         ProgrammingError: 22023, sizes or times that cannot be.
         InterfaceError: no HerdPy URL.
     """
+
+    _SHOWN_AS = "herdpy.Pool"
 
     def __init__(
         self,
@@ -215,7 +217,7 @@ class Pool(Making[R]):
             How many were still lent, or being made, then.
         """
         deadline = time.monotonic() + settings.seconds("timeout_s", timeout_s)
-        if os.getpid() != self._pid:
+        if self._is_forked:
             return 0
         with self._lock:
             idle = self._core.close()
@@ -232,43 +234,20 @@ class Pool(Making[R]):
         _pools.discard(self)
         return still
 
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-        return self._core.is_closed
-
     def __enter__(self) -> Self:
         self._refuse_fork()
-        if self.closed:
-            raise settings.closed()
+        self._refuse_closed()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if still := self.close():
-            logger.warning("%r was closed, but for %d connections that are still used", self, still)
+        self._tell_of(self.close())
 
-    def __del__(self, _warn: Any = warnings.warn) -> None:
-        core = getattr(self, "_core", None)
-        if core is None or core.is_closed or os.getpid() != self._pid:
-            return
-        shown = repr(self)
-        core.is_closed = True
+    def _abandon(self, idle: list[Connection[R]]) -> None:
         self._keeper.nudge()
-        if core.size:
-            for held in core.idle:
-                lifetime.abandon(held.connection)
-            _warn(f"{shown} was deleted without being closed", ResourceWarning)
-
-    def __repr__(self) -> str:
-        core = self._core
-        state = "closed" if self.closed else f"{core.lent} of {core.size} lent, at most {core.max_size}"
-        return f"<herdpy.Pool [{state}] at {id(self):#x}>"
-
-    def _refuse_fork(self) -> None:
-        if os.getpid() != self._pid:
-            raise settings.forked()
+        for connection in idle:
+            lifetime.abandon(connection)
 
 
 def _at_exit() -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg
 
+from herdpy.dbapi import url as urls
+from herdpy.dbapi.remote.options import DEFAULT_TABLESPACE, remote_options
 from herdpy.drill.hands.hands import Hands, Kind, Place
 from herdpy.testing.waiting import await_until
 
@@ -27,10 +28,12 @@ class ViewError(Exception):
 
 
 class ClusterView:
-    """The cluster that `hands` hold, looked at from outside. `tablespace` is that of the URL.
+    """The cluster that `hands` hold, looked at from outside.
 
+    Tablespace, user, password and TLS are what the driver takes from the URL and the environment.
     `patience_s` is for how long it waits for what must come, unless a call says otherwise; `root` and
-    `ledgers_root` are the servers' settings cluster.root and cluster.ledgers_root.
+    `ledgers_root` are the servers' settings cluster.root and cluster.ledgers_root: those of the URL, where
+    they are left out and it has them.
     """
 
     def __init__(
@@ -38,17 +41,22 @@ class ClusterView:
         hands: Hands,
         *,
         patience_s: float = PATIENCE_S,
-        root: str = "/herdpy",
-        ledgers_root: str = "/ledgers",
+        root: str | None = None,
+        ledgers_root: str | None = None,
     ) -> None:
         self.patience_s = patience_s
-        self.root = root
-        self.ledgers_root = ledgers_root
+        server = urls.parse(hands.url)
+        if not isinstance(server, urls.Server):
+            raise ViewError(f"this URL names no servers: {urls.shown(hands.url)}")
+        options = remote_options(server, server.options)
+        of_url = urls.DEFAULT_ROOT if server.zookeeper is None else server.zookeeper.root
+        self.root = of_url if root is None else root
+        self.ledgers_root = ledgers_root or options.ledgers_root or "/ledgers"
         self._hands = hands
-        parts = urlsplit(hands.url)
-        self.tablespace = parts.path.strip("/") or "herdpy"
-        self.user = parts.username or "herdpy"
-        self._password = parts.password
+        self.tablespace = options.database or DEFAULT_TABLESPACE
+        self.user = options.user or "herdpy"
+        self._password = options.password
+        self._libpq: Mapping[str, Any] = options.libpq
 
     def places(self, kind: Kind) -> list[Place]:
         """The processes of one kind."""
@@ -180,6 +188,7 @@ class ClusterView:
             password=self._password,
             connect_timeout=5,
             autocommit=True,
+            **self._libpq,
         )
 
     def run(self, server: str, *statements: str) -> list[tuple[Any, ...]]:

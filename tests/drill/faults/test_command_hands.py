@@ -150,6 +150,25 @@ def test_a_command_that_fails_is_told(tmp_path: Path, command: str, said: str):
         CommandHands(URL, load(tmp_path, text)).pause("server-1")
 
 
+@pytest.mark.parametrize(
+    ("url", "seen"),
+    [
+        ("herdpy://db1,db2", ("herdpy", "herdpy", "/herdpy", "/ledgers")),
+        ("herdpy://b%40b:p%2Fw@db1,db2/shop", ("shop", "b@b", "/herdpy", "/ledgers")),
+        ("herdpy://db1?tablespace=shop&user=ann", ("shop", "ann", "/herdpy", "/ledgers")),
+        ("herdpy+zk://zk1,zk2", ("herdpy", "herdpy", "/herdpy", "/ledgers")),
+        ("herdpy+zk://ann@zk1:2181/apps/one?tablespace=shop", ("shop", "ann", "/apps/one", "/ledgers")),
+        (
+            "herdpy+zk://zk1/apps/one?ledgers_root=/bk/ledgers",
+            ("herdpy", "herdpy", "/apps/one", "/bk/ledgers"),
+        ),
+    ],
+)
+def test_what_a_url_says_of_the_cluster(tmp_path: Path, url: str, seen: tuple[str, ...]):
+    view = ClusterView(CommandHands(url, load(tmp_path, recording(tmp_path, ["kill", "start"]) + PROCESS)))
+    assert (view.tablespace, view.user, view.root, view.ledgers_root) == seen
+
+
 def test_a_fault_by_commands(hands: LocalHands, view: ClusterView, tmp_path: Path):
     """The leader of a real cluster is paused and resumed by commands of `herdpy dev`."""
     place = hands.cluster.directory

@@ -83,6 +83,13 @@ def held(cluster: LocalCluster, node: str) -> Any:
         return connection.execute(HELD).fetchone()
 
 
+def is_used(cluster: LocalCluster, node: str) -> bool:
+    """Whether a node knows that ann may read the table "used"."""
+    query = "SELECT 1 FROM information_schema.table_privileges WHERE grantee = 'ann' AND table_name = 'used'"
+    with connect(cluster, node) as connection:
+        return connection.execute(query).fetchone() is not None
+
+
 def may_read(cluster: LocalCluster, node: str, table: str) -> bool:
     """Whether ann gets rows of a table from a node."""
     with connect(cluster, node, "ann", PASSWORD) as connection:
@@ -148,9 +155,13 @@ def test_roles_and_rights_hold_after_the_leader_is_killed_while_they_change(guar
 
 def test_a_follower_names_the_leader_instead(guarded: LocalCluster) -> None:
     leader = await_leader(guarded)
+    run(guarded, leader, "CREATE TABLE IF NOT EXISTS used (id INT PRIMARY KEY)")
+    run(guarded, leader, "GRANT SELECT ON used TO ann")  # for which the leader would not drop her
+    other = followers(guarded, leader)[0]
+    assert soon(lambda: is_used(guarded, other))
     for statement in ("CREATE ROLE tom", "DROP ROLE IF EXISTS ann", "ALTER ROLE ann NOLOGIN"):
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction, match="does not lead") as caught:
-            run(guarded, followers(guarded, leader)[0], statement)
+            run(guarded, other, statement)
         assert leader in (caught.value.diag.message_detail or "")
     with connect(guarded, leader) as connection:
         with pytest.raises(psycopg.errors.DuplicateObject):

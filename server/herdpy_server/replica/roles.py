@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from herdpy_server.replica.state import ReplicaState
 from herdpy_server.sessions.passwords import Verifier
 from herdpy_server.sessions.rebind import Rebind
 from herdpy_server.sessions.roles import Change, Role, RoleStore
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from herdpy_server.replica.node import ClusterNode
+    from herdpy_server.replica.replica import Replica
     from herdpy_sql.execute.base import Row
     from herdpy_sql.storage import Clock, View
 
@@ -74,13 +76,13 @@ class ReplicatedRoles:
         role = self.get(name)
         return None if role is None else role.proof()
 
-    async def change(self, command: str, change: Change) -> None:
-        """See ``Roles``.
+    def check_writable(self, command: str) -> None:
+        """See ``Roles``."""
+        replica = self._replica(command)
+        if replica.body is not None and replica.state is not ReplicaState.LEADING:
+            raise replica.guard.refusal(command)
 
-        Raises:
-            SqlError: besides, 25006 this node does not lead the tablespace, 57P03 it has nothing of it now,
-                08007 the log was lost meanwhile.
-        """
+    def _replica(self, command: str) -> Replica:
         name = self._node.cluster.tablespace
         replica = self._node.replicas.get(name)
         if replica is None:
@@ -89,6 +91,16 @@ class ReplicatedRoles:
                 f"cannot execute {command} on a node without a replica of tablespace {name}",
                 hint="The roles are part of it: connect to the node that leads it.",
             )
+        return replica
+
+    async def change(self, command: str, change: Change) -> None:
+        """See ``Roles``.
+
+        Raises:
+            SqlError: besides, 25006 this node does not lead the tablespace, 57P03 it has nothing of it now,
+                08007 the log was lost meanwhile.
+        """
+        replica = self._replica(command)
         session = replica.session()
         try:
             plan = _ChangedRoles(command, change, self._file)

@@ -54,6 +54,7 @@ async def change_roles(session: Statements, command: RoleCommand) -> Result:
         raise SqlError("25001", f"{command.name} cannot run inside a transaction block")
     if session.settings.read_only and not session.settings.standby:  # where roles are kept is asked then
         raise SqlError("25006", f"cannot execute {command.name} in a read-only transaction")
+    roles.check_writable(command.name)
     names = [session.standing.name if name is None else name for name in command.roles]
     if command.name == "CREATE ROLE":
         _may(session, command, "create", None)

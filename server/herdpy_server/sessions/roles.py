@@ -106,6 +106,9 @@ class Roles(Protocol):
         SqlError 57P03 when that is not known yet.
         """
 
+    def check_writable(self, command: str) -> None:
+        """SqlError 25006 where roles are not changed: what is known of them here may be older."""
+
     async def change(self, command: str, change: Change) -> None:
         """Carry a change out; done when it holds for good.
 
@@ -165,6 +168,9 @@ class RoleStore:
         """See ``Roles``."""
         role = self._roles.get(name)
         return None if role is None else role.proof()
+
+    def check_writable(self, command: str) -> None:
+        """See ``Roles``: they are changed here."""
 
     async def change(self, command: str, change: Change) -> None:
         """See ``Roles``."""

@@ -143,6 +143,16 @@ def test_a_forgotten_one_gives_its_place_back(url):
     lifetime.settle()
 
 
+def test_a_forgotten_pool_closes_its_connections(url):
+    pools = [herdpy.Pool(url)]
+    with pools[0].connection() as conn:
+        conn.execute("SELECT 1")
+    with pytest.warns(ResourceWarning, match=r"<herdpy\.Pool .* was deleted without being closed") as told:
+        until(lambda: pools.clear() or told.list)  # it goes with the keeper's look at it, if there is one
+    lifetime.settle()
+    assert conn.closed
+
+
 def test_check_configure_and_reset(url, caplog):
     wrong: list[object] = []
     seen: list[str] = []

@@ -15,8 +15,8 @@ from herdpy_server.sessions import load_rules
 from herdpy_server.store.sequences import SequenceUse
 from herdpy_server.store.tables import IndexOps
 from herdpy_server.tablespace import LockTable
-from herdpy_sql.execute.insert import Rules
 from herdpy_sql.execute.merge import MergePlan
+from herdpy_sql.execute.rules import Rules
 
 Patch = pytest.MonkeyPatch
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from herdpy_sql.catalog import Index, Table
     from herdpy_sql.execute.base import Row
-    from herdpy_sql.execute.insert import Rules
+    from herdpy_sql.execute.rules import Rules
     from herdpy_sql.plan.table_change import TableChange
     from herdpy_sql.storage import Clock, View
 

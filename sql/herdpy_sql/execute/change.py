@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Table
     from herdpy_sql.execute.base import Compiled, OutputColumn, Row
-    from herdpy_sql.execute.insert import Project, Rules
+    from herdpy_sql.execute.insert import Project
+    from herdpy_sql.execute.rules import Rules
     from herdpy_sql.execute.sources import Source
     from herdpy_sql.storage import Clock, Reader, View
     from herdpy_sql.types import SqlType

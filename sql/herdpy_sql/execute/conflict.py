@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Index, Table
     from herdpy_sql.execute.base import Compiled, OutputColumn, Plan, Row
-    from herdpy_sql.execute.insert import FromOneRow, FromQuery, Maker, Place, Project, Rules
+    from herdpy_sql.execute.insert import Place, Project
+    from herdpy_sql.execute.row_makers import FromOneRow, FromQuery, Maker
+    from herdpy_sql.execute.rules import Rules
     from herdpy_sql.storage import Clock, Reader, View
     from herdpy_sql.types import SqlType
 

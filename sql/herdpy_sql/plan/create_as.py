@@ -12,7 +12,8 @@ from herdpy_sql.catalog import HIDDEN_KEY, Column, KeyPart, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Outcome, Plan
 from herdpy_sql.execute.define import CreateTablePlan
-from herdpy_sql.execute.insert import FromQuery, InsertSelectPlan
+from herdpy_sql.execute.insert import InsertSelectPlan
+from herdpy_sql.execute.row_makers import FromQuery
 from herdpy_sql.expr import compile_expr
 from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.plan.names import new_name, on_commit

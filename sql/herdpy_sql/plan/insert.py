@@ -9,7 +9,8 @@ from sqlglot import expressions as exp
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.execute.conflict import ConflictPlan, ConflictSelectPlan
-from herdpy_sql.execute.insert import FromOneRow, FromQuery, InsertPlan, InsertSelectPlan, Value, make_maker
+from herdpy_sql.execute.insert import InsertPlan, InsertSelectPlan
+from herdpy_sql.execute.row_makers import FromOneRow, FromQuery, Value, make_maker
 from herdpy_sql.expr import NotOwn, Params, bind, coerce, compile_expr
 from herdpy_sql.expr.nodes import ColumnRef, Const, Param
 from herdpy_sql.plan.columnar import columnar_select, with_param_types
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog, Table
     from herdpy_sql.execute.base import Plan
     from herdpy_sql.execute.conflict import OnConflict
-    from herdpy_sql.execute.insert import Maker, Project
+    from herdpy_sql.execute.insert import Project
+    from herdpy_sql.execute.row_makers import Maker
     from herdpy_sql.expr.nodes import Expr
     from herdpy_sql.plan.prepare import Settings
     from herdpy_sql.types import SqlType

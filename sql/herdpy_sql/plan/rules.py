@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.insert import Rules
+from herdpy_sql.execute.rules import Rules
 from herdpy_sql.expr import (
     NotOwn,
     Params,

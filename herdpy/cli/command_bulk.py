@@ -6,7 +6,7 @@ import json as jsonlib
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +14,11 @@ from herdpy.cli import target
 from herdpy.cli.errors import USAGE, CliError, tell
 from herdpy.cli.place import Place
 from herdpy.cli.progress import Bar, speed
-from herdpy.cli.source import BLOCK_BYTES, FileFormat, OnError, ReadOptions, format_of, open_source
+from herdpy.cli.source import BLOCK_BYTES, FileFormat, OnError, ReadOptions, Source, format_of, open_source
+from herdpy.cli.target import Target
+
+if TYPE_CHECKING:  # these need pyarrow, which is asked for first
+    from herdpy.cli import dump, load
 
 _FormatOption = Annotated[
     FileFormat | None, typer.Option("--format", help="What the file is; by its name if not given.")
@@ -75,11 +79,7 @@ def import_command(
       herdpy import ./flights more.parquet -t flights --append
       herdpy import ./flights dirty.csv -t flights --on-error skip
     """
-    modes = [
-        name for name, chosen in (("create", create), ("append", append), ("replace", replace)) if chosen
-    ]
-    if len(modes) > 1:
-        raise CliError(f"--{modes[0]} and --{modes[1]} exclude each other", code=USAGE)
+    mode = _mode(create=create, append=append, replace=replace)
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise CliError("--delimiter is one character", code=USAGE)
     chosen = _types(types or [])
@@ -89,16 +89,15 @@ def import_command(
     found = target.parse(url, servers=True)
     target.needed("pyarrow")
     target.needed("msgspec")
-    options = ReadOptions(delimiter, header, ("", *(null or [])), block_bytes)
-    source = open_source(file, kind, options)
-    from herdpy.cli import journal, load
+    source = open_source(file, kind, ReadOptions(delimiter, header, ("", *(null or [])), block_bytes))
+    from herdpy.cli import load
 
     if on_error is OnError.SKIP and rejects is None:
         rejects = file.with_name(f"{file.name}.rejects.jsonl")
     plan = load.Plan(
         file,
         table,
-        load.Mode(modes[0]) if modes else load.Mode.EITHER,
+        load.Mode(mode) if mode else load.Mode.EITHER,
         tuple(name.strip() for name in key.split(",") if name.strip()),
         chosen,
         resume,
@@ -112,10 +111,25 @@ def import_command(
         "null": null or [],
         "names": source.names,
     }
+    _import(found, source, plan, reading, json=json)
+
+
+def _mode(**flags: bool) -> str | None:
+    """The one that was given of the flags that say what becomes of the table."""
+    given = [name for name, is_given in flags.items() if is_given]
+    if len(given) > 1:
+        raise CliError(f"--{given[0]} and --{given[1]} exclude each other", code=USAGE)
+    return given[0] if given else None
+
+
+def _import(found: Target, source: Source, plan: load.Plan, reading: dict[str, Any], *, json: bool) -> None:
+    """Import what is left, and tell of it. ``reading``: how the file is read, part of what it is known by."""
+    from herdpy.cli import journal, load
+
     connection = target.connect(found, autocommit=False)
     try:
-        importer = load.Importer(connection, source, plan, journal.identity(file, table, reading))
-        with Bar(f"{file.name} -> {table}") as bar:
+        importer = load.Importer(connection, source, plan, journal.identity(plan.path, plan.table, reading))
+        with Bar(f"{plan.path.name} -> {plan.table}") as bar:
 
             def on_batch(progress: journal.Progress) -> None:
                 bar.update(*source.progress(), progress.at.rows - importer.resumed_at)
@@ -127,17 +141,17 @@ def import_command(
     finally:
         connection.close()
     summary = {
-        "table": table,
+        "table": plan.table,
         "rows": result.loaded,
         "rejected": result.rejected,
         "resumed_at": importer.resumed_at,
         "seconds": round(bar.seconds, 3),
-        "rejects_file": str(rejects) if result.rejected else None,
+        "rejects_file": str(plan.rejects) if result.rejected else None,
     }
-    fresh = result.at.rows - importer.resumed_at
-    _tell_result(summary, json, f"{table}: {speed(fresh, bar.seconds)}", importer.resumed_at, result.loaded)
+    pace = speed(result.at.rows - importer.resumed_at, bar.seconds)
+    _tell_result(summary, json, f"{plan.table}: {pace}", importer.resumed_at, result.loaded)
     if result.rejected:
-        tell(f"{result.rejected:,} records were rejected: see {rejects}")
+        tell(f"{result.rejected:,} records were rejected: see {plan.rejects}")
 
 
 def export_command(
@@ -180,38 +194,40 @@ def export_command(
         raise CliError("only exports of a table can be continued", code=USAGE)
     found = target.existing(url, servers=True)
     target.needed("pyarrow")
+    from herdpy.cli import dump
+
+    plan = dump.Plan(
+        path, kind, None if query else what[0], query, header, resume, save_rows=max(save_rows, 1)
+    )
+    _export(found, plan, json=json)
+
+
+def _export(found: Target, plan: dump.Plan, *, json: bool) -> None:
+    """Export what is left, and tell of it."""
+    from herdpy.cli import dump
+
     connection = target.connect(found, autocommit=True)
     try:
-        from herdpy.cli import dump
-
-        plan = dump.Plan(
-            path, kind, None if query else what[0], query, header, resume, save_rows=max(save_rows, 1)
-        )
-        exporter = dump.Exporter(
-            connection,
-            plan,
-            _place(found),
-            found if found.is_remote else None,
-        )
-        with Bar(f"{what[0] if not query else 'query'} -> {path.name}") as bar:
+        exporter = dump.Exporter(connection, plan, _place(found), found if found.is_remote else None)
+        with Bar(f"{'query' if plan.query else plan.table} -> {plan.path.name}") as bar:
             exporter.run(lambda rows, total: bar.update(rows, total, rows - exporter.resumed_at))
     except KeyboardInterrupt:
-        if not query:
+        if not plan.query:
             tell("Interrupted: run the same command again to go on.")
         raise
     finally:
         connection.close()
     summary: dict[str, Any] = {
-        "file": str(path),
+        "file": str(plan.path),
         "rows": exporter.rows,
         "resumed_at": exporter.resumed_at,
         "seconds": round(bar.seconds, 3),
     }
-    fresh = exporter.rows - exporter.resumed_at
-    _tell_result(summary, json, f"{path}: {speed(fresh, bar.seconds)}", exporter.resumed_at, exporter.rows)
+    pace = speed(exporter.rows - exporter.resumed_at, bar.seconds)
+    _tell_result(summary, json, f"{plan.path}: {pace}", exporter.resumed_at, exporter.rows)
 
 
-def _place(found: target.Target) -> str:
+def _place(found: Target) -> str:
     """What a file that lies about may say of where a database is: no user, no password."""
     return _USER.sub("//", found.url).partition("?")[0] if found.is_remote else str(found.path)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +14,9 @@ from herdpy.cli import target
 from herdpy.cli.errors import FAILED, USAGE, CliError, tell
 from herdpy.cli.output import Format
 from herdpy.cli.place import Place
+
+if TYPE_CHECKING:
+    from herdpy.cli.shell import Shell
 
 _SHOWN_ROWS = 1_000
 
@@ -76,7 +80,6 @@ def sql_command(
     texts = _texts(commands or [], files or []) if not interactive else []
     fresh = not found.exists
     connection = target.connect(found, autocommit=True)
-    from herdpy.cli.meta import Quit
     from herdpy.cli.shell import Shell
 
     shell = Shell(
@@ -94,26 +97,17 @@ def sql_command(
     try:
         if interactive:
             _prompt(shell, fresh)
-            return
-        if output is not None:
-            shell.send_to(output)
-        try:
-            _run_all(shell, texts, single_transaction=single_transaction)
-        except Quit:
-            pass
-        if shell.failures:
-            raise typer.Exit(FAILED)
+        else:
+            _run_scripts(shell, texts, output, single_transaction=single_transaction)
     finally:
         shell.close()
 
 
-def _prompt(shell: object, fresh: bool) -> None:
+def _prompt(shell: Shell, fresh: bool) -> None:
     from herdpy import __version__
     from herdpy.cli import repl
-    from herdpy.cli.shell import Shell
     from herdpy.dbapi import url
 
-    assert isinstance(shell, Shell)
     if shell.target.is_remote:
         tell(f"HerdPy {__version__}: {shell.target.name} at {url.shown(shell.target.url)}")
     else:
@@ -136,20 +130,38 @@ def _texts(commands: list[str], files: list[Path]) -> list[tuple[str, str | None
     return texts
 
 
-def _run_all(shell: object, texts: list[tuple[str, str | None]], *, single_transaction: bool) -> None:
-    from herdpy.cli.shell import Shell
+def _run_scripts(
+    shell: Shell, texts: list[tuple[str, str | None]], output: Path | None, *, single_transaction: bool
+) -> None:
+    """Run them, their rows into ``output`` where there is one. Exit 1 when a statement failed."""
+    from herdpy.cli.meta import Quit
 
-    assert isinstance(shell, Shell)
-    if single_transaction:
-        shell.connection.execute("BEGIN").close()
+    if output is not None:
+        shell.send_to(output)
+    with contextlib.suppress(Quit):
+        if single_transaction:
+            _run_in_one(shell, texts)
+        else:
+            _run_all(shell, texts)
+    if shell.failures:
+        raise typer.Exit(FAILED)
+
+
+def _run_all(shell: Shell, texts: list[tuple[str, str | None]]) -> bool:
+    """Whether all was good; what follows an error is not run where the shell stops at errors."""
     good = True
     for text, name in texts:
         good = shell.run_script(text, name) and good
         if not good and shell.stop:
             break
-    if single_transaction:
-        if good:
-            shell.connection.commit()
-        else:
-            shell.connection.rollback()
-            tell("Nothing of it was kept.")
+    return good
+
+
+def _run_in_one(shell: Shell, texts: list[tuple[str, str | None]]) -> None:
+    """All of it in a transaction, or nothing."""
+    shell.connection.execute("BEGIN").close()
+    if _run_all(shell, texts):
+        shell.connection.commit()
+    else:
+        shell.connection.rollback()
+        tell("Nothing of it was kept.")

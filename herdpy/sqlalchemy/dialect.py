@@ -59,6 +59,8 @@ class HerdPyDialect(PGDialect):
     default_paramstyle = "pyformat"
     supports_statement_cache = True
     supports_sane_multi_rowcount = True
+    update_executemany_returning = True
+    delete_executemany_returning = True
     supports_server_side_cursors = True
     supports_native_json_serialization = False
     supports_native_json_deserialization = True

@@ -57,6 +57,24 @@ def test_upsert_and_returning(engine):
         assert connection.execute(ignored).all() == []
 
 
+def test_many_updates_and_deletes_return_their_rows_in_order(engine):
+    stock = sa.Table(
+        "stock", sa.MetaData(), sa.Column("id", sa.Integer, primary_key=True), sa.Column("n", sa.Integer)
+    )
+    stock.create(engine)
+    here = stock.c.id == sa.bindparam("here")
+    with engine.begin() as connection:
+        connection.execute(stock.insert(), [{"id": n, "n": 10 * n} for n in range(1, 41)])
+        raised = stock.update().where(here).values(n=stock.c.n + sa.bindparam("by"))
+        changes = [{"here": n, "by": n} for n in (40, 3, 99, *range(4, 34))]
+        changed = connection.execute(raised.returning(stock.c.id, stock.c.n), changes)
+        assert changed.all() == [(n, 11 * n) for n in (40, 3, *range(4, 34))]
+        gone = connection.execute(stock.delete().where(here).returning(stock.c.n), [{"here": 3}, {"here": 1}])
+        assert gone.scalars().all() == [33, 10]
+        counted = connection.execute(stock.delete().where(here), [{"here": 2}, {"here": 1}])
+        assert counted.rowcount == 1
+
+
 def test_streams_come_as_they_are_asked_for(engine):
     numbers = sa.select(sa.func.generate_series(1, 20_000).label("n"))
     with engine.connect() as connection:

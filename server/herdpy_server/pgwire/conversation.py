@@ -21,7 +21,7 @@ from herdpy_server.pgwire.connection import ConnectionLost
 from herdpy_server.pgwire.errors import FatalError, HangUp, error_response, notice_response
 from herdpy_server.pgwire.idling import Idling
 from herdpy_server.pgwire.messages import HEAD, SMALL_MESSAGE_BYTES
-from herdpy_server.pgwire.report import report
+from herdpy_server.pgwire.report import COMMIT_POSITION, report
 from herdpy_server.pgwire.round_trip import round_trip
 from herdpy_sql.errors import SqlError
 
@@ -70,6 +70,7 @@ class Conversation:
         "_fatal",
         "_has_left",
         "_run",
+        "_told_position",
         "_turn_is_due",
         "blocked",
         "bound",
@@ -107,6 +108,7 @@ class Conversation:
         self._run: Run[None] | None = None
         self._fatal: SqlError | None = None
         self._has_left = False
+        self._told_position = session.settings.commit_position
         self._turn_is_due = False
 
     # Taking messages.
@@ -205,8 +207,12 @@ class Conversation:
     def ready(self) -> None:
         """ReadyForQuery, and before it the settings that have changed."""
         session = self.session
-        if session.settings.revision != self.reported.revision:
+        settings = session.settings
+        if settings.revision != self.reported.revision:
             self._report()
+        if settings.commit_position is not self._told_position:
+            self._told_position = settings.commit_position
+            self.out.append(backend.parameter_status(COMMIT_POSITION, self._told_position))
         status = session.status
         self.out.append(_READY[status])
         self.connection.flush = True

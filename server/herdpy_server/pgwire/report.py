@@ -1,7 +1,7 @@
 """The settings that a client is told of when its session begins, and whenever they change.
 
-Source: PostgreSQL's manual, "Asynchronous Operations" of the message flow: these and no others; and where the
-newest commit is to which the client gave a name.
+Source: PostgreSQL's manual, "Asynchronous Operations" of the message flow: these and no others. Beside them
+a client is told where its newest commit is that had a name, as if that were one.
 """
 
 from __future__ import annotations
@@ -49,6 +49,4 @@ def report(settings: Settings) -> Report:
             values[name] = settings[name.lower()]
         except SqlError:
             values[name] = fixed
-    if settings.commit_position:
-        values[COMMIT_POSITION] = settings.commit_position
     return Report(settings.revision, values)

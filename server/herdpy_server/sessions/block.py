@@ -123,7 +123,12 @@ class TransactionBlock(SessionBase):
             self._end_portals(committed=committed)
         transaction, self.transaction = self.transaction, None
         # A pipeline that has only given the next commit its name, or only read, leaves the name to that.
-        named = self.implicit and committed and not (transaction and transaction.workspace.records)
+        named = (
+            self.implicit
+            and committed
+            and not self.settings.is_statements_name
+            and not (transaction and transaction.workspace.records)
+        )
         self.failed = self.implicit = self.pipelined = False
         if transaction is not None and not committed:
             self.tablespace.rollback(transaction)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from herdpy_server.sessions.admission import aborted
 from herdpy_server.sessions.control import CONTROL_PLANS, ENDING
+from herdpy_server.sessions.named import name_in, without_name
 from herdpy_server.sessions.portals import Portal, no_portal
 from herdpy_server.sessions.prepared import PreparedStatement, StatementDescription, no_statement
 from herdpy_server.sessions.result import Result
@@ -48,6 +49,9 @@ class ExtendedQueries(Statements):
             if not name:
                 self.prepared.pop("", None)
             self.allowed.check_text(sql)
+            sql, named = without_name(sql)
+            if named:
+                declared = declared[: named - 1]
             prepared = self.plans.typed(sql, declared)
             if self.failed and prepared is not None and prepared.keyword not in ENDING:
                 prepared.check_syntax()
@@ -55,6 +59,8 @@ class ExtendedQueries(Statements):
             statement = PreparedStatement(self.plans, sql, prepared, self.catalog, self.settings.engine)
             if len(statement.param_types) > len(declared):
                 _no_gaps(statement, len(declared))
+            if named:
+                statement.take_name(named)
             if name:
                 if name in self.prepared:
                     raise SqlError("42P05", f'prepared statement "{name}" already exists')
@@ -83,6 +89,9 @@ class ExtendedQueries(Statements):
                     f"bind message supplies {len(datums)} parameters, but prepared statement "
                     f'"{statement}" requires {len(found.param_types)}',
                 )
+            request_id = b""
+            if found.named and not self.failed:
+                request_id, datums = name_in(datums[-1]), datums[:-1]
             if self.failed:
                 if (found.statement is not None and found.keyword not in ENDING) or datums:
                     raise aborted()
@@ -95,6 +104,7 @@ class ExtendedQueries(Statements):
             self.drop_portal(portal)
             self.portals[portal] = made = Portal(portal, found, datums)
             made.depth = len(self._savepoints)
+            made.request_id = request_id
         except SqlError:
             self.abort()
             raise
@@ -173,6 +183,8 @@ class ExtendedQueries(Statements):
         if statement.statement is None:
             return Result("", -1)
         self.begins(statement.text)
+        if portal.request_id:
+            self.settings.name_commit(portal.request_id)
         observer, began = self.observer, perf_counter()
         try:
             if self.transaction is None and self.autocommit:
@@ -192,6 +204,8 @@ class ExtendedQueries(Statements):
             raise
         finally:
             self.is_running = False
+            if portal.request_id and self.transaction is None:
+                self.settings.take_request_id()  # of what changed nothing: no other commit is to have it
         if observer is not None and not answer.is_under_way:
             observer(statement.text, perf_counter() - began, answer.rowcount, None)
         portal.spent = True

@@ -65,6 +65,8 @@ async def _execute(session: Statements, plan: Execute) -> Result:
     found = session.prepared.get(plan.name)
     if found is None:
         raise no_statement(plan.name)
+    if found.named:
+        raise SqlError("0A000", f'EXECUTE cannot give "{plan.name}" the name of its commit, only Bind can')
     now = time.time_ns() // 1000
     transaction = session.transaction
     started = now if transaction is None else transaction.started_us

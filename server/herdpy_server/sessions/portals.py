@@ -43,6 +43,7 @@ class Portal:
         scroll: "SCROLL", "NO SCROLL" or "" for what it can.
         depth: how many savepoints the transaction had when it was made.
         by_sql: DECLARE made it; ``is_binary``: and said BINARY.
+        request_id: the name of its commit, if it came with one.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class Portal:
         "is_binary",
         "name",
         "position",
+        "request_id",
         "result",
         "scroll",
         "spent",
@@ -81,6 +83,7 @@ class Portal:
         self.scroll = ""
         self.depth = 0
         self.by_sql = self.is_binary = False
+        self.request_id = b""
 
     @property
     def has_run(self) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
+from herdpy_sql.types import TEXT
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
@@ -50,9 +51,11 @@ class PreparedStatement:
 
     Attributes:
         text: what was prepared.
-        param_types: of its parameters, decided when it was parsed.
+        param_types: of its parameters, decided when it was parsed; the last is that of its commit's name, if
+            it is ``named``.
         columns: of its result as of then.
         by_sql: PREPARE made it, and not a message of the protocol.
+        named: it is bound with the name of its commit, see ``named``.
         permits: whose role may run it, under which catalog; see ``rights``.
     """
 
@@ -61,8 +64,10 @@ class PreparedStatement:
         "_catalog",
         "_engine",
         "_plan",
+        "_types",
         "by_sql",
         "columns",
+        "named",
         "param_types",
         "permits",
         "statement",
@@ -88,13 +93,26 @@ class PreparedStatement:
         self.permits: dict[Standing, Catalog] = {}
         self.statement: Statement | None = None
         self._plan: Plan | None = None
-        self.param_types: tuple[SqlType, ...] = ()
+        self.named = False
+        self._types: tuple[SqlType, ...] = ()  # of the parameters of the text
         self.columns: tuple[OutputColumn, ...] | None = None
         if prepared is not None:
             self.statement = prepared.statement
             self._plan = plan = prepared.planned(catalog, engine)
-            self.param_types = plan.param_types
+            self._types = plan.param_types
             self.columns = plan.columns
+        self.param_types = self._types
+
+    def take_name(self, number: int) -> None:
+        """Expect the name of its commit as parameter ``number``. SqlError 08P01: that is not the last one."""
+        if self.statement is None or number != len(self._types) + 1:
+            raise SqlError(
+                "08P01",
+                f"the name of a commit is the last parameter: {number - 1} come before it, "
+                f"but the statement requires {len(self._types)}",
+            )
+        self.named = True
+        self.param_types = (*self._types, TEXT)
 
     @property
     def keyword(self) -> str:
@@ -121,14 +139,14 @@ class PreparedStatement:
 
     def columnar(self, catalog: Catalog, param_types: tuple[SqlType, ...]) -> Plan:
         """See Prepared."""
-        shared = self._cache.typed(self.text, self.param_types)
+        shared = self._cache.typed(self.text, self._types)
         assert shared is not None
         return shared.columnar(catalog, param_types)
 
     def _plan_again(self, catalog: Catalog, engine: Engine) -> None:
         if self.statement is None:
             return
-        shared = self._cache.typed(self.text, self.param_types)
+        shared = self._cache.typed(self.text, self._types)
         assert shared is not None
         plan = shared.planned(catalog, engine)
         if _shape(plan.columns) != _shape(self.columns):

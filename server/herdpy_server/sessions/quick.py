@@ -52,9 +52,12 @@ class Quick(NamedTuple):
 class QuickStatements(ExtendedQueries):
     """Runs brief plans at once."""
 
-    def quick(self, statement: Prepared | PreparedStatement, datums: Sequence[Datum]) -> Quick | None:
+    def quick(
+        self, statement: Prepared | PreparedStatement, datums: Sequence[Datum], request_id: bytes = b""
+    ) -> Quick | None:
         """Run a statement with nothing after it in its message, if it is brief and nothing is in its way.
 
+        ``request_id`` is the name that it brought for its commit.
         None when it must go the usual way, from its start; nothing has happened then. It raises nothing.
         """
         if not self._may_go_on():
@@ -76,14 +79,16 @@ class QuickStatements(ExtendedQueries):
         self._patience.begin(settings.statement_timeout_s)
         if transaction is not None:
             if type(plan) is Commit:
-                return self._quick_commit(plan)
+                return self._quick_commit(plan, request_id)
+            if request_id:
+                return None  # it is that of a commit that comes later
             return self._quick_within(plan, values, statement)
-        if type(plan) is Begin:
+        if type(plan) is Begin and not request_id:
             self.begin()
             return Quick(plan, None, -1, None)
-        if type(plan) is Commit:
-            return None  # of nothing: there is a warning to be given
-        return self._quick_alone(plan, values)
+        if type(plan) is Begin or type(plan) is Commit:
+            return None  # a commit of nothing: there is a warning to be given
+        return self._quick_alone(plan, values, request_id)
 
     def _may_go_on(self) -> bool:
         if self.failed or self._closed or self.implicit or self.settings.request_id:
@@ -96,7 +101,7 @@ class QuickStatements(ExtendedQueries):
         guard = self.tablespace.guard
         return guard is None or guard.holds(self.settings.read_level, guard.basis)
 
-    def _quick_alone(self, plan: Plan, values: Sequence[Datum]) -> Quick | None:
+    def _quick_alone(self, plan: Plan, values: Sequence[Datum], request_id: bytes) -> Quick | None:
         """A statement that is a transaction of its own."""
         tablespace = self.tablespace
         now = self.text_began_us = time_ns() // 1000
@@ -124,7 +129,7 @@ class QuickStatements(ExtendedQueries):
             tablespace.rollback(transaction)
             return None
         try:
-            append = tablespace.commit(transaction)
+            append = tablespace.commit(transaction, request_id)
         except (LogError, SqlError):
             tablespace.rollback(transaction)
             return None
@@ -231,13 +236,13 @@ class QuickStatements(ExtendedQueries):
             return None
         return Result(plan, outcome.count)
 
-    def _quick_commit(self, plan: Plan) -> Quick | None:
+    def _quick_commit(self, plan: Plan, request_id: bytes) -> Quick | None:
         transaction = self.transaction
         assert transaction is not None
         if is_large(transaction) or transaction.workspace.deferred is not None:
             return None
         try:
-            append = self.tablespace.commit(transaction)
+            append = self.tablespace.commit(transaction, request_id)
         except (LogError, SqlError):
             return None
         self._end(committed=True)

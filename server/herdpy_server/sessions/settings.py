@@ -39,6 +39,7 @@ class Settings:
         check_role: is asked before a role is taken on (SET ROLE, SET SESSION AUTHORIZATION).
         on_role: is told that another role's rights count.
         request_id: the name of the next commit; empty when it has none.
+        is_statements_name: the name came with a statement, so no later commit may have it.
         max_result_bytes: the largest answer of the columnar engine; 0 without a limit.
         read_level: how new what is read must be, where the database has several replicas.
         standby: the database only follows another one, so nothing may write; see :meth:`set_standby`.
@@ -62,6 +63,7 @@ class Settings:
         self._role = ("none", "")
         self.temporary_schema = ""
         self.commit_position = ""
+        self.request_id, self.is_statements_name = b"", False
         self.revision = 0
         self._derive()
 
@@ -84,7 +86,9 @@ class Settings:
         self.path = path_of(values["search_path"], user, self.temporary_schema)
         self.lock_timeout_s = _seconds(values["lock_timeout"])
         self.statement_timeout_s = _seconds(values["statement_timeout"])
-        self.request_id = values[_REQUEST_ID].encode()
+        request_id = values[_REQUEST_ID].encode()
+        if request_id != self.request_id:
+            self.request_id, self.is_statements_name = request_id, False
         self.read_level = ReadLevel(
             cast(Level, values["herdpy.read_level"]),
             milliseconds(values["herdpy.max_staleness_ms"]) / 1000,
@@ -208,14 +212,18 @@ class Settings:
         """The name of the commit that is made now; the next one has none."""
         taken = self.request_id
         if taken:
-            self._values[_REQUEST_ID] = ""
-            self._derive()
+            self._values[_REQUEST_ID], self.request_id = "", b""
+            self.is_statements_name = False
         return taken
+
+    def name_commit(self, request_id: bytes) -> None:
+        """The statement that comes now brought a name for the commit that it is, or is part of."""
+        self._values[_REQUEST_ID], self.request_id = request_id.decode(), request_id
+        self.is_statements_name = True
 
     def committed(self, position: str) -> None:
         """A commit that has a name is durable: its client is told where."""
         self.commit_position = position
-        self.revision += 1
 
     def begin(self) -> None:
         """A transaction begins: remember what to go back to."""

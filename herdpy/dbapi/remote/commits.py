@@ -7,6 +7,8 @@ learnt in time the outcome is unknown.
 
 from __future__ import annotations
 
+import itertools
+import os
 import secrets
 import time
 
@@ -15,7 +17,7 @@ from herdpy.dbapi.link import Result, TransactionStatus
 from herdpy.dbapi.remote.connection import PAUSE_S, HeldConnection, checked, refusal
 from herdpy.dbapi.remote.errors import ConnectionLostError, error_of, is_old_name, lost_transaction, no_answer
 from herdpy.dbapi.remote.options import RemoteOptions
-from herdpy.dbapi.remote.sent import step
+from herdpy.dbapi.remote.sent import named, step
 from herdpy.dbapi.remote.statements import Kind
 from herdpy.dbapi.remote.values import RemoteResult, Told
 from herdpy.dbapi.remote.wire import Wire
@@ -25,6 +27,8 @@ POSITION_AGE_S = 10.0
 COMMIT_POSITION = "herdpy.commit_position"
 """Under this name a server reports where a named commit is."""
 _COMMIT_PATIENCE_S = 5.0
+_forks = 0
+"""How often this process, and those that it comes from, were forked: a child makes no name of them."""
 
 
 class NamedCommits(HeldConnection):
@@ -32,7 +36,10 @@ class NamedCommits(HeldConnection):
 
     def __init__(self, options: RemoteOptions, autocommit: bool) -> None:
         super().__init__(options, autocommit)
-        self._position = ""
+        self._names = ""
+        """What the names of its commits begin with; a number follows."""
+        self._numbers = itertools.count()
+        self._forks = 0
         self._position_until = 0.0
 
     def commit(self) -> None:
@@ -64,7 +71,7 @@ class NamedCommits(HeldConnection):
         request_id = ""
         try:
             request_id = self._name(wire)
-            results = wire.run([step("SELECT herdpy.use_request_id($1)", request_id), step(sql)])
+            results = wire.run([named(step(sql), request_id)])
             refused = refusal(results)
             if refused is None:
                 self._settings.ended(committed=True)
@@ -106,11 +113,12 @@ class NamedCommits(HeldConnection):
     def _name(self, wire: Wire) -> str:
         """A new name for a commit, which says after which position it was made."""
         now = time.monotonic()
-        if now >= self._position_until:
+        if now >= self._position_until or self._forks != _forks:
             (result,) = checked(wire.run([step("SELECT herdpy.commit_position()")]))
-            self._position = result.get_value(0, 0).decode()
+            self._names = f"{result.get_value(0, 0).decode()}/{secrets.token_urlsafe(12)}."
+            self._forks = _forks
             self._position_until = now + POSITION_AGE_S
-        return f"{self._position}/{secrets.token_urlsafe(16)}"
+        return f"{self._names}{next(self._numbers)}"
 
     def _settle(self, request_id: str, cause: Exception, deadline: float) -> str:
         """What became of a commit: "done", or "not done" now and for ever.
@@ -150,3 +158,11 @@ class NamedCommits(HeldConnection):
             if time.monotonic() + PAUSE_S >= deadline:
                 raise no_answer(cause, "unknown")
             time.sleep(PAUSE_S)
+
+
+def _in_child() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_in_child)

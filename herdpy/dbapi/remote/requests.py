@@ -55,8 +55,7 @@ class Requests(NamedCommits):
                     before = [step("BEGIN")]
                 elif kind is Kind.WRITE:
                     request_id = self._name(wire)
-                    before = [step("SELECT herdpy.use_request_id($1)", request_id)]
-                results = wanted.send(wire, before)
+                results = wanted.send(wire, before, request_id)
                 refused = refusal(results)
                 if refused is None:
                     _learn(wire, sql, kind)

@@ -14,17 +14,37 @@ if TYPE_CHECKING:
 
 Step = tuple[str, Parameters]
 
+_TEXT = 25
+"""PostgreSQL's object id of TEXT."""
+
 
 def step(sql: str, *params: object) -> Step:
     """A statement with its parameters."""
     return sql, dump(params)
 
 
+def named(one: Step, request_id: str) -> Step:
+    """A statement that brings the name of the commit that it is, or is part of, as its last parameter."""
+    sql, params = one
+    return (
+        f"AS REQUEST ${len(params.values) + 1} {sql}",
+        Parameters(
+            (*params.values, request_id.encode()),
+            (*params.types, _TEXT),
+            (*params.formats, pq.Format.TEXT),
+        ),
+    )
+
+
 class Request(Protocol):
     """What a request is for, to be sent once, or again on another connection."""
 
-    def send(self, wire: Wire, before: list[Step]) -> list[Any]:
-        """Send it with these steps before it; the results, of which the last may be an error."""
+    def send(self, wire: Wire, before: list[Step], request_id: str = "") -> list[Any]:
+        """Send it with these steps before it; the results, of which the last may be an error.
+
+        Args:
+            request_id: the name of the commit that it is; "" when it is none, or one without a name.
+        """
 
 
 class Steps:
@@ -33,9 +53,19 @@ class Steps:
     def __init__(self, steps: list[Step]) -> None:
         self._steps = steps
 
-    def send(self, wire: Wire, before: list[Step]) -> list[Any]:
+    def send(self, wire: Wire, before: list[Step], request_id: str = "") -> list[Any]:
         """See Request."""
-        return wire.run([*before, *self._steps])
+        if not request_id:
+            return wire.run([*before, *self._steps])
+        first, *rest = self._steps
+        return wire.run([*before, named(first, request_id), *rest])
+
+
+def _run_before(wire: Wire, before: list[Step], request_id: str) -> list[Any]:
+    """What comes before a COPY, which takes no parameters: so its name is a statement's of its own."""
+    if request_id:
+        before = [*before, step("SELECT herdpy.use_request_id($1)", request_id)]
+    return wire.run(before) if before else []
 
 
 class CopyIn:
@@ -45,9 +75,9 @@ class CopyIn:
         self._sql = sql
         self._pieces = pieces
 
-    def send(self, wire: Wire, before: list[Step]) -> list[Any]:
+    def send(self, wire: Wire, before: list[Step], request_id: str = "") -> list[Any]:
         """See Request."""
-        results = wire.run(before) if before else []
+        results = _run_before(wire, before, request_id)
         if results and results[-1].status == pq.ExecStatus.FATAL_ERROR:
             return results
         return [*results, wire.copy_in(self._sql, self._pieces)]
@@ -64,10 +94,10 @@ class CopyOut:
         self._sql = sql
         self.data: list[bytes] = []
 
-    def send(self, wire: Wire, before: list[Step]) -> list[Any]:
+    def send(self, wire: Wire, before: list[Step], request_id: str = "") -> list[Any]:
         """See Request."""
         self.data.clear()  # of an attempt whose connection broke
-        results = wire.run(before) if before else []
+        results = _run_before(wire, before, request_id)
         if results and results[-1].status == pq.ExecStatus.FATAL_ERROR:
             return results
         return [*results, wire.copy_out(self._sql, self.data.append)]

@@ -32,6 +32,8 @@ class Positions:
     def note(self, position: str) -> None:
         """There is a commit at this position."""
         found = _parts(position)
+        if found <= self._newest:  # which never goes back, so this needs no lock
+            return
         with _lock:
             if found > self._newest:
                 self._newest, self.newest = found, position

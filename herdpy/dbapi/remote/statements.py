@@ -81,6 +81,7 @@ def returns_rows(sql: str) -> bool:
     )
 
 
+@functools.lru_cache(2048)
 def first_word(sql: str) -> str:
     """The statement's first word in capitals."""
     return _first_words(sql)[0]

@@ -12,9 +12,10 @@ import datetime as dt
 import json
 import math
 import re
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
 from psycopg import abc, pq
@@ -147,6 +148,16 @@ class _Adapters:
 _ADAPTERS = _Adapters()
 
 
+class _Dumping(threading.local):
+    """What dumps parameters, one for each thread. How values of a type are dumped takes long to find out."""
+
+    def __init__(self) -> None:
+        self.transformer = Transformer(_ADAPTERS)
+
+
+_dumping = _Dumping()
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteType:
     """A column's type by PostgreSQL's object id, and its modifiers."""
@@ -174,8 +185,7 @@ class RemoteColumn:
     type: RemoteType
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(NamedTuple):
     """Parameters as libpq wants them."""
 
     values: Sequence[Any]
@@ -187,7 +197,7 @@ def dump(params: Sequence[object]) -> Parameters:
     """Parameters for libpq. ProgrammingError or DataError for what cannot be one."""
     if not params:
         return Parameters((), (), ())
-    transformer = Transformer(_ADAPTERS)
+    transformer = _dumping.transformer
     try:
         if any(type(one) is list for one in params):
             params = [_Array(one) if type(one) is list and sent_as_array(one) else one for one in params]

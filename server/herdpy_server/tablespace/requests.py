@@ -72,9 +72,12 @@ class Requests:
             raise DuplicateRequestError(None, found)
         if found is not None:
             raise DuplicateRequestError(found)
-        if self._is_ahead(request_id):
+        after = made_after(request_id)
+        if after is None:
+            return
+        if after > self._store.applied:
             raise SqlError("22023", "the request id names a position that the log does not have")
-        if made_after(request_id) is not None and not self.would_know(request_id):
+        if after < self._store.outcomes.forgotten:
             raise SqlError(
                 "HP002",
                 "the request id is too old: it is not known any more whether it was committed",

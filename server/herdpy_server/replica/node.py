@@ -1,17 +1,14 @@
 """A node: one server process as a member of a cluster, with a replica of each tablespace that is placed here.
 
 Top of the package. It is what the doors serve (:class:`~herdpy_server.serving.databases.Databases`): a
-client's database is the tablespace of that name. Tablespaces come and go as ZooKeeper says.
+client's database is the tablespace of that name. ``placed`` has replicas come and go as ZooKeeper says.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-import shutil
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,10 +24,12 @@ from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.cluster.tablespaces import TablespaceInfo
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica.administration import Administration
+from herdpy_server.replica.cluster_settings import ClusterSettings
 from herdpy_server.replica.credentials import Credentials
 from herdpy_server.replica.facts import ClusterFacts
 from herdpy_server.replica.host import Host
-from herdpy_server.replica.removal import MARKER, Removal
+from herdpy_server.replica.placed import PlacedReplicas
+from herdpy_server.replica.removal import Removal
 from herdpy_server.replica.replica import Replica
 from herdpy_server.replica.seeding import Seeding
 from herdpy_server.replica.served import ServedReplica
@@ -44,8 +43,6 @@ from herdpy_server.sessions.observer import Observer
 from herdpy_server.workers.settings import WorkerSettings
 from herdpy_sql.errors import SqlError
 
-logger = logging.getLogger("herdpy.node")
-
 T = TypeVar("T")
 
 _EXISTS = "42710"
@@ -57,41 +54,6 @@ _TELL_S = 0.04
 _OTHER_REPLICA_S = 0.1
 """After so long without an answer another bookie is asked for an entry: a follower is not held up by one."""
 _UNREADABLE = frozenset({"opening", "seeding", "quarantined", "closed"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSettings:
-    """How a node finds its cluster, and what its tablespaces are made like.
-
-    Attributes:
-        zookeeper: its servers, "host:port,host:port".
-        root, ledgers_root: under which znodes this cluster, and BookKeeper's metadata, are.
-        session_timeout_s, lease_s, replace_after_s: see docs/operations.md.
-        tablespace: the one that is made when there is none yet, with the counts that follow.
-    """
-
-    zookeeper: str
-    root: str = "/herdpy"
-    ledgers_root: str = "/ledgers"
-    session_timeout_s: float = 1.0
-    lease_s: float = 0.4
-    replace_after_s: float = 600.0
-    tablespace: str = "herdpy"
-    expected_replicas: int = 3
-    ensemble: int = 3
-    write_quorum: int = 3
-    ack_quorum: int = 2
-
-    def tablespace_defaults(self) -> TablespaceInfo:
-        """A tablespace as it is where nothing else is said; with the name of the default one."""
-        return TablespaceInfo(
-            name=self.tablespace,
-            uuid="",
-            expected_replicas=self.expected_replicas,
-            ensemble=self.ensemble,
-            write_quorum=self.write_quorum,
-            ack_quorum=self.ack_quorum,
-        )
 
 
 class ClusterNode:
@@ -134,13 +96,12 @@ class ClusterNode:
         self.replicas: dict[str, Replica] = {}
         self.host: Host | None = None
         self.refused: asyncio.Future[NodeIdInUseError] = loop.create_future()
-        self._loop = loop
         self._bk: BookKeeper | None = None
         self._coordination: Coordination | None = None
-        self._changes: dict[str, asyncio.Task[None]] = {}  # the newest of each tablespace
         self._facts: ClusterFacts | None = None
         self._administration: Administration | None = None
         self._removal: Removal | None = None
+        self._placed: PlacedReplicas | None = None
         self._stop_watching: Callable[[], None] | None = None
         self._knows_all = False  # which tablespaces there are: before, nothing is known not to be there
         self._is_closed = False
@@ -193,8 +154,11 @@ class ClusterNode:
             self.host, cluster.tablespace_defaults(), self.create, self._facts, self._replica
         )
         self._removal = Removal(self.host)
-        self._stop_watching = await coordination.tablespaces.watch(self._told)
-        await self._removal.sweep(self._later)
+        self._placed = PlacedReplicas(self.host, self._removal, self.replicas)
+        if self._is_closed:  # while this was on its way
+            self._placed.stop()
+        self._stop_watching = await coordination.tablespaces.watch(self._placed.told)
+        await self._removal.sweep(self._placed.later)
         if not coordination.tablespaces.known:
             await self._make_first()
         self._knows_all = True
@@ -236,62 +200,6 @@ class ClusterNode:
     def _refuse(self, error: NodeIdInUseError) -> None:
         if not self.refused.done():
             self.refused.set_result(error)
-
-    # Tablespaces come and go.
-
-    def _told(self, name: str, info: TablespaceInfo | None) -> None:
-        host = self.host
-        assert host is not None
-        replica = self.replicas.get(name)
-        wanted = info is not None and not info.dropped and host.node in info.replicas
-        if info is not None and info.dropped and self._removal is not None and not self._is_closed:
-            self._removal.begin(info)
-        if replica is not None and (not wanted or info is None or info.uuid != replica.info.uuid):
-            del self.replicas[name]
-            self._later(name, self._remove(replica))
-            replica = None
-        if not wanted or self._is_closed:
-            return
-        assert info is not None
-        if replica is not None:
-            replica.altered(info)
-        else:
-            self._later(name, self._begin(info))
-
-    async def _begin(self, info: TablespaceInfo) -> None:
-        assert self.host is not None
-        path = self.host.path(info.name)
-        await self._loop.run_in_executor(self.host.threads.opening, _make_room, path, info.uuid)
-        if info.name in self.replicas or self._is_closed:
-            return
-        replica = self.replicas[info.name] = Replica(self.host, info)
-        replica.start()
-
-    async def _remove(self, replica: Replica) -> None:
-        """A tablespace was dropped, or its replica is somewhere else now."""
-        assert self.host is not None
-        await replica.close(forget=True)
-        path = self.host.path(replica.info.name)
-        await self._loop.run_in_executor(self.host.threads.checkpoints, shutil.rmtree, path, True)
-
-    def _later(self, name: str, change: Coroutine[Any, Any, None]) -> None:
-        """Make a change, after those of the same tablespace that were asked for before."""
-        before = self._changes.get(name)
-        self._changes[name] = task = self._loop.create_task(self._in_order(change, before))
-
-        def done(_task: asyncio.Task[None]) -> None:
-            if self._changes.get(name) is task:
-                del self._changes[name]
-
-        task.add_done_callback(done)
-
-    async def _in_order(self, change: Coroutine[Any, Any, None], before: asyncio.Task[None] | None) -> None:
-        if before is not None:
-            await asyncio.wait([before])
-        try:
-            await change
-        except Exception:
-            logger.exception("a change of tablespaces failed")
 
     # For the doors.
 
@@ -363,12 +271,15 @@ class ClusterNode:
         if self._is_closed:
             return
         self._is_closed = True
+        if self._placed is not None:
+            self._placed.stop()
         if self._stop_watching is not None:
             self._stop_watching()
         for part in (self._administration, self._removal, self._facts):
             if part is not None:
                 await part.close()
-        await asyncio.gather(*self._changes.values(), return_exceptions=True)
+        if self._placed is not None:
+            await self._placed.settled()
         await asyncio.gather(*[one.close() for one in self.replicas.values()], return_exceptions=True)
         self.replicas.clear()
         if self._coordination is not None:
@@ -378,15 +289,3 @@ class ClusterNode:
             await self._bk.close()
         if self.host is not None:
             self.host.threads.close()
-
-
-def _make_room(path: Path, uuid: str) -> None:
-    """What lies at ``path`` is this tablespace's, or nothing: one of the same name that was dropped goes."""
-    marker = path / MARKER
-    if path.exists() and (not marker.is_file() or marker.read_text().strip() != uuid):
-        shutil.rmtree(path)
-    path.mkdir(parents=True, exist_ok=True)
-    if not marker.is_file():
-        new = path / f"{MARKER}.new"
-        new.write_text(uuid + "\n")
-        new.replace(marker)

@@ -2,8 +2,8 @@
 
 On the loop: an append is encoded and queued; at the end of the loop's pass what waited becomes an
 entry (``queue``, ``sender``); bookies acknowledge it; the hook is told, and the appends are resolved,
-in order. Beside that, in tasks: the next ledger is made before this one is full, ledgers are closed
-behind the writing, and one whose bookies are gone is replaced (``succession``).
+in order (``acknowledger``). Beside that, in tasks: the next ledger is made before this one is full,
+ledgers are closed behind the writing, and one whose bookies are gone is replaced (``succession``).
 
 When another node has taken the log over, or nothing can be written any more, everything that is under
 way fails, in order: unknown what the bookies may have, not done what was never sent.
@@ -13,39 +13,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from time import perf_counter
-from typing import Any, TypeVar
 
 from herdpy.bookkeeper.client import BookKeeper
-from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError
 from herdpy.bookkeeper.write import LedgerWriter
+from herdpy.log.bookkeeper.acknowledger import Acknowledger, outcome_of
+from herdpy.log.bookkeeper.loop_log import LoopLog
 from herdpy.log.bookkeeper.own_ledgers import OwnLedgers, boot_time_s
 from herdpy.log.bookkeeper.own_view import OwnView
+from herdpy.log.bookkeeper.pauses import Pauses
 from herdpy.log.bookkeeper.queue import AppendQueue, LeaderAppend
 from herdpy.log.bookkeeper.sender import Sender
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
 from herdpy.log.bookkeeper.succession import Succession
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
-from herdpy.log.commit_log import Acknowledge, Append, CommitLog
+from herdpy.log.commit_log import Acknowledge, Append
 from herdpy.log.counts import LogCounts
 from herdpy.log.entry import Entry
-from herdpy.log.errors import (
-    LogBusyError,
-    LogClosedError,
-    LogError,
-    LogUnavailableError,
-    Outcome,
-)
+from herdpy.log.errors import LogBusyError, LogClosedError, LogError, LogUnavailableError, Outcome
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN
 from herdpy.log.transaction import Transaction
 
-T = TypeVar("T")
 _log = logging.getLogger("herdpy.log.leader")
 
 
-class LeaderLog(CommitLog):
+class LeaderLog(LoopLog):
     """The log that this node leads; ``Takeover.lead`` makes it.
 
     Attributes:
@@ -63,10 +57,10 @@ class LeaderLog(CommitLog):
         on_lost: Callable[[LogError], None] | None = None,
         clock: Callable[[], float] = boot_time_s,
     ) -> None:
+        super().__init__()
         self.counts = LogCounts()
-        self._loop = asyncio.get_running_loop()
         self._settings = settings
-        self._acknowledge = acknowledge
+        self._acknowledger = Acknowledger(acknowledge)
         self._on_lost = on_lost
         self._refusal: LogError | None = None
         self._lost = False
@@ -79,16 +73,15 @@ class LeaderLog(CommitLog):
             self._lac,
             self._lac_crc,
             on_done=self.deliver,
-            on_failed=self._writer_failed,
+            on_failed=lambda writer, error: self._succession.replace(writer, error),
             on_switched=self._switched,
         )
         self._ledgers = OwnLedgers(
-            bk, ledger_list, settings, state, clock=clock, on_change=self._list_changed
+            bk, ledger_list, settings, state, clock=clock, on_change=lambda: self._view.list_changed()
         )
         self._view = OwnView(bk, ledger_list, settings, self)
-        self._succession = Succession(bk, self._ledgers, self._sender, settings, self)
-        self._idle: list[asyncio.Future[None]] = []
-        self._roomy: list[asyncio.Future[None]] = []
+        self._pauses = Pauses(self._queue, self._sender, settings.max_queued_bytes, lambda: self._lost)
+        self._succession = Succession(bk, self._ledgers, self._sender, self._pauses, settings, self)
 
     async def begin(self) -> None:
         """Make and list the first ledger, and write its header; see ``Takeover.lead``."""
@@ -98,7 +91,7 @@ class LeaderLog(CommitLog):
                 writer = await self._succession.made()
                 self._sender.begin(writer, self._lac, self._lac_crc)
                 self._succession.begun()
-                await self.quiet()
+                await self._pauses.quiet()
         except TimeoutError:
             self.lose(LogUnavailableError("no ledger could be begun in time"))
         except LogError as error:
@@ -145,10 +138,7 @@ class LeaderLog(CommitLog):
 
     async def room(self) -> None:
         """Return when less is queued than ``max_queued_bytes``, or the log takes no more appends."""
-        while self._queue.size_bytes > self._settings.max_queued_bytes and not self._lost:
-            waiter = self._loop.create_future()
-            self._roomy.append(waiter)
-            await waiter
+        await self._pauses.room()
 
     def deliver(self) -> None:
         """Acknowledge what is done at the head of the flights."""
@@ -164,46 +154,19 @@ class LeaderLog(CommitLog):
             self._lac, self._lac_crc = entry.lsn, entry.crc
             appends = entry.appends
             if appends:
-                for append in appends:
-                    append.lsn = entry.lsn
-                if self._acknowledge is not None:
-                    try:
-                        self._acknowledge(appends, None)
-                    except BaseException as error:
-                        self._break_down(appends, error)
-                        raise
+                try:
+                    self._acknowledger.tell(appends, entry.lsn)
+                except BaseException as error:
+                    self.lose(self._acknowledger.break_down(appends, error))
+                    raise
                 for append in appends:
                     append.resolve(entry.lsn)
             self.counts.group(len(appends), entry.size_bytes, perf_counter() - entry.sent_s)
         self._sender.pump()
         self._succession.look()
         self._view.lac_moved()
-        if self._idle or self._roomy:
-            self._wake()
-
-    def _wake(self) -> None:
-        if not self._sender.flights and not self._queue:
-            idle, self._idle = self._idle, []
-            for waiter in idle:
-                if not waiter.done():
-                    waiter.set_result(None)
-        if self._lost or self._queue.size_bytes <= self._settings.max_queued_bytes:
-            roomy, self._roomy = self._roomy, []
-            for waiter in roomy:
-                if not waiter.done():
-                    waiter.set_result(None)
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether something is queued or in flight."""
-        return not self._lost and bool(self._sender.flights or self._queue)
-
-    async def quiet(self) -> None:
-        """Wait until nothing is queued or in flight."""
-        while self.is_busy:
-            waiter = self._loop.create_future()
-            self._idle.append(waiter)
-            await waiter
+        if self._pauses.anybody:
+            self._pauses.wake()
 
     # Failing.
 
@@ -214,12 +177,7 @@ class LeaderLog(CommitLog):
         Raises:
             LogError: that is not where it can end.
         """
-        flights = self._sender.flights
-        again = [one for one in flights if one.lsn > (ledger_id, last_entry_id)]
-        for _ in again:
-            flights.pop()
-        for entry in flights:
-            entry.done = True
+        again, flights = self._sender.cut(LSN(ledger_id, last_entry_id)), self._sender.flights
         last, crc = (flights[-1].lsn, flights[-1].crc) if flights else (self._lac, self._lac_crc)
         reached = last.entry_id if last.ledger_id == ledger_id else -1
         if reached != last_entry_id:
@@ -229,17 +187,6 @@ class LeaderLog(CommitLog):
         self.deliver()
         return last, crc
 
-    def _writer_failed(self, writer: LedgerWriter, error: BookKeeperError) -> None:
-        self._succession.replace(writer, error)
-
-    def _break_down(self, appends: Sequence[Append], error: BaseException) -> None:
-        failure = LogError(f"the log failed while it acknowledged: {error!r}", outcome="unknown")
-        failure.__cause__ = error
-        self._acknowledge = None
-        for append in appends:
-            append.fail(failure)
-        self.lose(failure)
-
     def lose(self, error: LogError, outcome: Outcome = "unknown") -> None:
         """The log can write no more: fail everything that is under way, in order; ``outcome`` is that of the
         entries in flight."""
@@ -248,33 +195,16 @@ class LeaderLog(CommitLog):
         self._lost = True
         if self._refusal is None:
             self._refusal = error
-        sender = self._sender
-        writers = [one for one in (sender.writer, sender.following) if one is not None]
-        sender.stop()
+        in_flight = self._sender.abandon()
         self._succession.stop()
-        for writer in writers:
-            writer.abandon(ClosedClientError("the log was given up"))
-        in_flight = [append for entry in sender.flights for append in entry.appends]
-        sender.flights.clear()
-        kind = _kind(error)
-        self._fail(in_flight, kind(str(error), outcome=outcome), error)
-        self._fail(self._queue.drain(), kind(f"{error} (never sent)", outcome="not done"), error)
+        answer = self._acknowledger
+        answer.fail(in_flight, outcome_of(error, outcome), error)
+        answer.fail(self._queue.drain(), outcome_of(error, "not done", " (never sent)"), error)
         _log.warning("the log is lost", extra={"error": str(error)})
         self._view.end()
-        self._wake()
+        self._pauses.wake()
         if self._on_lost is not None:
             self._loop.call_soon(self._on_lost, error)
-
-    def _fail(self, appends: Sequence[Append], error: LogError, cause: LogError) -> None:
-        if not appends:
-            return
-        error.__cause__ = cause
-        try:
-            if self._acknowledge is not None:
-                self._acknowledge(appends, error)
-        finally:
-            for append in appends:
-                append.fail(error)
 
     def abandon(self, error: LogError | None = None) -> None:
         """Stop at once and leave the ledgers open, for a takeover to close: this node steps down."""
@@ -285,9 +215,6 @@ class LeaderLog(CommitLog):
     def _switched(self, writer: LedgerWriter, last: LSN, crc: int) -> None:
         self._view.ended(last)
         self._succession.retire(writer, last, crc)
-
-    def _list_changed(self) -> None:
-        self._view.list_changed()
 
     @property
     def state(self) -> LedgerListState:
@@ -358,7 +285,7 @@ class LeaderLog(CommitLog):
         if self._refusal is None:
             self._refusal = LogClosedError("the log is closed")
         try:
-            await self.quiet()
+            await self._pauses.quiet()
             if not self._lost:
                 await self._succession.close()
         finally:
@@ -374,29 +301,3 @@ class LeaderLog(CommitLog):
 
     def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, Entry]]:
         return self._view.tail(after)
-
-    # For other threads.
-
-    def flush(self) -> None:
-        self._from_thread(self.aflush())
-
-    def roll(self) -> None:
-        self._from_thread(self.aroll())
-
-    def trim(self, before: LSN) -> list[int]:
-        return self._from_thread(self.atrim(before))
-
-    def close(self) -> None:
-        self._from_thread(self.aclose())
-
-    def _from_thread(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        if asyncio._get_running_loop() is self._loop:
-            coroutine.close()
-            raise RuntimeError("this would block the loop: await the method with an a before its name")
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
-
-
-def _kind(error: LogError) -> type[LogError]:
-    """The class of error for appends: that of what happened, where it can be made of a message."""
-    kind = type(error)
-    return kind if kind.__init__ is LogError.__init__ and kind is not LogClosedError else LogError

@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Callable
 from time import perf_counter
 
-from herdpy.bookkeeper.errors import BackPressureError, BookKeeperError
+from herdpy.bookkeeper.errors import BackPressureError, BookKeeperError, ClosedClientError
 from herdpy.bookkeeper.write import LedgerWriter
-from herdpy.log.bookkeeper.queue import AppendQueue, Outgoing
+from herdpy.log.bookkeeper.queue import AppendQueue, LeaderAppend, Outgoing
 from herdpy.log.entry import encode_entry
 from herdpy.log.lsn import LSN
 
@@ -122,6 +122,28 @@ class Sender:
         if self._room is not None:
             self._room.cancel()
             self._room = None
+
+    def cut(self, end: LSN) -> list[Outgoing]:
+        """The ledger ends at this entry, for certain: what is in flight up to there is done.
+
+        Returns what was in flight behind it, which is not in the log.
+        """
+        behind = [entry for entry in self.flights if entry.lsn > end]
+        for _ in behind:
+            self.flights.pop()
+        for entry in self.flights:
+            entry.done = True
+        return behind
+
+    def abandon(self) -> list[LeaderAppend]:
+        """Stop, and let go of the ledgers; returns the appends that were in flight."""
+        writers = [one for one in (self.writer, self.following) if one is not None]
+        self.stop()
+        for writer in writers:
+            writer.abandon(ClosedClientError("the log was given up"))
+        in_flight = [append for entry in self.flights for append in entry.appends]
+        self.flights.clear()
+        return in_flight
 
     def _switch(self, following: LedgerWriter) -> None:
         before, last, crc = self.writer, self.last, self.crc

@@ -1,7 +1,7 @@
 """From one ledger to the next: made ahead, switched to, closed behind, replaced when its bookies are gone.
 
-Beside ``leader_log``, above ``own_ledgers`` and ``sender``; everything here happens in tasks, while
-appends go on. A ledger ends in one of two ways:
+Beside ``leader_log``, above ``own_ledgers``, ``sender`` and ``pauses``; everything here happens in tasks,
+while appends go on. A ledger ends in one of two ways:
 
 - It is large or old, or bookies are back that it lacks: the next one is made and listed; when nothing is
   in flight the sender goes on there (no write of metadata is waited for); then the old one is closed in
@@ -31,6 +31,7 @@ from herdpy.bookkeeper.metadata.znodes import Watch
 from herdpy.bookkeeper.write import LedgerWriter
 from herdpy.log.bookkeeper.ensembles import Quorums, quorums_for, wanted
 from herdpy.log.bookkeeper.own_ledgers import OwnLedgers
+from herdpy.log.bookkeeper.pauses import Pauses
 from herdpy.log.bookkeeper.sender import Sender
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
 from herdpy.log.errors import LedgerFencedError, LogError, LogUnavailableError, LogWriteError, Outcome
@@ -44,11 +45,6 @@ _KEEP_S = 10.0
 
 class Owner(Protocol):
     """What is asked of the log."""
-
-    @property
-    def is_busy(self) -> bool: ...
-
-    async def quiet(self) -> None: ...
 
     def lose(self, error: LogError, outcome: Outcome = "unknown") -> None: ...
 
@@ -65,12 +61,14 @@ class Succession:
         bk: BookKeeper,
         ledgers: OwnLedgers,
         sender: Sender,
+        pauses: Pauses,
         settings: LedgerLogSettings,
         owner: Owner,
     ) -> None:
         self._bk = bk
         self._ledgers = ledgers
         self._sender = sender
+        self._pauses = pauses
         self._settings = settings
         self._owner = owner
         self._loop = asyncio.get_running_loop()
@@ -340,9 +338,9 @@ class Succession:
         last = self._sender.last
         try:
             async with asyncio.timeout(self._settings.write_patience_s):
-                while self._tasks.keys() & {"prepare", "retire", "replace"} or self._owner.is_busy:
+                while self._tasks.keys() & {"prepare", "retire", "replace"} or self._pauses.is_busy:
                     await self._others("prepare", "retire", "replace")
-                    await self._owner.quiet()
+                    await self._pauses.quiet()
                 writer, following = self._sender.writer, self._sender.following
                 last, crc = self._sender.last, self._sender.crc
                 self._sender.stop()

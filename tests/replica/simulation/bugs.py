@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from herdpy.log import LSN, Append, Entry, LogError, TransactionAssembler
 from herdpy.log.bookkeeper import FollowedLog
-from herdpy.log.bookkeeper.leader_log import LeaderLog
+from herdpy.log.bookkeeper.acknowledger import Acknowledger
 from herdpy.log.entry import decode_entry
 from herdpy_server.cluster import positions
 from herdpy_server.cluster.term import Term
@@ -152,14 +152,14 @@ def skips_an_entry_of_each_ledger() -> Iterator[None]:
 @_bug
 def tells_nobody_that_the_log_was_lost() -> Iterator[None]:
     """Commits that were in flight when the leader stepped down are told as done."""
-    fail = LeaderLog._fail
+    fail = Acknowledger.fail
 
-    def done(self: LeaderLog, appends: Sequence[Append], error: LogError, cause: LogError) -> None:
+    def done(self: Acknowledger, appends: Sequence[Append], error: LogError, cause: LogError) -> None:
         for append in appends:
             append.resolve(LSN(0, 0))
         fail(self, appends, error, cause)
 
-    with patch.object(LeaderLog, "_fail", done):
+    with patch.object(Acknowledger, "fail", done):
         yield
 
 

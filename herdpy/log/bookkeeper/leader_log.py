@@ -18,6 +18,7 @@ from time import perf_counter
 
 from herdpy.bookkeeper.client import BookKeeper
 from herdpy.bookkeeper.write import LedgerWriter
+from herdpy.log.bookkeeper import insisting
 from herdpy.log.bookkeeper.acknowledger import Acknowledger, outcome_of
 from herdpy.log.bookkeeper.loop_log import LoopLog
 from herdpy.log.bookkeeper.own_ledgers import OwnLedgers, boot_time_s
@@ -88,7 +89,7 @@ class LeaderLog(LoopLog):
         on_lost, self._on_lost = self._on_lost, None  # what is lost before it is won is raised here
         try:
             async with asyncio.timeout(self._settings.write_patience_s):
-                writer = await self._succession.made()
+                writer = await insisting.make(self._ledgers)
                 self._sender.begin(writer, self._lac, self._lac_crc)
                 self._succession.begun()
                 await self._pauses.quiet()

@@ -15,31 +15,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import Protocol
 
 from herdpy.bookkeeper.client import BookKeeper
-from herdpy.bookkeeper.errors import (
-    BookKeeperError,
-    ClosedClientError,
-    LedgerClosedError,
-    NoSuchLedgerError,
-    UnauthorizedError,
-)
-from herdpy.bookkeeper.errors import LedgerFencedError as FencedError
+from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError
 from herdpy.bookkeeper.metadata.znodes import Watch
 from herdpy.bookkeeper.write import LedgerWriter
+from herdpy.log.bookkeeper import insisting
 from herdpy.log.bookkeeper.ensembles import Quorums, quorums_for, wanted
+from herdpy.log.bookkeeper.leader_tasks import LeaderTasks
 from herdpy.log.bookkeeper.own_ledgers import OwnLedgers
 from herdpy.log.bookkeeper.pauses import Pauses
 from herdpy.log.bookkeeper.sender import Sender
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
-from herdpy.log.errors import LedgerFencedError, LogError, LogUnavailableError, LogWriteError, Outcome
+from herdpy.log.errors import LogError, LogUnavailableError, LogWriteError, Outcome
 from herdpy.log.lsn import LSN
 
 _log = logging.getLogger("herdpy.log.succession")
-_TAKEN = (FencedError, LedgerClosedError, NoSuchLedgerError, UnauthorizedError)
-_PAUSE_S = 0.2
 _KEEP_S = 10.0
 
 
@@ -72,7 +64,7 @@ class Succession:
         self._settings = settings
         self._owner = owner
         self._loop = asyncio.get_running_loop()
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks = LeaderTasks(lambda error: self._owner.lose(error), self.look)
         self._stopped = False
         self._bookies: Watch | None = None
         self._looking: asyncio.TimerHandle | None = None
@@ -88,7 +80,7 @@ class Succession:
         """Begin to look after the ledgers."""
         if not self._stopped:
             self._bookies = self._bk.on_bookies_change(self._bookies_changed)
-            self._spawn("keep", self._keep())
+            self._tasks.spawn("keep", self._keep())
 
     def stop(self) -> None:
         """End every task but the one that calls."""
@@ -97,37 +89,8 @@ class Succession:
             self._bookies.cancel()
         if self._looking is not None:
             self._looking.cancel()
-        current = asyncio.current_task()
-        for task in self._tasks.values():
-            if task is not current:
-                task.cancel()
+        self._tasks.stop()
         self._settled.set()
-
-    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work, name=f"herdpy-log-{name}")
-        self._tasks[name] = task
-        task.add_done_callback(lambda task: self._ended(name, task))
-
-    def _ended(self, name: str, task: asyncio.Task[None]) -> None:
-        if self._tasks.get(name) is task:
-            del self._tasks[name]
-        if task.cancelled():
-            return
-        error = task.exception()
-        if isinstance(error, LogError):
-            self._owner.lose(error)
-        elif isinstance(error, BookKeeperError):
-            self._owner.lose(LogWriteError(f"the log cannot be written: {error}"))
-        elif error is not None:
-            self._owner.lose(LogError(f"the log failed: {error!r}", outcome="unknown"))
-            raise error
-        else:
-            self.look()
-
-    async def _others(self, *names: str) -> None:
-        tasks = [self._tasks[name] for name in names if name in self._tasks]
-        if tasks:
-            await asyncio.wait(tasks)
 
     async def _keep(self) -> None:
         """Now and then: proof of ownership, deletions that are due, bookies whose quarantine is over."""
@@ -142,8 +105,8 @@ class Succession:
 
     def prove(self, age_s: float = 0.0) -> None:
         """Make sure that the list is still this leader's, then acknowledge what waited for that."""
-        if "prove" not in self._tasks and not self._stopped:
-            self._spawn("prove", self._prove(age_s))
+        if not self._stopped and not self._tasks.under_way("prove"):
+            self._tasks.spawn("prove", self._prove(age_s))
 
     async def _prove(self, age_s: float) -> None:
         try:
@@ -170,9 +133,9 @@ class Succession:
             or (writer.length_bytes < self._settings.max_ledger_bytes and self._loop.time() < self._due_s)
         ):
             return False
-        busy = self._tasks.keys() & {"prepare", "retire", "replace"}
+        busy = self._tasks.under_way("prepare", "retire", "replace")
         if self._sender.following is None and not busy and self._looking is None:
-            self._spawn("prepare", self._prepare())
+            self._tasks.spawn("prepare", self._prepare())
         return True
 
     async def _prepare(self) -> None:
@@ -180,7 +143,7 @@ class Succession:
             following = await self._ledgers.add()
         except BookKeeperError as error:
             _log.warning("the next ledger could not be made", extra={"error": str(error)})
-            self._looking = self._loop.call_later(_PAUSE_S, self._look_again)
+            self._looking = self._loop.call_later(insisting.PAUSE_S, self._look_again)
             return
         if self._stopped:
             following.abandon(ClosedClientError("the log was given up"))
@@ -200,10 +163,10 @@ class Succession:
     def retire(self, writer: LedgerWriter, last: LSN, crc: int) -> None:
         """Close a ledger that was left, in BookKeeper and then in the list."""
         self.begun()
-        self._spawn("retire", self._retire(writer, last, crc))
+        self._tasks.spawn("retire", self._retire(writer, last, crc))
 
     async def _retire(self, writer: LedgerWriter, last: LSN, crc: int) -> None:
-        await self._close(writer)
+        await insisting.close(writer)
         end = writer.metadata.last_entry_id
         if end != last.entry_id:
             raise LogError(f"ledger {last.ledger_id} was closed at entry {end}, but {last} is confirmed")
@@ -249,13 +212,12 @@ class Succession:
 
     def replace(self, writer: LedgerWriter, error: BookKeeperError) -> None:
         """The ledger cannot be written to any more; go on in another one, unless it was taken from us."""
-        if isinstance(error, _TAKEN):
-            self._owner.lose(LedgerFencedError(f"another node has taken the log: {error}"))
-        elif isinstance(error, ClosedClientError):
-            self._owner.lose(LogWriteError(f"the BookKeeper client is gone: {error}"))
+        failure = insisting.final(error)
+        if failure is not None:
+            self._owner.lose(failure)
         else:
             _log.warning("the ledger is replaced", extra={"ledger_id": writer.ledger_id, "error": str(error)})
-            self._spawn("replace", self._replace(writer, error))
+            self._tasks.spawn("replace", self._replace(writer, error))
 
     async def _replace(self, writer: LedgerWriter, error: BookKeeperError) -> None:
         outcome: Outcome = "unknown"
@@ -265,18 +227,18 @@ class Succession:
         try:
             # Even when patience is at its end: whoever waits then learns what became of it.
             async with asyncio.timeout(self._settings.write_patience_s):
-                await self._others("prepare", "retire")
-                await self._close(writer)
+                await self._tasks.wait("prepare", "retire")
+                await insisting.close(writer)
                 # Behind this end there is nothing, for good.
                 end, length = writer.metadata.last_entry_id, writer.metadata.length_bytes
                 last, crc = self._owner.ledger_ended(writer.ledger_id, end)
                 outcome = "not done"
             async with asyncio.timeout_at(self._trouble_s + self._settings.write_patience_s):
                 if again:  # a new ledger failed before anything was written to it
-                    await asyncio.sleep(_PAUSE_S)
+                    await asyncio.sleep(insisting.PAUSE_S)
                 await self._ledgers.settle(writer.ledger_id, end, length, crc)
                 self._tell_settled()
-                following = self._sender.following or await self.made()
+                following = self._sender.following or await insisting.make(self._ledgers)
                 self._sender.following = None
         except TimeoutError:
             self._owner.lose(LogUnavailableError(f"the log cannot be written: {error}"), outcome)
@@ -286,39 +248,6 @@ class Succession:
             self.begun()
             self._sender.begin(following, last, crc)
             self._sender.pump()
-
-    async def made(self) -> LedgerWriter:
-        """A ledger that is made and listed; tries until there are bookies for one.
-
-        Raises:
-            LogError: another node owns the log, or the client is closed.
-        """
-        while True:
-            try:
-                return await self._ledgers.add()
-            except ClosedClientError as error:
-                raise LogWriteError(f"the BookKeeper client is gone: {error}") from error
-            except BookKeeperError as error:
-                _log.warning("a ledger could not be made", extra={"error": str(error)})
-                await asyncio.sleep(_PAUSE_S)
-
-    async def _close(self, writer: LedgerWriter) -> None:
-        """Close a ledger in BookKeeper, however long that takes.
-
-        Raises:
-            LedgerFencedError: another node has taken it.
-        """
-        while True:
-            try:
-                await writer.close()
-                return
-            except _TAKEN as error:
-                raise LedgerFencedError(f"another node has taken the log: {error}") from error
-            except ClosedClientError as error:
-                raise LogWriteError(f"the BookKeeper client is gone: {error}") from error
-            except BookKeeperError as error:
-                _log.warning("a ledger could not be closed", extra={"error": str(error)})
-                await asyncio.sleep(_PAUSE_S)
 
     # The end, and trimming.
 
@@ -338,18 +267,18 @@ class Succession:
         last = self._sender.last
         try:
             async with asyncio.timeout(self._settings.write_patience_s):
-                while self._tasks.keys() & {"prepare", "retire", "replace"} or self._pauses.is_busy:
-                    await self._others("prepare", "retire", "replace")
+                while self._tasks.under_way("prepare", "retire", "replace") or self._pauses.is_busy:
+                    await self._tasks.wait("prepare", "retire", "replace")
                     await self._pauses.quiet()
                 writer, following = self._sender.writer, self._sender.following
                 last, crc = self._sender.last, self._sender.crc
                 self._sender.stop()
                 if writer is not None:
-                    await self._close(writer)
+                    await insisting.close(writer)
                     end, length = writer.metadata.last_entry_id, writer.metadata.length_bytes
                     await self._ledgers.settle(writer.ledger_id, end, length, crc)
                 if following is not None:
-                    await self._close(following)
+                    await insisting.close(following)
                     await self._ledgers.settle(following.ledger_id, -1, 0, 0)
                 await self._ledgers.sweep_unlisted()
         except (TimeoutError, BookKeeperError) as error:

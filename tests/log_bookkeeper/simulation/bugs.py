@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from herdpy.bookkeeper.errors import BookKeeperError, ZooKeeperUnavailableError
 from herdpy.bookkeeper.write import LedgerWriter
-from herdpy.log.bookkeeper import takeover, walk
+from herdpy.log.bookkeeper import insisting, takeover, walk
 from herdpy.log.bookkeeper.followed_log import FollowedLog
 from herdpy.log.bookkeeper.leader_log import LeaderLog
 from herdpy.log.bookkeeper.own_ledgers import OwnLedgers, create_ledger
@@ -128,7 +128,7 @@ def says_not_done_of_what_is_unknown() -> Iterator[None]:
 def sends_again_without_closing() -> Iterator[None]:
     """What was in flight when bookies failed goes to a new ledger, though the old one may still have it."""
 
-    async def close(self: Succession, writer: LedgerWriter) -> None:
+    async def close(writer: LedgerWriter) -> None:
         writer._upkeep.versioned = replace(
             writer._upkeep.versioned,
             metadata=writer.metadata.closed(writer.last_add_confirmed, writer._pipeline.lac_length),
@@ -137,7 +137,7 @@ def sends_again_without_closing() -> Iterator[None]:
     closed = Succession._replace
 
     async def replace_ledger(self: Succession, writer: LedgerWriter, error: Any) -> None:
-        with patch.object(Succession, "_close", close):
+        with patch.object(insisting, "close", close):
             await closed(self, writer, error)
 
     with patch.object(Succession, "_replace", replace_ledger):

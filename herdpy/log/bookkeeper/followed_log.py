@@ -1,44 +1,27 @@
 """A log in BookKeeper for those who only read it: followers, checkers, Spark. It never fences.
 
-Above ``walk``, which does the checking; here the list is watched and ledgers are opened. The list is
-read again now and then, in case a watch says nothing. What is unreachable is waited for: a reader of
-a range for a while, a follower for ever.
+Above ``walk``, which does the checking, and ``followed_list``, which watches the list; here ledgers are
+opened. What is unreachable is waited for: a reader of a range for a while, a follower for ever.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
 from herdpy.bookkeeper.client import BookKeeper
 from herdpy.bookkeeper.digest import Entry as RawEntry
-from herdpy.bookkeeper.errors import (
-    BookKeeperError,
-    ClosedClientError,
-    NoSuchLedgerError,
-    SessionExpiredError,
-    ZooKeeperUnavailableError,
-)
-from herdpy.bookkeeper.metadata.znodes import Watch
+from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError, NoSuchLedgerError
 from herdpy.bookkeeper.read import LedgerReader
-from herdpy.log.bookkeeper.patience import FINAL, PAUSE_FIRST_S, PAUSE_MAX_S, Patience
+from herdpy.log.bookkeeper.followed_list import FollowedList
+from herdpy.log.bookkeeper.patience import FINAL, Patience
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
 from herdpy.log.bookkeeper.walk import walk
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
 from herdpy.log.entry import Entry
-from herdpy.log.errors import (
-    CorruptLedgerError,
-    LogClosedError,
-    LogError,
-    LogTrimmedError,
-    LogUnavailableError,
-)
+from herdpy.log.errors import LogTrimmedError
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN, START
-
-_log = logging.getLogger("herdpy.log.followed")
 
 
 class FollowedLog:
@@ -53,12 +36,8 @@ class FollowedLog:
         self, bk: BookKeeper, ledger_list: ZnodeLedgerList, settings: LedgerLogSettings | None = None
     ) -> None:
         self._bk = bk
-        self._list = ledger_list
         self._settings = settings or LedgerLogSettings()
-        self._state: LedgerListState | None = None
-        self._bad: LogError | None = None
-        self._changed = asyncio.Event()
-        self._watch: Watch | None = None
+        self._list = FollowedList(ledger_list, self._settings)
         self._closed = False
         self._seen = LSN(-1, -1)
         self._readers: set[LedgerReader] = set()
@@ -145,8 +124,8 @@ class FollowedLog:
     def lac(self) -> LSN:
         """The newest entry known here to be confirmed; see ``position``."""
         known = self._seen
-        if self._state is not None:
-            known = max(known, self._state.settled_end[0])
+        if self._list.known is not None:
+            known = max(known, self._list.known.settled_end[0])
         for reader in self._readers:
             if reader.last_add_confirmed >= 0:
                 known = max(known, LSN(reader.ledger_id, reader.last_add_confirmed))
@@ -154,71 +133,30 @@ class FollowedLog:
 
     def ledgers(self) -> tuple[LedgerInfo, ...]:
         """The ledger list as it was last seen."""
-        return self._state.ledgers if self._state is not None else ()
+        return self._list.known.ledgers if self._list.known is not None else ()
 
     @property
     def base(self) -> LSN:
         """The last entry that was trimmed, as far as was heard; START: none."""
-        return self._state.base if self._state is not None else START
+        return self._list.known.base if self._list.known is not None else START
 
     async def close(self) -> None:
         """End every tail; may be repeated."""
         self._closed = True
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
-        self._notify()
+        self._list.close()
         for reader in list(self._readers):
             await reader.close()
 
     # What ``walk`` asks.
 
     async def state(self) -> LedgerListState:
-        if self._bad is not None:
-            raise self._bad
-        if self._watch is None and not self._closed:
-            self._watch = self._list.watch(self._told)
-        if self._state is None:
-            return await self.refresh()
-        return self._state
+        return await self._list.state()
 
     async def newer(self, version: int) -> bool:
-        while not self._closed:
-            if (await self.state()).version > version:
-                return True
-            changed = self._changed
-            try:
-                async with asyncio.timeout(self._settings.follow_interval_s):
-                    await changed.wait()
-            except TimeoutError:
-                try:
-                    await self.refresh()
-                except LogUnavailableError as error:
-                    _log.warning("the ledger list cannot be read", extra={"error": str(error)})
-        return False
+        return await self._list.newer(version)
 
     async def refresh(self) -> LedgerListState:
-        deadline_s = self._now() + self._settings.read_patience_s
-        pause_s = PAUSE_FIRST_S
-        while True:
-            known = self._state is not None and self._state.version > 0
-            try:
-                state = await self._list.read()
-                if state is not None or known:
-                    break
-                if self._state is None or not self._state.version:
-                    break
-                # The list came to be while this read was on its way: look again.
-            except (ZooKeeperUnavailableError, SessionExpiredError) as error:
-                if self._now() + pause_s > deadline_s:
-                    raise LogUnavailableError(f"the ledger list cannot be read: {error}") from error
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, PAUSE_MAX_S)
-        self._listed(state)
-        if self._bad is not None:
-            raise self._bad
-        assert self._state is not None
-        return self._state
+        return await self._list.refresh()
 
     def closed_entries(self, info: LedgerInfo, first: int) -> AsyncGenerator[RawEntry, None]:
         return self._entries(info, first, info.last_entry_id)
@@ -285,35 +223,5 @@ class FollowedLog:
         if after < state.base:
             raise LogTrimmedError(f"the entries after {after} are trimmed, the log begins after {state.base}")
 
-    # The list.
-
-    def _told(self, state: LedgerListState | CorruptLedgerError | None) -> None:
-        if state is not None:  # that it is gone is believed only when it is read
-            self._listed(state)
-
-    def _listed(self, state: LedgerListState | CorruptLedgerError | None) -> None:
-        known = self._state
-        if isinstance(state, CorruptLedgerError):
-            self._bad = state
-        elif state is None:
-            if known is not None and known.version:
-                self._bad = LogClosedError("the ledger list is gone: the log was dropped")
-            self._state = self._state or LedgerListState(0, "")
-        elif known is not None and known.log_id not in ("", state.log_id):
-            self._bad = LogClosedError("the ledger list is another log's: this one was dropped")
-        elif known is None or state.version > known.version:
-            self._state = state
-        else:
-            return
-        self._notify()
-
-    def _notify(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
-
     def _saw(self, lsn: LSN) -> None:
         self._seen = max(self._seen, lsn)
-
-    @staticmethod
-    def _now() -> float:
-        return asyncio.get_running_loop().time()

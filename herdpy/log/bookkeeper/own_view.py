@@ -58,7 +58,7 @@ class OwnView(FollowedLog):
         while self._log.state.version <= version:
             if self._closed:
                 return False
-            await self._changed.wait()
+            await self._list.changed.wait()
         return True
 
     async def open_entries(
@@ -77,7 +77,7 @@ class OwnView(FollowedLog):
             else:
                 self._following += 1
                 try:
-                    await self._changed.wait()
+                    await self._list.changed.wait()
                 finally:
                     self._following -= 1
 
@@ -93,20 +93,20 @@ class OwnView(FollowedLog):
     def ended(self, last: LSN) -> None:
         """A ledger was left, after this entry."""
         self._ends[last.ledger_id] = last.entry_id
-        self._notify()
+        self._list.notify()
 
     def list_changed(self) -> None:
         """The leader wrote the list."""
         listed = {info.ledger_id for info in self._log.ledgers()}
         self._ends = {one: last for one, last in self._ends.items() if one in listed}
-        self._notify()
+        self._list.notify()
 
     def lac_moved(self) -> None:
         """Entries were confirmed."""
         if self._following:
-            self._notify()
+            self._list.notify()
 
     def end(self) -> None:
         """Nothing follows any more: tails end when they have read what there is."""
         self._closed = True
-        self._notify()
+        self._list.notify()

@@ -74,13 +74,12 @@ class Readers:
         self.held.close()
         for conn in (self.within, self.streaming, self.holding):
             assert conn.info.transaction_status == TransactionStatus.IDLE
+            with conn.transaction():  # the first that the connection hears of the new leader
+                opened(conn, "within").close()
+                assert conn.execute("SHOW in_hot_standby").fetchone() == ("off",)
             there = conn.execute("SELECT count(*) FROM counted").fetchone()
-            assert conn.execute("SHOW in_hot_standby").fetchone() == ("off",)
             with conn.stream(NUMBERS, size=1_000) as rows:
                 assert (len(list(rows)),) == there
-            conn.rollback()
-            with conn.transaction():
-                opened(conn, "within").close()
 
     def close(self) -> None:
         """Let go of everything."""

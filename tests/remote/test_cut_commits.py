@@ -210,6 +210,62 @@ def test_a_driver_that_repeats_without_asking_is_found_out(proxy, cutter, direct
         cut_everywhere(proxy, cutter, direct, "autocommit", 1000)
 
 
+def cut_now(proxy, cutter):
+    """Let the next message of the client end its connection."""
+    cutter.arm(0, after=False)
+
+
+def test_what_comes_first_after_begin_is_sent_again_with_it(proxy, cutter, direct):
+    first = {
+        "SELECT": lambda conn: conn.execute("SELECT count(*) FROM t").fetchone(),
+        "INSERT": lambda conn: conn.execute("INSERT INTO t VALUES (1, 1)"),
+        "DECLARE": lambda conn: conn.cursor("c").execute("SELECT * FROM t").fetchall(),
+    }
+    with connect(proxy, autocommit=True) as conn:
+        for number, run in enumerate(first.values(), 1):
+            with conn.transaction():
+                cut_now(proxy, cutter)
+                run(conn)
+                assert proxy.cuts == number
+                assert conn.info.transaction_status == herdpy.TransactionStatus.INTRANS
+                conn.execute("INSERT INTO t VALUES (2, 2)")
+        conn.execute("BEGIN ISOLATION LEVEL SERIALIZABLE")
+        cut_now(proxy, cutter)
+        assert conn.execute("SHOW transaction_isolation").fetchone() == ("serializable",)
+        conn.rollback()
+        with conn.stream("SELECT k FROM t ORDER BY k") as rows:
+            assert list(rows) == [(1,), (2,), (2,), (2,)]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        lambda conn: conn.execute("INSERT INTO t VALUES (1, 1)"),
+        lambda conn: conn.execute("SET LOCAL lock_timeout = '5s'"),
+        lambda conn: conn.execute("INSERT INTO t VALUES (1, 1); SELECT 1"),
+        lambda conn: conn.cursor().executemany("INSERT INTO t VALUES (%s, 1)", [(1,), (2,)]),
+        lambda conn: conn.cursor().adbc_ingest("t", pa.table({"k": [1], "worker": [1]}), "append"),
+    ],
+    ids=["INSERT", "SET LOCAL", "script", "executemany", "ingest"],
+)
+@pytest.mark.parametrize("begun", ["BEGIN", "once before"])
+def test_what_comes_later_is_not(proxy, cutter, direct, before, begun):
+    """Also where the transaction began by itself, after one of which nothing was done."""
+    with connect(proxy) as conn:
+        conn.execute("BEGIN")
+        if begun == "once before":
+            conn.rollback()
+        before(conn)
+        if conn.info.transaction_status == herdpy.TransactionStatus.IDLE:
+            pytest.skip("it began none")
+        cut_now(proxy, cutter)
+        with pytest.raises(herdpy.OperationalError) as caught:
+            conn.execute("INSERT INTO t VALUES (3, 3)")
+        assert caught.value.sqlstate == "40001"
+        conn.rollback()
+        assert conn.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+
 def test_reads_are_sent_again(proxy, cutter, direct):
     with connect(proxy, autocommit=True) as conn:
         for at in range(8):

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from herdpy.dbapi.errors import Error, NotSupportedError, OperationalError
 from herdpy.dbapi.link import Result, TransactionStatus
 from herdpy.dbapi.notices import Notice
+from herdpy.dbapi.remote.begun import BegunTransactions
 from herdpy.dbapi.remote.connection import checked
 from herdpy.dbapi.remote.errors import ConnectionLostError, is_undone_by_failover, lost_transaction
-from herdpy.dbapi.remote.fetch import ArrowFetches
 from herdpy.dbapi.remote.gathered import Gathered
 from herdpy.dbapi.remote.many import many_as_copy
 from herdpy.dbapi.remote.options import RemoteOptions, remote_options
@@ -45,7 +45,7 @@ def open_link(options: RemoteOptions, *, autocommit: bool) -> RemoteLink:
     return link
 
 
-class RemoteLink(ArrowFetches):
+class RemoteLink(BegunTransactions):
     """A session on the server that leads."""
 
     def execute(self, sql: str, params: Sequence[object] = (), source: Translation | None = None) -> Result:

@@ -39,6 +39,7 @@ class Wire:
     """An open connection.
 
     Attributes:
+        exchanges: how much it has sent so far: requests, scripts, copies.
         is_broken: it is of no use any more.
         has_redefined: the transaction has changed definitions, which may be taken back.
 
@@ -48,6 +49,7 @@ class Wire:
 
     def __init__(self, pgconn: Any, is_alive: Callable[[], bool]) -> None:
         self.pgconn = pgconn
+        self.exchanges = 0
         self.is_broken = False
         self.has_redefined = False
         self._is_alive = is_alive
@@ -205,6 +207,7 @@ class Wire:
             return over.value  # type: ignore[no-any-return]
 
     def _breaks(self) -> _Breaks:
+        self.exchanges += 1
         return _Breaks(self)
 
     # The end.

@@ -8,7 +8,8 @@ import pickle
 import pytest
 
 from herdpy.bookkeeper import errors
-from herdpy.bookkeeper.errors import BookKeeperError, Outcome, error_of
+from herdpy.bookkeeper.errors import BookKeeperError, Outcome
+from herdpy.bookkeeper.statuses import TIMED_OUT, UNAVAILABLE, error_of
 from herdpy.bookkeeper.wire.status import Status
 
 CLASSES = [
@@ -35,8 +36,8 @@ def test_an_unknown_status_keeps_its_number():
 
 
 def test_the_pseudo_statuses_are_understood():
-    assert type(error_of(errors.TIMED_OUT)) is errors.TimedOutError
-    assert type(error_of(errors.UNAVAILABLE)) is errors.BookieUnavailableError
+    assert type(error_of(TIMED_OUT)) is errors.TimedOutError
+    assert type(error_of(UNAVAILABLE)) is errors.BookieUnavailableError
 
 
 def test_success_is_no_error():

@@ -8,7 +8,6 @@ import pytest
 
 from herdpy.bookkeeper.digest import Digest, DigestType
 from herdpy.bookkeeper.errors import (
-    TIMED_OUT,
     BookKeeperError,
     ClosedClientError,
     EntryTooLargeError,
@@ -18,6 +17,7 @@ from herdpy.bookkeeper.errors import (
     UnauthorizedError,
 )
 from herdpy.bookkeeper.settings import ClientSettings
+from herdpy.bookkeeper.statuses import TIMED_OUT
 from herdpy.bookkeeper.wire.status import Status
 from herdpy.bookkeeper.write import LedgerWriter
 from tests.bookkeeper.writer_fakes import (

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from herdpy.bookkeeper.errors import (
-    UNAVAILABLE,
-    LedgerClosedError,
-    LedgerFencedError,
-)
+from herdpy.bookkeeper.errors import LedgerClosedError, LedgerFencedError
+from herdpy.bookkeeper.statuses import UNAVAILABLE
 from tests.bookkeeper.writer_fakes import FENCED, LEDGER, Bench, run
 
 

@@ -6,7 +6,7 @@ from herdpy.bookkeeper.bookie.metrics import BookieMetrics, Metrics
 from herdpy.bookkeeper.bookie.pending import AddReceiver
 from herdpy.bookkeeper.bookie.pool import BookiePool, address_of
 from herdpy.bookkeeper.bookie.sasl import SaslDigestMd5
-from herdpy.bookkeeper.errors import TIMED_OUT, UNAVAILABLE
+from herdpy.bookkeeper.statuses import TIMED_OUT, UNAVAILABLE
 
 __all__ = [
     "TIMED_OUT",

@@ -31,8 +31,6 @@ from herdpy.bookkeeper.bookie.pending import (
     Settling,
 )
 from herdpy.bookkeeper.errors import (
-    TIMED_OUT,
-    UNAVAILABLE,
     BackPressureError,
     BookieUnavailableError,
     BookKeeperError,
@@ -42,6 +40,7 @@ from herdpy.bookkeeper.errors import (
     TimedOutError,
 )
 from herdpy.bookkeeper.settings import ClientSettings
+from herdpy.bookkeeper.statuses import TIMED_OUT, UNAVAILABLE
 from herdpy.bookkeeper.wire.reads import encode_read
 from herdpy.bookkeeper.wire.status import Operation
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from herdpy.bookkeeper.bookie.histogram import LatencyHistogram
-from herdpy.bookkeeper.errors import TIMED_OUT, UNAVAILABLE
+from herdpy.bookkeeper.statuses import TIMED_OUT, UNAVAILABLE
 from herdpy.bookkeeper.wire.status import Operation, Status
 
 COUNTERS = {

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from herdpy.bookkeeper.bookie.connection import Frame
 from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, AwaitedEntry, Pending, Settling
-from herdpy.bookkeeper.errors import BookKeeperError, ProtocolError, error_of
+from herdpy.bookkeeper.errors import BookKeeperError, ProtocolError
+from herdpy.bookkeeper.statuses import error_of
 from herdpy.bookkeeper.wire.adds import parse_add_reply
 from herdpy.bookkeeper.wire.reads import find_body, parse_read_reply
 from herdpy.bookkeeper.wire.replies import parse_reply

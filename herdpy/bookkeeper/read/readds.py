@@ -20,16 +20,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from herdpy.bookkeeper.digest import Digest
-from herdpy.bookkeeper.errors import (
-    BookKeeperError,
-    NotEnoughBookiesError,
-    RecoveryError,
-    UnauthorizedError,
-    error_of,
-)
+from herdpy.bookkeeper.errors import BookKeeperError, NotEnoughBookiesError, RecoveryError, UnauthorizedError
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata
 from herdpy.bookkeeper.schedule import write_set
 from herdpy.bookkeeper.settings import ClientSettings
+from herdpy.bookkeeper.statuses import error_of
 from herdpy.bookkeeper.wire.adds import AddEncoder
 from herdpy.bookkeeper.wire.status import Status
 

@@ -23,9 +23,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from herdpy.bookkeeper.errors import BookKeeperError, Outcome, error_of
+from herdpy.bookkeeper.errors import BookKeeperError, Outcome
 from herdpy.bookkeeper.schedule import write_set
 from herdpy.bookkeeper.settings import ClientSettings
+from herdpy.bookkeeper.statuses import error_of
 from herdpy.bookkeeper.wire.status import Status
 from herdpy.bookkeeper.write.add import Add, Resent
 from herdpy.bookkeeper.write.milestones import Milestones

@@ -1,8 +1,8 @@
 """The way in: a cluster of bookies, named by its ZooKeeper, and what can be done there.
 
-Top layer of the package. It owns what all ledgers share (the ZooKeeper session, the registry of
-bookies, one connection to each bookie) and hands it to the writers and readers that it makes; it knows
-nothing of frames or quorums itself. See DESIGN.md for how an append passes down from here.
+Top layer of the package. It owns what all ledgers share (``parts``: the ZooKeeper session, the registry
+of bookies, one connection to each bookie), which is handed to the writers and readers that it makes; it
+knows nothing of frames or quorums itself. See DESIGN.md for how an append passes down from here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import random
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -22,35 +21,20 @@ from herdpy.bookkeeper.arguments import (
     check_quorums,
 )
 from herdpy.bookkeeper.bookie.metrics import Metrics
-from herdpy.bookkeeper.bookie.pool import BookiePool
 from herdpy.bookkeeper.cluster import BookieInfo, bookies_of
-from herdpy.bookkeeper.digest import Digest, DigestType
+from herdpy.bookkeeper.digest import DigestType
 from herdpy.bookkeeper.errors import ClosedClientError, Outcome
 from herdpy.bookkeeper.ledger_list import LedgerIds
-from herdpy.bookkeeper.metadata.layout import read_layout
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, Segment
-from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
-from herdpy.bookkeeper.metadata.registry import Registry
 from herdpy.bookkeeper.metadata.uri import parse_uri
 from herdpy.bookkeeper.metadata.znodes import Watch, Znodes
-from herdpy.bookkeeper.placement import Placement
-from herdpy.bookkeeper.read import LedgerReader, recover_ledger
+from herdpy.bookkeeper.parts import Parts
+from herdpy.bookkeeper.read import LedgerReader
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.unlocking import unlocked
 from herdpy.bookkeeper.write import LedgerWriter
 
 if TYPE_CHECKING:
     from typing import Self
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """What is there while the client is open."""
-
-    store: LedgerStore
-    registry: Registry
-    pool: BookiePool
-    placement: Placement
 
 
 class BookKeeper:
@@ -98,7 +82,7 @@ class BookKeeper:
         self._clock = clock
         self._rng = rng or random.Random()
         self._metrics = Metrics()
-        self._parts: _Parts | None = None
+        self._parts: Parts | None = None
         self._closed = False
         self._writers: weakref.WeakSet[LedgerWriter] = weakref.WeakSet()
         self._readers: weakref.WeakSet[LedgerReader] = weakref.WeakSet()
@@ -118,22 +102,19 @@ class BookKeeper:
             raise ClosedClientError("the client is closed; make another one", outcome=Outcome.NOT_DONE)
         if self._parts is not None:
             raise RuntimeError("the client is open already")
-        registry: Registry | None = None
         try:
-            await self._znodes.start()
-            layout = await read_layout(self._znodes, self._root, self._scheme)
-            registry = Registry(self._znodes, self._root)
-            await registry.start()
+            self._parts = await Parts.open(
+                self._znodes,
+                self._root,
+                self._scheme,
+                self.settings,
+                self._metrics,
+                self._rng,
+                self._open_parts,
+            )
         except BaseException:
             self._closed = True
-            if registry is not None:
-                registry.close()
-            await self._znodes.close()
             raise
-        store = LedgerStore(self._znodes, self._root, layout, rng=self._rng)
-        pool = BookiePool(self.settings, registry.address, self._metrics, self._rng)
-        placement = Placement(registry, self._rng, self.settings)
-        self._parts = _Parts(store, registry, pool, placement)
 
     async def close(self) -> None:
         """Let go of every ledger, close all connections and end the ZooKeeper session; may be repeated.
@@ -153,8 +134,7 @@ class BookKeeper:
                 writer.abandon(ClosedClientError("the client was closed", ledger_id=writer.ledger_id))
             for reader in list(self._readers):
                 await reader.close()
-            parts.pool.close()
-            parts.registry.close()
+            parts.close()
         finally:
             await self._znodes.close()
 
@@ -216,18 +196,7 @@ class BookKeeper:
             custom_metadata=custom,
             ctime_ms=int(self._clock() * 1000),
         )
-        created, versioned = await parts.store.create(metadata, ledger_id)
-        self._open_parts()
-        writer = LedgerWriter(
-            created,
-            versioned,
-            parts.store,
-            parts.pool,
-            parts.placement,
-            self.settings,
-            Digest.of(digest, password),
-            deferred_sync=deferred_sync,
-        )
+        writer = await parts.create(metadata, ledger_id, deferred_sync=deferred_sync)
         self._writers.add(writer)
         return writer
 
@@ -256,21 +225,7 @@ class BookKeeper:
         parts = self._open_parts()
         check_ledger_id(ledger_id)
         check_password(password)
-        versioned = await parts.store.read(ledger_id)
-        checker = unlocked(ledger_id, versioned.metadata, password, digest)
-        if recover and not versioned.metadata.is_closed:
-            versioned = await recover_ledger(
-                ledger_id,
-                versioned,
-                parts.store,
-                parts.pool,
-                parts.placement,
-                self.settings,
-                checker,
-                password,
-            )
-        self._open_parts()
-        reader = LedgerReader(ledger_id, versioned, parts.store, parts.pool, self.settings, checker)
+        reader = await parts.open_ledger(ledger_id, password, recover, digest)
         self._readers.add(reader)
         if not reader.is_closed:
             try:
@@ -341,7 +296,7 @@ class BookKeeper:
         """Counters and latency histograms of every bookie, since the client was made."""
         return self._metrics
 
-    def _open_parts(self) -> _Parts:
+    def _open_parts(self) -> Parts:
         if self._parts is None:
             why = "the client is closed" if self._closed else "the client is not open: use async with"
             raise ClosedClientError(why, outcome=Outcome.NOT_DONE)

@@ -1,0 +1,116 @@
+"""What is there while a client is open: what all ledgers share, and ledgers made and opened with it.
+
+Below ``client``, which checks what callers pass and remembers the readers and writers.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from herdpy.bookkeeper.bookie.metrics import Metrics
+from herdpy.bookkeeper.bookie.pool import BookiePool
+from herdpy.bookkeeper.digest import Digest, DigestType
+from herdpy.bookkeeper.metadata.layout import read_layout
+from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata
+from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
+from herdpy.bookkeeper.metadata.paths import Scheme
+from herdpy.bookkeeper.metadata.registry import Registry
+from herdpy.bookkeeper.metadata.znodes import Znodes
+from herdpy.bookkeeper.placement import Placement
+from herdpy.bookkeeper.read import LedgerReader, recover_ledger
+from herdpy.bookkeeper.settings import ClientSettings
+from herdpy.bookkeeper.unlocking import unlocked
+from herdpy.bookkeeper.write import LedgerWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of one client, on its event loop.
+
+    Attributes:
+        check_open: raises ``ClosedClientError`` once the client is closed.
+    """
+
+    settings: ClientSettings
+    store: LedgerStore
+    registry: Registry
+    pool: BookiePool
+    placement: Placement
+    check_open: Callable[[], object]
+
+    @classmethod
+    async def open(
+        cls,
+        znodes: Znodes,
+        root: str,
+        scheme: Scheme | None,
+        settings: ClientSettings,
+        metrics: Metrics,
+        rng: random.Random,
+        check_open: Callable[[], object],
+    ) -> Parts:
+        """Connect to ZooKeeper and learn what is there; closes ``znodes`` if that fails.
+
+        Errors as ``BookKeeper.open``.
+        """
+        registry: Registry | None = None
+        try:
+            await znodes.start()
+            layout = await read_layout(znodes, root, scheme)
+            registry = Registry(znodes, root)
+            await registry.start()
+        except BaseException:
+            if registry is not None:
+                registry.close()
+            await znodes.close()
+            raise
+        store = LedgerStore(znodes, root, layout, rng=rng)
+        pool = BookiePool(settings, registry.address, metrics, rng)
+        return cls(settings, store, registry, pool, Placement(registry, rng, settings), check_open)
+
+    def close(self) -> None:
+        """End the connections to bookies, and watch them no more."""
+        self.pool.close()
+        self.registry.close()
+
+    async def create(
+        self, metadata: LedgerMetadata, ledger_id: int | None, *, deferred_sync: bool
+    ) -> LedgerWriter:
+        """Make a ledger and its writer. Errors as ``BookKeeper.create_ledger``."""
+        created, versioned = await self.store.create(metadata, ledger_id)
+        self.check_open()
+        return LedgerWriter(
+            created,
+            versioned,
+            self.store,
+            self.pool,
+            self.placement,
+            self.settings,
+            Digest.of(metadata.digest, metadata.password),
+            deferred_sync=deferred_sync,
+        )
+
+    async def open_ledger(
+        self, ledger_id: int, password: bytes, recover: bool, digest: DigestType | None
+    ) -> LedgerReader:
+        """A reader of a ledger, which is recovered first if that is asked for.
+
+        Errors as ``BookKeeper.open_ledger``.
+        """
+        versioned = await self.store.read(ledger_id)
+        checker = unlocked(ledger_id, versioned.metadata, password, digest)
+        if recover and not versioned.metadata.is_closed:
+            versioned = await recover_ledger(
+                ledger_id,
+                versioned,
+                self.store,
+                self.pool,
+                self.placement,
+                self.settings,
+                checker,
+                password,
+            )
+        self.check_open()
+        return LedgerReader(ledger_id, versioned, self.store, self.pool, self.settings, checker)

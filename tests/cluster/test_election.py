@@ -18,7 +18,7 @@ from herdpy_server.cluster.errors import NodeIdInUseError, PositionTrimmedError,
 from herdpy_server.cluster.layout import Address, Layout, LeaderRecord, NodeRecord, TermRecord, decode, encode
 from herdpy_server.cluster.lease import boottime
 from herdpy_server.cluster.readers import lease_reader
-from herdpy_server.cluster.tablespaces import TablespaceInfo
+from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.cluster.term import Loss, Term
 from tests.support.znode_worlds import Meddler, ModelWorld, World
 

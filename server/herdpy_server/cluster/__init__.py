@@ -2,6 +2,7 @@
 
 From the bottom: ``layout`` (paths and records), ``session`` (which session, by number), ``certain`` (changes
 whose outcome gets known), ``lease``, ``renewal`` and ``term`` (until when nobody else leads), ``ballot`` and
-``election``; ``watched``, ``membership`` and ``tablespaces``; ``placement`` and ``trimming`` (pure),
-``positions`` and ``readers``; ``coordination`` makes them all. DESIGN.md says why, and why a lease is safe.
+``election``; ``watched``, ``membership``, ``tablespace_info`` and ``tablespaces``; ``placement`` and
+``trimming`` (pure), ``positions`` and ``readers``; ``coordination`` makes them all. DESIGN.md says why, and
+why a lease is safe.
 """

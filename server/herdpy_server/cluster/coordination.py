@@ -19,7 +19,8 @@ from herdpy_server.cluster.membership import Membership
 from herdpy_server.cluster.positions import Reports
 from herdpy_server.cluster.renewal import Renewal
 from herdpy_server.cluster.session import Session
-from herdpy_server.cluster.tablespaces import TablespaceInfo, Tablespaces
+from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.cluster.tablespaces import Tablespaces
 
 _ATTEMPTS = 16  # at a time: a node that led hundreds of tablespaces may be gone
 

@@ -16,7 +16,7 @@ from herdpy_server.cluster.layout import (
     decode,
     encode,
 )
-from herdpy_server.cluster.tablespaces import TablespaceInfo
+from herdpy_server.cluster.tablespace_info import TablespaceInfo
 
 _PATIENCE_S = 5.0
 

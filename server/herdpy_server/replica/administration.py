@@ -20,7 +20,7 @@ from herdpy.bookkeeper import BookKeeperError
 from herdpy.log.wait import Wait
 from herdpy_server.cluster.errors import MalformedMetadataError
 from herdpy_server.cluster.positions import read_needs
-from herdpy_server.cluster.tablespaces import TablespaceInfo, validate
+from herdpy_server.cluster.tablespace_info import TablespaceInfo, validate
 from herdpy_server.replica.facts import ClusterFacts
 from herdpy_server.replica.host import Host
 from herdpy_server.replica.leadership import await_leader

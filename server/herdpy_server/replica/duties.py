@@ -25,7 +25,7 @@ from herdpy_server.cluster.placement import choose_replicas, hands_over_to, load
 from herdpy_server.cluster.positions import claim_trim, read_needs
 from herdpy_server.cluster.published import published_of
 from herdpy_server.cluster.readers import sweep_readers
-from herdpy_server.cluster.tablespaces import TablespaceInfo
+from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.replica.state import ReplicaState
 from herdpy_sql.errors import SqlError
 

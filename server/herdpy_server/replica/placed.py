@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from herdpy_server.cluster.tablespaces import TablespaceInfo
+from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.replica.host import Host
 from herdpy_server.replica.removal import MARKER, Removal
 from herdpy_server.replica.replica import Replica

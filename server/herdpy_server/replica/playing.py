@@ -17,7 +17,7 @@ from typing import TypeVar
 from herdpy.log import START, LedgerFencedError, LogError
 from herdpy.log.bookkeeper import FollowedLog, LeaderLog
 from herdpy_server.cluster.election import Election
-from herdpy_server.cluster.tablespaces import TablespaceInfo
+from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.cluster.term import Term
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.body import Body

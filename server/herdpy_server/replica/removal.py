@@ -24,7 +24,7 @@ from herdpy.log.bookkeeper.ensembles import LOG
 from herdpy.log.errors import LogError
 from herdpy.log.ledger_list import LedgerListState
 from herdpy.log.staging import STAGED
-from herdpy_server.cluster.tablespaces import TablespaceInfo
+from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.replica.host import Host
 from herdpy_sql.errors import SqlError
 

@@ -25,7 +25,7 @@ from herdpy.log import (
 from herdpy_server.cluster.election import Candidate
 from herdpy_server.cluster.errors import ClusterError, TermLostError
 from herdpy_server.cluster.layout import LeaderRecord
-from herdpy_server.cluster.tablespaces import TablespaceInfo
+from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.cluster.term import Term
 from herdpy_server.replica.checking import Checker
 from herdpy_server.replica.duties import Duties

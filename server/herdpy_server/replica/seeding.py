@@ -35,7 +35,7 @@ from herdpy_server.cluster.layout import ReplicaRecord, TablespacePaths
 from herdpy_server.cluster.positions import read_needs
 from herdpy_server.cluster.readers import ReaderLease, lease_reader
 from herdpy_server.cluster.secret import NodeSecret
-from herdpy_server.cluster.tablespaces import TablespaceInfo
+from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.replica.credentials import Credentials
 from herdpy_server.replica.files import DATA
 from herdpy_server.replica.state import ReplicaState

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from herdpy.log.lsn import START
 from herdpy.testing.model.links import Delay
 from herdpy.testing.model.network import on_host
+from herdpy_server.cluster.candidate import Candidate
 from herdpy_server.cluster.coordination import Coordination
-from herdpy_server.cluster.election import Candidate, Election
+from herdpy_server.cluster.election import Election
 from herdpy_server.cluster.errors import TermLostError
 from herdpy_server.cluster.layout import NodeRecord
 from herdpy_server.cluster.tablespace_info import TablespaceInfo

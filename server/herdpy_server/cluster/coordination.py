@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from herdpy.bookkeeper.metadata.znodes import Znodes
 from herdpy_server.cluster.ballot import Ground
-from herdpy_server.cluster.election import GRACE_S, Candidate, Election
+from herdpy_server.cluster.candidate import Candidate
+from herdpy_server.cluster.election import GRACE_S, Election
 from herdpy_server.cluster.errors import NodeIdInUseError
 from herdpy_server.cluster.layout import Layout, NodeRecord
 from herdpy_server.cluster.lease import Clock, boottime

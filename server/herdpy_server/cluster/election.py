@@ -1,7 +1,8 @@
 """One tablespace's election: who leads it, and this node's part in that.
 
-Above ``ballot`` and ``term``; below the tablespace's replica, which is a candidate. Everything is started by
-watches: the leader's znode is gone, the session is back, the candidate can lead again. Nothing polls.
+Above ``ballot`` and ``term``; below the tablespace's replica, which is its ``candidate``. Everything is
+started by watches: the leader's znode is gone, the session is back, the candidate can lead again. Nothing
+polls.
 
 Election is for liveness. Two that believe to lead cannot both write, because the log is fenced, nor both
 answer reads, because of the lease.
@@ -13,14 +14,13 @@ import asyncio
 import contextlib
 import enum
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Coroutine
 from typing import Any
 
 from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError
 from herdpy.bookkeeper.metadata.znodes import NoNodeError, SessionState, Watch, Znode
-from herdpy.log.lsn import LSN
 from herdpy_server.cluster.ballot import UNDECIDED, Ballot, Ground, Vacancy
+from herdpy_server.cluster.candidate import Candidate
 from herdpy_server.cluster.errors import TermLostError
 from herdpy_server.cluster.layout import LeaderRecord, TablespacePaths
 from herdpy_server.cluster.term import Loss, Term
@@ -31,28 +31,6 @@ GRACE_S = 0.15
 """How long others leave a vacant tablespace to its preferred leader."""
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.02, 0.5
 _CLOSE_PATIENCE_S = 3.0
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """This node as its replica sees it. All are called on the loop.
-
-    Attributes:
-        position: up to where the replica has applied the log.
-        lacks: why the replica cannot lead now (quarantined, older than the log's base, being seeded), or
-            None. Asked before each attempt and once more after winning. ``Election.reconsider`` after it
-            changes.
-        won: a term has begun: recover the log, then await ``term.alone()``.
-        lost: the term is over and was not resigned: answer and acknowledge nothing more. Called in the turn
-            of the loop in which it is heard of; ``term.loss`` says why.
-        leader: who leads now, or None: told after each change, own terms included.
-    """
-
-    position: Callable[[], LSN]
-    lacks: Callable[[], Awaitable[str | None]]
-    won: Callable[[Term], None]
-    lost: Callable[[Term], None]
-    leader: Callable[[LeaderRecord | None], None] = lambda _leader: None
 
 
 class _Next(enum.Enum):

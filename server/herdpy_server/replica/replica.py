@@ -22,7 +22,7 @@ from herdpy.log import (
     LogTrimmedError,
     RecordError,
 )
-from herdpy_server.cluster.election import Candidate
+from herdpy_server.cluster.candidate import Candidate
 from herdpy_server.cluster.errors import ClusterError, TermLostError
 from herdpy_server.cluster.layout import LeaderRecord
 from herdpy_server.cluster.tablespace_info import TablespaceInfo

@@ -18,9 +18,14 @@ def directory(tmp_path_factory):
     return directory
 
 
+@pytest.fixture(params=["api", "async_api"])
+def interface(request):
+    return request.param
+
+
 @pytest.fixture
-def service(directory):
-    service = OrdersService(f"herdpy:///{directory}")
+def service(directory, interface):
+    service = OrdersService(f"herdpy:///{directory}", interface)
     stock_up(service.url)
     yield service
     service.close()
@@ -30,26 +35,26 @@ def test_the_models_are_what_the_migrations_made(directory):
     assert "No new upgrade operations detected" in alembic(f"herdpy:///{directory}", "check")
 
 
-def test_an_order(service):
+def test_an_order(service, interface):
+    first, second = f"{interface}-1", f"{interface}-2"
+
     def post(key, lines):
         body = {"customer": "ann", "lines": lines}
         return httpx.post(f"{service.url}/orders", headers={"Idempotency-Key": key}, json=body)
 
-    placed = post("k1", {"pear": 3, "apple": 1})
+    placed = post(first, {"pear": 3, "apple": 1})
     assert placed.status_code == 201
     assert placed.json()["lines"] == [
         {"sku": "apple", "quantity": 1, "price": "0.35"},
         {"sku": "pear", "quantity": 3, "price": "0.50"},
     ]
-    again = post("k1", {"pear": 99})
+    again = post(first, {"pear": 99})
     assert (again.status_code, again.json()) == (200, placed.json())
-    assert httpx.get(f"{service.url}/orders/k1").json() == placed.json()
-    assert httpx.get(f"{service.url}/orders/k2").status_code == 404
-    assert [post("k2", {"apple": 1, "pear": 2_000_000}).status_code, post("k2", {"fig": 1}).status_code] == [
-        409,
-        409,
-    ]
-    assert post("k2", {"pear": 0}).status_code == 422
+    assert httpx.get(f"{service.url}/orders/{first}").json() == placed.json()
+    assert httpx.get(f"{service.url}/orders/{second}").status_code == 404
+    for lines in ({"apple": 1, "pear": 2_000_000}, {"fig": 1}):
+        assert post(second, lines).status_code == 409
+    assert post(second, {"pear": 0}).status_code == 422
     stock = {item["sku"]: item["stock"] for item in httpx.get(f"{service.url}/items").json()}
     assert stock == {"apple": 999_999, "pear": 999_997, "plum": 1_000_000}
 

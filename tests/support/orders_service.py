@@ -40,9 +40,10 @@ def alembic(url: str, *arguments: str) -> str:
 class OrdersService:
     """The service on a free port."""
 
-    def __init__(self, url: str) -> None:
-        """Start it, and return when it listens."""
-        command = [sys.executable, "-m", "uvicorn", "orders.api:app", "--port", "0", "--no-access-log"]
+    def __init__(self, url: str, interface: str = "api") -> None:
+        """Start it with one of its HTTP interfaces, and return when it listens."""
+        app = f"orders.{interface}:app"
+        command = [sys.executable, "-m", "uvicorn", app, "--port", "0", "--no-access-log"]
         self.process = spawn(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, environment=environment(url)
         )

@@ -44,12 +44,13 @@ def transaction(work: Callable[[Session], T]) -> T:
             with Session(engine(), expire_on_commit=False) as session, session.begin():
                 return work(session)
         except DBAPIError as error:
-            if not _helps_to_try_again(error) or time.monotonic() + pause_s > until:
+            if not helps_to_try_again(error) or time.monotonic() + pause_s > until:
                 raise
         time.sleep(pause_s * random.uniform(0.5, 1.0))
         pause_s = min(2 * pause_s, 1.0)
 
 
-def _helps_to_try_again(error: DBAPIError) -> bool:
+def helps_to_try_again(error: DBAPIError) -> bool:
+    """Whether the transaction was lost, or nobody can say what became of it."""
     told = error.orig  # what the driver raised
     return getattr(told, "retryable", False) or getattr(told, "outcome", "not done") == "unknown"

@@ -65,3 +65,14 @@ def test_one_that_succeeds_is_done(wire: Wire) -> None:
     results = wire.run([step("SELECT name_the_commit()"), step("INSERT INTO t VALUES ($1)", 1)])
     assert refusal(results) is None
     assert len(results) == 2
+
+
+@pytest.mark.parametrize("wire", [_LOST], indirect=True)
+def test_it_is_told_of_a_statement_that_was_prepared(wire: Wire) -> None:
+    """Which goes without libpq's pipeline."""
+    one = step("INSERT INTO t VALUES ($1)", 1)
+    wire._prepared._names[one[0], one[1].types] = b"herdpy_1"
+    refused = refusal(wire.run([one]))
+    assert refused is not None
+    assert refused.error_field(pq.DiagnosticField.SQLSTATE) == b"08007"
+    assert not wire.is_broken

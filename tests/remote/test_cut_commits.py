@@ -76,6 +76,14 @@ def by_autocommit(conn, cutter, arm, key):
     conn.execute("INSERT INTO t VALUES (%s, 1)", (key,))
 
 
+def prepared(conn, cutter, arm, key):
+    write = "INSERT INTO t SELECT %s, 1 WHERE %s"
+    for _ in range(2):
+        conn.execute(write, (key, False))
+    arm()
+    conn.execute(write, (key, True))
+
+
 def many(conn, cutter, arm, key):
     arm()
     cursor = conn.cursor()
@@ -122,6 +130,7 @@ def whole_transaction(conn, cutter, arm, key):
 WAYS = {
     "transaction": (in_transaction, False, 1),
     "autocommit": (by_autocommit, True, 1),
+    "prepared": (prepared, True, 1),
     "executemany": (many, True, 3),
     "columns": (columns, True, COLUMNS),
     "columns in a transaction": (columns_in_transaction, False, COLUMNS + 1),
@@ -175,7 +184,7 @@ def test_each_row_is_there_once_and_outcomes_are_true(proxy, cutter, direct, way
     assert "returned" in outcomes
     if way != "script":  # its results may be lost though it is done
         assert "done" not in outcomes
-    if way in ("autocommit", "executemany", "run_transaction", "arrow"):
+    if way in ("autocommit", "prepared", "executemany", "run_transaction", "arrow"):
         assert set(outcomes) == {"returned"}
     # Nothing comes in late, when the server gets round to what is still on its way.
     once = direct.execute("SELECT k, count(*) FROM t GROUP BY k HAVING count(*) <> 1").fetchall()

@@ -73,6 +73,14 @@ class Prepared:
         commands.append(lambda: pgconn.send_query_prepared(ready, params.values, params.formats))
         wanted.append(True)
 
+    def ready(self, sql: str, params: Parameters) -> bytes | None:
+        """The name under which a statement is prepared already; None when it is not."""
+        key = (sql, params.types)
+        name = self._names.get(key)
+        if name is not None:
+            self._names.move_to_end(key)
+        return name
+
     def unsure_of(self, fresh: Iterable[Key]) -> None:
         """The request that prepares these has failed; which of them were prepared is not worth knowing."""
         for key in fresh:

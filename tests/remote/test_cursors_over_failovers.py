@@ -102,6 +102,7 @@ def readers(url):
         conn.execute("DROP TABLE counted")
 
 
+@pytest.mark.soak
 def test_the_leader_is_handed_over(cluster, readers):
     old = cluster.await_leader()
     successor = next(name for name in ("server-1", "server-2", "server-3") if name != old)

@@ -94,6 +94,7 @@ def test_describes_a_table(herdpy_psql: dict[str, str], postgres_psql: dict[str,
     assert '    "positive" CHECK (d > 0::double precision)' in found
 
 
+@pytest.mark.soak  # pgbench runs on whole servers with every commit
 def test_pgbench(served: ThreadServer, tmp_path_factory: pytest.TempPathFactory) -> None:
     environment = _environment("127.0.0.1", served.port, "herdpy")
     made = _run("pgbench", environment, "-i", "-I", "dtGvp", "-s", "1")

@@ -139,6 +139,7 @@ def test_killed_server_comes_back_with_its_ports(cluster):
     assert answers_sql(after.sql_port)
 
 
+@pytest.mark.soak
 def test_ports_of_what_does_not_run_are_kept(cluster):
     port = process(cluster, "server-2").sql_port
     cluster.stop("server-2")
@@ -178,6 +179,7 @@ def test_name_that_is_not_there_is_told_with_those_that_are(cluster):
         cluster.kill("bookie-9")
 
 
+@pytest.mark.soak
 def test_start_ends_when_the_process_is_killed_meanwhile(cluster):
     cluster.stop("server-1")
     cluster.start("server-1", wait=False)

@@ -22,7 +22,7 @@ from tests.drill.shown import shown
 SECONDS = 4.0
 LOAD = Load(per_job=2, patience_s=40.0)
 
-SHORT = ("kill-leader", "partition-leader-from-both", "kill-bookie")
+SHORT = ("kill-leader", "partition-leader-from-both")
 """Drills that are made with every commit; the others with every soak."""
 
 pytestmark = pytest.mark.timeout(400)

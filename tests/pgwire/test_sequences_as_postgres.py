@@ -81,7 +81,7 @@ _messages = st.one_of(
 
 
 @seed(20260)
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(sequence=st.lists(_messages, max_size=14))
 def test_any_sequence_is_answered_as_postgres_does(
     sequence: list[bytes], server: ThreadServer, postgres: str, postgres_address: str

@@ -59,7 +59,10 @@ def test_a_download_comes_to_its_end_before_the_server_does(start, channels):
     }
 
 
-@pytest.mark.parametrize("how", ["SIGINT", "patience is over", "SIGTERM twice"])
+@pytest.mark.parametrize(
+    "how",
+    ["patience is over", *(pytest.param(how, marks=pytest.mark.soak) for how in ("SIGINT", "SIGTERM twice"))],
+)
 def test_streams_that_nobody_reads_do_not_keep_it_open(start, channels, how):
     patience = 0.1 if how == "patience is over" else 3600
     server = start("--set", f"shutdown.graceful_timeout_s={patience}").ready()

@@ -167,6 +167,7 @@ def test_failed_start_stops_what_was_started(tmp_path):
     assert (cluster.zookeeper.is_running, cluster.bookies) == (False, [])
 
 
+@pytest.mark.soak  # the client speaks TLS to real bookies with every commit
 def test_tls_is_offered_to_those_with_a_certificate(own_cluster, tmp_path):
     certificates = Certificates.issue(tmp_path)
     cluster = own_cluster(bookies=1, tls=certificates)

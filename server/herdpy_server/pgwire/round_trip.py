@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from herdpy_server.pgwire import backend
 from herdpy_server.pgwire.bound import TEXT, make_encoder
-from herdpy_server.sessions.named import is_name
+from herdpy_server.sessions.named import name_of
 from herdpy_server.sessions.portals import Portal
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def round_trip(conversation: Conversation, data: bytes, at: int, stop: int) -> b
     statement, request_id = bound.statement, b""
     if statement.named:
         name, datums = datums[-1], datums[:-1]
-        if not is_name(name):
+        request_id = name_of(name)
+        if not request_id:
             return False
-        request_id = str(name).encode()
     quick = session.quick(statement, datums, request_id)
     if quick is None:
         return False

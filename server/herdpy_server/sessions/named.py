@@ -29,14 +29,15 @@ def without_name(sql: str) -> tuple[str, int]:
     return (sql, 0) if found is None else (sql[found.end() :], int(found[1]))
 
 
-def is_name(value: Datum) -> bool:
-    """Whether a commit can have this name."""
-    return isinstance(value, str) and 0 < len(value.encode()) <= MAX_REQUEST_ID_BYTES
+def name_of(value: Datum) -> bytes:
+    """A parameter as the name of a commit; b"" for what cannot be one."""
+    name = value.encode() if isinstance(value, str) else b""
+    return name if len(name) <= MAX_REQUEST_ID_BYTES else b""
 
 
 def name_in(value: Datum) -> bytes:
-    """A parameter as the name of a commit. SqlError 22023 for what cannot be one."""
-    if not is_name(value):
+    """As ``name_of``. SqlError 22023 for what cannot be one."""
+    name = name_of(value)
+    if not name:
         raise SqlError("22023", f"a request id is a text of 1 to {MAX_REQUEST_ID_BYTES} bytes")
-    assert isinstance(value, str)
-    return value.encode()
+    return name

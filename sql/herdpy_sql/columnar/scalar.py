@@ -194,9 +194,7 @@ def _greatest(binder: Binder, node: Any, scope: Scope) -> Typed:
     parts = unify(binder, binder.bind_all([node.this, *node.expressions], scope), word.upper())
     first = parts[0]
     if first.is_text_numeric:
-        pick = "-1" if word == "greatest" else "1"
         listed = ", ".join(p.sql for p in parts)
-        keyed = f"list_sort(list_filter([{listed}], lambda v: v IS NOT NULL), pg_numkey)[{pick}]"
         keyed = f"pg_num{word}([{listed}])"
         return replace(typed(keyed, first.type, *parts), name=word)
     result = typed(f"{word}({', '.join(p.sql for p in parts)})", first.type, *parts, dec=first.dec)

@@ -26,6 +26,8 @@ _AGAIN_FIRST_S, _AGAIN_LONGEST_S = 0.02, 0.5
 _numbers = itertools.count(1)
 _workers: set[Worker] = set()
 """Those whose thread may be alive; whether or not their connection is."""
+_cancellers: set[threading.Thread] = set()
+"""Threads that cancel, or have just ended."""
 
 
 class Call:
@@ -173,7 +175,11 @@ def aside(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> asyn
         finally:
             _post(loop, resolve)
 
-    threading.Thread(target=run, name="herdpy-aio-cancel", daemon=True).start()
+    thread = threading.Thread(target=run, name="herdpy-aio-cancel", daemon=True)
+    thread.start()
+    for ended_one in [one for one in list(_cancellers) if not one.is_alive()]:
+        _cancellers.discard(ended_one)
+    _cancellers.add(thread)
     return ended
 
 
@@ -189,9 +195,11 @@ def _post(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *argum
 
 
 def settle(timeout_s: float = _EXIT_PATIENCE_S) -> None:
-    """Wait until threads that were told to leave have left."""
+    """Wait until threads that were told to leave have left, and those that cancel."""
     for worker in list(_workers):
         worker.join(timeout_s)
+    for canceller in list(_cancellers):
+        canceller.join(timeout_s)
 
 
 def _at_exit() -> None:
@@ -209,6 +217,7 @@ def _at_exit() -> None:
 
 def _in_child() -> None:
     _workers.clear()  # their threads are the parent's
+    _cancellers.clear()
 
 
 atexit.register(_at_exit)

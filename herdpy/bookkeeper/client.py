@@ -23,9 +23,17 @@ from herdpy.bookkeeper.arguments import (
 from herdpy.bookkeeper.bookie.metrics import Metrics
 from herdpy.bookkeeper.cluster import BookieInfo, bookies_of
 from herdpy.bookkeeper.digest import DigestType
-from herdpy.bookkeeper.errors import ClosedClientError, Outcome
-from herdpy.bookkeeper.ledger_list import LedgerIds
-from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, Segment
+from herdpy.bookkeeper.errors import (
+    AuthenticationError,
+    BackPressureError,
+    BookieUnavailableError,
+    BookKeeperError,
+    ClosedClientError,
+    Outcome,
+    TimedOutError,
+)
+from herdpy.bookkeeper.ledger_list import LedgerIds, LedgerLabels
+from herdpy.bookkeeper.metadata.ledger_metadata import NO_ENTRY, LedgerMetadata, Segment
 from herdpy.bookkeeper.metadata.uri import parse_uri
 from herdpy.bookkeeper.metadata.znodes import Watch, Znodes
 from herdpy.bookkeeper.parts import Parts
@@ -35,6 +43,8 @@ from herdpy.bookkeeper.write import LedgerWriter
 
 if TYPE_CHECKING:
     from typing import Self
+
+_NO_ANSWER = (AuthenticationError, BackPressureError, BookieUnavailableError, TimedOutError)
 
 
 class BookKeeper:
@@ -84,6 +94,7 @@ class BookKeeper:
         self._metrics = Metrics()
         self._parts: Parts | None = None
         self._closed = False
+        self._labels = LedgerLabels()
         self._writers: weakref.WeakSet[LedgerWriter] = weakref.WeakSet()
         self._readers: weakref.WeakSet[LedgerReader] = weakref.WeakSet()
 
@@ -206,6 +217,9 @@ class BookKeeper:
         password: bytes = b"",
         recover: bool = False,
         digest: DigestType | None = None,
+        *,
+        known_entry_id: int = NO_ENTRY,
+        accept_loss: bool = False,
     ) -> LedgerReader:
         """Open a ledger for reading.
 
@@ -214,18 +228,31 @@ class BookKeeper:
             recover: take the ledger from its writer: fence it, find its true end, and close it there.
                 Without it an open ledger stays open, and is read up to its last add confirmed.
             digest: insist on this type; None takes what the ledger has.
+            known_entry_id: with ``recover``: an entry that certainly was confirmed, because somebody has
+                it; the ledger is not closed below it. -1: none is known.
+            accept_loss: with ``recover``: also believe bookies whose disks are newer than the ledger that
+                they have nothing of it. What they had is lost then: a person has to decide that.
 
         Raises:
             NoSuchLedgerError: there is none of that id.
             WrongPasswordError, WrongDigestTypeError: it was created otherwise.
             BookieUnavailableError: the ledger is open, and too few bookies say what is confirmed.
+            LostEntriesError: the bookies have no such entry as ``known_entry_id`` any more; the ledger stays
+                in recovery.
             RecoveryError: too few bookies answered to know the ledger's end; it stays in recovery, and
                 can be recovered when they are back.
         """
         parts = self._open_parts()
         check_ledger_id(ledger_id)
         check_password(password)
-        reader = await parts.open_ledger(ledger_id, password, recover, digest)
+        reader = await parts.open_ledger(
+            ledger_id,
+            password,
+            digest,
+            recover=recover,
+            known_entry_id=known_entry_id,
+            accept_loss=accept_loss,
+        )
         self._readers.add(reader)
         if not reader.is_closed:
             try:
@@ -262,6 +289,31 @@ class BookKeeper:
         check_ledger_id(ledger_id)
         return (await self._open_parts().store.read(ledger_id)).metadata
 
+    async def missing_copies(self, ledger_id: int, password: bytes = b"") -> dict[str, list[int]]:
+        """The entries of a closed ledger that bookies should have and do not give, by the bookie's id.
+
+        Every copy of every entry is read. Empty: all are there; also of a ledger that is not closed, whose
+        entries may be on their way.
+
+        Raises:
+            NoSuchLedgerError: there is none of that id.
+            WrongPasswordError: it was created otherwise.
+        """
+        parts = self._open_parts()
+        check_ledger_id(ledger_id)
+        check_password(password)
+        return await parts.missing_copies(ledger_id, password)
+
+    async def custom_metadata(self) -> Mapping[int, Mapping[str, bytes]]:
+        """What the makers of all ledgers wrote about them, by id: ``custom_metadata`` of ``create_ledger``.
+
+        It does not change, so each ledger's is read once in the life of this client, and listing the ids is
+        all that later calls cost. Before something is done to a ledger, ``ledger_metadata`` is to be asked:
+        ids can be given again by hand. Ledgers whose metadata cannot be read now are left out.
+        """
+        self._open_parts()
+        return await self._labels.of_all(self.list_ledgers(), self.ledger_metadata)
+
     async def bookies(self) -> list[BookieInfo]:
         """Every bookie that is or was registered: where it is, its state, its free space.
 
@@ -280,6 +332,26 @@ class BookKeeper:
         return frozenset(parts.registry.available).difference(
             parts.registry.readonly, parts.placement.quarantined()
         )
+
+    def writable_bookies(self) -> frozenset[str]:
+        """The bookies that are registered to take writes, whether they answer this client or not."""
+        return frozenset(self._open_parts().registry.available)
+
+    async def answers(self, bookie_id: str) -> bool:
+        """Whether a bookie answers a question within ``request_timeout_s``; a refusal is an answer."""
+        try:
+            await self._open_parts().pool.get(bookie_id).info()
+        except ClosedClientError:
+            raise
+        except _NO_ANSWER:
+            return False
+        except BookKeeperError:
+            return True
+        return True
+
+    def heard_s(self, bookie_id: str) -> float:
+        """When anything came from a bookie last, by the loop's clock; at first: when it was asked for."""
+        return self._open_parts().pool.get(bookie_id).heard_s
 
     def on_bookies_change(self, callback: Callable[[], None]) -> Watch:
         """Call back on the loop whenever a bookie comes, goes or becomes read-only, until cancelled."""

@@ -208,8 +208,15 @@ class NotEnoughBookiesError(BookKeeperError):
 class RecoveryError(BookKeeperError):
     """The ledger could not be recovered; it stays as it is and may be tried again."""
 
-    code = -10
+    code: ClassVar[int | None] = -10
     default_message = "the ledger could not be recovered"
+
+
+class LostEntriesError(RecoveryError):
+    """The bookies have not all of the entries that were confirmed; the ledger was not closed without them."""
+
+    code = None
+    default_message = "confirmed entries of the ledger are lost"
 
 
 # What is wrong with the call.

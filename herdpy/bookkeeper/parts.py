@@ -19,7 +19,7 @@ from herdpy.bookkeeper.metadata.paths import Scheme
 from herdpy.bookkeeper.metadata.registry import Registry
 from herdpy.bookkeeper.metadata.znodes import Znodes
 from herdpy.bookkeeper.placement import Placement
-from herdpy.bookkeeper.read import LedgerReader, recover_ledger
+from herdpy.bookkeeper.read import LedgerReader, missing_copies, recover_ledger
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.unlocking import unlocked
 from herdpy.bookkeeper.write import LedgerWriter
@@ -92,8 +92,23 @@ class Parts:
             deferred_sync=deferred_sync,
         )
 
+    async def missing_copies(self, ledger_id: int, password: bytes) -> dict[str, list[int]]:
+        """See ``BookKeeper.missing_copies``."""
+        metadata = (await self.store.read(ledger_id)).metadata
+        if not metadata.is_closed:
+            return {}
+        checker = unlocked(ledger_id, metadata, password, None)
+        return await missing_copies(ledger_id, metadata, self.pool, self.settings, checker)
+
     async def open_ledger(
-        self, ledger_id: int, password: bytes, recover: bool, digest: DigestType | None
+        self,
+        ledger_id: int,
+        password: bytes,
+        digest: DigestType | None,
+        *,
+        recover: bool,
+        known_entry_id: int,
+        accept_loss: bool,
     ) -> LedgerReader:
         """A reader of a ledger, which is recovered first if that is asked for.
 
@@ -111,6 +126,8 @@ class Parts:
                 self.settings,
                 checker,
                 password,
+                known_entry_id,
+                accept_loss=accept_loss,
             )
         self.check_open()
         return LedgerReader(ledger_id, versioned, self.store, self.pool, self.settings, checker)

@@ -278,6 +278,7 @@ class FakeStore:
         self.reads = 0
         self.cut_off = False
         self.writes: list[LedgerMetadata] = []
+        self.made_anew: frozenset[str] = frozenset()
         self.before_write: Callable[[LedgerMetadata], None] | None = None
 
     @property
@@ -293,6 +294,10 @@ class FakeStore:
         if self.versioned is None:
             raise NoSuchLedgerError(ledger_id=ledger_id)
         return self.versioned
+
+    async def remade(self, ledger_id: int, bookie_ids: Iterable[str]) -> frozenset[str]:
+        await asyncio.sleep(0.001)
+        return self.made_anew.intersection(bookie_ids)
 
     async def write(self, ledger_id: int, metadata: LedgerMetadata, version: int) -> Versioned:
         await asyncio.sleep(0.001)
@@ -402,7 +407,14 @@ class Ledger:
             **options,
         )
 
-    def recover(self, settings: ClientSettings = SETTINGS) -> Awaitable[Versioned]:
+    def lose_disk(self, number: int) -> None:
+        """A bookie comes back under its name with new disks."""
+        bookie = self.bookies[number]
+        bookie.entries.clear()
+        bookie.explicit_lac, bookie.fenced = None, False
+        self.store.made_anew |= {bookie.id}
+
+    def recover(self, settings: ClientSettings = SETTINGS, known_entry_id: int = -1) -> Awaitable[Versioned]:
         assert self.store.versioned is not None
         return recover_ledger(
             LEDGER,
@@ -413,6 +425,7 @@ class Ledger:
             settings,
             DIGEST,
             PASSWORD,
+            known_entry_id,
         )
 
 

@@ -116,7 +116,7 @@ def test_every_digest_and_every_command_is_listed():
     from herdpy.cli.ledgers import COMMANDS
 
     assert {row[0].strip("`") for row in table("`DigestType`")} == {one.name for one in bookkeeper.DigestType}
-    commands = {re.match(r"`herdpy ledgers (\w+)", row[0])[1] for row in table("command")}
+    commands = {re.match(r"`herdpy ledgers ([\w-]+)", row[0])[1] for row in table("command")}
     assert commands == {name for name, _ in COMMANDS}
 
 

@@ -192,3 +192,21 @@ def test_an_older_version_of_the_metadata_changes_nothing() -> None:
         await reader.close()
 
     run(program)
+
+
+def test_a_bookie_that_lost_its_disk_does_not_say_that_nothing_is_confirmed() -> None:
+    """W=2 A=2: its answer would be enough."""
+
+    async def program() -> None:
+        ledger = Ledger(2, 2, 2)
+        ledger.write(0, 9)
+        ledger.lose_disk(1)
+        ledger.bookies[0].down = True
+        reader = ledger.reader()
+        with pytest.raises(BookieUnavailableError, match="b1: its disks are newer than the ledger"):
+            await reader.read_last_add_confirmed()
+        ledger.bookies[0].down = False
+        assert await reader.read_last_add_confirmed() == 8
+        await reader.close()
+
+    run(program)

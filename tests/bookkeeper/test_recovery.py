@@ -11,6 +11,7 @@ import pytest
 from herdpy.bookkeeper.bookie import BookiePool
 from herdpy.bookkeeper.errors import (
     BookieIOError,
+    LostEntriesError,
     NoSuchLedgerError,
     RecoveryError,
     UnauthorizedError,
@@ -443,3 +444,79 @@ def test_a_long_tail_is_recovered_in_few_round_trips_within_bounds() -> None:
         return asyncio.get_running_loop().time() - started
 
     assert run(program) < 1000 * 0.1 / 20
+
+
+@pytest.mark.parametrize("away", [None, "down", "silent"])
+def test_a_bookie_that_lost_its_disk_has_no_say_in_where_a_ledger_ends(away: str | None) -> None:
+    """W=2 A=2: one "no such ledger" is proof enough, if it is a bookie's that was there all the time."""
+
+    async def program() -> None:
+        ledger = Ledger(2, 2, 2)
+        ledger.write(0, 9)
+        ledger.lose_disk(1)
+        if away is not None:
+            setattr(ledger.bookies[0], away, True)
+            with pytest.raises(RecoveryError, match="b1: its disks are newer than the ledger"):
+                await ledger.recover()
+            assert ledger.store.metadata.state is LedgerState.IN_RECOVERY
+            setattr(ledger.bookies[0], away, False)
+        await ledger.recover()
+        assert ledger.store.metadata.last_entry_id == 9
+        assert DIGEST.open(ledger.bookies[1].entries[9], LEDGER, 9).length == length_at(9)
+
+    run(program)
+
+
+def test_with_one_bookie_away_and_one_made_anew_recovery_waits_for_the_one_that_is_away() -> None:
+    """W=3 A=2: only the two of them may have had the last entry."""
+
+    async def program() -> None:
+        ledger = Ledger(3, 3, 2)
+        ledger.write(0, 9)
+        put(ledger, 10, "b1", "b2")
+        ledger.lose_disk(1)
+        ledger.bookies[2].down = True
+        with pytest.raises(RecoveryError):
+            await ledger.recover()
+        ledger.bookies[2].down = False
+        await ledger.recover()
+        closed_at(ledger, 10)
+
+    run(program)
+
+
+def test_a_bookie_that_comes_back_empty_on_the_way_ends_no_ledger() -> None:
+    """It was away when the ledger was fenced; the forward reads find it made anew."""
+
+    async def program() -> None:
+        ledger = Ledger(3, 3, 2)
+        ledger.write(0, 8)
+        put(ledger, 9, *(bookie.id for bookie in ledger.holders(9)[1:]))
+        _missing, lost, having = ledger.holders(9)
+        having.delay_s = 0.4
+        lost.down = True
+        recovering = asyncio.ensure_future(ledger.recover())
+        while not having.fenced:
+            await asyncio.sleep(0.0005)
+        ledger.lose_disk(ledger.bookies.index(lost))
+        lost.down = False
+        await recovering
+        closed_at(ledger, 9)
+
+    run(program)
+
+
+def test_a_ledger_is_not_closed_below_an_entry_that_somebody_has_applied() -> None:
+    async def program() -> None:
+        ledger = Ledger(3, 3, 2)
+        ledger.write(0, 9)
+        with pytest.raises(LostEntriesError, match="nothing after entry 9, and entry 11") as told:
+            await ledger.recover(known_entry_id=11)
+        assert told.value.entry_id == 11
+        assert ledger.store.metadata.state is LedgerState.IN_RECOVERY
+        put(ledger, 10, "b0", "b1", lac=9)
+        put(ledger, 11, "b0", "b1", lac=9)
+        await ledger.recover(known_entry_id=11)
+        closed_at(ledger, 11)
+
+    run(program)

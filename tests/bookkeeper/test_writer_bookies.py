@@ -104,5 +104,21 @@ def test_a_fenced_writer_and_one_without_bookies(own_cluster):
             assert end >= 99
             await writer.close()
             await check(bk, writer, end)
+            await survive_an_empty_disk(bk, cluster.bookies[2])
 
     asyncio.run(main())
+
+
+async def survive_an_empty_disk(bk, bookie):
+    """One bookie is away, another comes back empty under its name: the third one has everything."""
+    writer = await bk.create_ledger(2, 2, 2)
+    await write(writer, 0, 50)
+    assert bookie.id in writer.metadata.last_segment.members
+    bookie.kill()
+    bookie.wipe()
+    bookie.start()
+    for _ in range(3):  # whichever of the two is asked first
+        recovered = await bk.open_ledger(writer.ledger_id, recover=True)
+        assert recovered.last_add_confirmed == 49
+        assert [entry.data async for entry in recovered.read(0, 49)] == [b"%d" % one for one in range(50)]
+    writer.abandon(LedgerFencedError("it was recovered"))

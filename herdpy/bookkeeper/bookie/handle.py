@@ -121,6 +121,11 @@ class Bookie(BookieOperations):
         """How long requests are still refused because a connection failed; 0: they are sent, or wait."""
         return 0.0 if self._connection is not None else self._connector.pause_left_s
 
+    @property
+    def heard_s(self) -> float:
+        """When anything came from it last, or a connection was made; at first: when this was made."""
+        return self._deadlines.heard_s
+
     # Requests.
 
     def send_add(self, txn: int, frame: bytes, op: AddReceiver) -> None:

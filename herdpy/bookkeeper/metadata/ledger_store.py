@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 
 from herdpy.bookkeeper.errors import (
@@ -150,6 +150,27 @@ class LedgerStore:
             return _versioned(await self._znodes.get(self._paths.path(ledger_id)), ledger_id)
         except NoNodeError:
             raise NoSuchLedgerError(ledger_id=ledger_id) from None
+
+    async def remade(self, ledger_id: int, bookie_ids: Iterable[str]) -> frozenset[str]:
+        """Those of these bookies that began with empty disks after the ledger was made.
+
+        A bookie puts its cookie into ZooKeeper when its disks are new, and does not start on other disks than
+        those that have it. So one whose cookie is younger than the ledger has lost what it had of the ledger;
+        one without a cookie may have.
+
+        Raises:
+            NoSuchLedgerError: there is no such ledger.
+            ZooKeeperUnavailableError: no answer in time.
+        """
+        ledger = await self._znodes.exists(self._paths.path(ledger_id))
+        if ledger is None:
+            raise NoSuchLedgerError(ledger_id=ledger_id)
+        made_anew = set()
+        for bookie_id in bookie_ids:
+            cookie = await self._znodes.exists(f"{self._paths.root}/cookies/{bookie_id}")
+            if cookie is None or cookie.czxid > ledger.czxid:
+                made_anew.add(bookie_id)
+        return frozenset(made_anew)
 
     async def write(self, ledger_id: int, metadata: LedgerMetadata, version: int) -> Versioned:
         """Replace the metadata if its version is still the one given (compare-and-set).

@@ -32,11 +32,16 @@ class SessionState(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Znode:
-    """One version of a znode: its data, the version of the data, and the znode's creation time."""
+    """One version of a znode: its data, the version of the data, and when the znode was made.
+
+    Attributes:
+        czxid: the number of the change that made it: of two znodes, the one with the lower number is older.
+    """
 
     data: bytes
     version: int
     ctime_ms: int
+    czxid: int
 
 
 class ZnodeError(Exception):

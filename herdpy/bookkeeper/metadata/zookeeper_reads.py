@@ -27,7 +27,7 @@ class Reads:
     async def data(self, path: str, fire: Fire | None = None) -> Znode:
         """A znode; raises NoNodeError, and then nothing is watched."""
         data, stat = await self._bridge.request(path, lambda: self._client.get_async(path, fire))
-        return Znode(data or b"", stat.version, stat.ctime)
+        return Znode(data or b"", stat.version, stat.ctime, stat.czxid)
 
     async def children(self, path: str, fire: Fire | None = None) -> list[str]:
         """The names of its children, in any order; raises NoNodeError, and then nothing is watched."""

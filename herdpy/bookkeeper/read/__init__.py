@@ -7,7 +7,8 @@ its replicas), ``window`` (many entries ahead of their consumer), ``quorum`` and
 takes a ledger from its writer with ``fencing``, finds its end and writes it again with ``readds``.
 """
 
+from herdpy.bookkeeper.read.copies import missing_copies
 from herdpy.bookkeeper.read.reader import LedgerReader
 from herdpy.bookkeeper.read.recovery import recover_ledger
 
-__all__ = ["LedgerReader", "recover_ledger"]
+__all__ = ["LedgerReader", "missing_copies", "recover_ledger"]

@@ -6,8 +6,10 @@ reading is the path where microseconds count. The first body whose digest and id
 that come later are ignored.
 
 When no replica gave the entry, what was not heard decides which error it is. An entry that the ack quorum A
-has can be missing on at most W - A of its W replicas: so only W - A + 1 replicas without it prove that it
-was never confirmed, and fewer leave it open (client/PendingReadOp.java, client/ReadOpBase.java).
+has can be missing on at most W - A of its W replicas: so only W - A + 1 replicas without it prove to a
+recovery that it was never confirmed, and fewer leave it open (client/PendingReadOp.java,
+client/ReadOpBase.java). A replica that lost its disks since is none of them. Who reads what was confirmed
+has no use for that proof: as long as one replica is not heard, the entry may be there.
 """
 
 from __future__ import annotations
@@ -19,11 +21,13 @@ from typing import TYPE_CHECKING
 from herdpy.bookkeeper.bookie.pending import AwaitedEntry
 from herdpy.bookkeeper.digest import Entry
 from herdpy.bookkeeper.errors import (
+    BookieUnavailableError,
     BookKeeperError,
     DigestMismatchError,
     NoSuchEntryError,
     NoSuchLedgerError,
 )
+from herdpy.bookkeeper.read.quorum import made_anew
 from herdpy.bookkeeper.wire.replies import ReadReply
 
 if TYPE_CHECKING:
@@ -192,6 +196,8 @@ class EntryRead(AwaitedEntry):
     def _failed(self, bookie: Bookie, error: BookKeeperError) -> None:
         if self._problems is None:
             self._problems = {}
+        if bookie.id in self._reader.remade and isinstance(error, NoSuchEntryError | NoSuchLedgerError):
+            error = made_anew(bookie.id)
         self._problems[bookie.id] = error
         if isinstance(error, NoSuchEntryError | NoSuchLedgerError):
             self._missing += 1
@@ -221,7 +227,8 @@ class EntryRead(AwaitedEntry):
             # What may pass counts more than what will not: trying again can help only then.
             others = [one for one in kinds if not isinstance(one, NoSuchEntryError | NoSuchLedgerError)]
             passing = [one for one in others if not isinstance(one, DigestMismatchError)]
-            kind = type((passing or others)[0])
+            away = [one for one in passing if isinstance(one, BookieUnavailableError)]
+            kind = type((away or passing or others)[0])
         return kind(
             f"no replica gave the entry: {said}", ledger_id=self._reader.ledger_id, entry_id=self.entry_id
         )

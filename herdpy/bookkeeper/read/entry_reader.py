@@ -26,6 +26,8 @@ class EntryReader:
     Args:
         fence_key: for recovery: the master key. Each read then fences the bookie it asks, and ends as soon
             as enough replicas lack the entry.
+        remade: for recovery: bookies that began with empty disks after the ledger was made. That they lack
+            an entry says nothing.
 
     Attributes:
         digest_mismatches: replicas passed over because their body was not the entry asked for.
@@ -44,6 +46,7 @@ class EntryReader:
         order: ReplicaOrder,
         *,
         fence_key: bytes | None = None,
+        remade: frozenset[str] = frozenset(),
     ) -> None:
         self.ledger_id: Final = ledger_id
         self.write_quorum: Final = write_quorum
@@ -51,7 +54,9 @@ class EntryReader:
         self.digest: Final = digest
         self.order: Final = order
         self.fence_key: Final = fence_key
-        self.missing_proof: Final = write_quorum - ack_quorum + 1
+        self.remade: Final = remade
+        # Who reads what is confirmed has lost it only when no replica is left that may have it.
+        self.missing_proof: Final = write_quorum if fence_key is None else write_quorum - ack_quorum + 1
         self.digest_mismatches = 0
         self.speculative_reads = 0
         self.is_closed = False

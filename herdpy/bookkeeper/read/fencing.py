@@ -43,6 +43,7 @@ async def fence(
     pool: BookiePool,
     digest: Digest,
     fence_key: bytes,
+    remade: frozenset[str],
     patience_s: float,
 ) -> Fenced:
     """Fence the last ensemble until no ack quorum can be formed without a fenced bookie.
@@ -50,6 +51,10 @@ async def fence(
     Bookies that have not answered by then are not waited for: what they may still accept cannot be
     confirmed, and every later read of a recovery fences them as well. Needed ones that cannot be reached
     are asked again for ``patience_s``.
+
+    Args:
+        remade: bookies that began with empty disks after the ledger was made: that they have nothing of it
+            is no answer.
 
     Raises:
         UnauthorizedError: a bookie holds the ledger under another password.
@@ -68,7 +73,10 @@ async def fence(
             )
             return None
 
-    question = EnsembleQuestion(metadata, ask, Patience(pool, patience_s))
+    async def was_remade(bookie_id: str) -> bool:
+        return bookie_id in remade
+
+    question = EnsembleQuestion(metadata, ask, was_remade, Patience(pool, patience_s))
     try:
         if not await question.covered():
             raise RecoveryError(

@@ -71,7 +71,10 @@ async def read_last_confirmed(
     while not view.is_closed:
         metadata = view.metadata
         question = EnsembleQuestion(
-            metadata, lambda bookie_id: ask_one(bookie_id, view, pool, digest), patience
+            metadata,
+            lambda bookie_id: ask_one(bookie_id, view, pool, digest),
+            view.was_remade,
+            patience,
         )
         try:
             if await question.covered():

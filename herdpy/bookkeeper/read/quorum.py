@@ -6,7 +6,9 @@ confirmed only when fewer than A bookies of *every* write set are silent
 (client/RoundRobinDistributionSchedule.java). Counting answers of the whole ensemble instead is right only
 when every entry goes to every bookie.
 
-A bookie that cannot be reached is asked again as long as it is needed and the caller has patience.
+A bookie that cannot be reached is asked again as long as it is needed and the caller has patience. One that
+lost its disks and came back under its name has nothing of what it acknowledged: that it has nothing is no
+answer (BookKeeper calls the state of such a ledger on such a bookie "limbo").
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from herdpy.bookkeeper.errors import (
     NoSuchEntryError,
     NoSuchLedgerError,
     UnauthorizedError,
+    UnknownLedgerStateError,
 )
 from herdpy.bookkeeper.schedule import Coverage
 
@@ -39,6 +42,7 @@ class EnsembleQuestion(Generic[T]):
     Args:
         metadata: the ledger's: its last ensemble and its quorums.
         ask: puts the question to one bookie.
+        was_remade: tells whether a bookie that has nothing began with empty disks after the ledger was made.
         patience: for bookies that cannot be reached; their last word counts.
 
     Attributes:
@@ -47,12 +51,17 @@ class EnsembleQuestion(Generic[T]):
     """
 
     def __init__(
-        self, metadata: LedgerMetadata, ask: Callable[[str], Awaitable[T]], patience: Patience
+        self,
+        metadata: LedgerMetadata,
+        ask: Callable[[str], Awaitable[T]],
+        was_remade: Callable[[str], Awaitable[bool]],
+        patience: Patience,
     ) -> None:
         quorums = metadata.ensemble_size, metadata.write_quorum, metadata.ack_quorum
         self.answers: dict[int, T] = {}
         self.problems: dict[str, BookKeeperError] = {}
         self._members = metadata.last_segment.members
+        self._was_remade = was_remade
         self._patience = patience
         self._coverage = Coverage(*quorums)
         self._hope = Coverage(*quorums)  # what would be covered if all who may still answer did
@@ -109,7 +118,7 @@ class EnsembleQuestion(Generic[T]):
         while True:
             try:
                 async with asyncio.timeout_at(attempt_s):
-                    self.answers[index] = await ask(bookie)
+                    self.answers[index] = await self._told(bookie, ask)
             except (NoSuchEntryError, NoSuchLedgerError) as error:
                 self.problems[bookie] = error
                 return True
@@ -129,3 +138,17 @@ class EnsembleQuestion(Generic[T]):
             attempt_s = self._patience.deadline_s
         self._hope.answered(index, False)
         return False
+
+    async def _told(self, bookie: str, ask: Callable[[str], Awaitable[T]]) -> T:
+        """What a bookie has; UnknownLedgerStateError when it has nothing because it was made anew."""
+        try:
+            return await ask(bookie)
+        except (NoSuchEntryError, NoSuchLedgerError):
+            if await self._was_remade(bookie):
+                raise made_anew(bookie) from None
+            raise
+
+
+def made_anew(bookie: str) -> UnknownLedgerStateError:
+    """What the "nothing" of a bookie means that lost what it had."""
+    return UnknownLedgerStateError("its disks are newer than the ledger, and lack this", bookie=bookie)

@@ -111,7 +111,7 @@ class LedgerReader:
 
         Raises:
             ValueError: a negative id.
-            NoSuchEntryError: it is beyond the last add confirmed, or enough replicas lack it.
+            NoSuchEntryError: it is beyond the last add confirmed, or all replicas lack it.
             DigestMismatchError, TimedOutError, BookieUnavailableError and other BookKeeperErrors: no
                 replica gave it; the message names what each of them said.
         """

@@ -11,6 +11,10 @@ compare-and-set), ``fencing``, ``entry_reader`` through ``window`` (forward read
 4. What was found is written again, so that an ack quorum has it.
 5. The state becomes CLOSED with the last entry and the length.
 
+A bookie whose disks were lost, and that is back empty under its name, has forgotten what it acknowledged: in
+all of this its "nothing" is no answer (``LedgerStore.remade``). When one comes back so on the way, it is
+begun again. And who knows of entries of the ledger says so: it is not closed below them.
+
 Why several recoverers agree: every confirmed entry is found by each of them; about others they may differ
 (an unconfirmed entry may be seen by one and not by another), and the one compare-and-set of step 5 decides.
 Everybody else takes what it wrote.
@@ -27,7 +31,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from herdpy.bookkeeper.digest import Digest, Entry, master_key
-from herdpy.bookkeeper.errors import BookieUnavailableError, NoSuchEntryError, RecoveryError
+from herdpy.bookkeeper.errors import (
+    BookieUnavailableError,
+    LostEntriesError,
+    NoSuchEntryError,
+    RecoveryError,
+)
 from herdpy.bookkeeper.metadata.ledger_metadata import NO_ENTRY, LedgerMetadata, LedgerState, Segment
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, Versioned, update
 from herdpy.bookkeeper.read.entry_read import EntryRead
@@ -56,6 +65,9 @@ async def recover_ledger(
     settings: ClientSettings,
     digest: Digest,
     password: bytes,
+    known_entry_id: int = NO_ENTRY,
+    *,
+    accept_loss: bool = False,
 ) -> Versioned:
     """Fence a ledger and close it at its true end; returns its closed metadata.
 
@@ -64,8 +76,12 @@ async def recover_ledger(
     Args:
         versioned: the metadata as read; they may be old.
         password: the ledger's.
+        known_entry_id: an entry that certainly was confirmed, because somebody has applied it; -1: none is.
+        accept_loss: believe bookies that lost their disks, too: an operator's word.
 
     Raises:
+        LostEntriesError: the bookies have the ledger's entries up to one below ``known_entry_id`` only. It
+            stays IN_RECOVERY.
         RecoveryError: too few bookies answered to know the end, or to keep it; the message says which and
             why. The ledger stays IN_RECOVERY and can be recovered again.
         UnauthorizedError: a bookie holds the ledger under another password.
@@ -78,8 +94,21 @@ async def recover_ledger(
         if metadata.state is LedgerState.CLOSED:
             return versioned
         log.info("recovering", extra={"ledger_id": ledger_id, "segments": len(metadata.segments)})
-        recovery = _Recovery(ledger_id, metadata, pool, placement, settings, digest, master_key(password))
+        members = metadata.last_segment.members
+        asked = () if accept_loss else members
+        remade = await store.remade(ledger_id, asked)
+        key = master_key(password)
+        recovery = _Recovery(ledger_id, metadata, remade, pool, placement, settings, digest, key)
         end = await recovery.run()
+        if await store.remade(ledger_id, asked) != remade:
+            continue
+        if end.last_entry_id < known_entry_id:
+            raise LostEntriesError(
+                f"the bookies have nothing after entry {end.last_entry_id}, and entry {known_entry_id} was"
+                " confirmed",
+                ledger_id=ledger_id,
+                entry_id=known_entry_id,
+            )
         closed = await _publish(ledger_id, versioned, store, metadata.last_segment, end)
         if closed.metadata.state is LedgerState.CLOSED:
             _verify(ledger_id, closed.metadata, end)
@@ -144,12 +173,14 @@ class _Recovery:
         self,
         ledger_id: int,
         metadata: LedgerMetadata,
+        remade: frozenset[str],
         pool: BookiePool,
         placement: Placement,
         settings: ClientSettings,
         digest: Digest,
         key: bytes,
     ) -> None:
+        self._remade = remade
         self._ledger_id = ledger_id
         self._metadata = metadata
         self._pool = pool
@@ -159,7 +190,9 @@ class _Recovery:
         self._key = key
         order = ReplicaOrder(asyncio.get_running_loop(), settings.quarantine_s)
         quorums = metadata.write_quorum, metadata.ack_quorum
-        self._forward = EntryReader(ledger_id, *quorums, pool, settings, digest, order, fence_key=key)
+        self._forward = EntryReader(
+            ledger_id, *quorums, pool, settings, digest, order, fence_key=key, remade=remade
+        )
         self._plain = EntryReader(ledger_id, *quorums, pool, settings, digest, order)
 
     async def run(self) -> _End:
@@ -167,7 +200,13 @@ class _Recovery:
         try:
             patience_s = self._settings.request_timeout_s
             fenced = await fence(
-                self._ledger_id, self._metadata, self._pool, self._digest, self._key, patience_s
+                self._ledger_id,
+                self._metadata,
+                self._pool,
+                self._digest,
+                self._key,
+                self._remade,
+                patience_s,
             )
             readds = ReAdds(
                 self._ledger_id,

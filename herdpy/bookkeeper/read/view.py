@@ -123,6 +123,10 @@ class LedgerView:
             self._on_metadata(None)
             raise
 
+    async def was_remade(self, bookie_id: str) -> bool:
+        """Whether a bookie began with empty disks after the ledger was made. Errors as ``refresh``."""
+        return bookie_id in await self._store.remade(self.ledger_id, [bookie_id])
+
     def _on_metadata(self, versioned: Versioned | None) -> None:
         if versioned is None:
             if not self.is_deleted:

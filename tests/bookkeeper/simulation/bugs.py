@@ -175,3 +175,14 @@ def overwrites_metadata() -> Iterator[None]:
 
     with patch.object(LedgerStore, "write", write):
         yield
+
+
+@_bug
+def believes_a_bookie_that_lost_its_disk() -> Iterator[None]:
+    """The "nothing" of a bookie whose disks are new proves that there was nothing."""
+
+    async def remade(self: Any, ledger_id: int, bookie_ids: Any) -> frozenset[str]:
+        return frozenset()
+
+    with patch.object(LedgerStore, "remade", remade):
+        yield

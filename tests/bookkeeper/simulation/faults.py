@@ -34,6 +34,7 @@ class Faults:
         self._tell = tell
         self._undoing: dict[asyncio.Task[None], None] = {}
         self._over = asyncio.Event()
+        self.loses_disk = False  # the next bookie that crashes loses its disk
         self._down: set[str] = set()  # bookies that are dead, paused or cut off
         self._most_down = rng.choice((1, 1, 2, 2, 3))
         bookie_faults = [self._crash, self._pause, self._cut, self._cut_from_zookeeper]
@@ -97,6 +98,10 @@ class Faults:
     def _crash(self) -> None:
         if node := self._victim():
             node.crash()
+            if self.loses_disk:
+                self.loses_disk = False
+                node.wipe()
+                self._tell(f"{node.host} has lost its disk")
 
             async def undo() -> None:
                 self._down.discard(node.host)

@@ -33,9 +33,12 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def simulate(seed: int, *, most_appends: int = 40, keep_trace: bool = False) -> World:
-    """Run a seed. Raises BrokenPromiseError when a promise was broken."""
-    world = World(seed, most_appends=most_appends, keep_trace=keep_trace)
+def simulate(
+    seed: int, *, most_appends: int = 40, keep_trace: bool = False, disk_is_lost: bool = False
+) -> World:
+    """Run a seed; with `disk_is_lost` one bookie that crashes comes back empty under its name. Raises
+    BrokenPromiseError when a promise was broken."""
+    world = World(seed, most_appends=most_appends, keep_trace=keep_trace, disk_is_lost=disk_is_lost)
     with _quiet():
         try:
             world.cluster.run(lambda: _run(world))
@@ -66,6 +69,7 @@ async def _run(world: World) -> None:
     ]
     pause_s = 0.1 if world.is_storm else rng.choice((0.2, 0.6, 2.0))
     faults = Faults(world.cluster, rng, hosts, pause_s, world.tell, is_storm=world.is_storm)
+    faults.loses_disk = world.disk_is_lost
     if world.is_coup:
         # The writer hears nothing of its loss but from bookies.
         faults.cut_at(world.common_moment(), "writer1", ZOOKEEPER)

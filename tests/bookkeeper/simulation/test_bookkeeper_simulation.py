@@ -28,6 +28,12 @@ def test_seeds(first: int) -> None:
         assert simulate(seed).ledgers
 
 
+@pytest.mark.parametrize("first", [1, 281])
+def test_seeds_in_which_a_bookie_comes_back_without_what_it_had(first: int) -> None:
+    for seed in seeds(first, 20):
+        assert simulate(seed, disk_is_lost=True).ledgers
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("first", range(10_000, 16_000, 250))

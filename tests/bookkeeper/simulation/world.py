@@ -33,7 +33,7 @@ SETTINGS = ClientSettings(
 class World:
     """All that a run has. `rng` decides its shape, the cluster's own streams the rest."""
 
-    def __init__(self, seed: int, *, most_appends: int, keep_trace: bool) -> None:
+    def __init__(self, seed: int, *, most_appends: int, keep_trace: bool, disk_is_lost: bool = False) -> None:
         self.seed = seed
         self.rng = random.Random(f"{seed} world")
         rng = self.rng
@@ -42,6 +42,8 @@ class World:
         self.ack_quorum = rng.randint(1, self.write_quorum)
         if rng.random() < 0.6:
             self.ack_quorum = self.write_quorum // 2 + 1
+        # What one bookie alone has acknowledged is lost with its disk.
+        self.disk_is_lost = disk_is_lost and self.ack_quorum > 1
         self.digest = rng.choice(list(DigestType))
         self.is_deferred = rng.random() < 0.08
         # Some runs are made for one kind of trouble: a writer that hears of its loss from bookies alone, or
@@ -152,7 +154,7 @@ class World:
         members = metadata.ensemble_at(entry_id).members
         bookies = [members[index] for index in write_set(entry_id, len(members), metadata.write_quorum)]
         have = [one for one in bookies if self.cluster.bookies[one].holds(history.ledger_id, entry_id)]
-        if len(have) < metadata.ack_quorum and not history.is_deferred:
+        if len(have) < metadata.ack_quorum - self.disk_is_lost and not history.is_deferred:
             history.break_promise(f"entry {entry_id} is {what}, and of {bookies} only {have} have it")
 
     def check_leftovers(self) -> None:

@@ -2,10 +2,11 @@
 
 What PostgreSQL would assign without a cast is taken: integers of other widths (range-checked),
 integers and decimals as floats, decimals of another scale (rounded half away from zero), dates as
-timestamps, times of other units (nanoseconds rounded to microseconds), every encoding of strings
-and bytes (large, view, dictionary, run-end). Timestamps with and without a zone become one another
-in UTC. Floats become integers only where they are whole, which is how pandas hands over integers
-with NULLs. A client's buffers are validated before anything looks into them.
+timestamps, timestamps that are midnights as dates, times of other units (nanoseconds rounded to
+microseconds), every encoding of strings and bytes (large, view, dictionary, run-end). Timestamps
+with and without a zone become one another in UTC. Floats become integers only where they are whole,
+which is how pandas hands over integers with NULLs. A client's buffers are validated before anything
+looks into them.
 """
 
 from __future__ import annotations
@@ -115,8 +116,10 @@ def _converted(array: Array, field: Field | KeyField, target: pa.DataType) -> Ar
             types.is_large_binary(given) or types.is_binary_view(given) or types.is_fixed_size_binary(given)
         ):
             return _cast(array, target)
-        case Kind.DATE if types.is_date(given) or types.is_timestamp(given):
+        case Kind.DATE if types.is_date(given):
             return array.cast(target, safe=False)
+        case Kind.DATE if types.is_timestamp(given):
+            return _days(array, target)
         case Kind.TIME if types.is_time(given):
             return _microseconds(array, target)
         case Kind.TIMESTAMP | Kind.TIMESTAMPTZ if types.is_timestamp(given) or types.is_date(given):
@@ -225,6 +228,14 @@ def _decimals(array: Array, target: Any, scale: int) -> Array:
 
 def _rounded(value: Decimal, unit: Decimal) -> Decimal:
     return value.quantize(unit, ROUND_HALF_UP, ROUNDING)
+
+
+def _days(array: Array, target: pa.DataType) -> Array:
+    """Return timestamps that are midnights as dates."""
+    a_day = 86_400 * {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}[array.type.unit]
+    counts = pc.fill_null(array.view(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    _refuse(array, counts % a_day != 0, "has a time of day, which no date has")
+    return array.cast(target, safe=False)
 
 
 def _microseconds(array: Array, target: pa.DataType) -> Array:

@@ -31,7 +31,9 @@ greatest integer of DATE (32 bits), TIMESTAMP and TIMESTAMPTZ (64 bits) are -inf
 
 from __future__ import annotations
 
+import datetime as dt
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -52,6 +54,71 @@ class Interval(NamedTuple):
         """Microseconds, a month being 30 days and a day 24 hours: what PostgreSQL compares by."""
         return (self.months * 30 + self.days) * 86_400_000_000 + self.us
 
+
+PLAIN = frozenset(
+    {type(None), bool, int, float, str, bytes, Decimal, dt.date, dt.time, dt.datetime, dt.timedelta}
+)
+"""Python's own classes of values."""
+
+
+def plain(value: Any) -> Any:
+    """A value of a subclass (a member of an IntEnum, a pandas.Timestamp) as one of Python's own class.
+
+    What the subclass makes of ``str()`` or of its hash is its own business: the value is what is meant. Other
+    values are given back as they are. A time with nanoseconds is rounded, as PostgreSQL rounds its text.
+    """
+    if type(value) in PLAIN:
+        return value
+    for kind, convert in _PLAIN:
+        if isinstance(value, kind):
+            return convert(value)
+    return value
+
+
+def is_no_time(value: object) -> bool:
+    """Whether it is pandas.NaT, which calls itself a datetime and has no time."""
+    return type(value).__name__ == "NaTType"
+
+
+def _plain_datetime(value: Any) -> Any:
+    if is_no_time(value):
+        return value
+    found = dt.datetime.combine(_plain_date(value), _plain_time(value.timetz()))
+    nanoseconds = getattr(value, "nanosecond", 0)
+    more = nanoseconds > 500 or (nanoseconds == 500 and found.microsecond % 2 == 1)
+    return found + dt.timedelta(microseconds=1) if more else found
+
+
+def _plain_date(value: Any) -> dt.date:
+    return dt.date(value.year, value.month, value.day)
+
+
+def _plain_time(value: Any) -> dt.time:
+    return dt.time(
+        value.hour, value.minute, value.second, value.microsecond, tzinfo=value.tzinfo, fold=value.fold
+    )
+
+
+def _plain_timedelta(value: Any) -> Any:
+    if is_no_time(value):
+        return value
+    found = dt.timedelta(value.days, value.seconds, value.microseconds)
+    nanoseconds = getattr(value, "nanoseconds", 0)
+    more = nanoseconds > 500 or (nanoseconds == 500 and found.microseconds % 2 == 1)
+    return found + dt.timedelta(microseconds=1) if more else found
+
+
+_PLAIN: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (str, str.__str__),
+    (int, int.__int__),
+    (float, float.__float__),
+    (bytes, lambda value: b"".join((value, b""))),
+    (Decimal, Decimal),
+    (dt.datetime, _plain_datetime),
+    (dt.date, _plain_date),
+    (dt.time, _plain_time),
+    (dt.timedelta, _plain_timedelta),
+)
 
 Datum = bool | int | float | Decimal | str | bytes | Interval | tuple[Any, ...] | None
 

@@ -13,6 +13,7 @@ from herdpy.log.assembler import TransactionAssembler
 from herdpy.log.commit_log import Append, CommitLog, LogSettings
 from herdpy.log.entry import Entry
 from herdpy.log.errors import (
+    AheadOfLogError,
     ChainError,
     CorruptLedgerError,
     LedgerFencedError,
@@ -60,6 +61,7 @@ from herdpy.log.wait import OwnWait, Wait, run_blocking
 __all__ = [
     "LSN",
     "START",
+    "AheadOfLogError",
     "AlterTable",
     "Append",
     "Before",

@@ -77,6 +77,15 @@ class CommitLog(ABC):
         The append itself fails with a LogError that says by ``outcome`` what became of it.
         """
 
+    @property
+    def is_full(self) -> bool:
+        """Whether as much is queued as the log may hold in memory: who appends is to wait for room."""
+        return False
+
+    def when_roomy(self, callback: Callable[[], object]) -> None:
+        """Call ``callback`` once the log is not full, or takes no more appends."""
+        callback()
+
     @abstractmethod
     def flush(self) -> None:
         """Block until everything appended so far is acknowledged; raises what the last one got."""

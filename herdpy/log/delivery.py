@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
+from herdpy.log.body import Body
 from herdpy.log.commit_log import Acknowledge
 from herdpy.log.errors import LogError
 from herdpy.log.group_commit import GroupCommit, QueuedAppend
@@ -51,7 +52,7 @@ class DeliveredCommit(GroupCommit):
         self._go = threading.Lock()  # held by nobody in particular: released, it lets the flusher go on
         self._go.acquire()
 
-    def _queued(self, transaction: Transaction, body: bytes) -> QueuedAppend:
+    def _queued(self, transaction: Transaction, body: Body) -> QueuedAppend:
         return DeliveredAppend(self, transaction, body)
 
     def flush_for(self, append: QueuedAppend) -> None:

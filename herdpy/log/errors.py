@@ -64,6 +64,18 @@ class ChainError(LogError):
     """An entry does not follow the one before it: entries are missing, repeated or foreign."""
 
 
+class AheadOfLogError(ChainError):
+    """A position is not in the log: who has applied it has what the log has lost, or what another log has."""
+
+
+class LostEntriesError(LogUnavailableError):
+    """The ledgers lack entries that somebody has applied: the log is not taken over without them."""
+
+
+class LogLossError(LogError):
+    """A log is not begun anew after a position, because it has, or may have had, more than that."""
+
+
 class CorruptLedgerError(LogError):
     """A ledger is damaged where no crash can have damaged it.
 

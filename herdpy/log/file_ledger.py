@@ -194,11 +194,12 @@ class LedgerWriter:
             self._files.allocate(self._fd, self._reserved, end - self._reserved)
         self._reserved = self.length + step
 
-    def write(self, data: bytes) -> None:
-        """Write behind the last confirmed entry; durable only after ``sync``."""
-        written = self._files.pwrite(self._fd, data, self.length)
+    def write(self, data: bytes, behind: int = 0) -> None:
+        """Write behind the last confirmed entry, and so many bytes after it; durable only after ``sync``."""
+        at = self.length + behind
+        written = self._files.pwrite(self._fd, data, at)
         if written != len(data):
-            write_all(self._files, self._fd, data[written:], self.length + written)
+            write_all(self._files, self._fd, data[written:], at + written)
 
     def sync(self) -> None:
         self._files.fdatasync(self._fd)

@@ -95,11 +95,11 @@ class FileLedgers:
             self._change_list(
                 replace(state, next_ledger_id=new.ledger_id + 1, ledgers=(*state.ledgers, info))
             )
-        except OSError:
-            new.abandon()
-            raise
-        except LogError:
-            new.release()  # the list may name it
+        except BaseException as error:
+            if isinstance(error, Exception) and not isinstance(error, LogError):
+                new.abandon()
+            else:
+                new.release()  # the list may name it
             raise
         self._ledger = new
         if old is not None:
@@ -120,7 +120,7 @@ class FileLedgers:
         return replace(state, ledgers=tuple(kept))
 
     def _change_list(self, state: LedgerListState) -> None:
-        """Compare-and-set the list. An OSError means that it is unchanged.
+        """Compare-and-set the list. Of Exceptions, any but a LogError means that it is unchanged.
 
         Raises:
             LedgerListConflictError: another writer was here; the log refuses appends from now on.
@@ -131,18 +131,20 @@ class FileLedgers:
         except LogError as error:
             self._refuse(error)
             raise
-        except OSError as error:
+        except BaseException as error:
             if self._list_is_unchanged():
                 raise
-            failure = LogWriteError(f"the ledger list was changed, but perhaps not for good: {error}")
+            failure = LogWriteError(f"the ledger list was changed, but perhaps not for good: {error!r}")
             self._refuse(failure)
+            if not isinstance(error, Exception):
+                raise  # an interrupt is its thread's own
             raise failure from error
 
     def _list_is_unchanged(self) -> bool:
         try:
             now = self._list.read()
-        except (OSError, LogError) as error:
-            _logger.warning("the ledger list cannot be read back: %s", error)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, nothing is certain
+            _logger.warning("the ledger list cannot be read back: %r", error)
             return False
         return now is not None and now.version == self._state.version
 

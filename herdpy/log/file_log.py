@@ -7,7 +7,7 @@ the ledger that ``file_ledgers`` gives; readers follow up to the last add confir
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from time import perf_counter
 
 from herdpy.log.commit_log import Acknowledge, Append, CommitLog, LogSettings
@@ -120,47 +120,63 @@ class FileLog(FileLedgers, CommitLog):
         with self._io:
             try:
                 ledger = self._writable()
-                data, last, crc = self._encode(ledger, group)
+                pieces = self._encode(ledger, group)
+                data, last, crc = next(pieces)
                 ledger.reserve(len(data))
-            except OSError as error:
+            except LogError:
+                raise
+            except BaseException as error:  # nothing of the group is written
                 raise refused(error, "not done") from error
             syncing = False
             try:
                 ledger.write(data)
+                size = len(data)
+                for piece in pieces:
+                    data, last, crc = piece
+                    ledger.reserve(size + len(data))
+                    ledger.write(data, size)
+                    size += len(data)
                 syncing = True
                 began = perf_counter()
                 ledger.sync()
-                self.counts.group(len(group), len(data), perf_counter() - began)
+                self.counts.group(len(group), size, perf_counter() - began)
             except BaseException as error:
                 # After a failed sync nobody knows what is on disk, and syncing again may only
                 # seem to work: the ledger ends at its last confirmed entry.
                 spoilt = syncing and isinstance(error, Exception)
                 raise refused(error, self._undo(ledger, keep=not spoilt)) from error
-            ledger.confirm(len(data), last, crc)
+            ledger.confirm(size, last, crc)
             self._confirmed = Confirmed(ledger.ledger_id, ledger.length, last)
         if self._waiting:
             self._wake_tails()
 
-    def _encode(self, ledger: LedgerWriter, group: list[QueuedAppend]) -> tuple[bytes, LSN, int]:
-        """The group's entries as bytes, the last one's position and CRC; sets the appends' positions."""
-        limit = self._settings.max_entry_bytes
+    def _encode(self, ledger: LedgerWriter, group: list[QueuedAppend]) -> Iterator[tuple[bytes, LSN, int]]:
+        """The group's entries as bytes, in pieces to be written one behind the other.
+
+        With each the position and CRC of its last entry. Sets the appends' positions.
+        """
+        limit, most = self._settings.max_entry_bytes, self._settings.max_group_bytes
         before, crc, ledger_id, lac = ledger.last, ledger.crc, ledger.ledger_id, ledger.last_entry_id
         if len(group) == 1 and fits(len(group[0].body), limit):
             append = group[0]
             append.lsn = lsn = LSN(ledger_id, lac + 1)
-            data, crc = encode_entry(lsn, before, crc, lac, [encode_part(append.body)])
-            return frame(data), lsn, crc
-        entries, places = pack([append.body for append in group], limit)
-        frames, lsns = [], []
-        for number, parts in enumerate(entries, lac + 1):
+            data, crc = encode_entry(lsn, before, crc, lac, [encode_part(append.body[:])])
+            yield frame(data), lsn, crc
+            return
+        frames, size = [], 0
+        for number, (parts, ending) in enumerate(pack([one.body for one in group], limit), lac + 1):
             lsn = LSN(ledger_id, number)
             data, crc = encode_entry(lsn, before, crc, lac, parts)
-            frames.append(frame(data))
-            lsns.append(lsn)
             before = lsn
-        for append, place in zip(group, places, strict=True):
-            append.lsn = lsns[place]
-        return b"".join(frames), before, crc
+            for place in ending:
+                group[place].lsn = lsn
+            frames.append(frame(data))
+            size += len(data)
+            if size >= most:
+                yield b"".join(frames), before, crc
+                frames, size = [], 0
+        if frames:
+            yield b"".join(frames), before, crc
 
     def close(self) -> None:
         first = self._group.refuse(LogClosedError("the log is closed"))

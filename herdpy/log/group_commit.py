@@ -10,13 +10,17 @@ everything, ``delivery`` takes this module's place.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 
+from herdpy.log.body import Body
 from herdpy.log.commit_log import Acknowledge, Append
 from herdpy.log.errors import LedgerFencedError, LogClosedError, LogError, LogWriteError
 from herdpy.log.transaction import Transaction
 from herdpy.log.wait import Wait, open_gate, pass_gate
+
+_logger = logging.getLogger("herdpy.log")
 
 
 class QueuedAppend(Append):
@@ -24,7 +28,7 @@ class QueuedAppend(Append):
 
     __slots__ = ("_blocked", "_group", "_promoted", "_watched", "body")
 
-    def __init__(self, group: GroupCommit, transaction: Transaction, body: bytes) -> None:
+    def __init__(self, group: GroupCommit, transaction: Transaction, body: Body) -> None:
         super().__init__(transaction)
         self.body = body  # the transaction's bytes
         self._group = group
@@ -113,7 +117,7 @@ class GroupCommit:
 
     def append(self, transaction: Transaction) -> QueuedAppend:
         """Queue a transaction; raises LogClosedError once the log is closed or has failed."""
-        body = transaction.encode()
+        body = transaction.body()
         append = self._queued(transaction, body)
         with self.mutex:
             if self._refusal is not None:
@@ -122,7 +126,7 @@ class GroupCommit:
             self._queued_bytes += len(body)
         return append
 
-    def _queued(self, transaction: Transaction, body: bytes) -> QueuedAppend:
+    def _queued(self, transaction: Transaction, body: Body) -> QueuedAppend:
         return QueuedAppend(self, transaction, body)
 
     def flush(self) -> None:
@@ -173,8 +177,12 @@ class GroupCommit:
                 self._in_flight = []
                 self.hand_on_locked()
         except BaseException as error:
+            # Who waits gets it as an unknown outcome, this thread too: the entry may be durable.
             self._break_down(error)
-            raise
+            if not isinstance(error, Exception):
+                raise
+            _logger.error("the log failed, and takes no more", exc_info=error)
+            return
         if interrupt is not None:
             raise interrupt
 

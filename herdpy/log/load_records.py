@@ -142,7 +142,7 @@ class LoadBatch:
 
 @dataclass(slots=True)
 class LoadDone:
-    """A load and what became of it; the last record of its transaction.
+    """A load and what became of it; the last record of its transaction but for sequences.
 
     Attributes:
         load_id: the client's name for it, 1 to 64 bytes of UTF-8; no load is done twice under one name.

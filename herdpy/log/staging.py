@@ -277,7 +277,7 @@ async def sweep_staged(
 ) -> list[int]:
     """Delete a log's staged ledgers that are so old and not needed; their ids. For the log's leader.
 
-    It reads the metadata of all the cluster's ledgers.
+    It lists all of the cluster's ledgers.
 
     Args:
         older_than_s: younger ones may belong to loads that are still going on.
@@ -285,14 +285,15 @@ async def sweep_staged(
             before it is deleted.
     """
     deleted = []
-    for ledger_id in await bk.list_ledgers():
+    for ledger_id, known in (await bk.custom_metadata()).items():
+        label = StagedLabel.of(known)
+        if label is None or label.log_id != log_id:
+            continue
         try:
             custom = (await bk.ledger_metadata(ledger_id)).custom_metadata
         except BookKeeperError:
-            continue  # gone meanwhile, or not readable: not known to be of this log
-        label = StagedLabel.of(custom)
-        if label is None or label.log_id != log_id:
-            continue
-        if now_us() - label.created_us > older_than_s * 1e6 and not is_needed(ledger_id):
+            continue  # gone meanwhile
+        is_old = now_us() - label.created_us > older_than_s * 1e6
+        if custom == known and is_old and not is_needed(ledger_id):
             deleted += await delete_staged(bk, [ledger_id])
     return deleted

@@ -10,6 +10,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
 
+from herdpy.log.body import Body, StoredBody, StoredRecords
 from herdpy.log.errors import RecordError
 from herdpy.log.records import FRAME_BYTES, Record, decode_records
 
@@ -32,6 +33,8 @@ class Transaction:
             is resolved later; empty when it has none.
         encoded: the bytes of the first records, as many as ``encoded_count``, where whoever appends has
             made them before (see :func:`encode_records`); neither logged again nor compared.
+        before: the records that come before ``records``, encoded, where there are so many that they lie in
+            a file; neither logged again nor compared.
     """
 
     timestamp_us: int
@@ -39,27 +42,35 @@ class Transaction:
     request_id: bytes = b""
     encoded: Sequence[bytes] = field(default=(), compare=False, repr=False)
     encoded_count: int = field(default=0, compare=False, repr=False)
+    before: StoredRecords | None = field(default=None, compare=False, repr=False)
 
     def encode(self) -> bytes:
         """The transaction's bytes; RecordError when a number or a length is out of its range."""
+        return self.body()[:]
+
+    def body(self) -> Body:
+        """As :meth:`encode`; those that lie in a file are read from there when they are asked for."""
         try:
             return self._encode()
         except struct.error as error:
             raise RecordError(f"the transaction cannot be encoded: {error}") from error
 
-    def _encode(self) -> bytes:
-        records, request_id = self.records, self.request_id
+    def _encode(self) -> Body:
+        records, request_id, before = self.records, self.request_id, self.before
+        count = len(records) if before is None else before.count + len(records)
         if not request_id:
-            head = _HEAD_NO_ID.pack(self.timestamp_us, 0, len(records))
-            if len(records) == 1 and not self.encoded:
+            head = _HEAD_NO_ID.pack(self.timestamp_us, 0, count)
+            if count == 1 and not self.encoded:
                 return head + records[0].encode()
         else:
             if len(request_id) > MAX_REQUEST_ID_BYTES:
                 raise RecordError(f"a request id has {len(request_id)} bytes, at most 64 are allowed")
-            head = _HEAD.pack(self.timestamp_us, len(request_id)) + request_id + _COUNT.pack(len(records))
-        parts = [head, *self.encoded]
+            head = _HEAD.pack(self.timestamp_us, len(request_id)) + request_id + _COUNT.pack(count)
+        parts = [*self.encoded]
         parts += [record.encode() for record in (records[self.encoded_count :] if self.encoded else records)]
-        return b"".join(parts)
+        if before is not None:
+            return StoredBody(head, before, b"".join(parts))
+        return b"".join([head, *parts])
 
     @staticmethod
     def decode(data: bytes) -> Transaction:

@@ -141,7 +141,8 @@ class LoadPlan(_message.Message):
     """To be handed to Publish: a table of the same name that was made meanwhile is another one."""
     arrow_schema: _builtins.bytes
     """The columns to stage, in this order: the schema message of an Arrow IPC stream. Each part is such a stream,
-    with these types exactly; fields that are not nullable have no NULL.
+    with these types exactly; fields that are not nullable have no NULL. A column that the writers do not have
+    and whose DEFAULT is another value in each row is not among them: Publish evaluates it for each row.
     """
     defaults: _builtins.bytes
     """The columns of `arrow_schema` that the writers do not have, with the value of each, evaluated now: an Arrow

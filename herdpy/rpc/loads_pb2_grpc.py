@@ -69,8 +69,7 @@ class LoadsServicer:
     def Begin(self, request, context):
         """What to stage for a load, or what became of it when it was published already.
         NOT_FOUND: there is no such table, column or tablespace. INVALID_ARGUMENT: the mode does not fit the table
-        (42P10: it has no primary key), or columns that the mode needs are missing. UNIMPLEMENTED: a column is not
-        given whose DEFAULT differs from row to row.
+        (42P10: it has no primary key), or columns that the mode needs are missing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

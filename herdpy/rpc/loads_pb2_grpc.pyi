@@ -46,8 +46,7 @@ class LoadsStub:
     Begin: _grpc.UnaryUnaryMultiCallable[_loads_pb2.BeginLoadRequest, _loads_pb2.BeginLoadResponse]
     """What to stage for a load, or what became of it when it was published already.
     NOT_FOUND: there is no such table, column or tablespace. INVALID_ARGUMENT: the mode does not fit the table
-    (42P10: it has no primary key), or columns that the mode needs are missing. UNIMPLEMENTED: a column is not
-    given whose DEFAULT differs from row to row.
+    (42P10: it has no primary key), or columns that the mode needs are missing.
     """
     Stage: _grpc.StreamUnaryMultiCallable[_loads_pb2.StageChunk, _loads_pb2.StagedFile]
     """Stage one part on the server's disk; where LoadPlan says so. The answer comes when it is on disk. A
@@ -76,8 +75,7 @@ class LoadsAsyncStub(LoadsStub):
     Begin: _aio.UnaryUnaryMultiCallable[_loads_pb2.BeginLoadRequest, _loads_pb2.BeginLoadResponse]  # type: ignore[assignment]
     """What to stage for a load, or what became of it when it was published already.
     NOT_FOUND: there is no such table, column or tablespace. INVALID_ARGUMENT: the mode does not fit the table
-    (42P10: it has no primary key), or columns that the mode needs are missing. UNIMPLEMENTED: a column is not
-    given whose DEFAULT differs from row to row.
+    (42P10: it has no primary key), or columns that the mode needs are missing.
     """
     Stage: _aio.StreamUnaryMultiCallable[_loads_pb2.StageChunk, _loads_pb2.StagedFile]  # type: ignore[assignment]
     """Stage one part on the server's disk; where LoadPlan says so. The answer comes when it is on disk. A
@@ -109,8 +107,7 @@ class LoadsServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_loads_pb2.BeginLoadResponse, _abc.Awaitable[_loads_pb2.BeginLoadResponse]]:
         """What to stage for a load, or what became of it when it was published already.
         NOT_FOUND: there is no such table, column or tablespace. INVALID_ARGUMENT: the mode does not fit the table
-        (42P10: it has no primary key), or columns that the mode needs are missing. UNIMPLEMENTED: a column is not
-        given whose DEFAULT differs from row to row.
+        (42P10: it has no primary key), or columns that the mode needs are missing.
         """
 
     @_abc_1.abstractmethod

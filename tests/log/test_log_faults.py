@@ -226,8 +226,7 @@ def test_a_hook_that_fails_stops_the_log_and_leaves_nobody_waiting(disk, kit):
 
     log = kit.open(disk, acknowledge)
     append = log.append(kit.transaction(1))
-    with pytest.raises(ZeroDivisionError):
-        append.block()
+    append.block()
     _fails(append, LogError, "unknown")
     with pytest.raises(LogError, match="ZeroDivisionError"):
         log.append(kit.transaction(2))

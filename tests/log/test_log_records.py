@@ -273,9 +273,10 @@ def test_every_flipped_bit_of_an_entry_is_seen(parts, before, data):
 
 
 def _chain(bodies, limit):
-    entries, places = pack(bodies, limit)
-    before, crc, chain = START, 0, []
-    for number, parts in enumerate(entries):
+    before, crc, chain, places = START, 0, [], []
+    for number, (parts, ending) in enumerate(pack(bodies, limit)):
+        assert ending == list(range(len(places), len(places) + len(ending)))
+        places += [number] * len(ending)
         data, crc = encode_entry(LSN(1, number), before, crc, -1, parts)
         before = LSN(1, number)
         chain.append(decode_entry(data))

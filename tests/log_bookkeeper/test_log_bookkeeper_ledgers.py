@@ -186,6 +186,34 @@ def test_a_leader_that_cannot_prove_that_it_owns_the_log_acknowledges_nothing():
     place.run(program)
 
 
+def test_what_the_bookies_have_is_unknown_when_the_log_is_lost():
+    """Behind it there may be what they do not have, and that is as the caller says."""
+    place = Place(ownership_s=6.0)
+
+    async def program():
+        a = await place.node("a")
+        clock_s = [0.0]
+        log = await (await a.take_over(1)).lead(clock=lambda: clock_s[0])
+        a.logs.append(log)
+        await log.append(transaction(1))
+        place.cluster.network.partition("a", "zookeeper")
+        clock_s[0] += 100  # it cannot be proved any more that the ledger is its own
+        stored = log.append(transaction(2))
+        await asyncio.sleep(2)
+        assert [entry.done for entry in log._sender.flights] == [True]
+        behind = log.append(transaction(3))
+        log.lose(LogError("lost"), "not done")
+        outcomes = []
+        for append in (stored, behind):
+            with pytest.raises(LogError) as caught:
+                await append
+            outcomes.append(caught.value.outcome)
+        assert outcomes == ["unknown", "not done"]
+        place.cluster.network.heal("a", "zookeeper")
+
+    place.run(program)
+
+
 def test_orphans_are_swept():
     place = Place(ownership_s=6.0)
 
@@ -285,11 +313,34 @@ def test_more_than_may_be_queued_is_refused():
         with pytest.raises(LogBusyError) as caught:
             log.append(transaction(8, 100))
         assert caught.value.outcome == "not done"
+        assert log.is_full
+        roomy = asyncio.Event()
+        log.when_roomy(roomy.set)
         await log.room()
+        await roomy.wait()
+        assert not log.is_full
         log.append(transaction(len(taken), 100))
         for one in taken:
             await one
         await log.aflush()
+
+    place.run(program)
+
+
+def test_who_waits_for_room_is_told_when_the_log_is_lost():
+    place = Place(max_queued_bytes=1000)
+
+    async def program():
+        a = await place.node("a")
+        log = await a.lead(1)
+        taken = [log.append(transaction(number, 100)) for number in range(8)]
+        roomy = asyncio.Event()
+        log.when_roomy(roomy.set)
+        log.abandon()
+        await roomy.wait()
+        assert all(one.done() for one in taken)
+        with pytest.raises(LogClosedError):
+            log.append(transaction(8, 100))
 
     place.run(program)
 

@@ -17,6 +17,7 @@ from herdpy.bookkeeper import BookKeeper
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.log import START, LogError, TransactionAssembler
 from herdpy.log.bookkeeper import LedgerLogSettings
+from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from tests.log_bookkeeper.kit import Node, numbers, transaction
 
 ROOT = Path(__file__).parents[2]
@@ -214,3 +215,16 @@ def test_threads_may_append_flush_roll_trim_and_close(bookkeeper_cluster):
             assert [one for one in found if one < 100] == list(range(50))
 
     asyncio.run(program())
+
+
+def test_a_list_of_more_ledgers_than_a_znode_holds(bookkeeper_cluster):
+    async def main():
+        async with nodes(bookkeeper_cluster.uri, "a", "b") as (a, b):
+            many = tuple(LedgerInfo(one, 1, True, 9, 1000, 7, 3, "a") for one in range(1, 15_000))
+            state = LedgerListState(0, "1" * 32, 15_000, ledgers=many, epoch=3, node="a")
+            written = await a.list.write(state, 0)
+            assert await b.list.read() == written
+            again = await b.list.write(written, written.version)
+            assert await a.list.read() == again
+
+    asyncio.run(main())

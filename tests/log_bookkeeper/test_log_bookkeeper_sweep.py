@@ -155,3 +155,50 @@ def test_a_removal_that_takes_all_of_the_application_is_noticed(monkeypatch: pyt
     monkeypatch.setattr(Removal, "_delete_ledgers", all_of_them)
     with pytest.raises(AssertionError):
         _dropped()
+
+
+def test_sweeps_of_all_tablespaces_read_the_metadata_of_each_ledger_once() -> None:
+    place = Place(max_ledger_bytes=400)
+
+    async def program() -> None:
+        a, other = await place.node("a"), await place.node("b")
+        logs = []
+        for name in ("t", "u", "v"):
+            a.list = type(a.list)(a.bk.znodes, PATH.replace("/t/", f"/{name}/"))
+            logs.append(await a.lead(1))
+        for number in range(20):
+            for log in logs:
+                await log.append(transaction(number))
+        strangers = [await other.bk.create_ledger() for _ in range(10)]
+        for _ in range(3):
+            for log in logs:
+                assert await log.asweep() == []
+        there = len(await a.bk.list_ledgers())
+        assert a.bk._labels.reads == there > 20
+        await other.bk.create_ledger()
+        await other.bk.delete_ledger(strangers[0].ledger_id)
+        for log in logs:
+            await log.asweep()
+        assert a.bk._labels.reads == there + 1
+        assert sorted(await a.bk.custom_metadata()) == await a.bk.list_ledgers()
+
+    place.run(program)
+
+
+def test_an_id_that_was_given_again_by_hand_is_not_swept_for_its_former_ledger() -> None:
+    place = Place()
+
+    async def program() -> None:
+        a, b = await place.node("a"), await place.node("b")
+        log = await a.lead(1)
+        left = await _made(log, a)
+        assert left in await a.bk.custom_metadata()
+        await b.bk.delete_ledger(left)
+        await b.bk.create_ledger(ledger_id=left)
+        for number in range(2):
+            await log.append(transaction(number))
+            await log.aroll()
+        assert await log.asweep() == []
+        assert left in await b.bk.list_ledgers()
+
+    place.run(program)

@@ -5,14 +5,26 @@ From the bottom: ``settings``; ``list_format`` and ``znode_list``, the ledger li
 ledgers as the leader makes, lists and trims them; ``queue`` and ``sender``, from appends to entries in
 flight; ``acknowledger`` and ``pauses``, those who appended and those who wait; ``insisting``,
 ``leader_tasks`` and ``succession``, from ledger to ledger; ``loop_log`` and ``leader_log``, the log that
-is written; ``takeover``, how one becomes its leader. The format is in docs/log-format.md, the reasons
+is written; ``takeover``, how one becomes its leader;
+``going_on``, how after a loss an operator has the log go on. The format is in docs/log-format.md, the reasons
 are in herdpy/log/DESIGN.md.
 """
 
 from herdpy.log.bookkeeper.followed_log import FollowedLog
+from herdpy.log.bookkeeper.going_on import go_on_after
 from herdpy.log.bookkeeper.leader_log import LeaderLog
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
 from herdpy.log.bookkeeper.takeover import Takeover, take_over
+from herdpy.log.bookkeeper.walk import is_ahead
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
 
-__all__ = ["FollowedLog", "LeaderLog", "LedgerLogSettings", "Takeover", "ZnodeLedgerList", "take_over"]
+__all__ = [
+    "FollowedLog",
+    "LeaderLog",
+    "LedgerLogSettings",
+    "Takeover",
+    "ZnodeLedgerList",
+    "go_on_after",
+    "is_ahead",
+    "take_over",
+]

@@ -16,7 +16,7 @@ from herdpy.bookkeeper.read import LedgerReader
 from herdpy.log.bookkeeper.followed_list import FollowedList
 from herdpy.log.bookkeeper.patience import FINAL, Patience
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
-from herdpy.log.bookkeeper.walk import walk
+from herdpy.log.bookkeeper.walk import next_ledger, walk
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
 from herdpy.log.entry import Entry
 from herdpy.log.errors import LogTrimmedError
@@ -49,7 +49,8 @@ class FollowedLog:
 
         Raises:
             LogTrimmedError: entries after ``after`` are gone.
-            ChainError: an entry does not follow the one before it, or ``after`` is not in this log.
+            AheadOfLogError: ``after`` is not in this log.
+            ChainError: an entry does not follow the one before it.
             CorruptLedgerError: an entry, a ledger or the list is damaged or missing.
             LogUnavailableError: bookies or ZooKeeper did not answer for ``read_patience_s``.
         """
@@ -59,7 +60,7 @@ class FollowedLog:
         end = await self.position()
         limit = end if upto is None else min(upto, end)
         if after >= limit:
-            await self._check_kept(after)
+            await self.check(after)
             return
         async with aclosing(walk(self, after, limit)) as entries:
             async for item in entries:
@@ -82,6 +83,21 @@ class FollowedLog:
         except ClosedClientError:
             if not self._closed:
                 raise
+
+    async def check(self, position: LSN) -> None:
+        """Make sure that a position is one of this log, as far as the list tells.
+
+        Raises:
+            AheadOfLogError: it is not: what was applied to there is not what the log has.
+            LogTrimmedError: entries after it are gone.
+            LogUnavailableError: ZooKeeper did not answer in time.
+        """
+        state = await self.refresh()
+        if position < state.base:
+            raise LogTrimmedError(
+                f"the entries after {position} are trimmed, the log begins after {state.base}"
+            )
+        next_ledger(state, position)
 
     async def position(self) -> LSN:
         """The newest entry that is confirmed, asked of ZooKeeper and the bookies.
@@ -217,11 +233,6 @@ class FollowedLog:
         finally:
             self._readers.discard(reader)
             await reader.close()
-
-    async def _check_kept(self, after: LSN) -> None:
-        state = await self.state()
-        if after < state.base:
-            raise LogTrimmedError(f"the entries after {after} are trimmed, the log begins after {state.base}")
 
     def _saw(self, lsn: LSN) -> None:
         self._seen = max(self._seen, lsn)

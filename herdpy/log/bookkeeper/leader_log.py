@@ -20,6 +20,7 @@ from herdpy.bookkeeper.client import BookKeeper
 from herdpy.bookkeeper.write import LedgerWriter
 from herdpy.log.bookkeeper import insisting
 from herdpy.log.bookkeeper.acknowledger import Acknowledger, outcome_of
+from herdpy.log.bookkeeper.ensembles import Quorums
 from herdpy.log.bookkeeper.loop_log import LoopLog
 from herdpy.log.bookkeeper.own_ledgers import OwnLedgers, boot_time_s
 from herdpy.log.bookkeeper.own_view import OwnView
@@ -32,7 +33,14 @@ from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
 from herdpy.log.commit_log import Acknowledge, Append
 from herdpy.log.counts import LogCounts
 from herdpy.log.entry import Entry
-from herdpy.log.errors import LogBusyError, LogClosedError, LogError, LogUnavailableError, Outcome
+from herdpy.log.errors import (
+    LogBusyError,
+    LogClosedError,
+    LogError,
+    LogUnavailableError,
+    LogWriteError,
+    Outcome,
+)
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN
 from herdpy.log.transaction import Transaction
@@ -74,6 +82,7 @@ class LeaderLog(LoopLog):
             self._lac,
             self._lac_crc,
             on_done=self.deliver,
+            on_unreadable=self._unreadable,
             on_failed=lambda writer, error: self._succession.replace(writer, error),
             on_switched=self._switched,
         )
@@ -118,10 +127,10 @@ class LeaderLog(LoopLog):
         Raises:
             LogBusyError: too much is queued; ``await room()`` tells when there is less.
         """
-        append = LeaderAppend(transaction, transaction.encode())
+        append = LeaderAppend(transaction, transaction.body())
         if self._refusal is not None:
             raise LogClosedError(str(self._refusal)) from self._refusal
-        if self._queue.size_bytes > self._settings.max_queued_bytes:
+        if self.is_full:
             raise LogBusyError(f"{self._queue.size_bytes} bytes wait to be written to the log already")
         if asyncio._get_running_loop() is self._loop:
             self._queue.put(append)
@@ -136,6 +145,13 @@ class LeaderLog(LoopLog):
             return
         self._queue.put(append)
         self._sender.schedule()
+
+    @property
+    def is_full(self) -> bool:
+        return self._queue.size_bytes > self._settings.max_queued_bytes
+
+    def when_roomy(self, callback: Callable[[], object]) -> None:
+        self._pauses.when_roomy(callback)
 
     async def room(self) -> None:
         """Return when less is queued than ``max_queued_bytes``, or the log takes no more appends."""
@@ -189,16 +205,20 @@ class LeaderLog(LoopLog):
         return last, crc
 
     def lose(self, error: LogError, outcome: Outcome = "unknown") -> None:
-        """The log can write no more: fail everything that is under way, in order; ``outcome`` is that of the
-        entries in flight."""
+        """The log can write no more: fail everything that is under way, in order.
+
+        ``outcome`` is that of entries in flight that the bookies may not have. Of those that they have nobody
+        knows whether they are in the log: another leader may have the ledger, or its place in the list.
+        """
         if self._lost:
             return
         self._lost = True
         if self._refusal is None:
             self._refusal = error
-        in_flight = self._sender.abandon()
+        stored, in_flight = self._sender.abandon()
         self._succession.stop()
         answer = self._acknowledger
+        answer.fail(stored, outcome_of(error, "unknown"), error)
         answer.fail(in_flight, outcome_of(error, outcome), error)
         answer.fail(self._queue.drain(), outcome_of(error, "not done", " (never sent)"), error)
         _log.warning("the log is lost", extra={"error": str(error)})
@@ -206,6 +226,11 @@ class LeaderLog(LoopLog):
         self._pauses.wake()
         if self._on_lost is not None:
             self._loop.call_soon(self._on_lost, error)
+
+    def _unreadable(self, error: Exception) -> None:
+        lost = LogWriteError(f"what is to be written to the log cannot be read: {error}")
+        lost.__cause__ = error
+        self.lose(lost)
 
     def abandon(self, error: LogError | None = None) -> None:
         """Stop at once and leave the ledgers open, for a takeover to close: this node steps down."""
@@ -232,6 +257,16 @@ class LeaderLog(LoopLog):
     @property
     def end(self) -> LSN:
         return self._sender.last
+
+    @property
+    def quorums(self) -> Quorums | None:
+        """How many bookies the log is written to now; None while no ledger can be."""
+        return self._succession.quorums
+
+    @property
+    def list_share(self) -> float:
+        """How full the ledger list is: 1 is what ZooKeeper takes."""
+        return self._ledgers.list_share
 
     def note_lac(self) -> None:
         """Nothing to do: the client tells the bookies by itself when the writing pauses."""

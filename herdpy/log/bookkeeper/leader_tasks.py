@@ -26,6 +26,7 @@ class LeaderTasks:
         self._on_done = on_done
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._stopped = False
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Begin a task."""
@@ -37,6 +38,8 @@ class LeaderTasks:
         if self._tasks.get(name) is task:
             del self._tasks[name]
         if task.cancelled():
+            if not self._stopped:  # what it was to bring to memory may be in ZooKeeper already
+                self._on_failed(LogError(f"the log failed: {name} was cancelled", outcome="unknown"))
             return
         error = task.exception()
         if isinstance(error, LogError):
@@ -61,6 +64,7 @@ class LeaderTasks:
 
     def stop(self) -> None:
         """Cancel every task but the one that calls."""
+        self._stopped = True
         current = asyncio.current_task()
         for task in self._tasks.values():
             if task is not current:

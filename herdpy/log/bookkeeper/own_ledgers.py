@@ -64,6 +64,11 @@ class OwnLedgers:
         self._began_s = clock()
         self._proven_s = -float("inf")
 
+    @property
+    def list_share(self) -> float:
+        """How full the list is: 1 is what ZooKeeper takes."""
+        return self._list.size_bytes / self._list.limit_bytes
+
     # Changes of the list.
 
     async def change(self, make: Callable[[LedgerListState], LedgerListState]) -> LedgerListState:
@@ -181,17 +186,17 @@ class OwnLedgers:
 
     async def sweep(self) -> list[int]:
         """Delete this log's orphans, by their custom metadata: ledgers that were made and never listed, or
-        trimmed and never deleted; their ids. It reads the metadata of all the cluster's ledgers.
+        trimmed and never deleted; their ids. It lists all of the cluster's ledgers.
         """
         deleted = []
-        for ledger_id in await self._bk.list_ledgers():
+        for ledger_id, known in (await self._bk.custom_metadata()).items():
+            if not self._is_orphan(ledger_id, known):
+                continue
             try:
                 custom = (await self._bk.ledger_metadata(ledger_id)).custom_metadata
             except BookKeeperError:
-                continue  # gone meanwhile, or not readable: not known to be of this log
-            if not self._is_orphan(ledger_id, custom):
-                continue
-            if await self._delete(ledger_id):
+                continue  # gone meanwhile
+            if custom == known and await self._delete(ledger_id):
                 deleted.append(ledger_id)
         return deleted
 

@@ -55,6 +55,12 @@ class Pauses:
             self._roomy.append(waiter)
             await waiter
 
+    def when_roomy(self, callback: Callable[[], object]) -> None:
+        """Call ``callback`` when there is room, at the earliest with the next :meth:`wake`."""
+        waiter = self._loop.create_future()
+        waiter.add_done_callback(lambda _waiter: callback())
+        self._roomy.append(waiter)
+
     def wake(self) -> None:
         """Let those go on who need not wait any more."""
         if not self._sender.flights and not self._queue:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from herdpy.log.body import Body
 from herdpy.log.commit_log import Append
 from herdpy.log.entry import FIRST, HEADER_BYTES, LAST, PART_BYTES, encode_part
 from herdpy.log.lsn import LSN
@@ -22,7 +23,7 @@ class LeaderAppend(Append):
 
     __slots__ = ("body",)
 
-    def __init__(self, transaction: Transaction, body: bytes) -> None:
+    def __init__(self, transaction: Transaction, body: Body) -> None:
         super().__init__(transaction)
         self.body = body
 
@@ -51,6 +52,23 @@ class Outgoing:
         self.done = False
 
 
+class _Stretch:
+    """A part of a large transaction that is not made yet."""
+
+    __slots__ = ("_append", "_start", "_stop", "appends")
+
+    def __init__(self, append: LeaderAppend, start: int, stop: int) -> None:
+        self._append = append
+        self._start, self._stop = start, stop
+        self.appends = [append] if stop == len(append.body) else []
+
+    def made(self) -> Outgoing:
+        """The entry that it is."""
+        start, stop = self._start, self._stop
+        flags = (FIRST if start == 0 else 0) | (LAST if self.appends else 0)
+        return Outgoing([encode_part(self._append.body[start:stop], flags)], self.appends, stop - start)
+
+
 class AppendQueue:
     """The queue of one leader.
 
@@ -66,7 +84,7 @@ class AppendQueue:
         self._room = max(max_entry_bytes - HEADER_BYTES, PART_BYTES + 1)
         self._waiting: deque[LeaderAppend] = deque()
         self._formed: deque[Outgoing] = deque()
-        self._cut: deque[Outgoing] = deque()
+        self._cut: deque[_Stretch] = deque()
         self.size_bytes = 0
 
     def __len__(self) -> int:
@@ -86,11 +104,16 @@ class AppendQueue:
         self.size_bytes += len(append.body)
 
     def take(self) -> Outgoing | None:
-        """The next entry to send."""
+        """The next entry to send.
+
+        Raises:
+            OSError, MemoryError: what a large transaction has in a file cannot be read. Its append, and all
+                others, are still in the queue.
+        """
         if self._formed:
             entry = self._formed.popleft()
         elif self._cut:
-            entry = self._cut.popleft()
+            entry = self._next_stretch()
         elif self._waiting:
             entry = self._form()
         else:
@@ -107,7 +130,8 @@ class AppendQueue:
 
     def drain(self) -> list[LeaderAppend]:
         """Empty the queue: the appends none of which can have taken effect, in order."""
-        appends = [one for entry in (*self._formed, *self._cut) for one in entry.appends]
+        appends = [one for entry in self._formed for one in entry.appends]
+        appends += [one for stretch in self._cut for one in stretch.appends]
         appends += self._waiting
         self._formed.clear()
         self._cut.clear()
@@ -119,36 +143,36 @@ class AppendQueue:
         """The append at the end of the queue."""
         if self._waiting:
             return self._waiting[-1]
-        for entries in (self._cut, self._formed):
-            for entry in reversed(entries):
-                if entry.appends:
-                    return entry.appends[-1]
-        return None
+        held = [*(one.appends for one in self._formed), *(one.appends for one in self._cut)]
+        return next((appends[-1] for appends in reversed(held) if appends), None)
 
     def _form(self) -> Outgoing:
         waiting, room = self._waiting, self._room
         parts: list[bytes] = []
         appends: list[LeaderAppend] = []
         used = size_bytes = 0
-        while waiting:
-            body = waiting[0].body
-            size = PART_BYTES + len(body)
+        for append in waiting:
+            size = PART_BYTES + len(append.body)
             if used + size > room:
                 break
-            appends.append(waiting.popleft())
-            parts.append(encode_part(body))
+            parts.append(encode_part(append.body[:]))
+            appends.append(append)
             used += size
-            size_bytes += len(body)
+            size_bytes += len(append.body)
+        for _ in appends:
+            waiting.popleft()
         if not parts:
             return self._cut_up(waiting.popleft())
         return Outgoing(parts, appends, size_bytes)
 
     def _cut_up(self, append: LeaderAppend) -> Outgoing:
         """The first part of a large transaction; the others are next."""
-        body, step = append.body, self._room - PART_BYTES
-        for start in range(0, len(body), step):
-            piece = body[start : start + step]
-            last = start + step >= len(body)
-            flags = (FIRST if start == 0 else 0) | (LAST if last else 0)
-            self._cut.append(Outgoing([encode_part(piece, flags)], [append] if last else [], len(piece)))
-        return self._cut.popleft()
+        length, step = len(append.body), self._room - PART_BYTES
+        for start in range(0, length, step):
+            self._cut.append(_Stretch(append, start, min(start + step, length)))
+        return self._next_stretch()
+
+    def _next_stretch(self) -> Outgoing:
+        entry = self._cut[0].made()
+        self._cut.popleft()
+        return entry

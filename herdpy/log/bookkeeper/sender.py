@@ -58,11 +58,13 @@ class Sender:
         crc: int,
         *,
         on_done: Callable[[], None],
+        on_unreadable: Callable[[Exception], None],
         on_failed: Callable[[LedgerWriter, BookKeeperError], None],
         on_switched: Callable[[LedgerWriter, LSN, int], None],
     ) -> None:
         """Args:
         on_done: an entry at the head of the flights is done.
+        on_unreadable: the next entry cannot be made: nothing behind it can be written either.
         on_failed: the writer can write no more; what is in flight stays so until its outcome is known.
         on_switched: told the writer that was left, and the last entry and CRC of its ledger.
         """
@@ -73,6 +75,7 @@ class Sender:
         self._queue = queue
         self._max_in_flight = max_in_flight
         self._on_done, self._on_failed, self._on_switched = on_done, on_failed, on_switched
+        self._on_unreadable = on_unreadable
         self._loop = asyncio.get_running_loop()
         self._scheduled = False
         self._room: asyncio.Task[None] | None = None
@@ -102,13 +105,21 @@ class Sender:
             and under_way < self._max_in_flight
             and len(flights) < 2 * self._max_in_flight
             and (not under_way or queue.is_worth_an_entry())
-            and (entry := queue.take()) is not None
+            and (entry := self._next()) is not None
         ):
             self._send(writer, entry)
             under_way += 1
             sent = True
         if sent and writer is not None:
             writer.flush()
+
+    def _next(self) -> Outgoing | None:
+        """The next entry of the queue. None when there is none, or it cannot be made, which ends the log."""
+        try:
+            return self._queue.take()
+        except Exception as error:  # noqa: BLE001 - whatever it is, what comes behind it cannot go before it
+            self._on_unreadable(error)
+            return None
 
     def begin(self, writer: LedgerWriter, last: LSN, crc: int) -> None:
         """Write to a new ledger, behind this entry; its header goes out first."""
@@ -135,15 +146,21 @@ class Sender:
             entry.done = True
         return behind
 
-    def abandon(self) -> list[LeaderAppend]:
-        """Stop, and let go of the ledgers; returns the appends that were in flight."""
+    def abandon(self) -> tuple[list[LeaderAppend], list[LeaderAppend]]:
+        """Stop, and let go of the ledgers.
+
+        Returns the appends that were in flight: those that are stored, and those behind them.
+        """
         writers = [one for one in (self.writer, self.following) if one is not None]
         self.stop()
         for writer in writers:
             writer.abandon(ClosedClientError("the log was given up"))
-        in_flight = [append for entry in self.flights for append in entry.appends]
+        stored: list[LeaderAppend] = []
+        behind: list[LeaderAppend] = []
+        for entry in self.flights:
+            (stored if entry.done and not behind else behind).extend(entry.appends)
         self.flights.clear()
-        return in_flight
+        return stored, behind
 
     def _switch(self, following: LedgerWriter) -> None:
         before, last, crc = self.writer, self.last, self.crc

@@ -195,12 +195,19 @@ class Succession:
 
     # Bookies that come and go.
 
-    def _bookies_changed(self) -> None:
+    @property
+    def quorums(self) -> Quorums | None:
+        """Those of the ledger that is written to; None: there is none now."""
         writer = self._sender.writer
         if writer is None:
-            return
+            return None
         metadata = writer.metadata
-        now = Quorums(metadata.ensemble_size, metadata.write_quorum, metadata.ack_quorum)
+        return Quorums(metadata.ensemble_size, metadata.write_quorum, metadata.ack_quorum)
+
+    def _bookies_changed(self) -> None:
+        now = self.quorums
+        if now is None:
+            return
         if now != wanted(self._settings):
             try:
                 possible = quorums_for(self._settings, len(self._bk.usable_bookies()))

@@ -18,11 +18,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 
 from herdpy.bookkeeper.client import BookKeeper
 from herdpy.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
+from herdpy.bookkeeper.errors import LostEntriesError as LedgerLostEntriesError
 from herdpy.log.bookkeeper.followed_log import FollowedLog
 from herdpy.log.bookkeeper.leader_log import LeaderLog
 from herdpy.log.bookkeeper.own_ledgers import boot_time_s
@@ -35,6 +36,7 @@ from herdpy.log.errors import (
     LedgerListConflictError,
     LogError,
     LogUnavailableError,
+    LostEntriesError,
 )
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN
@@ -43,29 +45,43 @@ _log = logging.getLogger("herdpy.log.takeover")
 
 
 async def take_over(
-    bk: BookKeeper, ledger_list: ZnodeLedgerList, settings: LedgerLogSettings, node: str, epoch: int
+    bk: BookKeeper,
+    ledger_list: ZnodeLedgerList,
+    settings: LedgerLogSettings,
+    node: str,
+    epoch: int,
+    applied: Callable[[], Awaitable[Iterable[LSN]]] | None = None,
 ) -> Takeover:
     """Make this node the only one that can write to the log, and find the log's end.
 
     Args:
         node: this node's name.
         epoch: its term, higher than that of every leader before it.
+        applied: tells positions that somebody has applied; asked once the list is claimed. What they have
+            was confirmed: no ledger is closed below them.
 
     Raises:
+        LostEntriesError: the bookies lack entries that somebody has applied. Nothing was closed.
         LedgerListConflictError: a node of the same or a later epoch owns the log, or took it meanwhile.
         LogUnavailableError: ZooKeeper or too many bookies did not answer; it may be tried again.
         CorruptLedgerError, ChainError: a ledger of the list is missing, or does not continue the log.
     """
     try:
-        claimed = await _claim(ledger_list, node, epoch)
-        closed = await _close_open_ledgers(bk, ledger_list, settings, claimed)
+        claimed = await claim(ledger_list, node, epoch)
+        known = _furthest(() if applied is None else await applied())
+        closed = await _close_open_ledgers(bk, ledger_list, settings, claimed, known)
     except BookKeeperError as error:
         raise LogUnavailableError(f"the log cannot be taken over now: {error}", outcome="unknown") from error
     _log.info("log taken over", extra={"node": node, "epoch": epoch, "end": str(closed.settled_end[0])})
     return Takeover(bk, ledger_list, settings, closed)
 
 
-async def _claim(ledger_list: ZnodeLedgerList, node: str, epoch: int) -> LedgerListState:
+async def claim(ledger_list: ZnodeLedgerList, node: str, epoch: int) -> LedgerListState:
+    """Make a node the log's owner: no earlier leader can list another ledger.
+
+    Raises:
+        LedgerListConflictError: a node of the same or a later epoch owns the log.
+    """
     while True:
         state = await ledger_list.read()
         if state is None:
@@ -82,7 +98,11 @@ async def _claim(ledger_list: ZnodeLedgerList, node: str, epoch: int) -> LedgerL
 
 
 async def _close_open_ledgers(
-    bk: BookKeeper, ledger_list: ZnodeLedgerList, settings: LedgerLogSettings, state: LedgerListState
+    bk: BookKeeper,
+    ledger_list: ZnodeLedgerList,
+    settings: LedgerLogSettings,
+    state: LedgerListState,
+    known: Mapping[int, int],
 ) -> LedgerListState:
     kept: list[LedgerInfo] = []
     empty: list[int] = []
@@ -90,7 +110,7 @@ async def _close_open_ledgers(
     for info in state.ledgers:
         closed = info
         if not info.closed:
-            closed = await _recovered(bk, settings, info, place)
+            closed = await _recovered(bk, settings, info, place, known.get(info.ledger_id, -1))
         if closed.last_entry_id < 0:
             empty.append(closed.ledger_id)
             continue
@@ -101,12 +121,31 @@ async def _close_open_ledgers(
     return await ledger_list.write(replace(state, ledgers=tuple(kept)), state.version)
 
 
+def _furthest(applied: Iterable[LSN]) -> dict[int, int]:
+    """The furthest entry of each ledger that somebody has applied."""
+    known: dict[int, int] = {}
+    for ledger_id, entry_id in applied:
+        known[ledger_id] = max(known.get(ledger_id, -1), entry_id)
+    return known
+
+
 async def _recovered(
-    bk: BookKeeper, settings: LedgerLogSettings, info: LedgerInfo, place: Place
+    bk: BookKeeper, settings: LedgerLogSettings, info: LedgerInfo, place: Place, known_entry_id: int
 ) -> LedgerInfo:
-    """An open ledger, fenced, and closed in BookKeeper, where it truly ends."""
+    """An open ledger, fenced, and closed in BookKeeper, where it truly ends.
+
+    One that is closed there already is taken as it is: ``herdpy ledgers recover`` is an operator's word.
+    """
     try:
-        reader = await bk.open_ledger(info.ledger_id, settings.password, recover=True)
+        reader = await bk.open_ledger(
+            info.ledger_id, settings.password, recover=True, known_entry_id=known_entry_id
+        )
+    except LedgerLostEntriesError as error:
+        raise LostEntriesError(
+            f"ledger {info.ledger_id} of the log cannot be closed: {error.message}. Bring back the bookies"
+            " that had it, or accept the loss with: herdpy ledgers recover",
+            outcome="unknown",
+        ) from error
     except NoSuchLedgerError as error:
         raise CorruptLedgerError(
             info.ledger_id, None, "", "it is in the ledger list, but BookKeeper has no such ledger"

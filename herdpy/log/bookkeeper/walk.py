@@ -15,7 +15,7 @@ from typing import Protocol
 from herdpy.bookkeeper.digest import Entry as RawEntry
 from herdpy.bookkeeper.errors import DigestMismatchError, NoSuchEntryError, NoSuchLedgerError
 from herdpy.log.entry import START_CRC, Entry, decode_entry
-from herdpy.log.errors import ChainError, CorruptLedgerError, LogTrimmedError, RecordError
+from herdpy.log.errors import AheadOfLogError, ChainError, CorruptLedgerError, LogTrimmedError, RecordError
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN, START
 
@@ -49,7 +49,7 @@ class Place:
     @classmethod
     def at(cls, raw: RawEntry) -> Place:
         """The place of an entry, which is checked against itself alone."""
-        header = _decoded(raw).header
+        header = decoded(raw).header
         return cls(header.lsn, header.crc)
 
     def take(self, raw: RawEntry) -> Entry:
@@ -59,7 +59,7 @@ class Place:
             CorruptLedgerError: its bytes are no entry of this place.
             ChainError: it does not follow this place.
         """
-        entry = _decoded(raw)
+        entry = decoded(raw)
         header = entry.header
         lsn = header.lsn
         if header.predecessor != self.position:
@@ -89,7 +89,8 @@ class Place:
         self.crc = crc
 
 
-def _decoded(raw: RawEntry) -> Entry:
+def decoded(raw: RawEntry) -> Entry:
+    """The entry that a ledger gave; CorruptLedgerError when its bytes are none of this place."""
     try:
         entry = decode_entry(raw.data)
     except RecordError as error:
@@ -104,7 +105,8 @@ async def walk(ledgers: Ledgers, after: LSN, upto: LSN | None) -> AsyncGenerator
 
     Raises:
         LogTrimmedError: entries after ``after`` are gone.
-        ChainError: an entry does not follow the one before it, or ``after`` is not in this log.
+        AheadOfLogError: ``after`` is not in this log.
+        ChainError: an entry does not follow the one before it.
         CorruptLedgerError: an entry, or a ledger of the list, is damaged or missing.
     """
     place = Place(after)
@@ -113,7 +115,7 @@ async def walk(ledgers: Ledgers, after: LSN, upto: LSN | None) -> AsyncGenerator
         place.settle(state)
         try:
             info = next_ledger(state, place.position)
-        except ChainError:
+        except AheadOfLogError:
             # A server of ZooKeeper that lags behind may have given a list older than the position.
             state = await ledgers.refresh()
             place.settle(state)
@@ -157,11 +159,22 @@ def _entries(
     return ledgers.open_entries(info, first, upto.entry_id if here and upto is not None else None)
 
 
+def is_ahead(state: LedgerListState, position: LSN) -> bool:
+    """Whether a position is certainly not one of this log; False also where the log is trimmed by now."""
+    if position <= state.base:
+        return False
+    try:
+        next_ledger(state, position)
+    except AheadOfLogError:
+        return True
+    return False
+
+
 def next_ledger(state: LedgerListState, position: LSN) -> LedgerInfo | None:
     """The ledger that holds, or will hold, the entry after ``position``.
 
     Raises:
-        ChainError: the position is not one of this log.
+        AheadOfLogError: the position is not one of this log.
     """
     known = position == state.base
     listed = any(ledger.ledger_id == position.ledger_id for ledger in state.ledgers)
@@ -172,13 +185,13 @@ def next_ledger(state: LedgerListState, position: LSN) -> LedgerInfo | None:
         else:
             known = True
             if ledger.closed and position > ledger.last:
-                raise ChainError(
+                raise AheadOfLogError(
                     f"{position} is not in the log: ledger {ledger.ledger_id} ends at {ledger.last}"
                 )
         if not ledger.closed or ledger.last > position:
             if not known:
-                raise ChainError(f"{position} is not in the log: its ledger is not in the list")
+                raise AheadOfLogError(f"{position} is not in the log: its ledger is not in the list")
             return ledger
     if not known:
-        raise ChainError(f"{position} is not in the log: its ledger is not in the list")
+        raise AheadOfLogError(f"{position} is not in the log: its ledger is not in the list")
     return None

@@ -18,6 +18,7 @@ FORMAT = 1
 FILE_NAME = "manifest.json"
 #: The last column of every file: the row's encoded key, which the rows are sorted by.
 KEY_COLUMN = "__key"
+PUBLIC = "public"
 MAX_ROW_GROUP = 65_536
 MAX_QUANTILES = 256
 
@@ -46,6 +47,7 @@ class SnapshotTable:
     """One table.
 
     Attributes:
+        name: with ``schema`` what tells it from others; there may be several tables of one name.
         definition: the table as the catalog's JSON has it at the LSN.
         rows: in all its files.
         files: in key order; none when the table is empty.
@@ -59,10 +61,16 @@ class SnapshotTable:
     files: tuple[SnapshotFile, ...]
     quantiles: tuple[bytes, ...]
 
+    @property
+    def schema(self) -> str:
+        """The schema that it is in, as the definition has it."""
+        found: str = json.loads(self.definition).get("schema", PUBLIC)
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One snapshot: every table of a tablespace, as of one LSN.
+    """One snapshot: every table of a tablespace but temporary ones, as of one LSN.
 
     Attributes:
         log_id: 16 bytes in hex: whose log the LSN is a position of.
@@ -71,6 +79,7 @@ class Manifest:
         time_us: commit time of the newest transaction up to ``lsn``. Where that was not known it is a later
             moment, so a snapshot with ``time_us`` <= t holds nothing that was committed after t.
         created_us: when the snapshot was begun. Times are microseconds since 1970-01-01 UTC.
+        temporary: ids of the sessions' temporary tables: the log goes on to speak of them, nobody reads them.
     """
 
     tablespace: str
@@ -80,6 +89,7 @@ class Manifest:
     time_us: int
     created_us: int
     tables: tuple[SnapshotTable, ...]
+    temporary: tuple[int, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -91,9 +101,9 @@ class Manifest:
         """Of all files."""
         return sum(file.size_bytes for table in self.tables for file in table.files)
 
-    def table(self, name: str) -> SnapshotTable | None:
-        """The table of that name, or None."""
-        return next((table for table in self.tables if table.name == name), None)
+    def table(self, name: str, schema: str = PUBLIC) -> SnapshotTable | None:
+        """The table of that name in a schema, or None."""
+        return next((one for one in self.tables if (one.schema, one.name) == (schema, name)), None)
 
     def encode(self) -> bytes:
         """The bytes of ``manifest.json``."""
@@ -106,6 +116,7 @@ class Manifest:
             "time_us": self.time_us,
             "created_us": self.created_us,
             "tables": [_table_dict(table) for table in self.tables],
+            "temporary": list(self.temporary),
         }
         return json.dumps({**body, "crc32c": _checksum(body)}, indent=1).encode()
 
@@ -128,6 +139,7 @@ class Manifest:
                 time_us=body["time_us"],
                 created_us=body["created_us"],
                 tables=tuple(_table(table) for table in body["tables"]),
+                temporary=tuple(body.get("temporary", ())),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"it lacks something, or has it in another form: {error!r}") from error
@@ -142,6 +154,7 @@ def _table_dict(table: SnapshotTable) -> dict[str, Any]:
     return {
         "id": table.id,
         "name": table.name,
+        "schema": table.schema,
         "definition": table.definition,
         "rows": table.rows,
         "files": [

@@ -73,14 +73,16 @@ class SnapshotWriter:
         """For ``TableWriter``."""
         self._tables.append(table)
 
-    def finish(self, *, log_id: str, crc: int | None, time_us: int) -> Manifest:
+    def finish(
+        self, *, log_id: str, crc: int | None, time_us: int, temporary: tuple[int, ...] = ()
+    ) -> Manifest:
         """Make the snapshot appear, with all tables that were written. The arguments are as in ``Manifest``.
 
         Raises:
             PublishedSnapshotError: the place refused it, or one of the files is gone.
         """
         tablespace, lsn, tables = self.ref.tablespace, self.ref.lsn, tuple(self._tables)
-        manifest = Manifest(tablespace, log_id, lsn, crc, time_us, self._created_us, tables)
+        manifest = Manifest(tablespace, log_id, lsn, crc, time_us, self._created_us, tables, temporary)
         for table in manifest.tables:
             for file in table.files:
                 if self.place.size(file.path) != file.size_bytes:

@@ -7,7 +7,9 @@ Joins what a bookie does (`ModelBookie`), where it listens (the simulated networ
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 
+from herdpy.bookkeeper.metadata.znodes import NoNodeError
 from herdpy.testing.model.bookie import ModelBookie
 from herdpy.testing.model.network import SimulatedNetwork
 from herdpy.testing.model.registration import Registration
@@ -101,10 +103,13 @@ class BookieNode:
                 self._registration.resume()
 
     def wipe(self) -> None:
-        """Empty the disk of a bookie that does not run."""
+        """Empty the disk of a bookie that does not run, and its cookie: it comes back as a new one with the
+        old id."""
         if self._registration is not None:
             raise RuntimeError(f"{self.bookie_id} runs")
         self.bookie.wipe()
+        with suppress(NoNodeError):
+            self._zookeeper.tree.delete(f"{self._root}/cookies/{self.bookie_id}")
 
     def set_readonly(self, is_readonly: bool) -> None:
         """Refuse writes, and say so in ZooKeeper."""

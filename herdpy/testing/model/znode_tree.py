@@ -23,6 +23,7 @@ from herdpy.bookkeeper.metadata.znodes import (
 class _Node:
     data: bytes
     ctime_ms: int
+    czxid: int
     session: int | None
     version: int = 0
     made: int = 0  # children ever made: the next sequence number
@@ -33,7 +34,8 @@ class ZnodeTree:
     """The tree. `on_data(path)` and `on_children(path)` are called after each change."""
 
     def __init__(self, on_data: Callable[[str], None], on_children: Callable[[str], None]) -> None:
-        self._nodes = {"/": _Node(b"", 0, None)}
+        self._nodes = {"/": _Node(b"", 0, 0, None)}
+        self._created = 0  # znodes ever made: their order is all that is asked of their numbers
         self._on_data = on_data
         self._on_children = on_children
 
@@ -61,7 +63,8 @@ class ZnodeTree:
             raise NodeExistsError(path)
         parent.made += 1
         parent.children[path.rsplit("/", 1)[1]] = None
-        self._nodes[path] = _Node(bytes(data), now_ms, session)
+        self._created += 1
+        self._nodes[path] = _Node(bytes(data), now_ms, self._created, session)
         self._on_data(path)
         self._on_children(path)
         self._on_children(parent_path)
@@ -70,7 +73,7 @@ class ZnodeTree:
     def get(self, path: str) -> Znode:
         """A znode. Raises NoNodeError."""
         node = self._node(path)
-        return Znode(node.data, node.version, node.ctime_ms)
+        return Znode(node.data, node.version, node.ctime_ms, node.czxid)
 
     def find(self, path: str) -> Znode | None:
         """A znode, or None."""

@@ -149,11 +149,11 @@ def recovers_only_the_first_open_ledger() -> Iterator[None]:
     """A takeover drops the ledger that was listed ahead, without looking whether it was begun."""
     recovered = takeover._recovered
 
-    async def first_only(bk: Any, settings: Any, info: LedgerInfo, place: Any) -> LedgerInfo:
+    async def first_only(bk: Any, settings: Any, info: LedgerInfo, *arguments: Any) -> LedgerInfo:
         state = await _state_of(bk)
         if any(not one.closed and one.ledger_id < info.ledger_id for one in state):
             return replace(info, closed=True)
-        return await recovered(bk, settings, info, place)
+        return await recovered(bk, settings, info, *arguments)
 
     async def _state_of(bk: Any) -> tuple[LedgerInfo, ...]:
         from tests.log_bookkeeper.simulation.world import PATH
@@ -175,13 +175,13 @@ def does_not_claim_the_list() -> Iterator[None]:
             return await ledger_list.write(LedgerListState(0, "1" * 32, epoch=epoch, node=node), 0)
         return replace(state, epoch=epoch, node=node)
 
-    async def close(bk: Any, ledger_list: Any, settings: Any, state: LedgerListState) -> LedgerListState:
-        closed = await close_open(bk, ledger_list, settings, state)
+    async def close(bk: Any, ledger_list: Any, *arguments: Any) -> LedgerListState:
+        closed = await close_open(bk, ledger_list, *arguments)
         newest = await ledger_list.read()
         return replace(closed, version=newest.version)
 
     close_open = takeover._close_open_ledgers
-    with patch.object(takeover, "_claim", claim), patch.object(takeover, "_close_open_ledgers", close):
+    with patch.object(takeover, "claim", claim), patch.object(takeover, "_close_open_ledgers", close):
         yield
 
 

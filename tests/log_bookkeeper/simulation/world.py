@@ -113,4 +113,4 @@ class World:
 
     def ledger_list(self, bk: BookKeeper) -> ZnodeLedgerList:
         """The list, through this client."""
-        return ZnodeLedgerList(bk.znodes, PATH)
+        return ZnodeLedgerList(bk.znodes, PATH, chunk_ledgers=3)

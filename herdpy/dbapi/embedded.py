@@ -1,17 +1,21 @@
 """The link to a database in this process: the session that servers use too, called directly.
 
-``Database.run`` takes the engine's turn and drives the session's coroutine in the caller's thread,
-so a statement costs no thread switch and no message. This is the only module of the driver that
-knows the engine, and it loads it late: a driver-only install works without.
+``Database.run`` takes the engine's turn and drives the session's coroutine: in the caller's thread, so that
+a statement costs no thread switch and no message, or beside the main thread, where a signal's exception could
+break into it. A query stays in the main thread as long as it only reads (``Database.read``). This is the only
+module of the driver that knows the engine, and it loads it late: a driver-only install works without.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from herdpy.dbapi import lifetime
 from herdpy.dbapi.errors import InterfaceError, OperationalError, translated
 from herdpy.dbapi.link import ArrowResult, Result, TransactionStatus
 from herdpy.dbapi.notices import Notice
@@ -45,24 +49,29 @@ def open_link(path: str, *, create: bool, autocommit: bool, settings: dict[str, 
         raise InterfaceError(
             f'opening a directory needs the database itself: pip install "herdpy[server]" ({error})'
         ) from error
-    if not create and not (os.path.isdir(path) and os.listdir(path)):
+    if not create and not (os.path.isdir(path) and {*os.listdir(path)} - {"lost+found"}):
         raise OperationalError(f"there is no database in {path}", sqlstate="08001")
     try:
-        database = Database.acquire(path, **settings)
+        return Database.shelter.call(
+            lambda: EmbeddedLink(Database.acquire(path, **settings), autocommit), undo=EmbeddedLink.close
+        )
     except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
         if isinstance(error, TypeError) and "keyword argument" in str(error):
             raise InterfaceError(f"an option is not known: {error}") from None
         raise translated(error) from (None if hasattr(error, "sqlstate") else error)
-    return EmbeddedLink(database, autocommit)
 
 
 class EmbeddedLink:
     """One session of a database in this process. Holds a reference to the database until closed."""
 
     def __init__(self, database: Database, autocommit: bool) -> None:
+        self._is_open = True
         self._database = database
-        self._run = database.run
+        self._shelter = database.shelter
+        self._drawn = database.shelter.drawn
+        self._read = database.read
         self._session = session = database.session()
+        self._run = partial(database.run, session=session)
         self._execute = session.execute
         session.autocommit = autocommit
         session.streams_cursors = True
@@ -80,6 +89,8 @@ class EmbeddedLink:
     def execute(self, sql: str, params: Sequence[object] = (), source: Translation | None = None) -> Result:
         """Run one statement. ``source`` knows where in the caller's text an error's position is."""
         try:
+            if sql.lstrip()[:6].upper() == "SELECT":
+                return self._read(self._execute(sql, params), self._session)
             return self._run(self._execute(sql, params))
         except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
             self._raise(error, source)
@@ -106,7 +117,8 @@ class EmbeddedLink:
     def execute_many(self, statement: Translation, rows: Iterable[Sequence[object]]) -> Result:
         """Run one statement for each row of parameters; all or none of it happens."""
         try:
-            return self._run(self._session.execute_many(statement.sql, rows))
+            found = rows if isinstance(rows, list) else list(rows)
+            return self._run(self._session.execute_many(statement.sql, found))
         except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
             self._raise(error, statement)
 
@@ -120,7 +132,7 @@ class EmbeddedLink:
     ) -> int:
         """Load Arrow batches; all or none of it happens."""
         try:
-            return self._run(self._session.ingest(table, data, schema, mode, within))
+            return self._run(self._session.ingest(table, self._drawn(data), schema, mode, within))
         except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
             self._raise(error)
 
@@ -176,14 +188,23 @@ class EmbeddedLink:
         return _STATUS[self._session.status]
 
     def close(self) -> None:
-        """Roll back what is open; the last one to leave closes the database."""
+        """Roll back what is open; the last one to leave closes the database. A second call does nothing."""
         try:
+            self._shelter.call(self._leave)
+        except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
+            self._raise(error)
+
+    def _leave(self) -> None:
+        is_open, self._is_open = self._is_open, False
+        if is_open:
             try:
                 self._run(self._session.close())
             finally:
                 self._database.release()
-        except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
-            self._raise(error)
+
+    def __del__(self, _ends: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self._is_open and not _ends():  # an interrupt came before anybody had it
+            lifetime.abandon(self)
 
     def _raise(self, error: Exception, source: Translation | None = None) -> NoReturn:
         new = translated(error)

@@ -15,8 +15,7 @@ _TAG = r"(?:[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_\u0080-\U0010ffff]*)?"
 
 # Words come before quotes so that in date'...' only a lone E makes an escape string. Of the code
 # only what the driver looks for is a token; the rest is skipped by search().
-_TOKENS = re.compile(
-    rf"""
+_CODE = rf"""
       (?P<text>
           [eE]'(?:[^'\\]|\\.|'')*(?:'|\\?\Z)    # escape string
         | '(?:[^']|'')*(?:'|\Z)                 # string
@@ -28,10 +27,11 @@ _TOKENS = re.compile(
     | (?P<word> {_WORD} )
     | (?P<dollar> \$[0-9]+ )
     | (?P<number> [0-9]+ )
-    | (?P<percent> %(?: \((?P<name>[^)]*)\)(?P<kind>.?) | . | \Z ) )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+"""
+_PLACEHOLDERS = r"| (?P<percent> %(?: \((?P<name>[^)]*)\)(?P<kind>.?) | . | \Z ) )"
+_FLAGS = re.VERBOSE | re.DOTALL
+_TOKENS = re.compile(_CODE + _PLACEHOLDERS, _FLAGS)
+_TRANSLATED = re.compile(_CODE, _FLAGS)
 _BLOCK_EDGE = re.compile(r"/\*|\*/")
 
 Match = re.Match[str]
@@ -39,10 +39,15 @@ Match = re.Match[str]
 TEXT, COMMENT, DOLLAR, PERCENT = "text", "comment", "dollar", "percent"
 
 
-def tokens(text: str) -> Iterator[tuple[str, int, int, Match]]:
-    """Kind, start, end and match of each piece that is quoted, comment, ``$n`` or ``%``."""
+def tokens(text: str, *, placeholders: bool = True) -> Iterator[tuple[str, int, int, Match]]:
+    """Kind, start, end and match of each piece that is quoted, comment, ``$n`` or ``%``.
+
+    Args:
+        placeholders: whether a ``%`` may begin one; where they were translated, it is an operator.
+    """
+    pattern = _TOKENS if placeholders else _TRANSLATED
     position = 0
-    while match := _TOKENS.search(text, position):
+    while match := pattern.search(text, position):
         kind = match.lastgroup or ""  # the outermost group, since it closes last
         start, position = match.span()
         if kind in ("word", "number"):

@@ -95,6 +95,19 @@ def test_text_is_read_as_postgresql_does(
     same(copy_peer, options, data, places)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\\.", b"\\.\n", b"\t\t\\.", b"\t\t\\.\n", b"\t\t\\.\r\n", b"\t\t\\.\r",
+        b"a\tb\tc\n\\.", b"a\tb\tc\\.\nx\ty\tz\n",
+        b"a\tb\tc\r\n\\.", b"a\tb\tc\r\n\\.\r", b"a\tb\tc\r\n\t\t\\.\r\n",
+        b"a\tb\tc\r\\.", b"a\tb\\.\tc\n", b"\t\t\\.\\.",
+    ],
+)  # fmt: skip
+def test_the_end_of_data_is_where_postgresql_sees_it(copy_peer: Peer, data: bytes) -> None:
+    same(copy_peer, "", data, [])
+
+
 @pytest.mark.parametrize("options", CSV_OPTIONS)
 @settings(max_examples=40)
 @given(data=hostile(",,;"), places=_places)

@@ -168,7 +168,7 @@ def test_each_command_with_each_kind_of_url(urls, kind, command, tmp_path):
 
 def test_each_command_has_the_options_for_it(urls):
     """A command that is added is on databases, and then like the others, or it is listed here."""
-    elsewhere = {"server", "version", "spark", "snapshot list"}
+    elsewhere = {"server", "version", "spark", "snapshot list", "snapshot rescue"}
     found = {one.name: one for one in app.registered_commands}
     for group in app.registered_groups:
         if group.name in ("tablespace", "snapshot"):

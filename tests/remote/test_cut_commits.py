@@ -201,7 +201,7 @@ def guessing(answer):
 @pytest.mark.parametrize("answer", ["done", "not done"])
 @pytest.mark.parametrize("way", ["transaction", "autocommit"])
 def test_a_driver_that_guesses_is_found_out(proxy, cutter, direct, monkeypatch, way, answer):
-    monkeypatch.setattr(remote.RemoteLink, "_settle", guessing(answer))
+    monkeypatch.setattr(remote.RemoteLink, "_settled", guessing(answer))
     with pytest.raises(AssertionError):
         cut_everywhere(proxy, cutter, direct, way, 1000)
 

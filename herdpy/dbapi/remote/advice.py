@@ -36,6 +36,11 @@ _ADVICE = (
     (r"(database|tablespace) .* does not exist", "herdpy tablespace ls shows those that there are."),
     (r"looked up|failed to resolve", "Is the name of the host right?"),
     (r"Connection refused", "Is the server up, and is that its port? herdpy server starts one."),
+    (
+        r"not reached from here",
+        "Open the way to the server that leads, or move leadership to one that is reached, on that one: "
+        "ALTER TABLESPACE name LEADER 'node'.",
+    ),
     (r"does not answer|timeout|timed out", "Is the way to it open? connect_timeout says how long is waited."),
     (r"follows|read-only|not ready", "herdpy status shows who leads, and what is wrong."),
 )

@@ -18,7 +18,7 @@ from herdpy.dbapi.remote.connection import PAUSE_S, HeldConnection, checked, ref
 from herdpy.dbapi.remote.errors import ConnectionLostError, error_of, is_old_name, lost_transaction, no_answer
 from herdpy.dbapi.remote.options import RemoteOptions
 from herdpy.dbapi.remote.sent import named, step
-from herdpy.dbapi.remote.statements import Kind
+from herdpy.dbapi.remote.statements import Kind, chains
 from herdpy.dbapi.remote.values import RemoteResult, Told
 from herdpy.dbapi.remote.wire import Wire
 
@@ -27,6 +27,7 @@ POSITION_AGE_S = 10.0
 COMMIT_POSITION = "herdpy.commit_position"
 """Under this name a server reports where a named commit is."""
 _COMMIT_PATIENCE_S = 5.0
+_MODES = ("isolation", "read_only", "deferrable")
 _forks = 0
 """How often this process, and those that it comes from, were forked: a child makes no name of them."""
 
@@ -41,16 +42,26 @@ class NamedCommits(HeldConnection):
         self._numbers = itertools.count()
         self._forks = 0
         self._position_until = 0.0
+        self._ends_block = False  # what is unanswered is a COMMIT,
+        self._chains = False  # AND CHAIN
 
     def commit(self) -> None:
         """Make the transaction's work last."""
-        if self._lost is not None:
+        if self._is_lost():
             raise lost_transaction(self._lost)
         if self.status() == TransactionStatus.INTRANS:
             self._commit("COMMIT")
 
     def rollback(self) -> None:
-        """Undo the transaction's work."""
+        """Undo the transaction's work.
+
+        Raises:
+            OperationalError: a COMMIT was interrupted before: it is done (08006), or nobody knows (08007).
+        """
+        if self._unanswered:
+            ended = self._ends_block
+            if self._after_interrupt() == "done" and ended:
+                raise no_answer("the commit was interrupted", "done")
         status = self.status()  # which may find that the connection broke
         if self._lost is not None:
             self._lost = None
@@ -69,9 +80,15 @@ class NamedCommits(HeldConnection):
         assert wire is not None
         cause: ConnectionLostError | Error
         request_id = ""
+        begin = ""
         try:
+            self._is_alone = False
+            if chains(sql):
+                begin = _begin_alike(wire)
             request_id = self._name(wire)
+            self._unanswered, self._ends_block, self._chains = request_id, True, bool(begin)
             results = wire.run([named(step(sql), request_id)])
+            self._unanswered = ""
             refused = refusal(results)
             if refused is None:
                 self._settings.ended(committed=True)
@@ -92,18 +109,58 @@ class NamedCommits(HeldConnection):
         if self._settle(request_id, cause, deadline) != "done":
             self._lost_at_commit(cause)
         self._settings.ended(committed=True)
-        if "CHAIN" in sql.upper() and "NO" not in sql.upper():
-            checked(self._connected(deadline).run([step("BEGIN")]))
+        if begin:
+            self._begin_next(begin, deadline)
         return Told("COMMIT")
+
+    def _begin_next(self, begin: str, deadline: float) -> None:
+        """The commit is done: begin the transaction that AND CHAIN asks for, or have it as a lost one."""
+        try:
+            wire = self._connected(deadline)
+        except Error as error:
+            raise no_answer(error, "done") from None
+        try:
+            self._catch_up(wire)
+            checked(wire.run([step(begin)]))
+        except ConnectionLostError as lost:
+            self._drop(lost, in_transaction=True)
+        except Error as error:
+            self._drop(error, in_transaction=True)
+
+    def _is_lost(self) -> bool:
+        """Whether the open transaction was lost. What an interrupt has left is seen to first."""
+        if self._unanswered:
+            self._after_interrupt()
+        elif self._wire is not None and self._wire.is_broken:
+            self.status()
+        return self._lost is not None
+
+    def _after_interrupt(self) -> str:
+        """An interrupt came before the answer to a commit: learn what became of it; it is not done later.
+
+        Raises:
+            OperationalError: 08007, it could not be learnt.
+        """
+        cause = ConnectionLostError("the commit was interrupted")
+        self._drop(cause, in_transaction=False)
+        outcome = self._settle(self._unanswered, cause, time.monotonic() + self._options.failover_timeout_s)
+        if self._ends_block:
+            self._settings.ended(committed=outcome == "done")
+            self._lost = None if outcome == "done" and not self._chains else cause
+        return outcome
 
     def _lost_at_commit(self, cause: Exception) -> None:
         self._settings.ended(committed=False)
         raise lost_transaction(cause)
 
-    def _in_lost(self, kind: Kind) -> Result:
-        """A statement in a transaction that was lost: only its end is taken."""
+    def _in_lost(self, kind: Kind, *, chained: bool = False) -> Result:
+        """A statement in a transaction that was lost: only its end is taken.
+
+        Args:
+            chained: it asks for a transaction like this one, whose characteristics went with the connection.
+        """
         assert self._lost is not None
-        if kind in (Kind.ROLLBACK, Kind.COMMIT):
+        if not chained and kind in (Kind.ROLLBACK, Kind.COMMIT):
             lost, self._lost = self._lost, None
             if kind is Kind.COMMIT:
                 raise lost_transaction(lost)
@@ -126,8 +183,14 @@ class NamedCommits(HeldConnection):
         Raises:
             OperationalError: 08007, it could not be learnt.
         """
-        with self._limit.off():  # the limit is the statement's; its outcome is worth waiting for
-            return self._settled(request_id, cause, deadline)
+        try:
+            with self._limit.off():  # the limit is the statement's; its outcome is worth waiting for
+                outcome = self._settled(request_id, cause, deadline)
+        except Error:  # it says that it is unknown
+            self._unanswered = ""
+            raise
+        self._unanswered = ""
+        return outcome
 
     def _settled(self, request_id: str, cause: Exception, deadline: float) -> str:
         while True:
@@ -158,6 +221,16 @@ class NamedCommits(HeldConnection):
             if time.monotonic() + PAUSE_S >= deadline:
                 raise no_answer(cause, "unknown")
             time.sleep(PAUSE_S)
+
+
+def _begin_alike(wire: Wire) -> str:
+    """A BEGIN that gives a transaction the characteristics of the open one."""
+    modes = ", ".join(f"current_setting('transaction_{mode}')" for mode in _MODES)
+    (result,) = checked(wire.run([step(f"SELECT {modes}")]))
+    level, read_only, deferrable = (result.get_value(0, at).decode() for at in range(len(_MODES)))
+    access = "ONLY" if read_only == "on" else "WRITE"
+    defers = "DEFERRABLE" if deferrable == "on" else "NOT DEFERRABLE"
+    return f"BEGIN ISOLATION LEVEL {level.upper()}, READ {access}, {defers}"
 
 
 def _in_child() -> None:

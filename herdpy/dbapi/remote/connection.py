@@ -42,6 +42,8 @@ class HeldConnection:
         self._settings = SessionSettings(options.settings)
         self._wire: Wire | None = None
         self._lost: ConnectionLostError | None = None  # that took the transaction with it
+        self._unanswered = ""  # the name of a commit that was sent, or is about to be
+        self._is_alone = False  # what is sent is in no transaction block
         self._limit = Limit()
         self._named_position = ""  # that the session was told to wait for
         self.commit_position: str | None = None
@@ -63,8 +65,10 @@ class HeldConnection:
 
     def status(self) -> TransactionStatus:
         """Where the session stands."""
-        if self._wire is not None and self._wire.is_broken:  # such as by Ctrl-C: who knows what was open
-            self._drop(ConnectionLostError("the statement was interrupted"), in_transaction=True)
+        if self._wire is not None and self._wire.is_broken:  # such as by Ctrl-C
+            # A commit that was interrupted leaves no transaction: it is done or not, and will be asked for.
+            is_open = not (self._unanswered or self._is_alone)
+            self._drop(ConnectionLostError("the statement was interrupted"), in_transaction=is_open)
         if self._lost is not None:
             return TransactionStatus.INERROR
         if self._wire is None:

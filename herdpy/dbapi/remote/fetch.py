@@ -14,8 +14,9 @@ from herdpy.dbapi import scanner
 from herdpy.dbapi.link import ArrowResult, Result
 from herdpy.dbapi.remote.requests import Requests
 from herdpy.dbapi.remote.sent import CopyOut, Request, Steps
-from herdpy.dbapi.remote.statements import Kind, first_word, kind_of
+from herdpy.dbapi.remote.statements import Kind, chains, first_word, kind_of
 from herdpy.dbapi.remote.values import RemoteResult, Told, dump, literal
+from herdpy.dbapi.remote.words import without_end
 
 if TYPE_CHECKING:
     from herdpy.dbapi.parameters import Translation
@@ -32,8 +33,8 @@ class ArrowFetches(Requests):
     ) -> Result:
         """Run one statement whose rows are wanted as Arrow alone."""
         kind = kind_of(sql)
-        if self._lost is not None:
-            return self._in_lost(kind)
+        if self._is_lost():
+            return self._in_lost(kind, chained=chains(sql))
         if first_word(sql) not in _QUERIES or kind is Kind.OTHER:
             request: Request = Steps([(sql, dump(params))])
             results = self._request(sql, kind, request, source)
@@ -41,7 +42,7 @@ class ArrowFetches(Requests):
                 return results
             plain = RemoteResult(results[-1])
             return plain if plain.columns is None else ArrowResult(plain.tag, plain.arrow(), plain.columns)
-        text = with_literals(sql, params).rstrip().removesuffix(";")
+        text = without_end(with_literals(sql, params))
         copy = CopyOut(_COPY + text + _AS_ARROW)
         results = self._request(sql, kind, copy, None)
         if isinstance(results, Told):
@@ -58,7 +59,7 @@ def with_literals(sql: str, params: Sequence[object]) -> str:
         return sql
     literals = [literal(one) for one in params]
     pieces, taken = [], 0
-    for kind, start, end, match in scanner.tokens(sql):
+    for kind, start, end, match in scanner.tokens(sql, placeholders=False):
         if kind == scanner.DOLLAR:
             number = int(match.group()[1:])
             if 1 <= number <= len(literals):

@@ -82,6 +82,7 @@ class Leader:
         while True:
             search = self._search(self._will_do, patient=patient)
             search.is_stopped = lambda: self._is_stopped
+            search.complains = not (self.follower_will_do or self._prefers_followers)
             until = deadline
             if self._source.can_change:
                 until, look_s = min(deadline, time.monotonic() + look_s), min(2 * look_s, _LONGEST_LOOK_S)

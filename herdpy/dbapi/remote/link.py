@@ -20,8 +20,9 @@ from herdpy.dbapi.remote.gathered import Gathered
 from herdpy.dbapi.remote.many import many_as_copy
 from herdpy.dbapi.remote.options import RemoteOptions, remote_options
 from herdpy.dbapi.remote.sent import Steps, step
-from herdpy.dbapi.remote.statements import Kind, has_copy, kind_of
+from herdpy.dbapi.remote.statements import Kind, chains, has_copy, kind_of
 from herdpy.dbapi.remote.values import RemoteResult, Told, dump
+from herdpy.dbapi.remote.words import statements_of, without_end
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,8 +52,8 @@ class RemoteLink(BegunTransactions):
     def execute(self, sql: str, params: Sequence[object] = (), source: Translation | None = None) -> Result:
         """Run one statement. ``source`` knows where in the caller's text an error's position is."""
         kind = kind_of(sql)
-        if self._lost is not None:
-            return self._in_lost(kind)
+        if self._is_lost():
+            return self._in_lost(kind, chained=chains(sql))
         if kind is Kind.COPY:
             raise _no_copy()
         if kind is Kind.COMMIT and self.status() == TransactionStatus.INTRANS:
@@ -60,15 +61,17 @@ class RemoteLink(BegunTransactions):
         results = self._request(sql, kind, Steps([(sql, dump(params))]), source)
         if isinstance(results, Told):
             return results
-        if kind in (Kind.SETTING, Kind.ROLLBACK, Kind.COMMIT):
+        result = RemoteResult(results[-1])
+        if kind in (Kind.ROLLBACK, Kind.COMMIT):
+            self._settings.ended(committed=result.tag == "COMMIT")  # a failed one is rolled back
+        elif kind is Kind.SETTING:
             self._settings.ran(sql, in_transaction=self.status() != TransactionStatus.IDLE)
-            if kind is Kind.SETTING:
-                self._named_position = ""  # it may have been changed
-        return RemoteResult(results[-1])
+            self._named_position = ""  # it may have been changed
+        return result
 
     def execute_many(self, statement: Translation, rows: Iterable[Sequence[object]]) -> Result:
         """Run one statement for each row of parameters: one request, and all or none of it happens."""
-        if self._lost is not None:
+        if self._is_lost():
             return self._in_lost(Kind.WRITE)
         rows = rows if isinstance(rows, list) else list(rows)
         if not rows:
@@ -109,10 +112,10 @@ class RemoteLink(BegunTransactions):
 
     def execute_script(self, text: str) -> list[Result]:
         """Run the statements of ``text``, one implicit transaction where none is open."""
-        bare = text.rstrip().removesuffix(";")
-        if ";" not in bare:
-            return [self.execute(bare)] if bare.strip() else []
-        if self._lost is not None:
+        count = len(statements_of(text))
+        if count <= 1:
+            return [self.execute(without_end(text))] if count else []
+        if self._is_lost():
             return [self._in_lost(Kind.OTHER)]
         if has_copy(text):
             raise _no_copy()
@@ -129,7 +132,7 @@ class RemoteLink(BegunTransactions):
         """Load Arrow batches by COPY; all or none of it happens."""
         from herdpy.dbapi.remote.load import load
 
-        if self._lost is not None:
+        if self._is_lost():
             self._in_lost(Kind.WRITE)
         own = self.status() == TransactionStatus.IDLE
         deadline = time.monotonic() + self._options.failover_timeout_s

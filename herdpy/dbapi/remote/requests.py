@@ -28,7 +28,14 @@ from herdpy.dbapi.remote.errors import (
     no_answer,
 )
 from herdpy.dbapi.remote.sent import Request, Step, step
-from herdpy.dbapi.remote.statements import Kind, begins_transaction, first_word, is_plain, returns_rows
+from herdpy.dbapi.remote.statements import (
+    Kind,
+    begins_transaction,
+    chains,
+    first_word,
+    is_plain,
+    returns_rows,
+)
 from herdpy.dbapi.remote.values import RemoteResult, Told
 
 if TYPE_CHECKING:
@@ -53,9 +60,12 @@ class Requests(NamedCommits):
                 before: list[Step] = []
                 if not self.autocommit and begins_transaction(sql):
                     before = [step("BEGIN")]
-                elif kind is Kind.WRITE:
+                self._is_alone = not before
+                if kind is Kind.WRITE and not before:
                     request_id = self._name(wire)
+                    self._unanswered, self._ends_block = request_id, False
                 results = wanted.send(wire, before, request_id)
+                self._unanswered = ""
                 refused = refusal(results)
                 if refused is None:
                     _learn(wire, sql, kind)
@@ -89,7 +99,9 @@ class Requests(NamedCommits):
 
     def _within(self, sql: str, kind: Kind, wanted: Request, source: Translation | None) -> list[Any]:
         """Send statements of a transaction that is open: if the connection breaks, it is lost."""
-        assert self._wire is not None
+        if self._wire is None:
+            raise lost_transaction(self._lost)
+        self._is_alone = False
         try:
             results = wanted.send(self._wire, [])
             refused = refusal(results)
@@ -104,8 +116,9 @@ class Requests(NamedCommits):
             lost = ConnectionLostError(str(error))
         except ConnectionLostError as broken:
             lost = broken
-        self._drop(lost, in_transaction=kind is not Kind.ROLLBACK)
-        if kind is Kind.ROLLBACK:
+        ends = kind is Kind.ROLLBACK and not chains(sql)  # what AND CHAIN would begin is lost, too
+        self._drop(lost, in_transaction=not ends)
+        if ends:
             return self._connected(time.monotonic() + self._options.failover_timeout_s).run(
                 [step("ROLLBACK")]
             )
@@ -126,8 +139,11 @@ class Requests(NamedCommits):
                     checked(wire.run([step("BEGIN")]))
                 elif idle and plain:
                     request_id = self._name(wire)
+                    self._unanswered, self._ends_block = request_id, False
                     checked(wire.run([step("SELECT herdpy.use_request_id($1)", request_id)]))
+                self._is_alone = idle and self.autocommit
                 results = wire.script(text)
+                self._unanswered = ""
                 refused = refusal(results)
                 if refused is None:
                     if request_id:

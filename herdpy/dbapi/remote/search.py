@@ -7,6 +7,7 @@ asked.
 
 from __future__ import annotations
 
+import math
 import select
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
@@ -28,7 +29,11 @@ HEAD_START_S = 0.25
 _ATTEMPT_TIMEOUT_S = 3.0
 """An attempt to connect is given up after so long, the next one to the same host after twice as long."""
 _LOOK_S = 0.1
+_COMPLAIN_S = 1.0
+"""Who has only met servers that follow for so long says so to them, and again after as long."""
+_STANDS, _COMPLAINS = b"SHOW in_hot_standby", b"SELECT herdpy.leader_unreached()"
 _SILENT = "it does not answer"
+_NOT_IT = "it is not the one that is looked for: it follows, or leads"
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.1
 _POLL = {0: 0, 1: select.POLLIN, 2: select.POLLOUT, 3: select.POLLIN | select.POLLOUT}
 
@@ -78,6 +83,7 @@ class Search:
     Attributes:
         said: what each host that did not take the session said last.
         is_stopped: whether to give up; looked at every tenth of a second.
+        complains: the leader is looked for: servers that only follow are told when it cannot be reached.
 
     Args:
         conninfo: libpq's connection string for a host, and the addresses of its name.
@@ -101,6 +107,7 @@ class Search:
         self._will_do = will_do
         self._patient = patient
         self.is_stopped: Callable[[], bool] = lambda: False
+        self.complains = False
         self._some_will_be_ready = patient
 
     @property
@@ -165,12 +172,19 @@ class Search:
         taken = False
         try:
             pause_s = _FIRST_PAUSE_S
+            complain_s = time.monotonic() + (_COMPLAIN_S if self.complains else math.inf)
+            says = _NOT_IT
             while not self._will_do(host, conn, self.said):
-                self.said[host] = "it is not the one that is looked for: it follows, or leads"
+                self.said[host] = says
                 self._some_will_be_ready = True
                 yield from _pause(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-                yield from _asked(conn, time.monotonic() + timeout_s)
+                if time.monotonic() < complain_s:
+                    yield from _asked(conn, _STANDS, time.monotonic() + timeout_s)
+                else:
+                    leader = yield from _asked(conn, _COMPLAINS, time.monotonic() + timeout_s)
+                    says = f"it follows {leader}, which is not reached from here" if leader else _NOT_IT
+                    complain_s = time.monotonic() + _COMPLAIN_S
             taken = True
             return conn
         finally:
@@ -203,9 +217,13 @@ def _connected(conninfo: str, until: float) -> _Tries:
         return over.value
 
 
-def _asked(conn: Any, until: float) -> _Tries:
-    """Have the server say again whether it leads: libpq keeps the settings that it reports."""
-    conn.send_query(b"SHOW in_hot_standby")
+def _asked(conn: Any, question: bytes, until: float) -> Generator[_Wants, int, str]:
+    """Have the server say again whether it leads: libpq keeps the settings that it reports.
+
+    Returns:
+        Its answer to the question; empty when it has none, as one of another version may.
+    """
+    conn.send_query(question)
     steps = generators.execute(conn)
     try:
         events = next(steps)
@@ -215,7 +233,8 @@ def _asked(conn: Any, until: float) -> _Tries:
                 raise _SilentError
             events = steps.send(ready)
     except StopIteration as over:
-        return over.value
+        result = over.value[-1]
+        return (result.get_value(0, 0) or b"").decode() if result.ntuples else ""
 
 
 def _pause(seconds: float) -> Generator[_Wants, int, None]:

@@ -24,6 +24,7 @@ from psycopg.types.array import ListDumper
 from psycopg.types.json import JsonDumper
 from psycopg.types.string import StrDumper
 
+from herdpy.codec.kinds import PLAIN, is_no_time, plain
 from herdpy.dbapi.errors import DataError, ProgrammingError
 from herdpy.dbapi.values import Interval, Json, Jsonb, json_text
 
@@ -109,6 +110,23 @@ def sent_as_array(value: Sequence[object]) -> bool:
         else type(one) in _IN_JSON or (type(one) is float and math.isfinite(one))
         for one in value
     )
+
+
+def _sent(value: Any) -> Any:
+    """What psycopg is given for a parameter."""
+    if type(value) is list:
+        listed = _plain_list(value)
+        return _Array(listed) if sent_as_array(listed) else listed
+    if is_no_time(value):
+        raise TypeError("pandas.NaT is no moment: NULL is None")
+    return value if isinstance(value, Json) else plain(value)
+
+
+def _plain_list(value: Sequence[Any]) -> list[Any]:
+    return [
+        _plain_list(one) if type(one) is list else one if isinstance(one, Json) else plain(one)
+        for one in value
+    ]
 
 
 class _VectorLoader(Loader):
@@ -199,8 +217,8 @@ def dump(params: Sequence[object]) -> Parameters:
         return Parameters((), (), ())
     transformer = _dumping.transformer
     try:
-        if any(type(one) is list for one in params):
-            params = [_Array(one) if type(one) is list and sent_as_array(one) else one for one in params]
+        if any(type(one) not in PLAIN for one in params):
+            params = [_sent(one) for one in params]
         values = transformer.dump_sequence(params, [PyFormat.AUTO] * len(params))
     except psycopg.DataError as error:
         raise DataError(str(error), sqlstate="22021" if "NUL" in str(error) else "22023") from None
@@ -216,10 +234,9 @@ def dump(params: Sequence[object]) -> Parameters:
 def literal(value: object) -> str:
     """A parameter as a literal of its type. ProgrammingError or DataError for what cannot be one."""
     dump([value])
+    value = _sent(value)
     if type(value) is float:
         return f"'{value!r}'::float8"
-    if type(value) is list and sent_as_array(value):
-        value = _Array(value)
     text = Transformer(_ADAPTERS).as_literal(value).decode().strip()
     return f"({text})" if text.startswith("-") else text
 

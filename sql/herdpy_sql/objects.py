@@ -16,6 +16,9 @@ from msgspec import Struct
 FIRST_USER_OID = 16384
 """PostgreSQL's object ids of what users make begin here."""
 
+VIEW = "herdpy_view"
+"""Where the tree of a view's query, in a statement that reads the view, has the view's object id."""
+
 SYSTEM = "*"
 """Stands for the superuser that is there from the start, among the keys of roles."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import NamedTuple, Protocol
@@ -155,6 +155,15 @@ def owned_by(catalog: Catalog, table: Table, position: int | None = None) -> lis
         if owner is not None and owner[0] == table.id and position in {None, owner[1]}:
             found.append(one)
     return found
+
+
+def relation_names(table: Table, catalog: Catalog) -> Iterator[str]:
+    """The names that a table takes up in its schema: its own, its indexes', and its sequences'."""
+    yield table.name
+    if not table.has_hidden_key:
+        yield table.key_name
+    yield from (index.name for index in table.indexes)
+    yield from (one.name for one in owned_by(catalog, table))
 
 
 NEXTVAL = re.compile(r"nextval\('(\d+)'\)", re.IGNORECASE)

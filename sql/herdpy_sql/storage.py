@@ -128,6 +128,10 @@ class View(Reader, Protocol):
         """The catalog that this statement sees."""
 
     @property
+    def next_id(self) -> int:
+        """The first id from which on nothing has one, not even what others are about to define."""
+
+    @property
     def newest(self) -> Reader:
         """All that is committed by now, with the own changes, whatever snapshot the transaction stands on."""
 
@@ -174,13 +178,13 @@ class View(Reader, Protocol):
         """Remove every row."""
 
     def create_table(self, table: Table) -> None:
-        """Define ``table`` (its id from ``catalog.next_id``)."""
+        """Define ``table`` (its id from :attr:`next_id`)."""
 
     def drop_table(self, table: Table) -> None:
         """Remove ``table``, its rows and its indexes."""
 
     def lock_definition(self, table: Table) -> None:
-        """Keep others from writing to ``table`` and from defining anything, until the transaction ends."""
+        """Keep others from writing to ``table`` and from defining it anew, until the transaction ends."""
 
     def alter_table(self, table: Table, changed: Table) -> None:
         """Give ``table`` another definition: the same id and indexes of the same ids.
@@ -204,7 +208,7 @@ class View(Reader, Protocol):
         """Remove ``index``."""
 
     def put_object(self, one: CatalogObject) -> None:
-        """Define an object that is no table (a new id from ``catalog.next_id``), or change it."""
+        """Define an object that is no table (a new id from :attr:`next_id`), or change it."""
 
     def drop_object(self, one: CatalogObject) -> None:
         """Remove an object that is there."""

@@ -7,7 +7,7 @@ Python forms of its values are in ``values``; casts between types in ``expr``.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from herdpy.codec.grids import MAX_DIMENSIONS
 from herdpy.codec.kinds import Field, Kind
@@ -127,12 +127,17 @@ class EnumType:
     Attributes:
         id: of the catalog's object.
         labels: in order; places are finite and grow.
+        shown: how it is written where the search path is as it is at first.
     """
 
     id: int
     schema: str
     name: str
     labels: tuple[tuple[str, float], ...] = ()
+    shown: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return self.shown or self.name
 
     @property
     def oid(self) -> int:
@@ -222,13 +227,13 @@ class SqlType:
         """PostgreSQL's name without modifiers, as messages have it."""
         if self.element is not None:
             return f"{self.element_type.name}[]"
-        return self.base.value if self.enum is None else self.enum.name
+        return self.base.value if self.enum is None else str(self.enum)
 
     def __str__(self) -> str:
         if self.element is not None:
             return f"{self.element_type}{'[]' * self.dimensions}"
         if self.enum is not None:
-            return self.enum.name
+            return str(self.enum)
         if self.base is Base.NUMERIC and self.precision is not None:
             return f"numeric({self.precision},{self.scale or 0})"
         if self.length is not None:

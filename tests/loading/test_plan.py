@@ -37,7 +37,7 @@ def test_of_rows_to_delete_the_key_is_staged_in_its_order(db):
     assert db.plan("t", "delete", ["v", "a", "b"]).schema.names == ["b", "a"]
 
 
-def test_defaults_are_evaluated_once(db):
+def test_defaults_that_are_one_value_are_evaluated_when_it_begins(db):
     db(TABLE)
     defaults = db.plan("t", "append", ["a", "b", "u", "needed"]).defaults
     assert defaults.schema.names == ["v", "at"]
@@ -47,15 +47,26 @@ def test_defaults_are_evaluated_once(db):
     assert abs(age) < datetime.timedelta(minutes=5)
 
 
+@pytest.mark.parametrize("mode", ["append", "overwrite", "ignore"])
+def test_what_is_another_value_in_each_row_is_not_staged(db, mode):
+    db(TABLE, "ALTER TABLE t ADD COLUMN n int GENERATED ALWAYS AS IDENTITY, ADD COLUMN m serial")
+    plan = db.plan("t", mode, ["a", "b", "needed"])
+    assert plan.schema.names == ["a", "b", "v", "at", "needed"]
+    assert plan.defaults.schema.names == ["v", "at"]
+    plan = db.plan("t", mode, ["m", "a", "b", "v", "at", "needed"])
+    assert plan.schema.names == ["a", "b", "v", "at", "needed", "m"]
+    assert plan.defaults is None
+
+
 @pytest.mark.parametrize(
     ("mode", "columns", "state", "named"),
     [
-        ("append", ["a", "b", "needed"], "0A000", '"u"'),
         ("append", ["a", "b", "u"], "23502", '"needed"'),
         ("append", ["a", "b", "x"], "42703", '"x"'),
         ("append", ["a", "b", "a"], "42701", '"a"'),
         ("upsert", ["a", "b", "needed", "u", "v"], "22023", "column at of table t"),
         ("delete", ["a"], "22023", "column b of table t"),
+        ("upsert", ["a", "b", "needed", "v", "at"], "22023", "column u of table t"),
         ("ignore", ["a", "needed"], "23502", '"b"'),
     ],
 )

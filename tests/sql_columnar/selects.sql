@@ -375,3 +375,9 @@ SELECT (date '2024-01-01', interval '1 month') OVERLAPS (date '2024-01-31', inte
 SELECT (date '2024-01-01', NULL) OVERLAPS (date '2024-01-01', date '2024-03-01'), (date '2024-03-01', date '2024-01-01') OVERLAPS (date '2024-02-01', date '2024-02-01')
 SELECT id, (born, seen) OVERLAPS (timestamp '2000-01-01', timestamp '2022-01-01') FROM items ORDER BY id
 SELECT (1, 2) OVERLAPS (3, 4)
+SELECT sum(10 / id) FILTER (WHERE id > 0), avg(1.5 / (id - 1)) FILTER (WHERE id > 1), max(1e0 / (id - 2)) FILTER (WHERE id <> 2), count(1 / (id - 3)) FILTER (WHERE id > 3) FROM items
+SELECT id, sum(10 / (id - 1)) FILTER (WHERE id > 1) OVER (ORDER BY id) FROM items ORDER BY id
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY 1e0 / (id - 1)) FILTER (WHERE id > 1) FROM items
+SELECT string_agg((10 / (id - 1))::text, '-' ORDER BY id) FILTER (WHERE id > 1) FROM items
+SELECT min(10 / (id - 1)) FILTER (WHERE id > 1), count(*) FILTER (WHERE id > 1) FROM items WHERE id IN (1, 2, 3)
+SELECT sum(10 / (id - 1)) FILTER (WHERE id > 0) FROM items

@@ -60,6 +60,10 @@ class FakeView:
         return self._catalog
 
     @property
+    def next_id(self) -> int:
+        return self._catalog.next_id
+
+    @property
     def newest(self) -> FakeView:
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 
 import psycopg
@@ -50,6 +51,27 @@ def test_expressions_are_what_postgresql_says(ours, theirs, engine):
             different.append(f"{text}\n    here {mine}, PostgreSQL {expected}")
     ours.execute("RESET herdpy.engine")
     assert not different, "\n".join(different)
+
+
+CASED = [chr(point) for point in (*range(0x80, 0x2000), *range(0x2C00, 0x2D30), *range(0xA640, 0xA7D0))]
+"""Latin, Greek, Cyrillic, Armenian, Georgian, Glagolitic and more; both sides have had them in Unicode 14."""
+
+
+@pytest.mark.parametrize("engine", ["auto", "columnar"])
+def test_letters_have_the_case_that_postgresql_gives_them(ours, theirs, engine):
+    ours.execute(f"SET herdpy.engine = '{engine}'")
+    asked = "SELECT lower(%s), upper(%s)"
+    for cursor in (ours, theirs):
+        cursor.execute("SELECT 1")
+    wrong = []
+    for at in range(0, len(CASED), 512):
+        text = "|".join(char for char in CASED[at : at + 512] if unicodedata.category(char) != "Cn")
+        mine = ours.execute(asked, (text, text)).fetchone()
+        expected = theirs.execute(asked, (text, text)).fetchone()
+        pairs = zip(*(one.split("|") for one in (text, *mine, *expected)), strict=True)
+        wrong += [one for one in pairs if one[1:3] != one[3:5]]
+    ours.execute("RESET herdpy.engine")
+    assert not wrong
 
 
 def test_values_of_an_insert_are_computed_by_own_plans(ours, theirs):

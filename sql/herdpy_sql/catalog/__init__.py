@@ -6,8 +6,18 @@ and a transaction that defines tables simply carries its own. Definitions travel
 in the store as the bytes that ``definitions`` makes of them.
 """
 
-from herdpy_sql.catalog.catalog import Catalog, Relation
-from herdpy_sql.catalog.table import HIDDEN_KEY, PUBLIC, Check, Column, ColumnOrigin, Index, KeyPart, Table
+from herdpy_sql.catalog.catalog import Catalog, Relation, names_meant
+from herdpy_sql.catalog.table import (
+    HIDDEN_KEY,
+    PUBLIC,
+    Check,
+    Column,
+    ColumnOrigin,
+    Index,
+    KeyPart,
+    Table,
+    is_temporary,
+)
 
 __all__ = [
     "HIDDEN_KEY",
@@ -20,4 +30,6 @@ __all__ = [
     "KeyPart",
     "Relation",
     "Table",
+    "is_temporary",
+    "names_meant",
 ]

@@ -6,8 +6,9 @@ import functools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from herdpy_sql.catalog.table import PUBLIC, Index, Table
+from herdpy_sql.catalog.table import PUBLIC, Index, Table, is_temporary
 from herdpy_sql.enum_types import relabelled
+from herdpy_sql.errors import SqlError
 from herdpy_sql.foreign_keys import ForeignKey
 from herdpy_sql.objects import (
     RELATION_KINDS,
@@ -21,6 +22,16 @@ from herdpy_sql.objects import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+
+
+def names_meant(text: str, path: Sequence[str] = (PUBLIC,)) -> tuple[tuple[str, str], ...]:
+    """The (schema, name) that a text without quotes may mean; the first that there is counts.
+
+    That is a name along the path, else "schema.name". Whoever has no catalog, such as a reader of the log,
+    compares tables with these.
+    """
+    schema, dot, name = text.partition(".")
+    return (*((one, text) for one in path), *(((schema, name),) if dot else ()))
 
 
 @dataclass(frozen=True)
@@ -54,11 +65,6 @@ class Catalog:
         return found
 
     @functools.cached_property
-    def index_by_name(self) -> Mapping[str, Index]:
-        """Secondary indexes along the path by name."""
-        return {index.name: index for table in self.by_name.values() for index in table.indexes}
-
-    @functools.cached_property
     def relations(self) -> Mapping[tuple[str, str], Relation]:
         """Tables, indexes, views and sequences by schema and name."""
         found: dict[tuple[str, str], Relation] = {}
@@ -69,6 +75,17 @@ class Catalog:
             if one.kind in RELATION_KINDS:
                 found[one.schema, one.name] = one
         return found
+
+    @functools.cached_property
+    def _key_names(self) -> frozenset[tuple[str, str]]:
+        """The indexes that primary keys are, which are no relations of their own, by schema and name."""
+        return frozenset(
+            (table.schema, table.key_name) for table in self.tables.values() if not table.has_hidden_key
+        )
+
+    def is_taken(self, schema: str, name: str) -> bool:
+        """Whether a relation, or the index of a primary key, has that name."""
+        return (schema, name) in self.relations or (schema, name) in self._key_names
 
     @functools.cached_property
     def objects_by_name(self) -> Mapping[tuple[str, str, str], CatalogObject]:
@@ -105,25 +122,53 @@ class Catalog:
         return found  # type: ignore[return-value]
 
     def find(self, schema: str | None, name: str, path: Sequence[str] | None = None) -> Relation | None:
-        """The table, index, view or sequence of that name: in ``schema``, or the first along the path."""
+        """The table, index, view or sequence of that name: in ``schema``, or the first along the path.
+
+        SqlError 0A000 for one in the temporary schema of another session.
+        """
         relations = self.relations
-        if schema == "pg_temp":
-            schema = next((one for one in self.path if one.startswith("pg_temp_")), schema)
-        if schema is not None:
-            return relations.get((schema, name))
-        for one in self.path if path is None else path:
+        for one in self._places(schema, path):
             found = relations.get((one, name))
             if found is not None:
+                self._refuse_others(one, path)
                 return found
         return None
 
+    def table_of_key(self, schema: str | None, name: str) -> Table | None:
+        """The table whose primary key has that name: in ``schema``, or the first along the path."""
+        for one in self._places(schema, None):
+            for table in self.tables.values():
+                if table.schema == one and table.key_name == name and not table.has_hidden_key:
+                    self._refuse_others(one, None)
+                    return table
+        return None
+
+    def _places(self, schema: str | None, path: Sequence[str] | None) -> Sequence[str]:
+        """The schemas to look in for a name, in order."""
+        if schema is None:
+            return self.path if path is None else path
+        if schema == "pg_temp":
+            return (next(filter(is_temporary, self.path), schema),)
+        return (schema,)
+
+    def is_others(self, schema: str) -> bool:
+        """Whether a schema has another session's temporary tables."""
+        return is_temporary(schema) and schema not in self.path
+
+    def _refuse_others(self, schema: str, path: Sequence[str] | None) -> None:
+        if self.is_others(schema) and schema not in (path or ()):
+            raise SqlError("0A000", "cannot access temporary tables of other sessions")
+
     def table_named(self, text: str) -> Table | None:
-        """The table of that name along the path, or of the name "schema.table", both as they are kept."""
-        found: Relation | None = self.by_name.get(text)
-        if found is None and "." in text:
-            schema, _, name = text.partition(".")
+        """The table of that name along the path, or of the name "schema.table", both as they are kept.
+
+        Temporary tables are found in the path only: those of others are nobody's business.
+        """
+        for schema, name in names_meant(text, self.path):
             found = self.relations.get((schema, name))
-        return found if isinstance(found, Table) else None
+            if isinstance(found, Table) and (schema in self.path or not found.is_temporary):
+                return found
+        return None
 
     def object(self, kind: str, schema: str, name: str) -> CatalogObject | None:
         """The object of that kind and name."""
@@ -144,7 +189,10 @@ class Catalog:
             self,
             version=self.version + 1,
             next_id=max(self.next_id, highest + 1),
-            tables={**self.tables, table.id: relabelled(table, self.objects)},
+            tables={
+                **self.tables,
+                table.id: relabelled(table, self.objects),
+            },
         )
 
     def without_table(self, table_id: int) -> Catalog:

@@ -106,6 +106,11 @@ class Check:
     validated: bool = True
 
 
+def is_temporary(schema: str) -> bool:
+    """Whether a schema is a session's own, for temporary tables."""
+    return schema.startswith("pg_temp_")
+
+
 @dataclass(frozen=True)
 class Table:
     """A table with everything that depends on it. ``key`` is never empty (see HIDDEN_KEY).
@@ -136,6 +141,11 @@ class Table:
     def origin(self, position: int) -> ColumnOrigin | None:
         """What tells that a value is from the column at ``position``; None of the hidden key."""
         return None if self.columns[position].hidden else ColumnOrigin(self.oid, position + 1)
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether it is a session's own."""
+        return is_temporary(self.schema)
 
     @property
     def has_hidden_key(self) -> bool:

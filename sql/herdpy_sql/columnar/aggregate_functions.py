@@ -100,7 +100,8 @@ def _gathered(binder: Binder, name: str, x: Typed, frame: Frame) -> Typed:
     """jsonb_agg and json_agg: the values as a list, which a function of the library makes JSON of."""
     x = casts.settle_text(binder, x)
     if x.array:
-        x = _as_json(binder, x)
+        x = _as_json(binder, x, name)
+        name = name.replace("json_of_list", "json_of_rows") if name.startswith("json_") else name
     sql = numeric_text(x) if x.base is Base.NUMERIC else x.sql
     listed = Typed(frame.apply("list", sql), x.type, array=1)
     found = library.call(binder, name, [listed])
@@ -108,8 +109,9 @@ def _gathered(binder: Binder, name: str, x: Typed, frame: Frame) -> Typed:
     return found
 
 
-def _as_json(binder: Binder, x: Typed) -> Typed:
-    found = library.call(binder, "to_jsonb", [x])
+def _as_json(binder: Binder, x: Typed, name: str) -> Typed:
+    """An array as the kind of JSON that the function of that name makes."""
+    found = library.call(binder, "to_jsonb" if name.startswith("jsonb") else "to_json", [x])
     assert found is not None
     return found
 
@@ -122,16 +124,22 @@ def _json_agg(name: str) -> Aggregate:
     return function
 
 
-@register("jsonb_object_agg", "json_object_agg")
-def _json_object_agg(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
-    key, x = casts.as_text(binder, arguments[0]), casts.settle_text(binder, arguments[1])
-    if x.array:
-        x = _as_json(binder, x)
-    sql = numeric_text(x) if x.base is Base.NUMERIC else x.sql
-    keys = Typed(frame.apply("list", key.sql), TEXT, array=1)
-    found = library.call(binder, "jsonb_of_pairs", [keys, Typed(frame.apply("list", sql), x.type, array=1)])
-    assert found is not None
-    return found
+def _json_object_agg(name: str) -> Aggregate:
+    def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
+        key, x = casts.as_text(binder, arguments[0]), casts.settle_text(binder, arguments[1])
+        if x.array:
+            x = _as_json(binder, x, name)
+        sql = numeric_text(x) if x.base is Base.NUMERIC else x.sql
+        keys = Typed(frame.apply("list", key.sql), TEXT, array=1)
+        found = library.call(binder, name, [keys, Typed(frame.apply("list", sql), x.type, array=1)])
+        assert found is not None
+        return found
+
+    return function
+
+
+AGGREGATES["jsonb_object_agg"] = _json_object_agg("jsonb_of_pairs")
+AGGREGATES["json_object_agg"] = _json_object_agg("json_of_pairs")
 
 
 AGGREGATES["jsonb_agg"] = _json_agg("jsonb_of_list")
@@ -186,7 +194,8 @@ def _spread(kind: str, duck: str) -> Aggregate:
         (x,) = arguments
         if x.base in (Base.REAL, Base.DOUBLE):
             x = casts.as_double(binder, x)
-            return Typed(frame.apply(duck, x.sql), DOUBLE)
+            odd = frame.apply("bool_or", f"NOT isfinite({x.sql})", ordered=False)
+            return Typed(f"pg_fspread({frame.apply(duck, x.sql)}, {odd})", DOUBLE)
         x = casts.as_numeric(binder, x)
         if x.base is not Base.NUMERIC:
             raise ValueError
@@ -207,10 +216,23 @@ for _names, _kind, _duck in (
         AGGREGATES[_name] = _spread(_kind, _duck)
 
 
+_MEANS = frozenset({"regr_avgx", "regr_avgy"})
+_RATIOS = frozenset({"corr", "regr_slope", "regr_intercept", "regr_r2"})
+"""What is NULL where DuckDB divides zero by zero: of points that all lie on a line along an axis."""
+_LARGE = "1e150"  # the square of which may be out of range
+
+
 def _pair(name: str) -> Aggregate:
     def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
         y, x = (casts.as_double(binder, a) for a in arguments)
-        return Typed(frame.apply(name, f"{y.sql}, {x.sql}"), DOUBLE)
+        found = frame.apply(name, f"{y.sql}, {x.sql}")
+        if name in _MEANS:
+            return Typed(found, DOUBLE)
+        odd = frame.apply("bool_or", f"NOT isfinite({y.sql} * 0 + {x.sql} * 0)", ordered=False)
+        if name not in _RATIOS:
+            return Typed(f"pg_fspread({found}, {odd})", DOUBLE)
+        large = f"greatest(abs({y.sql}), abs({x.sql})) > {_LARGE}"
+        return Typed(f"pg_fratio({found}, {odd}, {frame.apply('bool_or', large, ordered=False)})", DOUBLE)
 
     return function
 

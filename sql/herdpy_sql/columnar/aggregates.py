@@ -7,6 +7,7 @@ OVER is in ``windows``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,12 +27,27 @@ from herdpy_sql.types import INTEGER, Base
 
 @dataclass(slots=True)
 class Frame:
-    """How an aggregate is applied: DISTINCT, ORDER BY, FILTER and OVER, as DuckDB text."""
+    """How an aggregate is applied: DISTINCT, ORDER BY, FILTER's condition and OVER, as DuckDB text."""
 
     distinct: str = ""
     order: str = ""
-    filter: str = ""
+    test: str = ""
     over: str = ""
+
+    @property
+    def filter(self) -> str:
+        """FILTER's clause."""
+        return f" FILTER (WHERE {self.test})" if self.test else ""
+
+    def guarded(self, argument: Typed) -> Typed:
+        """An argument that is computed only where FILTER's condition holds: DuckDB computes it for every row,
+        and it may fail. A column or a constant cannot, and a condition that is drawn cannot be asked twice.
+        """
+        if not self.test or argument.literal is not None or _PLAIN.fullmatch(argument.sql):
+            return argument
+        if any(drawn in self.test for drawn in _DRAWN):
+            return argument
+        return replace(argument, sql=f"CASE WHEN {self.test} THEN {argument.sql} END")
 
     def apply(self, name: str, arguments: str, *, ordered: bool = True) -> str:
         """``name(arguments)`` with everything around it."""
@@ -39,6 +55,8 @@ class Frame:
         return f"{name}({self.distinct}{arguments}{order}){self.filter}{self.over}"
 
 
+_PLAIN = re.compile(r'[\w."$]+')
+_DRAWN = ("random()", "gen_random_uuid()")
 Aggregate = Callable[[Binder, list[Typed], Frame], Typed]
 
 AGGREGATES: dict[str, Aggregate] = {}
@@ -118,7 +136,7 @@ def _filter(binder: Binder, node: Any, scope: Scope) -> Typed:
 def _filtered(binder: Binder, node: Any, scope: Scope, frame: Frame) -> Typed:
     test, leftover = _inside(binder, [node.expression.this], scope)
     x = condition(binder, test[0], "FILTER")
-    inner = replace(frame, filter=f" FILTER (WHERE {x.sql})")
+    inner = replace(frame, test=x.sql)
     result = bind_aggregate(binder, node.this, scope, inner)
     return replace(result, vars=result.vars | leftover)
 
@@ -213,7 +231,7 @@ def _apply(binder: Binder, name: str, nodes: list[Any], order: Any, scope: Scope
     if function is None:
         raise no_function(name, arguments)
     try:
-        result = function(binder, arguments, frame)
+        result = function(binder, [frame.guarded(argument) for argument in arguments], frame)
     except (ValueError, IndexError, TypeError):
         raise no_function(name, arguments) from None
     return replace(result, vars=outer, agg=not windowed or inner_agg, window=windowed, name=name.split()[0])
@@ -229,7 +247,7 @@ def _ordered_set(binder: Binder, node: Any, scope: Scope, frame: Frame) -> Typed
         raise SqlError("0A000", f"{name} over several columns is not supported")
     ordered = node.expression.expressions[0]
     (x,), outer = _inside(binder, [ordered.this], scope)
-    x = casts.settle_text(binder, x)
+    x = frame.guarded(casts.settle_text(binder, x))
     desc = " DESC" if ordered.args.get("desc") else ""
     if name == "mode":
         direction = desc or " ASC"

@@ -6,6 +6,7 @@ out raises PostgreSQL's errors on overflow. NUMERIC stays native while its digit
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.binder import Binder, handles
+from herdpy_sql.columnar.macros import BARE, copies
 from herdpy_sql.columnar.scope import Scope
 from herdpy_sql.columnar.typed import (
     INTEGERS,
@@ -117,15 +119,16 @@ def _numbers(binder: Binder, symbol: str, a: Typed, b: Typed) -> Typed:
 
 
 def _floats(symbol: str, a: Typed, b: Typed, type_: SqlType) -> Typed:
-    x, y = a.sql, b.sql
-    forms = {
-        "+": f"pg_finite({x} + {y}, {x}, {y})",
-        "-": f"pg_finite({x} - {y}, {x}, {y})",
-        "*": f"pg_fmul({x}, {y})",
-        "/": f"pg_fdiv({x}, {y})",
-        "^": f"pg_fpow({x}, {y})",
-    }
-    return typed(forms[symbol], type_, a, b)
+    macro = {"+": "pg_fadd", "-": "pg_fsub", "*": "pg_fmul", "/": "pg_fdiv", "^": "pg_fpow"}[symbol]
+    result = typed(f"{macro}({a.sql}, {b.sql})", type_, a, b)
+    if macro not in BARE or result.weight * copies(macro) > _BARE_WEIGHT:
+        return result
+    sql = f"{macro}_bare({a.sql}, {b.sql})"
+    return replace(result, sql=sql, weight=result.weight * copies(macro))
+
+
+_BARE_WEIGHT = 300
+"""How long an expression may be, in operands, whose own operands are there several times."""
 
 
 _NUMERIC_FUNCTIONS = {
@@ -190,11 +193,15 @@ def _temporal(binder: Binder, symbol: str, a: Typed, b: Typed) -> Typed:
             return typed(f"pg_tsdiff({left}, {right})", INTERVAL, a, b)
         if x is Base.TIME and y is Base.TIME:
             return typed(f"to_microseconds(epoch_us({a.sql}) - epoch_us({b.sql}))", INTERVAL, a, b)
-        if y is Base.INTERVAL and x is Base.DATE:
-            return typed(f"(CAST({a.sql} AS TIMESTAMP) - {b.sql})", TIMESTAMP, a, b)
-        if y is Base.INTERVAL and x in (Base.TIMESTAMP, Base.TIMESTAMPTZ, Base.INTERVAL, Base.TIME):
+        if y is Base.INTERVAL and x in TIMES:  # months go before days and these before the rest, as in a sum
+            return _temporal_sum(binder, a, typed(f"(-{b.sql})", INTERVAL, b))
+        if y is Base.INTERVAL and x in (Base.INTERVAL, Base.TIME):
             return typed(pair, a.type, a, b)
     raise no_operator(symbol, a, b)
+
+
+_ONE_UNIT = re.compile(r"(?:\(-)?\(to_(?:months|days|microseconds)\([^()]*(?:\([^()]*\))?\)\)\)?")
+"""A constant interval of months alone, days alone or time alone: DuckDB adds those as PostgreSQL does."""
 
 
 def _temporal_sum(binder: Binder, a: Typed, b: Typed) -> Typed:
@@ -206,6 +213,8 @@ def _temporal_sum(binder: Binder, a: Typed, b: Typed) -> Typed:
         return typed(pair, TIMESTAMP, a, b)
     if x is Base.DATE and y is Base.INTERVAL:
         return typed(f"(CAST({a.sql} AS TIMESTAMP) + {b.sql})", TIMESTAMP, a, b)
+    if y is Base.INTERVAL and x is Base.TIMESTAMPTZ and not _ONE_UNIT.fullmatch(b.sql):
+        return typed(f"pg_zonedplus({a.sql}, {b.sql})", a.type, a, b)
     if y is Base.INTERVAL and x in (Base.TIMESTAMP, Base.TIMESTAMPTZ, Base.INTERVAL):
         return typed(pair, a.type, a, b)
     if y is Base.INTERVAL and x is Base.TIME:

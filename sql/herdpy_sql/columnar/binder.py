@@ -38,6 +38,8 @@ _BOLD_SCALE = 8
 """The same of a result that is to fit 64 bits."""
 BOLD_DIGITS = 18
 """What a DECIMAL of 64 bits holds."""
+MAX_TEXT = 8 << 20
+"""Characters of DuckDB text that a statement may become."""
 CAREFUL, DARING, BOLD = range(3)
 
 
@@ -131,6 +133,8 @@ class Binder:
         if self.depth > 200:
             raise SqlError("54001", "statement is nested too deeply")
         result = handler(self, node, scope)
+        if len(result.sql) > MAX_TEXT:
+            raise too_complex(len(result.sql))
         if result.setof and type(node) in _ONCE:
             raise SqlError("0A000", f"set-returning functions are not allowed in {_ONCE[type(node)]}")
         if node.args.get("negate") and not isinstance(node, exp.Is):
@@ -212,6 +216,15 @@ def _interval(mark: str) -> str:
     return (
         f"(to_months(CAST({parts}[1] AS INTEGER)) + to_days(CAST({parts}[2] AS INTEGER)) "
         f"+ to_microseconds({parts}[3]))"
+    )
+
+
+def too_complex(length: int) -> SqlError:
+    """54001: what an expression or a query becomes for DuckDB is too long a text."""
+    return SqlError(
+        "54001",
+        f"statement is too complex: the query made of it has {length} characters, and {MAX_TEXT} are allowed",
+        hint="Split the expression, or compute parts of it in a subquery or a table.",
     )
 
 

@@ -18,6 +18,7 @@ from herdpy.codec.keys import successor
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import from_text
+from herdpy_sql.values.moments import DAY_US, parse_zoned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +90,7 @@ def key_range(
     """The range that conditions (position, operator, value node) describe."""
     by_position: dict[int, list[tuple[str, Value]]] = {}
     for position, symbol, node in bounded:
-        value = _value(table.columns[position].type, node, params)
+        value = _value(table.columns[position].type, symbol, node, params)
         if value is not None:
             by_position.setdefault(position, []).append((symbol, value))
     equal: list[Value] = []
@@ -107,7 +108,7 @@ def key_range(
     return KeyRange(tuple(equal))
 
 
-def _value(type_: SqlType, node: Any, params: Mapping[int, SqlType]) -> Value | None:
+def _value(type_: SqlType, symbol: str, node: Any, params: Mapping[int, SqlType]) -> Value | None:
     base = type_.base
     if base not in _EXACT:
         return None
@@ -131,6 +132,14 @@ def _value(type_: SqlType, node: Any, params: Mapping[int, SqlType]) -> Value | 
     if sign < 0:
         return None
     try:
-        return Value(from_text(SqlType(base))(text))
+        return _moment(text, symbol) if base is Base.TIMESTAMPTZ else Value(from_text(SqlType(base))(text))
     except SqlError:
         return None
+
+
+def _moment(text: str, symbol: str) -> Value | None:
+    """A TIMESTAMPTZ; without a zone it is of the session's, which is none further than a day from UTC."""
+    us, named = parse_zoned(text)
+    if named:
+        return Value(us)
+    return None if symbol == "=" else Value(us + (DAY_US if symbol[0] == "<" else -DAY_US))

@@ -126,6 +126,7 @@ def as_text(binder: Binder, x: Typed) -> Typed:
         Base.BYTEA: f"('\\x' || lower(hex({sql})))",
         Base.UUID: f"CAST({sql} AS VARCHAR)",
         Base.INTERVAL: f"pg_intervaltext({sql})",
+        Base.DATE: f"replace(CAST({sql} AS VARCHAR), ' (BC)', ' BC')",
         Base.TIMESTAMP: f"pg_timestamptext({sql})",
         Base.TIMESTAMPTZ: f"pg_timestamptztext({sql})",
     }
@@ -184,7 +185,7 @@ def cast(binder: Binder, x: Typed, target: SqlType) -> Typed:
         return plain
     if source in (Base.TIMESTAMP, Base.TIMESTAMPTZ) and wanted is Base.TIME:
         inner = sql if source is Base.TIMESTAMP else f"CAST({sql} AS TIMESTAMP)"
-        return retyped(x, f"CAST({inner} AS TIME)", target)
+        return retyped(x, f"pg_timeofday({inner})", target)
 
     raise no_cast(x, target)
 

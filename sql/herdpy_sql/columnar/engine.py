@@ -117,7 +117,7 @@ def database(memory_bytes: int | None, threads: int, temp_directory: str | None,
     connection.execute("SET GLOBAL Calendar = 'gregorian'")
     connection.execute("SET GLOBAL preserve_insertion_order = true")
     connection.execute("SET GLOBAL python_enable_replacements = false")
-    macros.install(connection)
+    macros.install(connection, zone)
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
@@ -129,7 +129,7 @@ def _close() -> None:
     database.cache_clear()
 
 
-_PROVIDED: weakref.WeakKeyDictionary[Any, set[Resolved]] = weakref.WeakKeyDictionary()
+_PROVIDED: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
 def provide(connection: Any, routines: Sequence[Resolved], zone: str) -> None:
@@ -140,12 +140,13 @@ def provide(connection: Any, routines: Sequence[Resolved], zone: str) -> None:
 
     known = _PROVIDED.setdefault(connection, set())
     for one in routines:
-        if one not in known:
+        name = library.function_name(one)
+        if name not in known:
             try:
                 library.define(connection, one, zone)
             except duckdb.CatalogException:  # another thread was faster
                 pass
-            known.add(one)
+            known.add(name)
 
 
 @functools.lru_cache(maxsize=256)

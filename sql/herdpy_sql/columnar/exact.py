@@ -122,6 +122,13 @@ def limit(value: Decimal, precision: int, scale: int) -> Decimal:
     return result
 
 
+_LOG10_E = 0.434294481903252
+_MOST_EXPONENT = 6000
+"""What exp of a NUMERIC takes (NUMERIC_MAX_RESULT_SCALE * 3)."""
+_GUARD = 40
+"""Digits that are computed beyond those that are shown."""
+
+
 def square_root(value: Decimal) -> Decimal:
     """sqrt of a NUMERIC; SqlError 2201F for negative ones."""
     if value < 0:
@@ -153,11 +160,15 @@ def _clamped(scale: int, *operands: Decimal) -> int:
 
 
 def exponential(value: Decimal) -> Decimal:
-    """exp of a NUMERIC; SqlError 22003 on overflow."""
-    weight = float(value) * 0.434294481903252
-    if weight > 2000 * 10:
+    """exp of a NUMERIC; SqlError 22003 on overflow. Scale and limits are those of numeric_exp and exp_var."""
+    if value >= _MOST_EXPONENT:
         raise SqlError("22003", "value overflows numeric format")
-    return rescale(WIDE.exp(value), _clamped(MIN_SIGNIFICANT - int(max(weight, -2000)), value))
+    weight = int(float(value) * _LOG10_E)
+    scale = _clamped(MIN_SIGNIFICANT - max(weight, -_MOST_EXPONENT // 3), value)
+    if value <= -_MOST_EXPONENT:
+        return rescale(Decimal(0), scale)
+    digits = Context(prec=max(weight, 0) + scale + _GUARD, Emax=999999, Emin=-999999)
+    return rescale(digits.exp(value), scale)
 
 
 def _positive(value: Decimal) -> None:
@@ -192,16 +203,26 @@ def power(base: Decimal, exponent: Decimal) -> Decimal:
     whole = exponent == exponent.to_integral_value()
     if base < 0 and not whole:
         raise SqlError("2201F", "a negative number raised to a non-integer power yields a complex result")
+    if whole and abs(exponent) < 1 << 31:  # as power_var_int: digits behind the point, whatever stands before
+        scale = min(max(MIN_SIGNIFICANT, scale_of(base)), MAX_SCALE)
+    elif not base:
+        scale = MIN_SIGNIFICANT
+    else:
+        scale = _clamped(MIN_SIGNIFICANT - int(_power_weight(base, exponent)), base, exponent)
     if not exponent or not base:
-        return rescale(Decimal(0 if exponent else 1), _clamped(MIN_SIGNIFICANT, base, exponent))
-    weight = float(exponent) * (
-        math.log10(abs(int(base.scaleb(20, WIDE)))) - 20 if abs(base) >= Decimal("1e-20") else base.adjusted()
-    )
-    if weight > 131072:
+        return rescale(Decimal(0 if exponent else 1), scale)
+    weight = _power_weight(base, exponent)
+    if weight >= 131072:
         raise SqlError("22003", "value overflows numeric format")
-    scale = _clamped(MIN_SIGNIFICANT - int(weight), base, exponent)
-    wide = Context(prec=max(int(weight), 0) + scale + 40, Emax=999999, Emin=-999999)
+    wide = Context(prec=max(int(weight), 0) + scale + _GUARD, Emax=999999, Emin=-999999)
     return rescale(wide.power(base, exponent), scale)
+
+
+def _power_weight(base: Decimal, exponent: Decimal) -> float:
+    """About log10 of a power of what is not zero."""
+    if abs(base) < Decimal("1e-20"):
+        return float(exponent) * base.adjusted()
+    return float(exponent) * (math.log10(abs(int(base.scaleb(20, WIDE)))) - 20)
 
 
 def whole_quotient(a: Decimal, b: Decimal) -> Decimal:

@@ -23,7 +23,7 @@ from herdpy_sql.columnar.typed import STRINGS, Typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.library_calls import filled
 from herdpy_sql.expr.named_calls import named_call
-from herdpy_sql.types import INTEGER, UUID, Base
+from herdpy_sql.types import INTEGER, Base
 
 Function = Callable[[Binder, list[Typed]], Typed]
 
@@ -73,9 +73,17 @@ CALLS: dict[type[exp.Expression], tuple[str, tuple[str, ...]]] = {
     exp.Degrees: ("degrees", ("this",)),
     exp.Radians: ("radians", ("this",)),
     exp.Rand: ("random", ()),
+    exp.Uuid: ("gen_random_uuid", ()),
     exp.Overlay: ("overlay", ("this", "expression", "from_", "for_")),
-    exp.RegexpReplace: ("regexp_replace", ("this", "expression", "replacement", "modifiers")),
+    exp.RegexpReplace: (
+        "regexp_replace",
+        ("this", "expression", "replacement", "position", "occurrence", "modifiers"),
+    ),
 }
+
+
+OF_ARRAYS = frozenset({"concat", "concat_ws"})
+"""Functions of this engine that take arrays, too."""
 
 
 def no_function(name: str, arguments: list[Typed]) -> SqlError:
@@ -93,7 +101,7 @@ def call(binder: Binder, name: str, arguments: list[Typed], scope: Scope | None 
     """The function's meaning; SqlError 42883."""
     function = FUNCTIONS.get(name)
     result = None
-    if function is not None and not any(a.array for a in arguments):
+    if function is not None and (name in OF_ARRAYS or not any(a.array for a in arguments)):
         with contextlib.suppress(ValueError, IndexError, TypeError):
             result = function(binder, arguments)
     if result is None:
@@ -180,8 +188,3 @@ def integer_argument(binder: Binder, x: Typed) -> Typed:
     if not x.unknown and x.base not in (Base.SMALLINT, Base.INTEGER):
         raise TypeError
     return casts.coerce(binder, x, INTEGER)
-
-
-@register("gen_random_uuid")
-def _uuid(binder: Binder, arguments: list[Typed]) -> Typed:
-    return Typed("uuid()", UUID)

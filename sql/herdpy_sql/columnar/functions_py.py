@@ -9,12 +9,15 @@ from typing import Any
 import pyarrow as pa
 
 from herdpy.codec.jsonkeys import jsonb_bytes
+from herdpy.codec.kinds import Interval
 from herdpy_sql.columnar import exact, forms, texts
 from herdpy_sql.columnar.exact import stand_in
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr import intervals, zones
 from herdpy_sql.expr.numeric import division_scale, quotient_at
-from herdpy_sql.types import DATE, DOUBLE, REAL, TIME, TIMESTAMP, TIMESTAMPTZ
-from herdpy_sql.values import floats, from_text
+from herdpy_sql.storage import Clock
+from herdpy_sql.types import DATE, DOUBLE, REAL, TIME, TIMESTAMP
+from herdpy_sql.values import floats, from_text, letter_case
 
 D = Decimal
 _MAX_SERIES = 10_000_000
@@ -108,7 +111,6 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
     ("pg_datedays", from_text(DATE), ("VARCHAR",), "INTEGER"),
     ("pg_timeus", from_text(TIME), ("VARCHAR",), "BIGINT"),
     ("pg_timestampus", from_text(TIMESTAMP), ("VARCHAR",), "BIGINT"),
-    ("pg_timestamptzus", from_text(TIMESTAMPTZ), ("VARCHAR",), "BIGINT"),
     ("pg_numkey", lambda a: exact.number_key(D(a)), ("VARCHAR",), "VARCHAR"),
     ("pg_standin", lambda a, p, s: stand_in(D(a), p, s), ("VARCHAR", "INTEGER", "INTEGER"), "VARCHAR"),
     ("pg_numnorm", lambda a: exact.text_of(exact.normal(D(a))), ("VARCHAR",), "VARCHAR"),
@@ -120,7 +122,9 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
         ("BIGINT", "INTEGER", "INTEGER"),
         "BIGINT",
     ),
-    ("pg_initcap", texts.initcap, ("VARCHAR",), "VARCHAR"),
+    ("pg_initcap", letter_case.initcap, ("VARCHAR",), "VARCHAR"),
+    ("pg_lowertext", letter_case.lower, ("VARCHAR",), "VARCHAR"),
+    ("pg_uppertext", letter_case.upper, ("VARCHAR",), "VARCHAR"),
     ("pg_reverse", lambda a: a[::-1], ("VARCHAR",), "VARCHAR"),
     ("pg_translate", texts.translate, ("VARCHAR", "VARCHAR", "VARCHAR"), "VARCHAR"),
     ("pg_split_part", texts.split_part, ("VARCHAR", "VARCHAR", "INTEGER"), "VARCHAR"),
@@ -148,6 +152,22 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
     ("pg_uuidform", forms.uuid_form, ("VARCHAR",), "VARCHAR"),
     ("pg_boolean", forms.boolean, ("VARCHAR",), "BOOLEAN"),
 )
+
+
+def zoned(zone: str) -> tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...]:
+    """As :data:`FUNCTIONS`: those that ask for the session's time zone."""
+    clock = Clock(0, 0, zone)
+
+    def plus(us: int, interval: Any) -> int:
+        months, days, nanos = interval
+        return intervals.add_zoned(clock, us, Interval(int(months), int(days), int(nanos) // 1000))
+
+    return (
+        ("pg_timestamptzus", lambda text: zones.from_text(text, zone), ("VARCHAR",), "BIGINT"),
+        ("pg_zonedtext", lambda us: zones.local_text(us, zone), ("BIGINT",), "VARCHAR"),
+        ("pg_zonedplusus", plus, ("BIGINT", "INTERVAL"), "BIGINT"),
+    )
+
 
 _ARROW: dict[str, pa.DataType] = {
     "VARCHAR": pa.string(),

@@ -21,7 +21,7 @@ from herdpy_sql.columnar.typed import Typed, duck_type, numeric_text, over_eleme
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library import Resolved, reshaped, resolve, routine_of
 from herdpy_sql.storage import Clock
-from herdpy_sql.types import TEXT, UNKNOWN, Base, SqlType, array_of, with_dimensions
+from herdpy_sql.types import INTEGER, TEXT, UNKNOWN, Base, SqlType, array_of, with_dimensions
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.binder import Binder
@@ -97,6 +97,13 @@ def call(
     return replace(given, sql=f"unnest({given.sql})", setof=True)
 
 
+def rounded(binder: Binder, moment: Typed, digits: int) -> Typed:
+    """A time or timestamp with so many digits of its seconds."""
+    found = call(binder, "moment_rounded", [moment, Typed(str(digits), INTEGER)])
+    assert found is not None
+    return found
+
+
 def refuse_rows(scope: Scope) -> None:
     """SqlError 0A000 where no set-returning function may stand."""
     if scope.clause not in ("SELECT", "ORDER BY"):
@@ -135,9 +142,10 @@ def gathered(binder: Binder, rows: Typed) -> Typed:
 
 def used(binder: Binder, found: Resolved) -> str:
     """DuckDB's name of the function, noted among those that the query needs."""
-    if found not in binder.routines:
+    name = function_name(found)
+    if name not in map(function_name, binder.routines):  # types may differ in how they are shown alone
         binder.routines.append(found)
-    return function_name(found)
+    return name
 
 
 def function_name(found: Resolved) -> str:

@@ -18,6 +18,7 @@ from herdpy_sql.columnar.typed import Typed, quote, retyped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import NUMERIC, Base, SqlType
 from herdpy_sql.values import from_text
+from herdpy_sql.values.moments import parse_zoned
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.binder import Binder
@@ -66,6 +67,8 @@ def parse(x: Typed, text: str, target: SqlType, binder: Binder) -> Typed:
         return retyped(x, constant.sql, target if constant.dec is None else NUMERIC, constant.dec)
     if base in (Base.REAL, Base.DOUBLE):
         return retyped(x, _float(text, target), target)
+    if base is Base.TIMESTAMPTZ and not parse_zoned(text)[1]:  # in the session's zone, as it runs
+        return retyped(x, f"pg_timestamptz({quote(text)})", target)
     if base in _MOMENTS:
         datum = from_text(SqlType(base))(text)
         return retyped(x, _moment(base, datum), target)
@@ -94,10 +97,10 @@ def _moment(base: Base, datum: Any) -> str:
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _PLAIN_DAYS = date(1000, 1, 1).toordinal() - _EPOCH_DAY, date.max.toordinal() - _EPOCH_DAY
 _MOMENTS = {
-    Base.DATE: "pg_asdate({})",
+    Base.DATE: "pg_asdate_bare({})",
     Base.TIME: "(TIME '00:00:00' + to_microseconds({}))",
-    Base.TIMESTAMP: "pg_astimestamp(CAST({} AS BIGINT))",
-    Base.TIMESTAMPTZ: "pg_astimestamptz(CAST({} AS BIGINT))",
+    Base.TIMESTAMP: "pg_astimestamp_bare(CAST({} AS BIGINT))",
+    Base.TIMESTAMPTZ: "pg_astimestamptz_bare(CAST({} AS BIGINT))",
 }
 _LEAST = {Base.DATE: -(2**31) + 1, Base.TIMESTAMP: -(2**63) + 1, Base.TIMESTAMPTZ: -(2**63) + 1}
 _FUNCTIONS = {

@@ -8,30 +8,7 @@ from sqlglot import exp
 
 from herdpy_sql.columnar.typed import Typed
 from herdpy_sql.columnar.typenames import name_of, sql_type
-from herdpy_sql.types import Base
-
-_TYPES = {
-    Base.BOOLEAN: "bool",
-    Base.SMALLINT: "int2",
-    Base.INTEGER: "int4",
-    Base.BIGINT: "int8",
-    Base.REAL: "float4",
-    Base.DOUBLE: "float8",
-    Base.NUMERIC: "numeric",
-    Base.TEXT: "text",
-    Base.VARCHAR: "varchar",
-    Base.CHAR: "bpchar",
-    Base.BYTEA: "bytea",
-    Base.DATE: "date",
-    Base.TIME: "time",
-    Base.TIMESTAMP: "timestamp",
-    Base.TIMESTAMPTZ: "timestamptz",
-    Base.UUID: "uuid",
-    Base.JSON: "json",
-    Base.INTERVAL: "interval",
-    Base.JSONB: "jsonb",
-    Base.VECTOR: "vector",
-}
+from herdpy_sql.expr.typenames import catalog_name, of_moment
 
 _CALLS = (
     exp.Func,
@@ -61,7 +38,7 @@ def named(node: Any, out: Typed) -> str | None:
 
 def _figure(node: Any, out: Typed) -> tuple[str, int]:
     """The name and how sure it is: 2 for columns and functions, 1 for casts and CASE."""
-    if isinstance(node, exp.Paren):
+    if isinstance(node, (exp.Paren, exp.Bracket)):
         return _figure(node.this, out)
     if isinstance(node, exp.Column):
         return name_of(node.this), 2
@@ -69,9 +46,9 @@ def _figure(node: Any, out: Typed) -> tuple[str, int]:
         name, strength = _figure(node.this, out)
         if strength > 1:
             return name, strength
-        found = sql_type(node.args["to"])
-        found = found.element_type if found.base is Base.ARRAY else found
-        return (_TYPES[found.base] if found.enum is None else found.enum.name), 1
+        return catalog_name(sql_type(of_moment(node.args["to"])[0])), 1
+    if isinstance(node, exp.Array):
+        return "array", 2
     if isinstance(node, exp.Interval):
         return "interval", 1
     if isinstance(node, exp.Dot):

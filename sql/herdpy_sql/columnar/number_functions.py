@@ -14,7 +14,7 @@ from herdpy_sql.columnar.arithmetic import arithmetic
 from herdpy_sql.columnar.binder import Binder
 from herdpy_sql.columnar.functions import FUNCTIONS, Function, integer_argument, register
 from herdpy_sql.columnar.typed import INTEGERS, Typed, numeric_text, typed
-from herdpy_sql.types import DOUBLE, INTEGER, NUMERIC, Base, SqlType
+from herdpy_sql.types import DOUBLE, INTEGER, NUMERIC, UUID, Base, SqlType
 
 
 def _double_function(name: str, form: str) -> None:
@@ -55,7 +55,12 @@ def _pi(binder: Binder, arguments: list[Typed]) -> Typed:
 
 @register("random")
 def _random(binder: Binder, arguments: list[Typed]) -> Typed:
-    return Typed("random()", DOUBLE)
+    return Typed("random()", DOUBLE, volatile=True)
+
+
+@register("gen_random_uuid")
+def _gen_random_uuid(binder: Binder, arguments: list[Typed]) -> Typed:
+    return Typed("gen_random_uuid()", UUID, volatile=True)
 
 
 @register("abs")

@@ -7,7 +7,6 @@ and go out as a BOOLEAN; ``order_key`` does the same for sorting and grouping. A
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -220,9 +219,10 @@ def _between(binder: Binder, node: Any, scope: Scope) -> Typed:
         return _row_between(binder, node, scope)
     x = binder.bind(node.this, scope)
     low, high = binder.bind(node.args["low"], scope), binder.bind(node.args["high"], scope)
-    inside = _range(binder, x, low, high)
+    divide = [_divides(node)] * 2
+    inside = _range(binder, x, low, high, divide)
     if node.args.get("symmetric"):
-        other = _range(binder, x, high, low)
+        other = _range(binder, x, high, low, divide)
         return typed(f"({inside.sql} OR {other.sql})", BOOLEAN, x, low, high)
     return inside
 
@@ -239,9 +239,9 @@ def _row_between(binder: Binder, node: Any, scope: Scope) -> Typed:
     return typed(f"({text})", BOOLEAN, *x, *low, *high)
 
 
-def _range(binder: Binder, x: Typed, low: Typed, high: Typed) -> Typed:
+def _range(binder: Binder, x: Typed, low: Typed, high: Typed, divide: list[bool]) -> Typed:
     above, below = compare(binder, ">=", x, low), compare(binder, "<=", x, high)
-    return typed(conjunction("AND", [above.sql, below.sql]), BOOLEAN, above, below)
+    return typed(_conjunction("AND", [above.sql, below.sql], divide), BOOLEAN, above, below)
 
 
 # ---------------------------------------------------------------------------- logic
@@ -259,7 +259,7 @@ def condition(binder: Binder, x: Typed, what: str) -> Typed:
 @handles(exp.And, exp.Or)
 def _logic(binder: Binder, node: Any, scope: Scope) -> Typed:
     word = "AND" if isinstance(node, exp.And) else "OR"
-    parts = []
+    nodes = []
     cls = type(node)
     stack = [node]
     while stack:  # a long chain is a deep tree to the left
@@ -267,24 +267,36 @@ def _logic(binder: Binder, node: Any, scope: Scope) -> Typed:
         if isinstance(one, cls):
             stack += [one.expression, one.this]
         else:
-            parts.append(condition(binder, binder.bind(one, scope), word))
-    return typed(conjunction(word, [part.sql for part in parts]), BOOLEAN, *parts)
+            nodes.append(one)
+    parts = [condition(binder, binder.bind(one, scope), word) for one in nodes]
+    texts = [part.sql for part in parts]
+    return typed(_conjunction(word, texts, [_divides(one) for one in nodes]), BOOLEAN, *parts)
 
 
-def conjunction(word: str, texts: list[str]) -> str:
+def _conjunction(word: str, texts: list[str], divide: list[bool]) -> str:
     """``texts`` joined by AND or OR; a division is not evaluated when what is before it decides.
 
     DuckDB reorders conditions, and what stands before a division often guards it.
     """
-    for i in range(1, len(texts)):
-        if _DIVIDES.search(texts[i]):
-            before = f" {word} ".join(texts[:i])
-            guard = "FALSE" if word == "AND" else "TRUE"
-            texts[i] = f"CASE WHEN ({before}) IS NOT {guard} THEN {texts[i]} END"
-    return "(" + f" {word} ".join(texts) + ")"
+    joint, guard = f" {word} ", "FALSE" if word == "AND" else "TRUE"
+    end, rest = len(texts), ""
+    for i in range(len(texts) - 1, 0, -1):  # each text is there twice, however many divisions there are
+        if divide[i]:
+            rest = joint.join(texts[i:end]) + rest
+            before = joint.join(texts[_last_division(divide, i) : i])
+            rest, end = f"{joint}CASE WHEN ({before}) IS NOT {guard} THEN ({rest}) END", i
+    return "(" + joint.join(texts[:end]) + rest + ")"
 
 
-_DIVIDES = re.compile(r" // | % |pg_fdiv|pg_numdiv|pg_nummod")
+def _last_division(divide: list[bool], before: int) -> int:
+    """Where the last text that divides begins; 0 where none does."""
+    return next((i for i in range(before - 1, 0, -1) if divide[i]), 0)
+
+
+def _divides(node: exp.Expression) -> bool:
+    """Whether a division is anywhere in it."""
+    found = node.find_all(exp.Div, exp.IntDiv, exp.Mod, exp.Anonymous)
+    return any(not isinstance(one, exp.Anonymous) or str(one.this).lower() in {"div", "mod"} for one in found)
 
 
 @handles(exp.Not)

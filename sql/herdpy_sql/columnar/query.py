@@ -74,6 +74,7 @@ class ColumnarQuery:
         careful: the same query where no result can have too many digits, and much slower; None where it is
             the same. It runs when this one fails.
         at_once: no row of the answer is there before all are computed.
+        is_recursive: there is a WITH RECURSIVE in it, so that its answer may have no end.
     """
 
     sql: str
@@ -87,6 +88,7 @@ class ColumnarQuery:
     routines: tuple[Resolved, ...] = ()
     careful: ColumnarQuery | None = None
     at_once: bool = False
+    is_recursive: bool = False
 
     def handing(self, relations: Mapping[int, pa.Table], param_types: tuple[SqlType, ...]) -> ColumnarQuery:
         """The query with the rows of its given relations, by the ids of their tables.

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from herdpy_sql.catalog import Table
+from herdpy_sql.catalog import ColumnOrigin, Table
 from herdpy_sql.columnar import queries
 from herdpy_sql.columnar import scope as scopes
 from herdpy_sql.columnar.binder import Binder
@@ -27,6 +27,7 @@ from herdpy_sql.columnar.typed import elements
 from herdpy_sql.columnar.typenames import name_of
 from herdpy_sql.columnar.with_queries import derived
 from herdpy_sql.errors import SqlError
+from herdpy_sql.objects import VIEW
 from herdpy_sql.types import BIGINT
 
 
@@ -149,12 +150,16 @@ def _subquery(binder: Binder, node: Any, scope: Scope, before: list[Item], *, la
         item = _item(binder, inner, scope, before)
         own, listed = _alias_of(node)
         if own is not None:
-            rel = Rel(own, "", item.star)
+            rel = Rel(own, "", item.star, is_recursion=any(one.is_recursion for one in item.rels))
             _rename(rel, listed)
             return Item(f"({item.sql})", [rel], item.star)
         return Item(f"({item.sql})", item.rels, item.star)
     parent = _seen(scope, before) if lateral else scope.inside([], [])
-    return _derived(binder, inner, node.args.get("alias"), parent)
+    item = _derived(binder, inner, node.args.get("alias"), parent)
+    if VIEW in node.meta:  # its columns are its own, whatever they are made of
+        for number, column in enumerate(item.star, 1):
+            column.origin = ColumnOrigin(node.meta[VIEW], number)
+    return item
 
 
 def _derived(binder: Binder, query: Any, alias_node: Any, parent: Scope) -> Item:

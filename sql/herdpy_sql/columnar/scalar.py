@@ -18,9 +18,20 @@ from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.common import unify
 from herdpy_sql.columnar.operators import comparable, condition
 from herdpy_sql.columnar.scope import Col, Scope
-from herdpy_sql.columnar.typed import STRINGS, Typed, integer_type, numeric_text, retyped, typed
+from herdpy_sql.columnar.typed import (
+    STRINGS,
+    Typed,
+    integer_type,
+    let,
+    numeric_text,
+    once,
+    retyped,
+    steady,
+    typed,
+)
 from herdpy_sql.columnar.typenames import name_of, sql_type
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.typenames import of_moment
 from herdpy_sql.types import BOOLEAN, INTEGER, TEXT, UNKNOWN, Base
 
 
@@ -124,9 +135,12 @@ def _cast(binder: Binder, node: Any, scope: Scope) -> Typed:
     element = arrays.element_of(node.args["to"])
     if element is not None:
         return arrays.cast_array(binder, node.this, element, scope, sql_type(node.args["to"]).dimensions)
-    target = sql_type(node.args["to"])
+    plain, digits = of_moment(node.args["to"])
+    target = sql_type(plain)
     x = binder.bind(node.this, scope)
     result = casts.cast(binder, x, target)
+    if digits is not None:
+        result = library.rounded(binder, result, digits)
     return replace(result, name=x.name)
 
 
@@ -142,7 +156,12 @@ def _collate(binder: Binder, node: Any, scope: Scope) -> Typed:
 
 @handles(exp.Case)
 def _case(binder: Binder, node: Any, scope: Scope) -> Typed:
-    subject = binder.bind(node.this, scope) if node.this is not None else None
+    if node.this is None:
+        return _branches(binder, node, scope, None)
+    return once(binder.bind(node.this, scope), lambda subject: _branches(binder, node, scope, subject))
+
+
+def _branches(binder: Binder, node: Any, scope: Scope, subject: Typed | None) -> Typed:
     conditions, values = [], []
     for branch in node.args["ifs"]:
         test = binder.bind(branch.this, scope)
@@ -155,7 +174,8 @@ def _case(binder: Binder, node: Any, scope: Scope) -> Typed:
     default = node.args.get("default")
     last = binder.bind(default, scope) if default is not None else Typed("NULL", UNKNOWN, null=True)
     name = names.named(default, last) if default is not None else None
-    last, *results = unify(binder, [last, *values], "CASE")  # PostgreSQL asks ELSE for its type first
+    parts = unify(binder, [last, *values], "CASE")  # PostgreSQL asks ELSE for its type first
+    last, *results = steady(parts, *conditions)
 
     def form(pick: Any) -> str:
         whens = "".join(f" WHEN {c.sql} THEN {pick(v)}" for c, v in zip(conditions, results, strict=True))
@@ -169,7 +189,7 @@ def _case(binder: Binder, node: Any, scope: Scope) -> Typed:
 
 @handles(exp.Coalesce)
 def _coalesce(binder: Binder, node: Any, scope: Scope) -> Typed:
-    parts = unify(binder, binder.bind_all([node.this, *node.expressions], scope), "COALESCE")
+    parts = steady(unify(binder, binder.bind_all([node.this, *node.expressions], scope), "COALESCE"))
     first = parts[0]
     result = typed(f"coalesce({', '.join(p.sql for p in parts)})", first.type, *parts, dec=first.dec)
     if first.scale_sql is not None:
@@ -181,17 +201,24 @@ def _coalesce(binder: Binder, node: Any, scope: Scope) -> Typed:
 @handles(exp.Nullif)
 def _nullif(binder: Binder, node: Any, scope: Scope) -> Typed:
     a, b = binder.bind(node.this, scope), binder.bind(node.expression, scope)
-    left, right = comparable(binder, "=", a, b)
     if a.unknown:
+        left, right = comparable(binder, "=", a, b)
         a = casts.settle(binder, a, b.type if not b.unknown else TEXT)
-    result = typed(f"CASE WHEN {left} = {right} THEN NULL ELSE {a.sql} END", a.type, a, b, dec=a.dec)
+        sql = f"CASE WHEN {left} = {right} THEN NULL ELSE {a.sql} END"
+    else:  # it may be long, and is there twice
+        left, right = comparable(
+            binder, "=", replace(a, sql="v.a"), b if b.unknown else replace(b, sql="v.b")
+        )
+        values = {"a": a.sql} | ({} if b.unknown else {"b": b.sql})
+        sql = let(values, f"CASE WHEN {left} = {right} THEN NULL ELSE v.a END")
+    result = typed(sql, a.type, a, b, dec=a.dec)
     return replace(result, name="nullif", scale_sql=a.scale_sql, array=a.array)
 
 
 @handles(exp.Greatest, exp.Least)
 def _greatest(binder: Binder, node: Any, scope: Scope) -> Typed:
     word = "greatest" if isinstance(node, exp.Greatest) else "least"
-    parts = unify(binder, binder.bind_all([node.this, *node.expressions], scope), word.upper())
+    parts = steady(unify(binder, binder.bind_all([node.this, *node.expressions], scope), word.upper()))
     first = parts[0]
     if first.is_text_numeric:
         listed = ", ".join(p.sql for p in parts)
@@ -199,8 +226,10 @@ def _greatest(binder: Binder, node: Any, scope: Scope) -> Typed:
         return replace(typed(keyed, first.type, *parts), name=word)
     result = typed(f"{word}({', '.join(p.sql for p in parts)})", first.type, *parts, dec=first.dec)
     if first.scale_sql is not None:
-        whens = "".join(f" WHEN {p.sql} = {result.sql} THEN {p.scale_sql}" for p in parts)
-        result = replace(result, scale_sql=f"CASE{whens} END")
+        values = {f"p{i}": p.sql for i, p in enumerate(parts)} | {"r": result.sql}
+        values |= {f"s{i}": str(p.scale_sql) for i, p in enumerate(parts)}
+        whens = "".join(f" WHEN v.p{i} = v.r THEN v.s{i}" for i in range(len(parts)))
+        result = replace(result, scale_sql=let(values, f"CASE{whens} END"))
     return replace(result, name=word, array=first.array)
 
 

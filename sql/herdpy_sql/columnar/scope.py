@@ -41,7 +41,11 @@ class Col:
 
 @dataclass(slots=True)
 class Rel:
-    """A relation in FROM under the name that qualifies its columns."""
+    """A relation in FROM under the name that qualifies its columns.
+
+    Attributes:
+        is_recursion: it is what the round before gave of the recursive query that is being bound.
+    """
 
     name: str
     alias: str
@@ -50,6 +54,7 @@ class Rel:
     scan: ScanNeeds | None = None
     nullable: bool = False
     lateral: bool = False
+    is_recursion: bool = False
 
 
 @dataclass(slots=True)

@@ -186,6 +186,8 @@ def select_parts(binder: Binder, node: Any, scope: Scope) -> Parts:
     if distinct is not None and distinct.args.get("on") is not None:
         on = _distinct_on(binder, distinct.args["on"], scope, outs, order)
     checked = [*outs, *([condition_] if condition_ else []), *(x for _, _, x in order if x is not None)]
+    if any(rel.is_recursion for rel in scope.rels) and any(x.agg for x in checked):
+        raise SqlError("42P19", "aggregate functions are not allowed in a recursive query's recursive term")
     if groups is not None or having is not None or any(x.agg for x in checked):
         extra = grouping.check(scope, checked, simple=groups is None or groups.simple)
         if groups is not None:

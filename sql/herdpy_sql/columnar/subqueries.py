@@ -13,7 +13,7 @@ from herdpy_sql.columnar.common import common_type
 from herdpy_sql.columnar.operators import comparable, compare, is_row, row_compare
 from herdpy_sql.columnar.queries import Bound, bind_query
 from herdpy_sql.columnar.scope import Scope
-from herdpy_sql.columnar.typed import Typed, elements, typed
+from herdpy_sql.columnar.typed import Typed, elements, let, once, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.bind_arrays import leaves
 from herdpy_sql.types import BOOLEAN
@@ -75,6 +75,10 @@ def _in(binder: Binder, node: Any, scope: Scope) -> Typed:
     values = binder.bind_all(node.expressions, scope)
     if x.unknown:
         x = casts.settle(binder, x, common_type([x, *values], "IN"))
+    return once(x, lambda x: _in_list(binder, x, values))
+
+
+def _in_list(binder: Binder, x: Typed, values: list[Typed]) -> Typed:
     pairs = [comparable(binder, "=", x, v) for v in values]
     lefts = {left for left, _ in pairs}
     if len(lefts) == 1:
@@ -116,12 +120,35 @@ def quantified(binder: Binder, left: Any, symbol: str, right: Any, scope: Scope)
     x = binder.bind(left, scope)
     inner = arrays.written_out(inner)
     if isinstance(inner, exp.Array):
-        tests = [compare(binder, symbol, x, v) for v in binder.bind_all(leaves(inner), scope)]
-        if not tests:
+        values = binder.bind_all(leaves(inner), scope)
+        if not values:
             return typed("false" if word == "ANY" else "true", BOOLEAN, x)
-        joined = (" OR " if word == "ANY" else " AND ").join(t.sql for t in tests)
-        return typed(f"({joined})", BOOLEAN, *tests)
-    return _elements(binder, x, symbol, arrays.operand(binder, inner, x, scope), word)
+        return once(x, lambda x: _compared(binder, x, symbol, values, word))
+    array = arrays.operand(binder, inner, x, scope)
+    if x.volatile:
+        return _listed(binder, x, symbol, array, word)
+    return _elements(binder, x, symbol, array, word)
+
+
+def _compared(binder: Binder, x: Typed, symbol: str, values: list[Typed], word: str) -> Typed:
+    """A value with ANY or ALL of values that are written out."""
+    tests = [compare(binder, symbol, x, value) for value in values]
+    joined = (" OR " if word == "ANY" else " AND ").join(test.sql for test in tests)
+    return typed(f"({joined})", BOOLEAN, *tests)
+
+
+def _listed(binder: Binder, x: Typed, symbol: str, array: Typed, word: str) -> Typed:
+    """As :func:`_elements`, of a value that is computed once for all of them."""
+    a, b = comparable(binder, symbol, replace(x, sql="v.operand"), Typed("e", array.type, array.dec))
+    function, decided = ("list_bool_or", "true") if word == "ANY" else ("list_bool_and", "false")
+    tests = let(
+        {"operand": x.sql, "all": elements(array)}, f"list_transform(v.all, lambda e: {a} {symbol} {b})"
+    )
+    sql = (
+        f"CASE WHEN v.tests IS NULL THEN NULL WHEN {function}(v.tests) = {decided} THEN {decided}"
+        f" WHEN list_count(v.tests) < len(v.tests) THEN NULL ELSE NOT {decided} END"
+    )
+    return typed(let({"tests": tests}, sql), BOOLEAN, x, array)
 
 
 def _elements(binder: Binder, x: Typed, symbol: str, array: Typed, word: str) -> Typed:

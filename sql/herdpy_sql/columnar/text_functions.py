@@ -6,12 +6,11 @@ types of the arguments. Functions register themselves in ``functions.FUNCTIONS``
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts
+from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.functions import FUNCTIONS, call, integer_argument, register, text_argument
 from herdpy_sql.columnar.scope import Scope
@@ -69,7 +68,6 @@ for _row in (
     ("ltrim", "ltrim({0}, {1})", TEXT, "tt"),
     ("rtrim", "rtrim({0}, ' ')", TEXT, "t"),
     ("rtrim", "rtrim({0}, {1})", TEXT, "tt"),
-    ("quote_literal", "('''' || replace({0}, '''', '''''') || '''')", TEXT, "t"),
     ("overlay", "pg_overlay({0}, {1}, {2}, length({1}))", TEXT, "tti"),
     ("overlay", "pg_overlay({0}, {1}, {2}, {3})", TEXT, "ttii"),
     ("to_hex", "lower(to_hex(CAST({0} AS BIGINT) & 4294967295))", TEXT, "i"),
@@ -108,17 +106,12 @@ def _substring(binder: Binder, arguments: list[Typed]) -> Typed:
     x, *rest = arguments
     if x.base is Base.BYTEA:
         raise SqlError("0A000", "substring of bytea is not supported")
+    if all(a.unknown or a.base in STRINGS for a in rest):
+        if len(rest) == 1:
+            return _of_pattern(binder, x, rest[0])
+        if all(a.literal is not None or not a.unknown for a in rest):
+            raise SqlError("0A000", "substring by a pattern with an escape is not supported")
     x = text_argument(binder, x)
-    if len(rest) == 1 and (rest[0].unknown or rest[0].base in STRINGS):
-        pattern = text_argument(binder, rest[0])
-        literal = rest[0].literal
-        if literal is None:
-            raise SqlError("0A000", "substring from a pattern that is not a constant is not supported")
-        group = 1 if re.search(r"(?<!\\)\((?!\?)", literal) else 0
-        found = f"regexp_extract({x.sql}, {pattern.sql}, {group}, 's')"
-        return typed(
-            f"CASE WHEN regexp_matches({x.sql}, {pattern.sql}, 's') THEN {found} END", TEXT, x, pattern
-        )
     values = [integer_argument(binder, a) for a in rest]
     plain = [a.literal for a in rest if not a.unknown and a.literal and a.literal.isdigit()]
     if len(plain) == len(rest) and plain[0].strip("0"):
@@ -126,6 +119,19 @@ def _substring(binder: Binder, arguments: list[Typed]) -> Typed:
     macro = {1: "pg_substring_from", 2: "pg_substring"}[len(values)]
     wide = ", ".join(f"CAST({v.sql} AS BIGINT)" for v in values)
     return typed(f"{macro}({x.sql}, {wide})", TEXT, x, *values)
+
+
+def _of_pattern(binder: Binder, x: Typed, pattern: Typed) -> Typed:
+    """What a regular expression matches, or the first of its groups, which may have matched nothing."""
+    if pattern.literal is None or "(" in pattern.literal:
+        found = library.call(binder, "substring", [x, pattern])
+        assert found is not None
+        return found
+    x, pattern = text_argument(binder, x), text_argument(binder, pattern)
+    found_sql = f"regexp_extract({x.sql}, {pattern.sql}, 0, 's')"
+    return typed(
+        f"CASE WHEN regexp_matches({x.sql}, {pattern.sql}, 's') THEN {found_sql} END", TEXT, x, pattern
+    )
 
 
 @register("concat")
@@ -144,6 +150,8 @@ def _concat_ws(binder: Binder, arguments: list[Typed]) -> Typed:
 
 def _any_text(binder: Binder, x: Typed) -> Typed:
     """Output-function text: booleans are t and f here."""
+    if x.array:
+        return casts.as_text(binder, x)
     if x.base is Base.BOOLEAN:
         return retyped(x, f"CASE WHEN {x.sql} THEN 't' WHEN NOT {x.sql} THEN 'f' END", TEXT)
     if x.base is Base.CHAR:
@@ -163,7 +171,9 @@ def _concat_node(binder: Binder, node: Any, scope: Scope) -> Typed:
 @handles(exp.Trim)
 def _trim(binder: Binder, node: Any, scope: Scope) -> Typed:
     position = str(node.args.get("position") or "BOTH").upper()
-    name = {"BOTH": "btrim", "LEADING": "ltrim", "TRAILING": "rtrim"}[position]
+    name = {"BOTH": "btrim", "LEADING": "ltrim", "TRAILING": "rtrim"}.get(position)
+    if name is None:
+        raise SqlError("42883", "function trim with three arguments does not exist")
     parts = [node.this] + ([node.expression] if node.args.get("expression") is not None else [])
     return call(binder, name, binder.bind_all(parts, scope))
 

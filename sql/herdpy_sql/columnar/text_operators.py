@@ -14,6 +14,7 @@ from sqlglot import exp
 from herdpy_sql.columnar import arrays, casts, library
 from herdpy_sql.columnar.arithmetic import no_operator
 from herdpy_sql.columnar.binder import Binder, handles
+from herdpy_sql.columnar.functions import call
 from herdpy_sql.columnar.scope import Scope
 from herdpy_sql.columnar.typed import STRINGS, Typed, quote, typed
 from herdpy_sql.errors import SqlError
@@ -110,6 +111,9 @@ def _escape(binder: Binder, node: Any, scope: Scope) -> Typed:
 
 @handles(exp.RegexpLike, exp.RegexpILike)
 def _regexp(binder: Binder, node: Any, scope: Scope) -> Typed:
+    if node.args.get("flag") is not None:
+        parts = binder.bind_all([node.this, node.expression, node.args["flag"]], scope)
+        return call(binder, "regexp_like", parts)
     insensitive = isinstance(node, exp.RegexpILike)
     a, b = pattern_operands(binder, node, scope, "~*" if insensitive else "~")
     options = "'si'" if insensitive else "'s'"

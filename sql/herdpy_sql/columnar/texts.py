@@ -9,17 +9,6 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.values.intervals import interval_text
 
 
-def initcap(text: str) -> str:
-    """The first ASCII letter of each word upper case, the others lower (collation C)."""
-    out, inside = [], False
-    for char in text:
-        word = char.isascii() and char.isalnum()
-        cased = char.lower() if inside else char.upper()
-        out.append(cased if char.isascii() else char)
-        inside = word
-    return "".join(out)
-
-
 def translate(text: str, source: str, target: str) -> str:
     """Characters of ``source`` become those of ``target``, or vanish where it is shorter."""
     table: dict[int, int | None] = {}

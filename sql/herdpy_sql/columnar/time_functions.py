@@ -15,10 +15,11 @@ from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.binder import STATEMENT_US, TRANSACTION_US, Binder, handles
 from herdpy_sql.columnar.functions import integer_argument, no_function, register
 from herdpy_sql.columnar.scope import Scope
-from herdpy_sql.columnar.typed import Typed, quote, typed
+from herdpy_sql.columnar.typed import Typed, once, quote, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.bind import interval_words
-from herdpy_sql.types import DATE, INTERVAL, NUMERIC, TEXT, TIMESTAMP, TIMESTAMPTZ, Base, SqlType
+from herdpy_sql.expr.extracts import MONOTONOUS, unit_of
+from herdpy_sql.types import DATE, DOUBLE, INTERVAL, NUMERIC, TEXT, TIMESTAMP, TIMESTAMPTZ, Base, SqlType
 
 
 def _timestamptz(mark: int) -> Typed:
@@ -28,7 +29,17 @@ def _timestamptz(mark: int) -> Typed:
 @handles(exp.CurrentTimestamp)
 def _now(binder: Binder, node: Any, scope: Scope) -> Typed:
     length = node.meta["end"] - node.meta["start"] + 1 if "start" in node.meta else 0
-    return replace(_timestamptz(TRANSACTION_US), name="now" if length == 3 else "current_timestamp")
+    found = _with_digits(binder, _timestamptz(TRANSACTION_US), node.this)
+    return replace(found, name="now" if length == 3 else "current_timestamp")
+
+
+def _with_digits(binder: Binder, moment: Typed, digits: Any) -> Typed:
+    """``current_timestamp(digits)``."""
+    if digits is None:
+        return moment
+    if not isinstance(digits, exp.Literal) or not str(digits.this).isdigit():
+        raise SqlError("42601", "syntax error: digits of seconds must be a constant")
+    return library.rounded(binder, moment, min(int(digits.this), 6))
 
 
 @register("now", "transaction_timestamp")
@@ -48,7 +59,8 @@ def _today(binder: Binder, node: Any, scope: Scope) -> Typed:
 
 @handles(exp.Localtimestamp)
 def _local(binder: Binder, node: Any, scope: Scope) -> Typed:
-    return Typed(f"CAST({_timestamptz(TRANSACTION_US).sql} AS TIMESTAMP)", TIMESTAMP, name="localtimestamp")
+    found = Typed(f"CAST({_timestamptz(TRANSACTION_US).sql} AS TIMESTAMP)", TIMESTAMP)
+    return replace(_with_digits(binder, found, node.this), name="localtimestamp")
 
 
 @handles(exp.AtTimeZone)
@@ -73,6 +85,8 @@ _UNITS = {
 
 @handles(exp.TimestampTrunc)
 def _date_trunc(binder: Binder, node: Any, scope: Scope) -> Typed:
+    if node.args.get("zone") is not None:
+        return _date_trunc_within(binder, node, scope)
     unit = str(node.args["unit"].name).lower().rstrip("()")
     x = binder.bind(node.this, scope)
     if x.unknown:
@@ -87,14 +101,46 @@ def _date_trunc(binder: Binder, node: Any, scope: Scope) -> Typed:
         raise no_function("date_trunc", [Typed("", TEXT), x])
     if unit not in _UNITS:
         raise SqlError("22023", f'unit "{unit}" not recognized for type {x.base.value}')
-    return replace(typed(f"date_trunc({quote(unit)}, {x.sql})", x.type, x), name="date_trunc")
+    return replace(typed(_truncated(unit, x), x.type, x), name="date_trunc")
+
+
+def _date_trunc_within(binder: Binder, node: Any, scope: Scope) -> Typed:
+    """``date_trunc(unit, moment, zone)``: by the clock of that zone; within a day its offset stays."""
+    x = binder.bind(node.this, scope)
+    if not x.unknown and x.base not in (Base.TIMESTAMPTZ, Base.TIMESTAMP, Base.DATE):
+        raise no_function("date_trunc", [Typed("", TEXT), x, Typed("", TEXT)])
+    zone, unit = node.args["zone"], node.args["unit"]
+    moment = exp.Cast(this=node.this.copy(), to=exp.DataType(this=exp.DataType.Type.TIMESTAMPTZ))
+    local = exp.AtTimeZone(this=moment, zone=zone.copy())
+    whole = exp.TimestampTrunc(this=local, unit=unit.copy())
+    if str(unit.name).lower() in _WITHIN_DAY:
+        rest = exp.Paren(this=exp.Sub(this=local.copy(), expression=whole))
+        found = binder.bind(exp.Sub(this=moment.copy(), expression=rest), scope)
+    else:
+        found = binder.bind(exp.AtTimeZone(this=whole, zone=zone.copy()), scope)
+    return replace(found, name="date_trunc")
+
+
+_WITHIN_DAY = frozenset({"microseconds", "milliseconds", "second", "minute", "hour"})
+
+
+def _truncated(unit: str, x: Typed) -> str:
+    if unit in ("hour", "minute") and x.base is Base.TIMESTAMPTZ:
+        return f"pg_within_day({quote(unit)}, {x.sql})"
+    if unit not in ("decade", "century", "millennium"):
+        return f"date_trunc({quote(unit)}, {x.sql})"
+    if x.base is Base.TIMESTAMP:
+        return f"pg_{unit}({x.sql})"
+    return f"CAST(pg_{unit}(CAST({x.sql} AS TIMESTAMP)) AS TIMESTAMPTZ)"
 
 
 _FIELDS = {
-    "year": "year({0})", "month": "month({0})", "day": "day({0})", "hour": "hour({0})",
+    "year": "pg_year(year({0}))", "month": "month({0})", "day": "day({0})", "hour": "hour({0})",
     "minute": "minute({0})",
     "quarter": "quarter({0})", "week": "weekofyear({0})", "dow": "dayofweek({0})", "isodow": "isodow({0})",
-    "doy": "dayofyear({0})", "isoyear": "isoyear({0})", "decade": "decade({0})", "century": "century({0})",
+    "doy": "dayofyear({0})", "isoyear": "pg_year(isoyear({0}))",
+    "decade": "CAST(floor(year({0}) / 10) AS BIGINT)",
+    "century": "century({0})",
     "millennium": "millennium({0})",
 }  # fmt: skip
 _DATE_FIELDS = {
@@ -111,6 +157,7 @@ _DATE_FIELDS = {
     "century",
     "millennium",
 }
+_OFFSETS = {"timezone": "{0}", "timezone_hour": "{0} // 3600", "timezone_minute": "{0} // 60 % 60"}
 _SCALED = {"second": (1_000_000, 6), "milliseconds": (1000, 3), "microseconds": (1, 0)}
 
 
@@ -123,17 +170,7 @@ def _extract(binder: Binder, node: Any, scope: Scope) -> Typed:
 
 def extract(binder: Binder, unit: str, x: Typed) -> Typed:
     """EXTRACT: NUMERIC, with six fraction digits for seconds and the epoch."""
-    unit = {"dayofweek": "dow", "dayofyear": "doy", "dayofweekiso": "isodow", "weekiso": "week"}.get(
-        unit, unit
-    )
-    unit = {
-        "seconds": "second",
-        "minutes": "minute",
-        "hours": "hour",
-        "days": "day",
-        "months": "month",
-        "years": "year",
-    }.get(unit, unit)
+    unit = unit_of(unit)
     if x.unknown:
         x = casts.settle(binder, x, TIMESTAMPTZ)
     base = x.base
@@ -143,13 +180,21 @@ def extract(binder: Binder, unit: str, x: Typed) -> Typed:
         found = library.call(binder, "extract", [Typed(quote(unit), TEXT), x])
         assert found is not None
         return found
+    if unit == "julian" and base in (Base.DATE, Base.TIMESTAMP, Base.TIMESTAMPTZ):
+        found = library.call(binder, "extract", [Typed(quote(unit), TEXT), x])
+        assert found is not None
+        return found
     if unit == "epoch":
-        if base is Base.DATE:
-            sql = f"CAST(CAST(epoch({x.sql}) AS BIGINT) AS DECIMAL(19,0))"
-            return typed(sql, NUMERIC, x, dec=(19, 0))
-        micros = f"CAST(epoch_us({x.sql}) AS DECIMAL(19,0))"
-        sql = f"CAST({micros} * CAST('0.000001' AS DECIMAL(6,6)) AS DECIMAL(26,6))"
-        return typed(sql, NUMERIC, x, dec=(26, 6))
+        return once(x, _epoch)
+    if base is Base.TIMESTAMPTZ and unit in _OFFSETS:
+        seconds = _OFFSETS[unit].format(f"pg_offset({x.sql})")
+        return typed(f"CAST({seconds} AS DECIMAL(10,0))", NUMERIC, x, dec=(10, 0))
+    if base is Base.TIMESTAMPTZ:  # its fields are those of the session's clock
+        x = casts.cast(binder, x, TIMESTAMP)
+    if unit in _OFFSETS or unit == "julian":
+        raise SqlError("0A000", f'unit "{unit}" not supported for type {base.value}')
+    if unit not in _FIELDS and unit not in _SCALED and unit not in _OFFSETS:
+        raise SqlError("22023", f'unit "{unit}" not recognized for type {base.value}')
     if (base is Base.DATE and unit not in _DATE_FIELDS) or (base is Base.TIME and unit in _DATE_FIELDS):
         raise SqlError("0A000", f'unit "{unit}" not supported for type {base.value}')
     if unit in _SCALED:
@@ -164,15 +209,49 @@ def extract(binder: Binder, unit: str, x: Typed) -> Typed:
     form = _FIELDS.get(unit)
     if form is None:
         raise SqlError("22023", f'unit "{unit}" not recognized for type {base.value}')
-    return typed(f"CAST({form.format(x.sql)} AS DECIMAL(10,0))", NUMERIC, x, dec=(10, 0))
+    return once(x, lambda x: _of_finite(x, f"CAST({form.format(x.sql)} AS DECIMAL(10,0))", unit, (10, 0)))
+
+
+def _epoch(x: Typed) -> Typed:
+    if x.base is Base.DATE:
+        return _of_finite(x, f"CAST(CAST(epoch({x.sql}) AS BIGINT) AS DECIMAL(19,0))", "epoch", (19, 0))
+    micros = f"CAST(epoch_us({x.sql}) AS DECIMAL(19,0))"
+    sql = f"CAST({micros} * CAST('0.000001' AS DECIMAL(6,6)) AS DECIMAL(26,6))"
+    return _of_finite(x, sql, "epoch", (26, 6))
+
+
+def _of_finite(x: Typed, sql: str, unit: str, dec: tuple[int, int]) -> Typed:
+    """A field; or the error that NUMERIC, which has no infinity here, makes of an infinite one."""
+    if unit in MONOTONOUS and x.base is not Base.TIME:
+        sql = f"CASE WHEN isinf({x.sql}) THEN error('SQLSTATE 0A000: {_NO_INFINITY}') ELSE {sql} END"
+    return typed(sql, NUMERIC, x, dec=dec)
+
+
+_NO_INFINITY = "NaN and infinity are not supported in type numeric"
 
 
 @register("date_part")
 def _date_part(binder: Binder, arguments: list[Typed]) -> Typed:
+    """Vectorised for the fields that are whole numbers of a moment; the library's for what remains."""
     unit, x = arguments
-    if unit.literal is None:
-        raise SqlError("0A000", "date_part of a unit that is not a constant is not supported")
-    return casts.as_double(binder, extract(binder, unit.literal.lower(), x))
+    if x.unknown:
+        x = casts.settle(binder, x, TIMESTAMPTZ)
+    field = unit_of(unit.literal or "")
+    form = _FIELDS.get(field)
+    if form is None or x.base not in (Base.DATE, Base.TIMESTAMP, Base.TIMESTAMPTZ):
+        found = library.call(binder, "date_part", [unit, x])
+        if found is None:
+            raise no_function("date_part", [unit, x])
+        return found
+    if x.base is not Base.TIMESTAMP:  # a date's, too, which is midnight there
+        x = casts.cast(binder, x, TIMESTAMP)
+    era = f"WHEN {{0}} > TIMESTAMP '2000-01-01' THEN {_INF} WHEN {{0}} IS NOT NULL THEN -{_INF}"
+    infinite = era if field in MONOTONOUS else ""
+    whole = f"CASE WHEN isfinite({{0}}) THEN CAST({form} AS DOUBLE) {infinite} END"
+    return once(x, lambda x: typed(whole.format(x.sql), DOUBLE, x))
+
+
+_INF = "CAST('inf' AS DOUBLE)"
 
 
 @handles(exp.Interval)

@@ -24,7 +24,7 @@ from herdpy_sql.columnar import text_functions as _text_functions  # noqa: F401
 from herdpy_sql.columnar import text_operators as _text_operators  # noqa: F401
 from herdpy_sql.columnar import time_functions as _time_functions  # noqa: F401
 from herdpy_sql.columnar import windows as _windows  # noqa: F401
-from herdpy_sql.columnar.binder import BOLD, Binder
+from herdpy_sql.columnar.binder import BOLD, MAX_TEXT, Binder, too_complex
 from herdpy_sql.columnar.bounds import key_range
 from herdpy_sql.columnar.query import ColumnarQuery, Scan
 from herdpy_sql.columnar.typed import Typed, numeric_text, over_elements, retyped, stored_dec
@@ -106,6 +106,8 @@ def _translated(
         binder.params.get(n, TEXT if n > len(param_types) else UNKNOWN) for n in range(1, count + 1)
     )
     sql, columns = _output(bound)
+    if len(sql) > MAX_TEXT:
+        raise too_complex(len(sql))
     sql, marks = _numbered(sql)
     made = ColumnarQuery(
         sql=sql,
@@ -116,6 +118,7 @@ def _translated(
         marks=marks,
         surrogates=tuple(binder.surrogates),
         routines=tuple(binder.routines),
+        is_recursive=any(one.args.get("recursive") for one in query.find_all(exp.With)),
     )
     return made, binder.dared
 

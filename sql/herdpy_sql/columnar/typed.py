@@ -9,6 +9,7 @@ branches of a CASE) carries the scale of each row in ``scale_sql``.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from herdpy.codec.kinds import Kind
@@ -66,6 +67,8 @@ class Typed:
         param: number of a parameter whose type is not known yet.
         array: how many dimensions it has: it is a list (of lists) of ``type``; 0 of all else.
         origin: of an output that is a column of a table as it is; of nothing else.
+        weight: how many operands its text has once macros are expanded, where an operand may be there often.
+        volatile: it is another value each time that it is computed, as random() is: see :func:`once`.
         vars, agg, window: columns used outside aggregates; whether it has aggregates or windows.
     """
 
@@ -82,7 +85,9 @@ class Typed:
     window: bool = False
     name: str | None = None
     setof: bool = False
+    volatile: bool = False
     origin: ColumnOrigin | None = None
+    weight: int = 1
 
     @property
     def base(self) -> Base:
@@ -104,16 +109,39 @@ def typed(sql: str, type_: SqlType, *parts: Typed, dec: tuple[int, int] | None =
     """An expression made of ``parts``."""
     if len(parts) == 1:
         one = parts[0]
-        return Typed(sql, type_, dec=dec, vars=one.vars, agg=one.agg, window=one.window, setof=one.setof)
+        return Typed(
+            sql,
+            type_,
+            dec=dec,
+            vars=one.vars,
+            agg=one.agg,
+            window=one.window,
+            setof=one.setof,
+            volatile=one.volatile,
+            weight=one.weight,
+        )
     variables = NO_VARS
-    agg = window = setof = False
+    agg = window = setof = volatile = False
+    weight = 0
     for part in parts:
+        weight += part.weight
         if part.vars:
             variables = variables | part.vars if variables else part.vars
         agg = agg or part.agg
         window = window or part.window
         setof = setof or part.setof
-    return Typed(sql, type_, dec=dec, vars=variables, agg=agg, window=window, setof=setof)
+        volatile = volatile or part.volatile
+    return Typed(
+        sql,
+        type_,
+        dec=dec,
+        vars=variables,
+        agg=agg,
+        window=window,
+        setof=setof,
+        volatile=volatile,
+        weight=weight or 1,
+    )
 
 
 def retyped(part: Typed, sql: str, type_: SqlType, dec: tuple[int, int] | None = None) -> Typed:
@@ -142,6 +170,48 @@ def over_elements(sql: str, dimensions: int, one: str) -> str:
     for name, source in zip(names, [*names[1:], sql], strict=True):
         one = f"list_transform({source}, lambda {name}: {one})"
     return one
+
+
+def let(values: Mapping[str, str], body: str) -> str:
+    """``body``, which may name each value as often as it likes (``v.name``): the text has it once."""
+    listed = ", ".join(f"'{name}': {sql}" for name, sql in values.items())
+    return f"list_transform([{{{listed}}}], lambda v: {body})[1]"
+
+
+def once(x: Typed, use: Callable[[Typed], Typed]) -> Typed:
+    """What ``use`` makes of an operand that it names more than once, or DuckDB does: IN (...) asks again for
+    each value. A volatile one is computed before.
+
+    Raises:
+        SqlError: 0A000, an aggregate or a subquery would have to be in DuckDB's lambda.
+    """
+    if not x.volatile:
+        return use(x)
+    made = use(replace(x, sql="v.operand", scale_sql=None, volatile=False))
+    if made.agg or made.window or _QUERY.search(made.sql):
+        raise SqlError(
+            "0A000",
+            "an operand that is another value each time is not supported beside aggregates and subqueries",
+            hint="Compute it in a subquery in FROM.",
+        )
+    if made.scale_sql is not None:
+        made = as_text(made)
+    return replace(made, sql=let({"operand": x.sql}, made.sql), volatile=True)
+
+
+def as_text(x: Typed) -> Typed:
+    """A NUMERIC in the text representation."""
+    return replace(x, sql=numeric_text(x), dec=None, scale_sql=None)
+
+
+def steady(parts: list[Typed], *others: Typed) -> list[Typed]:
+    """Operands that one is chosen of, as text where the display scale would be drawn apart from the value."""
+    if parts[0].scale_sql is None or not any(one.volatile for one in (*parts, *others)):
+        return parts
+    return [as_text(one) for one in parts]
+
+
+_QUERY = re.compile(r"\(SELECT\b")
 
 
 def column_dec(type_: SqlType) -> tuple[int, int] | None:

@@ -64,9 +64,7 @@ def _window(binder: Binder, node: Any, scope: Scope) -> Typed:
     elif isinstance(inner, exp.Filter):
         test = condition(binder, binder.bind(inner.expression.this, scope), "FILTER")
         parts.append(test)
-        result = bind_aggregate(
-            binder, inner.this, scope, replace(frame, filter=f" FILTER (WHERE {test.sql})")
-        )
+        result = bind_aggregate(binder, inner.this, scope, replace(frame, test=test.sql))
     else:
         if isinstance(inner, exp.Anonymous) and str(inner.this).lower() not in AGGREGATES:
             arguments = binder.bind_all(inner.expressions, scope)

@@ -11,8 +11,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts, queries
+from herdpy_sql.columnar import casts, library, queries
 from herdpy_sql.columnar.binder import Binder
+from herdpy_sql.columnar.recursion import in_order, references
 from herdpy_sql.columnar.scope import Col, Rel, Scope
 from herdpy_sql.columnar.typed import Typed, numeric_text, retyped
 from herdpy_sql.columnar.typenames import name_of
@@ -34,6 +35,8 @@ def bind_with(binder: Binder, with_: Any, scope: Scope) -> str:
         if name in seen:
             raise SqlError("42712", f'WITH query name "{name}" specified more than once')
         seen.add(name)
+    for cte in in_order(with_):
+        name = name_of(cte.args["alias"].this)
         listed = [name_of(c) for c in cte.args["alias"].args.get("columns") or ()]
         query = _unwrapped(cte.this)
         if not isinstance(query, (exp.Query, exp.Values, exp.Table)):
@@ -42,7 +45,7 @@ def bind_with(binder: Binder, with_: Any, scope: Scope) -> str:
             )
         binder.relations += 1
         alias = f"w{binder.relations}"
-        if recursive and isinstance(query, exp.Union) and _mentions(query.expression, name):
+        if recursive and any(one == name for one, _ in references(query)):
             parts.append(_recursive(binder, query, scope, name, alias, listed))
             continue
         bound = queries.bind_query(binder, query, scope, mixed=True)
@@ -61,11 +64,8 @@ def _unwrapped(query: Any) -> Any:
     return query
 
 
-def _mentions(node: Any, name: str) -> bool:
-    return any(name_of(t.this) == name and not t.args.get("db") for t in node.find_all(exp.Table))
-
-
-def _factory(alias: str, name: str, columns: list[Typed], listed: list[str]) -> Any:
+def _factory(alias: str, name: str, columns: list[Typed], listed: list[str], *, within: bool = False) -> Any:
+    """What makes the relation of a reference to a WITH query; ``within``: to itself, in its own recursion."""
     if len(listed) > len(columns):
         raise SqlError(
             "42P10",
@@ -73,7 +73,9 @@ def _factory(alias: str, name: str, columns: list[Typed], listed: list[str]) -> 
         )
 
     def make(reference: str) -> Rel:
-        return derived(name, reference, columns, listed, source=alias)
+        rel = derived(name, reference, columns, listed, source=alias)
+        rel.is_recursion = within
+        return rel
 
     make.alias = alias  # type: ignore[attr-defined]
     return make
@@ -102,37 +104,44 @@ def derived(name: str, alias: str, columns: list[Typed], listed: list[str], sour
 
 
 def _recursive(binder: Binder, query: Any, scope: Scope, name: str, alias: str, listed: list[str]) -> str:
-    for clause in ("order", "limit", "offset"):
-        if query.args.get(clause):
-            raise SqlError("0A000", f"{clause.upper()} in a recursive query is not implemented")
-    first = queries.bind_query(binder, _unwrapped(query.this), scope)
+    """The definition of a query that reads itself, of the form that :func:`in_order` lets through."""
+    while isinstance(query, (exp.Subquery, exp.Paren)):
+        query = query.this
+    inner = binder.scope(scope)
+    prefix = bind_with(binder, query.args.get("with_"), inner)
+    first = queries.bind_query(binder, _unwrapped(query.this), inner)
     columns, items = [], []
     for i, column in enumerate(first.columns):
         plain = replace(column, sql=f"q.c{i}", vars=frozenset(), origin=None)
-        if plain.base is Base.NUMERIC:  # digits may grow from round to round
-            plain = retyped(plain, numeric_text(plain), plain.type)
+        if plain.is_text_numeric or (plain.base is Base.NUMERIC and not plain.array):
+            plain = retyped(plain, numeric_text(plain), plain.type)  # digits may grow from round to round
         columns.append(plain)
         items.append(f"{plain.sql} AS c{i}")
+    scope.ctes[name] = _factory(alias, name, columns, listed, within=True)
+    second = queries.bind_query(binder, _unwrapped(query.expression), inner, settle=False)
     scope.ctes[name] = _factory(alias, name, columns, listed)
-    second = queries.bind_query(binder, _unwrapped(query.expression), scope, settle=False)
     if len(second.columns) != len(columns):
         raise SqlError("42601", "each UNION query must have the same number of columns")
-    others = []
-    for i, column in enumerate(second.columns):
-        wanted = columns[i]
-        x = column if column.unknown else replace(column, sql=f"q.c{i}")
-        if not x.unknown and x.base is not wanted.base and not casts.implicit(x, wanted.type):
-            raise SqlError(
-                "42804",
-                f'recursive query "{name}" column {i + 1} has type {wanted.base.value} in non-recursive term '
-                f"but type {x.base.value} overall",
-            )
-        x = casts.coerce(binder, x, wanted.type)
-        if x.base is Base.NUMERIC and x.dec is not None:
-            x = retyped(x, numeric_text(x), x.type)
-        others.append(f"{x.sql} AS c{i}")
+    others = [_as_before(binder, name, i, x, columns[i]) for i, x in enumerate(second.columns)]
     word = "UNION" if query.args.get("distinct") else "UNION ALL"
     left = f"SELECT {', '.join(items)} FROM ({first.sql}) AS q({first.names()})"
     right = f"SELECT {', '.join(others)} FROM ({second.sql}) AS q({second.names()})"
     names = ", ".join(f"c{i}" for i in range(len(columns)))
-    return f"{alias}({names}) AS (({left}) {word} ({right}))"
+    return f"{alias}({names}) AS ({prefix}({left}) {word} ({right}))"
+
+
+def _as_before(binder: Binder, name: str, place: int, column: Typed, wanted: Typed) -> str:
+    """A column of the recursive term in the type that the other term gave it."""
+    x = column if column.unknown else replace(column, sql=f"q.c{place}")
+    whole, given = library.full_type(wanted), library.full_type(x)
+    differs = x.base is not wanted.base or x.array != wanted.array
+    if not x.unknown and differs and not casts.implicit(x, whole):
+        raise SqlError(
+            "42804",
+            f'recursive query "{name}" column {place + 1} has type {whole.name} in non-recursive term '
+            f"but type {given.name} overall",
+        )
+    x = casts.coerce(binder, x, whole)
+    if x.base is Base.NUMERIC and not x.array and x.dec is not None:
+        x = retyped(x, numeric_text(x), x.type)
+    return f"{x.sql} AS c{place}"

@@ -18,7 +18,7 @@ from herdpy_sql.execute.deferred import refuse_pending
 from herdpy_sql.execute.define import duplicate
 from herdpy_sql.execute.owned_sequences import value_takers, with_sequences
 from herdpy_sql.hidden_columns import without_orphans
-from herdpy_sql.sequences import definition_of, owned_by
+from herdpy_sql.sequences import definition_of, owned_by, relation_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -76,7 +76,7 @@ class AlterTablePlan(Plan):
             if view.catalog.tables[number] != new:
                 view.alter_table(view.catalog.tables[number], new)
         for index in change.fresh:
-            made = replace(index, id=view.catalog.next_id, table_id=number)
+            made = replace(index, id=view.next_id, table_id=number)
             yield from view.create_index_slowly(view.catalog.tables[number], made)
         for validate in change.afterwards:
             yield from validate(view, view.catalog.tables[number], clock)
@@ -96,13 +96,15 @@ class AlterTablePlan(Plan):
 
     def _check_names(self, view: View) -> None:
         """42P07 when another transaction took a name meanwhile."""
-        change, relations = self.change, view.catalog.relations
+        change, catalog = self.change, view.catalog
         old, new = change.old, change.table
         names = [index.name for index in change.fresh if index.name not in {i.name for i in change.gone}]
-        if (old.schema, old.name) != (new.schema, new.name):
+        if old.schema != new.schema:
+            names = [*relation_names(new, catalog)]
+        elif old.name != new.name:
             names.append(new.name)
         for name in names:
-            if (new.schema, name) in relations:
+            if catalog.is_taken(new.schema, name):
                 raise duplicate(name)
 
     def _definition(self, clock: Clock) -> Table:
@@ -246,7 +248,7 @@ class RenameIndexPlan(Plan):
         self.name = name
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
-        if (self.table.schema, self.name) in view.catalog.relations:
+        if view.catalog.is_taken(self.table.schema, self.name):
             raise duplicate(self.name)
         view.alter_table(self.table, self.changed)
         return Outcome(None, 0)
@@ -274,7 +276,7 @@ class ReindexPlan(Plan):
         """As ``run``, in steps of few rows."""
         for table, index in self.indexes:
             view.drop_index(view.catalog.tables[table.id], index)
-            fresh = replace(index, id=view.catalog.next_id)
+            fresh = replace(index, id=view.next_id)
             yield from view.create_index_slowly(view.catalog.tables[table.id], fresh)
         return Outcome(None, 0)
 

@@ -45,17 +45,23 @@ class CreateTablePlan(Plan):
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
         catalog, table = view.catalog, self.table
-        if (table.schema, table.name) in catalog.relations:
+        if catalog.is_taken(table.schema, table.name):
             if self.if_not_exists:
                 return Outcome(None, 0)
             raise duplicate(table.name)
+        if catalog.object("enum", table.schema, table.name) is not None:
+            raise SqlError(
+                "42710",
+                f'type "{table.name}" already exists',
+                hint="A relation has a type of its own name: use one that no type has.",
+            )
         for name in (table.key_name, *(index.name for index in table.indexes)):
-            if (table.schema, name) in catalog.relations or name == table.name:
+            if catalog.is_taken(table.schema, name) or name == table.name:
                 raise duplicate(name)
         if self.sequences:  # their ids come right before its own
-            number = view.catalog.next_id + len(self.sequences)
+            number = view.next_id + len(self.sequences)
             table = with_sequences(view, replace(table, id=number), dict(self.sequences))
-        number = view.catalog.next_id
+        number = view.next_id
         indexes = tuple(
             replace(index, id=number + 1 + i, table_id=number) for i, index in enumerate(table.indexes)
         )
@@ -115,7 +121,7 @@ class CreateIndexPlan(Plan):
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
         if self.index is not None:
-            view.create_index(self.table, replace(self.index, id=view.catalog.next_id))
+            view.create_index(self.table, replace(self.index, id=view.next_id))
         return Outcome(None, 0)
 
     def slices(
@@ -127,7 +133,7 @@ class CreateIndexPlan(Plan):
         is given.
         """
         if self.index is not None:
-            yield from view.create_index_online(self.table, replace(self.index, id=view.catalog.next_id))
+            yield from view.create_index_online(self.table, replace(self.index, id=view.next_id))
         return Outcome(None, 0)
 
     def explain(self) -> list[str]:

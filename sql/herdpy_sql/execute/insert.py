@@ -6,7 +6,6 @@ planner's share of a row is a few microseconds.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from herdpy_sql.types import SqlType
 
 _STEP_ROWS = 128
+_RUN_ROWS = 4096
+"""Written at a time where nobody else waits, so that what is written can make room for what comes."""
 
 Project = Callable[["Row", "Row", "Clock"], "Row"]
 Place = Callable[["View", "list[Row]"], "list[Row]"]
@@ -108,7 +109,7 @@ class InsertSelectPlan(Plan):
         self.returning = returning
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
-        return ended(self.slices(view, params, clock, source, at_once=sys.maxsize))
+        return ended(self.slices(view, params, clock, source, at_once=_RUN_ROWS))
 
     def slices(
         self, view: View, params: Row, clock: Clock, source: pa.Table | None, at_once: int = _STEP_ROWS

@@ -31,7 +31,7 @@ def with_sequences(view: View, table: Table, wanted: Mapping[int, SequenceDefini
         name = fresh_name(table.name, (column.name,), "seq", names)
         names.append(name)
         owned = msgspec.structs.replace(definition, owner=(table.id, position))
-        one = CatalogObject(view.catalog.next_id, table.schema, name, owned)
+        one = CatalogObject(view.next_id, table.schema, name, owned)
         view.put_object(one)
         view.restart_sequence(one, SequenceState(owned.start, False))
         columns[position] = replace(column, default=sequence_default(one))

@@ -6,7 +6,7 @@
     unify(exprs, params, what) -> (type, exprs)                 one common type (VALUES, UNION, CASE)
     compile_expr(expr) -> (row, params, clock) -> Datum
     sql_type(data_type_node) -> SqlType                         of a cast or a column definition
-    walk, columns_used, params_used, is_constant, split_conjuncts, as_comparison, remap_columns
+    walk, columns_used, params_used, is_constant, is_volatile, split_conjuncts, as_comparison, remap_columns
 
 ``Scope`` is a protocol: ``resolve(table, name) -> ColumnRef``. ``Params(preset)`` collects the types
 of ``$1``... in ``.types``. Wrong SQL raises SqlError; valid SQL that is not evaluated exactly here
@@ -26,6 +26,7 @@ from herdpy_sql.expr.walk import (
     columns_used,
     has_columns,
     is_constant,
+    is_volatile,
     params_used,
     rebuild,
     remap_columns,
@@ -54,6 +55,7 @@ __all__ = [
     "has_columns",
     "identifier",
     "is_constant",
+    "is_volatile",
     "negated",
     "params_used",
     "rebuild",

@@ -35,10 +35,10 @@ from herdpy_sql.expr.bind_conditions import (
 )
 from herdpy_sql.expr.calls import bind_call, function_name
 from herdpy_sql.expr.coerce import Params, coerce, settle
-from herdpy_sql.expr.library_calls import array, bracket
+from herdpy_sql.expr.library_calls import array, bracket, library_call
 from herdpy_sql.expr.nodes import NotOwn
 from herdpy_sql.expr.operate import binary, concatenate, unary
-from herdpy_sql.expr.typenames import sql_type
+from herdpy_sql.expr.typenames import of_moment, sql_type
 from herdpy_sql.types import BOOLEAN, UNKNOWN, Base, SqlType
 from herdpy_sql.values.intervals import parse_interval
 from herdpy_sql.values.numeric import parse_numeric
@@ -80,7 +80,7 @@ class Scope(Protocol):
 
 
 class NoColumns:
-    """The scope of VALUES, LIMIT and DEFAULT. ``volatile`` allows gen_random_uuid() and random()."""
+    """The scope of VALUES, LIMIT and DEFAULT. ``volatile`` allows what is another value each time."""
 
     def __init__(self, *, volatile: bool = False) -> None:
         self.volatile = volatile
@@ -195,12 +195,18 @@ class Binder:
         if node.args.get("format") is not None:
             raise NotOwn("CAST FORMAT")
         try:
-            target = sql_type(node.args["to"])
+            plain, digits = of_moment(node.args["to"])
+            target = sql_type(plain)
         except SqlError as error:
             if error.sqlstate == "0A000":
                 raise NotOwn(error.message) from None
             raise
-        return coerce(self.bind(node.this), target, "explicit", self.params)
+        found = coerce(self.bind(node.this), target, "explicit", self.params)
+        if digits is None:
+            return found
+        rounded = library_call("moment_rounded", [found, n.Const(t.INTEGER, digits)], self.params)
+        assert rounded is not None
+        return rounded
 
     # Operators.
 

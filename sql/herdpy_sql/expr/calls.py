@@ -111,6 +111,8 @@ def by_name(binder: Binder, name: str, args: Sequence[exp.Expression]) -> n.Expr
 def _anonymous(binder: Binder, name: str, args: list[exp.Expression]) -> n.Expr:
     if name in _CLOCKS and not args:
         return n.Now(t.TIMESTAMPTZ, _CLOCKS[name])
+    if name == "clock_timestamp" and not args:
+        return _volatile(binder, t.TIMESTAMPTZ, name)
     if name in FUNCTIONS:
         return by_name(binder, name, args)
     if name in SEQUENCE_FUNCTIONS:
@@ -156,7 +158,10 @@ def _date_trunc(binder: Binder, node: exp.Expression) -> n.Expr:
 
 def _trim(binder: Binder, node: exp.Trim) -> n.Expr:
     args = [node.this] if node.expression is None else [node.this, node.expression]
-    return by_name(binder, _TRIMS[str(node.args.get("position") or "").upper()], args)
+    name = _TRIMS.get(str(node.args.get("position") or "").upper())
+    if name is None:  # trim(a, b, c), of which the parser makes the place
+        raise SqlError("42883", "function trim with three arguments does not exist")
+    return by_name(binder, name, args)
 
 
 def _pad(binder: Binder, node: exp.Expression) -> n.Expr:
@@ -200,11 +205,17 @@ def _join_with(separator: str | None, *texts: str | None) -> str | None:
 
 
 def _random(binder: Binder, node: exp.Expression) -> n.Expr:
-    if not getattr(binder.scope, "volatile", False):
+    if any(node.args.values()):
         raise NotOwn(function_name(node))
-    if isinstance(node, exp.Uuid) and not any(node.args.values()):
-        return n.Random(t.UUID, "gen_random_uuid")
-    raise NotOwn(function_name(node))
+    if isinstance(node, exp.Uuid):
+        return _volatile(binder, t.UUID, "gen_random_uuid")
+    return _volatile(binder, t.DOUBLE, "random")
+
+
+def _volatile(binder: Binder, type_: SqlType, name: str) -> n.Expr:
+    if not getattr(binder.scope, "volatile", False):
+        raise NotOwn(name)
+    return n.Random(type_, name)
 
 
 _SPECIAL: dict[type, Callable[[Binder, Any], n.Expr]] = {

@@ -30,7 +30,7 @@ from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import from_text, to_text
 from herdpy_sql.values.floats import round32
 from herdpy_sql.values.labels import checked_number, fit_vector
-from herdpy_sql.values.moments import DAY_US, check_date, check_timestamp, parse_zoned
+from herdpy_sql.values.moments import DAY_US, check_date, check_timestamp
 from herdpy_sql.values.numeric import fit, from_float
 from herdpy_sql.values.texts import INTEGER_RANGES, cut_text, limit_text
 
@@ -92,7 +92,7 @@ def cast_function(source: SqlType, target: SqlType, *, explicit: bool) -> Functi
 
     The cast must exist (:func:`can_cast`). An explicit cast cuts long text, another refuses it.
     """
-    convert, needs_clock = _convert(source, target)
+    convert, needs_clock = _convert(source, target, explicit=explicit)
     fitting = _fit(source, target, explicit=explicit)
     name = f"::{target}"
     if fitting is None:
@@ -119,16 +119,18 @@ def _fit(source: SqlType, target: SqlType, *, explicit: bool) -> Callable[[Any],
     return None
 
 
-def _convert(source: SqlType, target: SqlType) -> tuple[Callable[..., Any] | None, bool]:
+def _convert(source: SqlType, target: SqlType, *, explicit: bool) -> tuple[Callable[..., Any] | None, bool]:
     """What converts between the bases, and whether it needs the clock."""
     a, b = source.base, target.base
     if a is B.ARRAY and b is B.ARRAY:
-        return _elements(source, target)
+        return _elements(source, target, explicit=explicit)
     if a is b or (a in STRINGS and b in STRINGS) or (a, b) == (B.REAL, B.DOUBLE):
         return None, False
     if b in STRINGS:
         if a is B.TIMESTAMPTZ:
             return _timestamptz_to_text, True
+        if _is_zoned_array(source):
+            return (lambda clock, value: zones.array_text(value, clock.zone)), True
         if a in {B.JSON, B.JSONB, B.UNKNOWN}:
             return None, False
         if a is B.BOOLEAN:
@@ -137,6 +139,8 @@ def _convert(source: SqlType, target: SqlType) -> tuple[Callable[..., Any] | Non
     if a in STRINGS or a is B.UNKNOWN:
         if b is B.TIMESTAMPTZ:
             return _text_to_timestamptz, True
+        if _is_zoned_array(target):
+            return (lambda clock, text: zones.array_from_text(text, clock.zone)), True
         parse = from_text(target if b in {B.ARRAY, B.ENUM} else SqlType(b))
         if a is B.CHAR and source.length is not None and b in {B.JSON, B.BYTEA}:
             width = source.length
@@ -158,9 +162,9 @@ def _convert(source: SqlType, target: SqlType) -> tuple[Callable[..., Any] | Non
     return _MOMENTS[a, b]
 
 
-def _elements(source: SqlType, target: SqlType) -> tuple[Callable[..., Any] | None, bool]:
+def _elements(source: SqlType, target: SqlType, *, explicit: bool) -> tuple[Callable[..., Any] | None, bool]:
     """What converts the elements of an array, one by one."""
-    function = cast_function(source.element_type, target.element_type, explicit=True)
+    function = cast_function(source.element_type, target.element_type, explicit=explicit)
     if function is None:
         return None, False
     convert = function.implementation
@@ -279,8 +283,11 @@ def _timestamptz_to_text(clock: Clock, us: int) -> str:
 
 
 def _text_to_timestamptz(clock: Clock, text: str) -> int:
-    us, has_zone = parse_zoned(text)
-    return us if has_zone else zones.to_utc(us, clock.zone)
+    return zones.from_text(text, clock.zone)
+
+
+def _is_zoned_array(type_: SqlType) -> bool:
+    return type_.element is B.TIMESTAMPTZ
 
 
 def _array_to_vector(values: tuple[Any, ...]) -> tuple[float, ...]:

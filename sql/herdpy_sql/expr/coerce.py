@@ -140,6 +140,9 @@ def _type_unknown(expr: Expr, target: SqlType, context: str, params: Params) -> 
     if text is None:
         return Const(target, None)
     assert isinstance(text, str)
+    if target.element is Base.TIMESTAMPTZ:
+        from_text(target)(text)  # what is wrong with it is told now
+        return Cast(target, Const(TEXT, text), cast_function(TEXT, target, explicit=True))
     if target.base is Base.TIMESTAMPTZ and not parse_zoned(text)[1]:
         # Without a zone it is in the session's, known only when the statement runs.
         function = cast_function(TEXT, target, explicit=True)

@@ -7,6 +7,8 @@ strict function is evaluated even when one is NULL already, so that its errors a
 
 from __future__ import annotations
 
+import random
+import time
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -42,9 +44,16 @@ def _now(expr: n.Now) -> Compiled:
     return lambda row, params, clock: clock.transaction_us
 
 
+_RANDOM: dict[str, Compiled] = {
+    "gen_random_uuid": lambda row, params, clock: uuid.uuid4().bytes,
+    "random": lambda row, params, clock: random.random(),
+    "clock_timestamp": lambda row, params, clock: time.time_ns() // 1000,
+}
+
+
 def _random(expr: n.Random) -> Compiled:
-    # The leader evaluates it once, where a DEFAULT is filled in, and logs the value.
-    return lambda row, params, clock: uuid.uuid4().bytes
+    # The leader evaluates it for each row, where a DEFAULT is filled in, and logs the value.
+    return _RANDOM[expr.name]
 
 
 def _sequence_call(expr: n.SequenceCall) -> Compiled:

@@ -1,7 +1,7 @@
 """extract() and date_trunc() over dates and times.
 
-``extract`` gives NUMERIC (PostgreSQL 14 and later); sqlglot reads date_part as the same, so it gives
-NUMERIC here too where PostgreSQL gives double precision.
+``extract`` gives NUMERIC (PostgreSQL 14 and later), which has no infinity here; ``date_part``, which gives
+double precision and has, is the library's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from herdpy.codec.kinds import (
 )
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr import zones
+from herdpy_sql.expr import numeric, zones
 from herdpy_sql.expr.nodes import NOT_OWN, Function, NotOwn
 from herdpy_sql.expr.resolve import Signature
 from herdpy_sql.storage import Clock
@@ -71,6 +71,7 @@ _OF_DAYS: dict[str, Callable[[int], int]] = {
     "decade": lambda days: civil_from_days(days)[0] // 10,
     "century": lambda days: _century(civil_from_days(days)[0]),
     "millennium": lambda days: _millennium(civil_from_days(days)[0]),
+    "julian": lambda days: days + 2_440_588,
 }
 _OF_TIME: dict[str, Callable[[int], Decimal]] = {
     "hour": lambda us: Decimal(us // _HOUR),
@@ -79,32 +80,31 @@ _OF_TIME: dict[str, Callable[[int], Decimal]] = {
     "milliseconds": lambda us: Decimal(us % 60_000_000).scaleb(-3),
     "microseconds": lambda us: Decimal(us % 60_000_000),
 }
-_ALIASES = {
-    "years": "year",
-    "months": "month",
-    "mon": "month",
-    "days": "day",
-    "hours": "hour",
-    "minutes": "minute",
-    "min": "minute",
-    "seconds": "second",
-    "sec": "second",
-    "millisecond": "milliseconds",
-    "msec": "milliseconds",
-    "ms": "milliseconds",
-    "microsecond": "microseconds",
-    "usec": "microseconds",
-    "us": "microseconds",
-    "weeks": "week",
-    "dayofweek": "dow",
-    "dayofyear": "doy",
-    "weekofyear": "week",
-    "dayofweekiso": "isodow",
-    "week_iso": "week",
-    "epoch_second": "epoch",
-}
+_SPELLINGS = {
+    "millennium": "mil mils millennia", "century": "c cent centuries", "decade": "dec decs decades",
+    "year": "y yr yrs years", "quarter": "qtr", "month": "mon mons months",
+    "week": "w weeks week_iso weekiso", "day": "d days",
+    "hour": "h hr hrs hours", "minute": "m min mins minutes", "second": "s sec secs seconds",
+    "milliseconds": "millisecond ms msec msecs mseconds", "timezone": "tz",
+    "microseconds": "microsecond us usec usecs useconds", "dow": "dayofweek", "doy": "dayofyear",
+    "isodow": "dayofweekiso", "epoch": "epoch_second", "timezone_hour": "timezone_h",
+    "timezone_minute": "timezone_m", "julian": "j jd",
+}  # fmt: skip
+_ALIASES = {alias: unit for unit, aliases in _SPELLINGS.items() for alias in aliases.split()}
+MONOTONOUS = frozenset({"year", "isoyear", "decade", "century", "millennium", "julian", "epoch"})
+"""The fields that are infinite of an infinite moment; the others are NULL of one."""
 _FORMS = frozenset({B.DATE, B.TIME, B.TIMESTAMP, B.TIMESTAMPTZ})
 _FIELDS = frozenset({*_OF_DAYS, *_OF_TIME, "epoch"})
+
+
+def unit_of(name: str) -> str:
+    """A field by any of its names; a name that is none as it is."""
+    return _ALIASES.get(name.lower(), name.lower())
+
+
+def is_field(unit: str) -> bool:
+    """Whether some moment has that field."""
+    return unit in _SPELLINGS or unit in _FIELDS
 
 
 @functools.lru_cache(maxsize=256)
@@ -113,8 +113,7 @@ def extractor(field: str, base: Base) -> Function:
 
     NotOwn for a field that is not evaluated here. One that the type does not have fails when it runs.
     """
-    field = field.lower()
-    field = _ALIASES.get(field, field)
+    field = unit_of(field)
     name = f"extract({field})"
     if base not in _FORMS or field not in _FIELDS:
         raise NotOwn(name)
@@ -128,9 +127,16 @@ def extractor(field: str, base: Base) -> Function:
             return Function(name, of_time)
         return _of_timestamp(name, base, lambda us: of_time(us % DAY_US))
     of_days = _OF_DAYS[field]
+    if field == "julian" and base is not B.DATE:
+        return _of_timestamp(name, base, _julian)
     if base is B.DATE:
         return Function(name, lambda days: _infinite(name) if days in _INFINITE else Decimal(of_days(days)))
     return _of_timestamp(name, base, lambda us: Decimal(of_days(us // DAY_US)))
+
+
+def _julian(us: int) -> Decimal:
+    days, rest = divmod(us, DAY_US)
+    return numeric.add(Decimal(days + 2_440_588), numeric.divide(Decimal(rest), Decimal(DAY_US)))
 
 
 def _refuse(field: str, base: Base) -> None:
@@ -147,7 +153,7 @@ def _of_timestamp(name: str, base: Base, of_local: Callable[[int], Decimal]) -> 
 
 
 def _infinite(name: str) -> Decimal | None:
-    if name.endswith(("(year)", "(isoyear)", "(decade)", "(century)", "(millennium)")):
+    if name[8:-1] in MONOTONOUS:
         raise SqlError("0A000", "NaN and infinity are not supported in type numeric")
     return None
 
@@ -164,20 +170,22 @@ def _finite(value: int) -> int:
     return value
 
 
+_STEPS = {
+    "microseconds": 1,
+    "milliseconds": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": _HOUR,
+}
+
+
 def _truncate(field: str, us: int) -> int:
     """date_trunc of a TIMESTAMP. SqlError 22023 for an unknown field."""
     if us in _INFINITE:
         return us
     field = field.lower()
-    step = {
-        "microseconds": 1,
-        "milliseconds": 1_000,
-        "second": 1_000_000,
-        "minute": 60_000_000,
-        "hour": _HOUR,
-    }
-    if field in step or _ALIASES.get(field) in step:
-        return us - us % step[_ALIASES.get(field, field)]
+    if is_within_day(field):
+        return us - us % _STEPS[_ALIASES.get(field, field)]
     days = us // DAY_US
     year, month, _ = civil_from_days(days)
     if field == "day":
@@ -202,7 +210,15 @@ def _truncate(field: str, us: int) -> int:
 
 
 def _truncate_zoned(clock: Clock, field: str, us: int) -> int:
-    return zones.to_utc(_truncate(field, zones.to_local(us, clock.zone)), clock.zone)
+    local = zones.to_local(us, clock.zone)
+    start = _truncate(field, local)
+    # A part of a day keeps the offset: what a clock shows twice would have two meanings.
+    return us - (local - start) if is_within_day(field) else zones.to_utc(start, clock.zone)
+
+
+def is_within_day(field: str) -> bool:
+    """Whether date_trunc to that field keeps the day."""
+    return _ALIASES.get(field.lower(), field.lower()) in _STEPS
 
 
 def at_zone(zone: str, us: int) -> int:

@@ -14,11 +14,11 @@ from typing import Any
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import extracts, integers, numeric
-from herdpy_sql.expr.like import ASCII_LOWER, ASCII_UPPER
 from herdpy_sql.expr.nodes import NOT_OWN, Function
 from herdpy_sql.expr.operators import FLOATS, INTS, float_power
 from herdpy_sql.expr.resolve import Signature
 from herdpy_sql.types import Base, SqlType
+from herdpy_sql.values import letter_case
 from herdpy_sql.values.texts import INTEGER_RANGES
 
 B = Base
@@ -190,8 +190,8 @@ FUNCTIONS: dict[str, list[Signature]] = {
         _one("octet_length", (B.BYTEA,), t.INTEGER, len),
         Signature((B.CHAR,), t.INTEGER, NOT_OWN),
     ],
-    "lower": _text("lower", (), t.TEXT, lambda text: text.translate(ASCII_LOWER)),
-    "upper": _text("upper", (), t.TEXT, lambda text: text.translate(ASCII_UPPER)),
+    "lower": _text("lower", (), t.TEXT, letter_case.lower),
+    "upper": _text("upper", (), t.TEXT, letter_case.upper),
     "substring": [
         _one("substring", (base, *counts), SqlType(base), _substring)
         for base in (B.TEXT, B.BYTEA)

@@ -12,7 +12,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import zones
 from herdpy_sql.expr.casts import date_to_timestamp
 from herdpy_sql.storage import Clock
-from herdpy_sql.values.intervals import checked, justify_hours, negate
+from herdpy_sql.values.intervals import checked, negate
 from herdpy_sql.values.moments import DAY_US, check_timestamp, civil_from_days, days_from_civil, days_in_month
 
 
@@ -76,7 +76,8 @@ def between(left: int, right: int) -> Interval:
     """TIMESTAMP - TIMESTAMP: days and time. SqlError 22008 of infinities."""
     if {left, right} & {TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY}:
         raise SqlError("22008", "cannot subtract infinite timestamps")
-    return justify_hours(checked(0, 0, left - right))
+    days, rest = divmod(abs(left - right), DAY_US)
+    return checked(0, days, rest) if left >= right else checked(0, -days, -rest)
 
 
 def between_times(left: int, right: int) -> Interval:

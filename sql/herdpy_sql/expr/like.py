@@ -7,23 +7,21 @@ import re
 from collections.abc import Callable
 
 from herdpy_sql.errors import SqlError
-
-ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
-ASCII_UPPER = {lower: lower - 32 for lower in range(ord("a"), ord("z") + 1)}
+from herdpy_sql.values.letter_case import lower
 
 
 @functools.lru_cache(maxsize=1024)
 def matcher(pattern: str, escape: str, *, insensitive: bool) -> Callable[[str], bool]:
     """Whether a text matches ``pattern``; ``escape`` is one character or empty for none.
 
-    Case is folded for ASCII letters only, as under the C collation. SqlError 22019 for an escape of
+    Case is that of ``values.letter_case``. SqlError 22025 for an escape of
     more than one character; 22025 for a pattern that ends with it.
     """
     if len(escape) > 1:
-        raise SqlError("22019", "invalid escape string", hint="Escape string must be empty or one character.")
+        raise SqlError("22025", "invalid escape string", hint="Escape string must be empty or one character.")
     if insensitive:
-        fold = matcher(pattern.translate(ASCII_LOWER), escape.translate(ASCII_LOWER), insensitive=False)
-        return lambda text: fold(text.translate(ASCII_LOWER))
+        fold = matcher(lower(pattern), lower(escape), insensitive=False)
+        return lambda text: fold(lower(text))
     pieces = _pieces(pattern, escape)
     if "_" not in (kind for kind, _ in pieces):
         plain = _plain(pieces)

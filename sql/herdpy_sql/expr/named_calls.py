@@ -47,6 +47,7 @@ NAMES: dict[type, str] = {
     exp.Factorial: "factorial",
     exp.Format: "format",
     exp.RegexpCount: "regexp_count",
+    exp.RegexpInstr: "regexp_instr",
     exp.RegexpSubstr: "regexp_substr",
     exp.Normalize: "normalize",
 }
@@ -59,6 +60,9 @@ _ARGUMENTS: dict[type, tuple[str, ...]] = {
     exp.Encode: ("this", "charset"),
     exp.Decode: ("this", "charset"),
     exp.ToNumber: ("this", "format"),
+    exp.RegexpCount: ("this", "expression", "position", "parameters"),
+    exp.RegexpInstr: ("this", "expression", "position", "occurrence", "option", "parameters", "group"),
+    exp.RegexpSubstr: ("this", "expression", "position", "occurrence", "parameters", "group"),
     exp.ArrayToString: ("this", "expression", "null"),
     exp.StringToArray: ("this", "expression", "null"),
 }

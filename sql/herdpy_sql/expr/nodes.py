@@ -247,7 +247,10 @@ class Now(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Random(Expr):
-    """gen_random_uuid() or random(): bound only where ``Scope.volatile`` allows it (DEFAULT)."""
+    """Another value each time: bound only where ``Scope.volatile`` allows it (DEFAULT).
+
+    ``name`` is "gen_random_uuid", "random" or "clock_timestamp".
+    """
 
     name: str
 

@@ -24,6 +24,7 @@ _PLAIN = {
     "DATE": t.DATE,
     "TIME": t.TIME,
     "TIMESTAMP": t.TIMESTAMP,
+    "TIMESTAMPNTZ": t.TIMESTAMP,
     "TIMESTAMPTZ": t.TIMESTAMPTZ,
     "UUID": t.UUID,
     "JSON": t.JSON,
@@ -33,6 +34,14 @@ _PLAIN = {
 }
 ENUM = "herdpy_enum"
 """Where a type's node has the ``EnumType`` that its name means (see ``plan.type_names``)."""
+_OF_MOMENTS = frozenset(
+    {
+        exp.DataType.Type.TIME,
+        exp.DataType.Type.TIMESTAMP,
+        exp.DataType.Type.TIMESTAMPNTZ,
+        exp.DataType.Type.TIMESTAMPTZ,
+    }
+)
 _MOMENTS = frozenset({Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ})
 MAX_LENGTH = 10_485_760
 MAX_PRECISION = 1_000
@@ -58,10 +67,47 @@ def sql_type(node: exp.Expression) -> SqlType:
         if name == "USERDEFINED":
             raise SqlError("42704", f'type "{node.sql("postgres").lower()}" does not exist')
         raise SqlError("0A000", f"type {node.sql('postgres').lower()} is not supported")
-    modifiers = [_modifier(one) for one in node.expressions]
+    modifiers = modifiers_of(node)
     if not modifiers:
         return found
     return _modified(found, modifiers)
+
+
+def modifiers_of(node: exp.DataType) -> list[int]:
+    """What stands in parentheses behind a type's name. SqlError 42601 for what is no integer."""
+    return [_modifier(one) for one in node.expressions]
+
+
+_NAMES = {
+    Base.BOOLEAN: "bool",
+    Base.SMALLINT: "int2",
+    Base.INTEGER: "int4",
+    Base.BIGINT: "int8",
+    Base.REAL: "float4",
+    Base.DOUBLE: "float8",
+    Base.CHAR: "bpchar",
+    Base.VARCHAR: "varchar",
+    Base.TIMESTAMP: "timestamp",
+    Base.TIMESTAMPTZ: "timestamptz",
+    Base.TIME: "time",
+}
+
+
+def catalog_name(type_: SqlType) -> str:
+    """What pg_type calls a type, or the elements of an array: a cast's column is named so."""
+    if type_.base is Base.ARRAY:
+        return catalog_name(type_.element_type)
+    return _NAMES.get(type_.base, type_.base.value) if type_.enum is None else type_.enum.name
+
+
+def of_moment(node: exp.Expression) -> tuple[exp.Expression, int | None]:
+    """A type without the digits of its seconds, and those: of ``timestamp(3)``; None where none are told."""
+    if not isinstance(node, exp.DataType) or node.this not in _OF_MOMENTS or len(node.expressions) != 1:
+        return node, None
+    digits = _modifier(node.expressions[0])
+    if digits < 0:
+        raise SqlError("22023", f"{node.this.name}({digits}) precision must not be negative")
+    return exp.DataType(this=node.this, nested=False), min(digits, 6)
 
 
 def _array_type(node: exp.DataType) -> SqlType:
@@ -79,6 +125,8 @@ def _array_type(node: exp.DataType) -> SqlType:
 
 def _modified(plain: SqlType, modifiers: list[int]) -> SqlType:
     base, first = plain.base, modifiers[0]
+    if len(modifiers) > 1 and base in {Base.VARCHAR, Base.CHAR, Base.DOUBLE}:
+        raise SqlError("42601", 'syntax error at or near ","')
     if base is Base.VECTOR and len(modifiers) == 1:
         if not 1 <= first <= MAX_DIMENSIONS:
             limit = "must be at least 1" if first < 1 else f"cannot exceed {MAX_DIMENSIONS}"
@@ -93,20 +141,29 @@ def _modified(plain: SqlType, modifiers: list[int]) -> SqlType:
         if first > MAX_LENGTH:
             raise SqlError("22023", f"length for type {short} cannot exceed {MAX_LENGTH}")
         return SqlType(base, first)
-    if base is Base.NUMERIC and len(modifiers) <= 2:
+    if base is Base.NUMERIC:
+        if len(modifiers) > 2:
+            raise SqlError("22023", "invalid NUMERIC type modifier")
         scale = modifiers[1] if len(modifiers) == 2 else 0
         if not 1 <= first <= MAX_PRECISION:
             raise SqlError("22023", f"NUMERIC precision {first} must be between 1 and {MAX_PRECISION}")
+        if abs(scale) > MAX_PRECISION:
+            raise SqlError(
+                "22023", f"NUMERIC scale {scale} must be between -{MAX_PRECISION} and {MAX_PRECISION}"
+            )
         if not 0 <= scale <= first:
             raise SqlError("0A000", f"NUMERIC scale {scale} must be between 0 and the precision, {first}")
         return SqlType(base, precision=first, scale=scale)
     if base is Base.DOUBLE and len(modifiers) == 1:  # FLOAT(n), n in binary digits
         if not 1 <= first <= 53:
-            raise SqlError("22023", "precision for type float must be between 1 and 53 bits")
+            limit = "at least 1 bit" if first < 1 else "less than 54 bits"
+            raise SqlError("22023", f"precision for type float must be {limit}")
         return t.REAL if first <= 24 else t.DOUBLE
     if base in _MOMENTS and modifiers == [6]:
         return plain
-    raise SqlError("0A000", f"type {plain} with a modifier is not supported")
+    if base is Base.INTERVAL or base in _MOMENTS:
+        raise SqlError("0A000", f"type {plain} with a modifier is not supported")
+    raise SqlError("42601", f'type modifier is not allowed for type "{catalog_name(plain)}"')
 
 
 def _modifier(node: exp.Expression) -> int:
@@ -120,4 +177,4 @@ def _modifier(node: exp.Expression) -> int:
         and len(literal.this) < 10
     ):
         return -int(literal.this) if negative else int(literal.this)
-    raise SqlError("22023", "type modifiers must be simple constants")
+    raise SqlError("42601", f'syntax error at or near "{literal.sql("postgres")}"')

@@ -76,6 +76,11 @@ def takes_values(expr: Expr) -> bool:
     return any(isinstance(one, n.SequenceCall) and one.name in {"nextval", "setval"} for one in walk(expr))
 
 
+def is_volatile(expr: Expr) -> bool:
+    """Whether it is another value for each row, and so no statement's one value."""
+    return any(isinstance(one, n.Random | n.SequenceCall) for one in walk(expr))
+
+
 def is_constant(expr: Expr) -> bool:
     """Whether it is the same whatever the row, the parameters, the clock and the dice are."""
     for one in walk(expr):

@@ -1,17 +1,20 @@
 """Between UTC and the session's time zone, for casts and functions that PostgreSQL calls stable.
 
-A local time that a clock skips or shows twice is read as PostgreSQL reads it: with the offset that
-held before the change (RFC 5545's reading, ``fold=0``).
+A local time that a clock skips is read with the offset that held before the change, one that it shows twice
+with the offset after it, as PostgreSQL reads them (DetermineTimeZoneOffset). That is the lesser of both.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 from zoneinfo import ZoneInfo
 
+from herdpy.codec.grids import mapped
 from herdpy.codec.kinds import TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY
 from herdpy_sql.errors import SqlError
-from herdpy_sql.values.moments import DAY_US, check_timestamp, timestamp_text
+from herdpy_sql.values import arrays
+from herdpy_sql.values.moments import DAY_US, check_timestamp, parse_zoned, timestamp_text
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -42,9 +45,27 @@ def to_utc(us: int, zone: str) -> int:
     if zone in _UTC_NAMES or us in {TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY}:
         return us
     local = _EPOCH + dt.timedelta(microseconds=min(max(us, _LEAST), _GREATEST))
-    offset = local.replace(tzinfo=_zone(zone)).utcoffset()
-    assert offset is not None
-    return check_timestamp(us - offset // _MICROSECOND)
+    there = _zone(zone)
+    before, after = (local.replace(tzinfo=there, fold=fold).utcoffset() for fold in (0, 1))
+    assert before is not None
+    assert after is not None
+    return check_timestamp(us - min(before, after) // _MICROSECOND)
+
+
+def from_text(text: str, zone: str) -> int:
+    """A TIMESTAMPTZ from its text, which is of that zone where it names none. SqlError 22007, 22008."""
+    us, named = parse_zoned(text)
+    return us if named else to_utc(us, zone)
+
+
+def array_from_text(text: str, zone: str) -> tuple[Any, ...]:
+    """The same of an array."""
+    return arrays.parse_array(text, lambda one: from_text(one, zone))
+
+
+def array_text(value: tuple[Any, ...], zone: str) -> str:
+    """PostgreSQL's text of an array of TIMESTAMPTZ in a session of that zone."""
+    return arrays.join_array(mapped(value, lambda us: local_text(us, zone)))
 
 
 def local_text(us: int, zone: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from herdpy.codec.jsonb import read_json
+from herdpy_sql.library import json_texts
 from herdpy_sql.library.json_values import as_text, written
 from herdpy_sql.library.routine import add
 from herdpy_sql.types import BOOLEAN, INTEGER, JSON, JSONB, TEXT, Base, array_of
@@ -56,16 +57,31 @@ def _found(get: Callable[..., Any], show: Callable[[Any], Any]) -> Callable[...,
     return run
 
 
-for _type in (JSONB, JSON):
-    add("->", (_type, INTEGER), _type, _found(_element, written))
-    add("->", (_type, TEXT), _type, _found(_member, written))
-    add("->>", (_type, INTEGER), TEXT, _found(_element, as_text))
-    add("->>", (_type, TEXT), TEXT, _found(_member, as_text))
-    add("#>", (_type, _PATH), _type, _found(_at, written))
-    add("#>>", (_type, _PATH), TEXT, _found(_at, as_text))
-    _word = "jsonb" if _type is JSONB else "json"
-    add(f"{_word}_extract_path", (_type,), _type, _found(lambda t, *p: _at(t, p), written), rest=TEXT)
-    add(f"{_word}_extract_path_text", (_type,), TEXT, _found(lambda t, *p: _at(t, p), as_text), rest=TEXT)
+def _shown(get: Callable[..., str | None]) -> Callable[..., Any]:
+    def run(*args: Any) -> Any:
+        found = get(*args)
+        return None if found is None else json_texts.shown(found)
+
+    return run
+
+
+add("->", (JSONB, INTEGER), JSONB, _found(_element, written))
+add("->", (JSONB, TEXT), JSONB, _found(_member, written))
+add("->>", (JSONB, INTEGER), TEXT, _found(_element, as_text))
+add("->>", (JSONB, TEXT), TEXT, _found(_member, as_text))
+add("#>", (JSONB, _PATH), JSONB, _found(_at, written))
+add("#>>", (JSONB, _PATH), TEXT, _found(_at, as_text))
+add("jsonb_extract_path", (JSONB,), JSONB, _found(lambda t, *p: _at(t, p), written), rest=TEXT)
+add("jsonb_extract_path_text", (JSONB,), TEXT, _found(lambda t, *p: _at(t, p), as_text), rest=TEXT)
+# A part of JSON is as it was written.
+add("->", (JSON, INTEGER), JSON, json_texts.element)
+add("->", (JSON, TEXT), JSON, json_texts.member)
+add("->>", (JSON, INTEGER), TEXT, _shown(json_texts.element))
+add("->>", (JSON, TEXT), TEXT, _shown(json_texts.member))
+add("#>", (JSON, _PATH), JSON, json_texts.at_path)
+add("#>>", (JSON, _PATH), TEXT, _shown(json_texts.at_path))
+add("json_extract_path", (JSON,), JSON, lambda t, *p: json_texts.at_path(t, p), rest=TEXT)
+add("json_extract_path_text", (JSON,), TEXT, _shown(lambda t, *p: json_texts.at_path(t, p)), rest=TEXT)
 add("subscript", (JSONB, INTEGER), JSONB, _found(_element, written))
 add("subscript", (JSONB, TEXT), JSONB, _found(lambda t, k: _step(read_json(t), k), written))
 

@@ -111,7 +111,18 @@ def _json_of_list(found: Resolved, clock: Clock, values: Any) -> str:
 @routine("json_of_rows", (Poly.ARRAY,), JSON, typed=True, clocked=True)
 def _json_of_rows(found: Resolved, clock: Clock, values: Any) -> str:
     element = found.args[0].element_type
-    return "[" + ", \n ".join([json_of(element, one, clock) for one in values]) + "]"
+    shown = [json_of(element, one, clock) for one in values]
+    lines = ["" if i == 0 else ", " if one is None else ", \n " for i, one in enumerate(values)]
+    return f"[{''.join(line + one for line, one in zip(lines, shown, strict=True))}]"
+
+
+@routine("json_of_pairs", (_PATH, Poly.ARRAY), JSON, typed=True, clocked=True)
+def _json_of_pairs(found: Resolved, clock: Clock, keys: Any, values: Any) -> str:
+    if None in keys:
+        raise SqlError("22023", "field name must not be null")
+    element = found.args[1].element_type
+    shown = [f"{quoted(k)} : {json_of(element, one, clock)}" for k, one in zip(keys, values, strict=True)]
+    return "{ " + ", ".join(shown) + " }"
 
 
 @routine("jsonb_of_pairs", (_PATH, Poly.ARRAY), JSONB, typed=True, clocked=True)

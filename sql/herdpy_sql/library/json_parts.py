@@ -8,6 +8,7 @@ from typing import Any
 
 from herdpy.codec.jsonb import quoted, read_json
 from herdpy_sql.errors import SqlError
+from herdpy_sql.library import json_texts
 from herdpy_sql.library.json_values import as_text, written
 from herdpy_sql.library.routine import add, routine
 from herdpy_sql.types import INTEGER, JSON, JSONB, TEXT
@@ -37,6 +38,9 @@ def _length(text: str) -> int:
 
 def _elements(word: str, show: Callable[[Any], Any]) -> Callable[[str], Any]:
     def elements(text: str) -> Any:
+        written_so = json_texts.elements(text) if word == "json" else None
+        if written_so is not None:
+            return tuple([show(one) for one in written_so])
         value = read_json(text)
         if not isinstance(value, list):
             kind = "an object" if isinstance(value, dict) else "a scalar"
@@ -48,6 +52,9 @@ def _elements(word: str, show: Callable[[Any], Any]) -> Callable[[str], Any]:
 
 def _members(what: str, show: Callable[[Any], Any]) -> Callable[[str], Any]:
     def members(text: str) -> Any:
+        written_so = None if what.startswith("jsonb") else json_texts.members(text)
+        if written_so is not None:
+            return tuple([(key, show(one)) for key, one in written_so])
         value = read_json(text)
         if not isinstance(value, dict):
             raise SqlError("22023", f"cannot call {what} on a non-object")
@@ -56,22 +63,27 @@ def _members(what: str, show: Callable[[Any], Any]) -> Callable[[str], Any]:
     return members
 
 
-def _keys(text: str) -> Any:
-    value = read_json(text)
-    if not isinstance(value, dict):
-        kind = "an array" if isinstance(value, list) else "a scalar"
-        raise SqlError("22023", f"cannot call jsonb_object_keys on {kind}")
-    return tuple(value)
+def _keys(word: str) -> Callable[[str], Any]:
+    def keys(text: str) -> Any:
+        value = read_json(text)
+        if not isinstance(value, dict):
+            kind = "an array" if isinstance(value, list) else "a scalar"
+            raise SqlError("22023", f"cannot call {word}_object_keys on {kind}")
+        return tuple([key for key, _ in json_texts.members(text) or ()]) if word == "json" else tuple(value)
+
+    return keys
 
 
 for _type in (JSONB, JSON):
     _word = "jsonb" if _type is JSONB else "json"
+    _whole: Callable[[Any], Any] = written if _type is JSONB else str
+    _text: Callable[[Any], Any] = as_text if _type is JSONB else json_texts.shown
     add(f"{_word}_typeof", (_type,), TEXT, _typeof)
     add(f"{_word}_array_length", (_type,), INTEGER, _length)
-    add(f"{_word}_array_elements", (_type,), _type, _elements(_word, written), setof=True)
-    add(f"{_word}_array_elements_text", (_type,), TEXT, _elements(_word, as_text), setof=True)
-    add(f"{_word}_object_keys", (_type,), TEXT, _keys, setof=True)
-    for _ending, _show, _result in (("", written, _type), ("_text", as_text, TEXT)):
+    add(f"{_word}_array_elements", (_type,), _type, _elements(_word, _whole), setof=True)
+    add(f"{_word}_array_elements_text", (_type,), TEXT, _elements(_word, _text), setof=True)
+    add(f"{_word}_object_keys", (_type,), TEXT, _keys(_word), setof=True)
+    for _ending, _show, _result in (("", _whole, _type), ("_text", _text, TEXT)):
         _full = f"{_word}_each{_ending}"
         add(
             _full,

@@ -60,4 +60,7 @@ def json_of(type_: SqlType, datum: Any, clock: Clock) -> str:
     if type_.base is Base.ARRAY and datum is not None:
         inner = type_ if isinstance(datum, Grid) else type_.element_type
         return f"[{','.join(json_of(inner, one, clock) for one in parts_of(datum))}]"
+    if type_.base in _NUMBERS and datum is not None:
+        text = to_text(type_)(datum)
+        return text if text[-1].isdigit() else f'"{text}"'
     return written(value_of(type_, datum, clock))

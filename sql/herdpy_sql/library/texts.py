@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import partial
 from typing import Any
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library.routine import Poly, Resolved, add, routine
+from herdpy_sql.storage import Clock
 from herdpy_sql.types import BOOLEAN, BYTEA, INTEGER, TEXT, Base, array_of
 from herdpy_sql.values import to_text
 
 _TEXTS = array_of(Base.TEXT)
-_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_$]*")
+_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _RESERVED = frozenset(
     [
         "all",
@@ -111,8 +113,23 @@ def quote_literal(text: str) -> str:
 
 
 add("quote_ident", (TEXT,), TEXT, quote_ident)
-add("quote_literal", (TEXT,), TEXT, quote_literal)
-add("quote_nullable", (TEXT,), TEXT, lambda v: "NULL" if v is None else quote_literal(v), strict=False)
+
+
+@routine("quote_literal", (Poly.ANY,), TEXT, typed=True, clocked=True)
+def _quoted(found: Resolved, clock: Clock, value: Any) -> str:
+    from herdpy_sql.expr.casts import cast_function
+
+    text = cast_function(found.args[0], TEXT, explicit=True)
+    if text is None:
+        return quote_literal(str(value))
+    return quote_literal(str(text.implementation(*((clock, value) if text.needs_clock else (value,)))))
+
+
+@routine("quote_nullable", (Poly.ANY,), TEXT, typed=True, clocked=True, strict=False)
+def _quoted_nullable(found: Resolved, clock: Clock, value: Any) -> str:
+    return "NULL" if value is None else _quoted(found, clock, value)
+
+
 add("bit_length", (TEXT,), INTEGER, lambda text: 8 * len(text.encode()))
 add("bit_length", (BYTEA,), INTEGER, lambda data: 8 * len(data))
 add("unistr", (TEXT,), TEXT, lambda text: text.encode().decode("unicode_escape") if "\\" in text else text)
@@ -222,6 +239,13 @@ def _match(text: str, pattern: str, flags: str = "") -> Any:
     return None if match is None else _groups(match)
 
 
+@routine("substring", (TEXT, TEXT), TEXT)
+def _substring(text: str, pattern: str) -> str | None:
+    """The match, or what its first group matched: NULL where that is not a part of the match."""
+    match = _compiled(pattern, "")[0].search(text)
+    return None if match is None else _groups(match)[0]
+
+
 def _matches(text: str, pattern: str, flags: str = "") -> Any:
     found, everywhere = _compiled(pattern, flags)
     all_of = found.finditer(text) if everywhere else ([m] if (m := found.search(text)) else [])
@@ -249,10 +273,84 @@ for _name, _function, _result, _setof in (
 ):
     add(_name, (TEXT, TEXT), _result, _function, setof=_setof)
     add(_name, (TEXT, TEXT, TEXT), _result, _function, setof=_setof)
-add("regexp_count", (TEXT, TEXT), INTEGER, lambda text, p: len(list(_compiled(p, "")[0].finditer(text))))
-add(
-    "regexp_substr", (TEXT, TEXT), TEXT,
-    lambda text, p: m[0] if (m := _compiled(p, "")[0].search(text)) else None,
-)  # fmt: skip
+
+
+def _found_from(text: str, pattern: str, start: int, flags: str, name: str) -> list[re.Match[str]]:
+    """All matches from the character ``start`` on. SqlError 22023."""
+    if start <= 0:
+        raise SqlError("22023", f'invalid value for parameter "start": {start}')
+    found, everywhere = _compiled(pattern, flags)
+    if everywhere:
+        raise SqlError("22023", f'{name}() does not support the "global" option')
+    return list(found.finditer(text, start - 1)) if start <= len(text) + 1 else []
+
+
+def _count(text: str, pattern: str, start: int = 1, flags: str = "") -> int:
+    return len(_found_from(text, pattern, start, flags, "regexp_count"))
+
+
+def _positive(name: str, value: int, least: int = 1) -> int:
+    if value < least:
+        raise SqlError("22023", f'invalid value for parameter "{name}": {value}')
+    return value
+
+
+def _substr(
+    text: str, pattern: str, start: int = 1, number: int = 1, flags: str = "", group: int = 0
+) -> str | None:
+    _positive("start", start), _positive("n", number), _positive("subexpr", group, 0)
+    found = _found_from(text, pattern, start, flags, "regexp_substr")
+    if len(found) < number or group > found[number - 1].re.groups:
+        return None
+    return found[number - 1][group]
+
+
+def _instr(
+    text: str, pattern: str, start: int = 1, number: int = 1, end: int = 0, flags: str = "", group: int = 0
+) -> int:
+    _positive("start", start), _positive("n", number)
+    if end not in (0, 1):
+        raise SqlError("22023", f'invalid value for parameter "endoption": {end}')
+    _positive("subexpr", group, 0)
+    found = _found_from(text, pattern, start, flags, "regexp_instr")
+    if len(found) < number or group > found[number - 1].re.groups:
+        return 0
+    return found[number - 1].span(group)[end] + 1
+
+
+def _replace_from(text: str, pattern: str, new: str, start: int, number: int = 1, flags: str = "") -> str:
+    """``number`` 0 means all of them; "g" is of no meaning beside it."""
+    _positive("start", start), _positive("n", number, 0)
+    found = _found_from(text, pattern, start, flags.replace("g", ""), "regexp_replace")
+    chosen = found if number == 0 else found[number - 1 : number]
+    parts, at = [], 0
+    for match in chosen:
+        parts += [text[at : match.start()], _REFERENCE.sub(partial(_referred, match), new)]
+        at = match.end()
+    return "".join([*parts, text[at:]])
+
+
+def _referred(match: re.Match[str], mark: re.Match[str]) -> str:
+    """What a mark in a replacement stands for."""
+    letter = mark[1]
+    if letter == "&":
+        return match[0]
+    if letter.isdigit():
+        return (match[int(letter)] or "") if 0 < int(letter) <= match.re.groups else ""
+    return "\\" if letter == "\\" else mark[0]
+
+
+_REFERENCE = re.compile(r"\\(.)", re.DOTALL)
+_SHAPE = (TEXT, TEXT, INTEGER, INTEGER, TEXT, INTEGER)
+for _places in range(2, 7):
+    add("regexp_substr", _SHAPE[:_places], TEXT, _substr)
+for _shape in ((TEXT, TEXT), (TEXT, TEXT, INTEGER), (TEXT, TEXT, INTEGER, TEXT)):
+    add("regexp_count", _shape, INTEGER, _count)
+_SHAPE_OF_INSTR = (TEXT, TEXT, INTEGER, INTEGER, INTEGER, TEXT, INTEGER)
+for _places in range(2, 8):
+    add("regexp_instr", _SHAPE_OF_INSTR[:_places], INTEGER, _instr)
+_SHAPE_OF_REPLACE = (TEXT, TEXT, TEXT, INTEGER, INTEGER, TEXT)
+for _places in range(4, 7):
+    add("regexp_replace", _SHAPE_OF_REPLACE[:_places], TEXT, _replace_from)
 add("regexp_like", (TEXT, TEXT), BOOLEAN, lambda text, p: _compiled(p, "")[0].search(text) is not None)
 add("regexp_like", (TEXT, TEXT, TEXT), BOOLEAN, lambda t, p, f: _compiled(p, f)[0].search(t) is not None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -10,10 +11,12 @@ from herdpy.codec.kinds import TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY, 
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import zones
+from herdpy_sql.expr.extracts import is_field, unit_of
 from herdpy_sql.library.routine import add, routine
 from herdpy_sql.storage import Clock
 from herdpy_sql.types import Base, array_of
 from herdpy_sql.values import intervals
+from herdpy_sql.values.intervals import parse_interval
 from herdpy_sql.values.moments import DAY_US, check_timestamp, civil_from_days, days_from_civil, days_in_month
 
 _HOUR = 3_600_000_000
@@ -138,21 +141,15 @@ def _of_epoch(seconds: float) -> int:
 
 # ---------------------------------------------------------------------------- fields of intervals
 
-_UNITS = {
-    "years": "year", "months": "month", "mon": "month", "days": "day", "hours": "hour", "minutes": "minute",
-    "min": "minute", "seconds": "second", "sec": "second", "decades": "decade", "quarters": "quarter",
-    "centuries": "century", "millenniums": "millennium", "millisecond": "milliseconds",
-    "microsecond": "microseconds",
-}  # fmt: skip
-
 
 def _truncated(value: int, by: int) -> int:
     return abs(value) // by * (1 if value >= 0 else -1)
 
 
 @routine("extract", (t.TEXT, t.INTERVAL), t.NUMERIC)
-def _extract(unit: str, value: Interval) -> Decimal:
-    unit = _UNITS.get(unit.lower(), unit.lower())
+def extract_of_interval(unit: str, value: Interval) -> Decimal:
+    """A field of an interval. SqlError 22023."""
+    unit = unit_of(unit)
     months, days, us = value
     years, rest = _truncated(months, 12), months - _truncated(months, 12) * 12
     seconds = us - _truncated(us, 60_000_000) * 60_000_000
@@ -177,12 +174,14 @@ def _extract(unit: str, value: Interval) -> Decimal:
     if unit == "epoch":  # a year is 365.25 days here, and a month 30
         total = years * 31_557_600_000_000 + (rest * 30 + days) * DAY_US + us
         return Decimal(total).scaleb(-6)
+    if is_field(unit):
+        raise SqlError("0A000", f'unit "{unit}" not supported for type interval')
     raise SqlError("22023", f'unit "{unit}" not recognized for type interval')
 
 
 @routine("date_trunc", (t.TEXT, t.INTERVAL), t.INTERVAL)
 def _trunc(unit: str, value: Interval) -> Interval:
-    unit = _UNITS.get(unit.lower(), unit.lower())
+    unit = unit_of(unit)
     months, days, us = value
     steps = {"millennium": 12_000, "century": 1_200, "decade": 120, "year": 12, "quarter": 3, "month": 1}
     if unit in steps:
@@ -205,6 +204,57 @@ def _trunc(unit: str, value: Interval) -> Interval:
             detail="Months usually have fractional weeks.",
         )
     raise SqlError("22023", f'unit "{unit}" not recognized for type interval')
+
+
+_FROM_2000_US = 946_684_800_000_000
+"""Where PostgreSQL counts moments from, which decides to which side one in the middle goes."""
+
+
+def _rounded(us: int, digits: int, origin: int = 0) -> int:
+    step: int = 10 ** (6 - digits)
+    from_origin = us - origin
+    away: int = (abs(from_origin) + step // 2) // step * step
+    return origin + (away if from_origin >= 0 else -away)
+
+
+_BARE = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)\s*")
+_OF_MINUTES = re.compile(r"\s*([+-]?)(\d+:\d+(?:\.\d*)?)\s*")
+
+
+@routine("interval", (t.TEXT, t.TEXT, t.INTEGER), t.INTERVAL)
+def _of_fields(text: str, fields: str, digits: int) -> Interval:
+    """``INTERVAL 'text' DAY TO HOUR``: what is smaller than the last field is cut off."""
+    last = fields.rpartition(" ")[2]
+    if _BARE.fullmatch(text):
+        text = f"{text} {last}"
+    elif fields == "minute second" and (found := _OF_MINUTES.fullmatch(text)):
+        text = f"{found[1]}00:{found[2]}"
+    value = parse_interval(text)
+    if last == "year":
+        return Interval(_truncated(value.months, 12) * 12)
+    if last == "month":
+        return Interval(value.months)
+    if last == "day":
+        return Interval(value.months, value.days)
+    if last == "second":
+        return Interval(value.months, value.days, _rounded(value.us, min(digits, 6)))
+    step = _HOUR if last == "hour" else 60_000_000
+    return Interval(value.months, value.days, _truncated(value.us, step) * step)
+
+
+@routine("moment_rounded", (t.TIME, t.INTEGER), t.TIME)
+def _time_rounded(us: int, digits: int) -> int:
+    found = _rounded(us, digits)
+    if found >= DAY_US:
+        raise SqlError("0A000", "a time that is rounded to 24:00:00 is not supported")
+    return found
+
+
+for _type in (t.TIMESTAMP, t.TIMESTAMPTZ):
+    add(
+        "moment_rounded", (_type, t.INTEGER), _type,
+        lambda us, digits: us if us in _INFINITE else check_timestamp(_rounded(us, digits, _FROM_2000_US)),
+    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------------- what aggregates make of a list

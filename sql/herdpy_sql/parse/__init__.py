@@ -15,6 +15,15 @@ from __future__ import annotations
 from herdpy_sql.parse.commands import Command
 from herdpy_sql.parse.copy_statement import CopyStatement
 from herdpy_sql.parse.lexer import DEFAULT_MAX_BYTES, MAX_NESTING, Statement, split
-from herdpy_sql.parse.parser import parse
+from herdpy_sql.parse.parser import makes_temporary, parse
 
-__all__ = ["DEFAULT_MAX_BYTES", "MAX_NESTING", "Command", "CopyStatement", "Statement", "parse", "split"]
+__all__ = [
+    "DEFAULT_MAX_BYTES",
+    "MAX_NESTING",
+    "Command",
+    "CopyStatement",
+    "Statement",
+    "makes_temporary",
+    "parse",
+    "split",
+]

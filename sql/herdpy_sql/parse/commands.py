@@ -111,10 +111,12 @@ def _begin(cursor: Cursor) -> Command:
 def _ending(name: str, cursor: Cursor) -> Command:
     if not cursor.accept("WORK"):
         cursor.accept("TRANSACTION")
-    if cursor.accept("AND", "CHAIN"):
-        return Command(name, options=("CHAIN",))
-    cursor.accept("AND", "NO", "CHAIN")
-    return Command(name)
+    if not cursor.accept("AND"):
+        return Command(name)
+    chained = not cursor.accept("NO")
+    if not cursor.accept("CHAIN"):
+        raise cursor.fail()
+    return Command(name, options=("CHAIN",) if chained else ())
 
 
 def _commit(cursor: Cursor) -> Command:
@@ -125,7 +127,7 @@ def _rollback(cursor: Cursor) -> Command:
     mark = cursor.at
     if not cursor.accept("WORK"):
         cursor.accept("TRANSACTION")
-    if cursor.accept("TO"):
+    if cursor.statement.keyword == "ROLLBACK" and cursor.accept("TO"):
         cursor.accept("SAVEPOINT")
         return Command("ROLLBACK TO", cursor.name())
     cursor.at = mark

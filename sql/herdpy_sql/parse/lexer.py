@@ -51,6 +51,9 @@ _LEX = re.compile(
 )
 _NUMBER = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE]\d+)?\Z")
 _EXPONENT = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)[eE]\Z")
+_SCIENTIFIC = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)[eE]\d+\Z")
+_SIGNED_DIGIT = re.compile(r"[+-]\d")
+_SECOND_POINT = re.compile(r"\d*\.\d+(\.\w*)")
 _STRINGS = frozenset({"string", "escape", "dollar"})
 _PASSWORD = re.compile(r"PASSWORD(?!\w)", re.IGNORECASE)
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
@@ -59,11 +62,6 @@ _ESCAPES = re.compile(
     r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{1,2})|([0-7]{1,3})|(.))|''", re.DOTALL
 )
 _ESCAPE_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-
-_TEMPORARY = re.compile(
-    r"\b(?:create(?:\s+or\s+replace)?|into)\s+(?:(?:local|global)\s+)?temp(?:orary)?\b|\bpg_temp\"?\s*\.",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +81,6 @@ class Statement:
     offset: int
     keyword: str
     edits: tuple[tuple[int, int], ...] = field(default=(), compare=False)
-
-    @property
-    def makes_temporary(self) -> bool:
-        """Whether it may be about to make something temporary."""
-        return (
-            self.keyword in {"CREATE", "SELECT", "WITH"}
-            and "temp" in self.clean.lower()
-            and _TEMPORARY.search(self.clean) is not None
-        )
 
     def position(self, clean_offset: int) -> int:
         """The 1-based position in the whole text of a 0-based offset into ``clean``."""
@@ -170,6 +159,10 @@ class _Splitter:
                 continue
             elif kind == "number":
                 self._check_number(start, match.group())
+                if sql[start] == ".":  # of which sqlglot makes a part of a name, after an operator
+                    self.edits.append((start, start, " 0" if self.last == start else "0"))
+                if _SCIENTIFIC.match(match.group()) and sql[position : position + 1] in {"+", "-"}:
+                    self.edits.append((position, position, " "))  # sqlglot takes 1e8+1 for one number
             elif kind == "prefix":
                 self._deeper(start, prefix=True)
             elif kind == "open":
@@ -198,11 +191,20 @@ class _Splitter:
         return self.statements
 
     def _check_number(self, start: int, text: str) -> None:
-        """SqlError 42601 for letters that stick to a number."""
-        if _NUMBER.match(text) or (_EXPONENT.match(text) and self.sql[start + len(text) :][:1] in {"+", "-"}):
+        """SqlError 42601 for letters and points that stick to a number."""
+        end = start + len(text)
+        if _NUMBER.match(text):
             return
-        if text.count(".") > 1:
-            return  # "1..2": the parser's affair
+        if _EXPONENT.match(text) and self.sql[end : end + 1] in {"+", "-"}:
+            if _SIGNED_DIGIT.match(self.sql, end):
+                return
+            text = self.sql[start : end + 1]
+        if ".." in text:
+            raise SqlError("42601", 'syntax error at or near ".."', position=start + text.index("..") + 1)
+        if more := _SECOND_POINT.match(text):
+            start, text = start + more.start(1), more[1]
+            if text == "." or _NUMBER.match(text):
+                raise SqlError("42601", f'syntax error at or near "{text}"', position=start + 1)
         raise SqlError(
             "42601", f'trailing junk after numeric literal at or near "{text}"', position=start + 1
         )

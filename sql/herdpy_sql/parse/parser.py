@@ -8,6 +8,7 @@ a point SELECT.
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.expressions import Command as UnknownSyntax
 from sqlglot.expressions import (
+    Create,
     Delete,
     Expr,
     Expression,
@@ -25,6 +27,8 @@ from sqlglot.expressions import (
     Placeholder,
     Returning,
     Select,
+    Table,
+    TemporaryProperty,
     Update,
     Var,
 )
@@ -52,6 +56,7 @@ from herdpy_sql.parse.typed_literals import (
     whole_intervals,
     with_plain_operators,
 )
+from herdpy_sql.parse.understood import refuse_lost, refuse_unread
 
 if TYPE_CHECKING:
     from sqlglot.parser import Parser
@@ -125,9 +130,12 @@ class HerdPostgres(Postgres):
         SINGLE_TOKENS = {**Postgres.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER}  # noqa: RUF012
 
 
-# Templates and strides are to stay text. sqlglot's parsers are compiled and cannot be derived from.
-for _name in ("TO_CHAR", "TO_DATE", "TO_TIMESTAMP", "DATE_BIN"):
+# Templates and strides are to stay text, and log10 is no log of two numbers, nor is there a log2.
+# sqlglot's parsers are compiled and cannot be derived from.
+for _name in ("TO_CHAR", "TO_DATE", "TO_TIMESTAMP", "DATE_BIN", "LOG10", "LOG2"):
     Postgres.Parser.FUNCTIONS.pop(_name, None)
+# date_part is a function of a text, which may be any expression, and gives a float: no EXTRACT.
+Postgres.Parser.FUNCTION_PARSERS.pop("DATE_PART", None)
 
 _NOT_AFTER_COMMA = frozenset(
     {
@@ -180,6 +188,33 @@ def parse(statement: Statement) -> Expression | Command | CopyStatement:
     shown = re.match(r"\w+|.", statement.text)
     near = shown.group() if shown else keyword
     raise SqlError("42601", f'syntax error at or near "{near}"', position=statement.offset + 1)
+
+
+def makes_temporary(statement: Statement) -> bool:
+    """Whether it makes something temporary, as its syntax says. It is asked at every run."""
+    if statement.keyword not in {"CREATE", "SELECT", "WITH"} or "temp" not in statement.clean.lower():
+        return False
+    return _makes_temporary(statement)
+
+
+@functools.lru_cache(512)
+def _makes_temporary(statement: Statement) -> bool:
+    try:
+        tree = parse(statement)
+    except SqlError:
+        return False  # which its planning raises again
+    if not isinstance(tree, Create | Select):
+        return False
+    into = tree.args.get("into")
+    if into is not None:
+        return bool(into.args.get("temporary")) or _is_temporary(into)
+    return isinstance(tree, Create) and (tree.find(TemporaryProperty) is not None or _is_temporary(tree))
+
+
+def _is_temporary(made: Expression) -> bool:
+    """Whether a thing's name has the schema of temporary ones."""
+    named = made.find(Table)
+    return named is not None and named.text("db").lower() == "pg_temp"
 
 
 def statement_name(statement: Statement) -> str:
@@ -237,6 +272,8 @@ def _by_sqlglot(statement: Statement) -> Expression:
         raise SqlError("42601", f"syntax error: {error}", position=statement.offset + 1) from error
     _FREE.append(tools)
     tree = trees[0] if trees else None
+    if tree is not None and not isinstance(tree, UnknownSyntax):
+        refuse_lost(tree, refuse_unread(tree), tokens)
     if tree is not None and "?" in text and tree.find(Placeholder):  # other databases' parameters
         raise SqlError("42601", 'syntax error at or near "?"', position=statement.position(text.index("?")))
     if tree is not None and ("[" in text or "<" in text):

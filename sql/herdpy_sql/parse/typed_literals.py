@@ -151,7 +151,11 @@ _UNITS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
 
 
 def whole_intervals(tokens: list[Token]) -> list[Token]:
-    """``INTERVAL '...'`` without a unit behind it as a cast: sqlglot would keep the first unit in it only."""
+    """``INTERVAL '...'`` without a unit behind it as a cast: sqlglot would keep the first unit in it only.
+
+    With fields behind it, as in ``INTERVAL '1 2:03' DAY TO HOUR``, it is a call of ``interval``, which takes
+    the text, the fields and the digits.
+    """
     found: list[Token] = []
     at = 0
     while at < len(tokens):
@@ -168,7 +172,30 @@ def whole_intervals(tokens: list[Token]) -> list[Token]:
             )
             found += [_mark("(", following), following, colons, token, _mark(")", following)]
             at += 2
+        elif token.token_type == TokenType.INTERVAL and (fields := _fields(tokens, at)) is not None:
+            words, digits, end = fields
+            call = [_like(token, TokenType.VAR, "interval"), _mark("(", token), tokens[at + 1]]
+            for kind, text in ((TokenType.STRING, words), (TokenType.NUMBER, digits)):
+                call += [_like(token, TokenType.COMMA, ","), _like(token, kind, text)]
+            found += [*call, _mark(")", token)]
+            at = end
         else:
             found.append(token)
             at += 1
     return found
+
+
+def _fields(tokens: list[Token], at: int) -> tuple[str, str, int] | None:
+    """Fields and digits behind the literal at ``at``, and where they end; None for a number with one unit."""
+    if at + 2 >= len(tokens) or tokens[at + 1].token_type != TokenType.STRING:
+        return None
+    words, digits, end = [tokens[at + 2].text.lower()], "6", at + 3
+    if end + 1 < len(tokens) and tokens[end].text.upper() == "TO" and tokens[end + 1].text.upper() in _UNITS:
+        words.append(tokens[end + 1].text.lower())
+        end += 2
+    given = [token.text for token in tokens[end : end + 3]]
+    if words[-1] == "second" and len(given) == 3 and given[::2] == ["(", ")"] and given[1].isdigit():
+        digits, end = given[1], end + 3
+    elif len(words) == 1 and tokens[at + 1].text.strip().lstrip("+-").isdigit():
+        return None
+    return " ".join(words), digits, end

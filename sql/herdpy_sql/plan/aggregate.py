@@ -17,7 +17,7 @@ from herdpy_sql.execute.aggregate import Aggregate, AggregatePlan
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.execute.query import SelectPlan
 from herdpy_sql.expr import NotOwn, Params, bind, coerce, settle
-from herdpy_sql.expr.nodes import ColumnRef, Const
+from herdpy_sql.expr.nodes import Case, ColumnRef, Const
 from herdpy_sql.plan.access import Reach
 from herdpy_sql.plan.estimate import OWN_ROWS
 from herdpy_sql.plan.output import output_name, project
@@ -140,20 +140,20 @@ class _Aggregates:
         return self._place(node, None) if type(node) in _NAMES else node
 
     def _place(self, node: exp.Expression, condition: exp.Expression | None) -> exp.Expression:
-        aggregate, type_ = self._bound(node)
+        test = None
         if condition is not None:
-            bound = coerce(
-                bind(condition, self.scope, self.params, BOOLEAN), BOOLEAN, "implicit", self.params
-            )
-            aggregate = replace(aggregate, condition=self._argument(bound))
+            test = coerce(bind(condition, self.scope, self.params, BOOLEAN), BOOLEAN, "implicit", self.params)
+        aggregate, type_ = self._bound(node, test)
+        if test is not None:
+            aggregate = replace(aggregate, condition=self._argument(test))
         number = str(len(self.results))
         nullable = aggregate.name != "count"
         self.results.append(ColumnRef(type_, len(self.results), number, _PLACES, nullable=nullable))
         self.aggregates.append(aggregate)
         return exp.column(exp.to_identifier(number, quoted=True), table=_PLACES)
 
-    def _bound(self, node: exp.Expression) -> tuple[Aggregate, SqlType]:
-        """An aggregate and the type of what it gives."""
+    def _bound(self, node: exp.Expression, test: Expr | None) -> tuple[Aggregate, SqlType]:
+        """An aggregate and the type of what it gives; its argument is computed where FILTER's test holds."""
         name, inner = _NAMES[type(node)], node.this
         if node.args.get("expressions"):
             raise NotOwn(name)
@@ -180,7 +180,10 @@ class _Aggregates:
             result = BIGINT if name == "sum" and base in _INTEGERS - {Base.BIGINT} else NUMERIC
         if not known:
             raise NotOwn(f"{name} of {argument.type.name}")
-        return Aggregate(name, argument.type, self._argument(argument), distinct=distinct), result
+        of = argument.type
+        if test is not None and not isinstance(argument, ColumnRef | Const):
+            argument = Case(of, None, ((test, argument),), Const(of, None))
+        return Aggregate(name, of, self._argument(argument), distinct=distinct), result
 
     def _argument(self, expr: Expr) -> int:
         if expr not in self.arguments:

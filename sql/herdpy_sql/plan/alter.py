@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from herdpy_sql.catalog import Index
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.alter_table import AlterNothing, ReindexPlan, RenameIndexPlan
 from herdpy_sql.execute.define import duplicate
@@ -13,10 +14,10 @@ from herdpy_sql.plan.analyze import AnalyzePlan
 from herdpy_sql.plan.commands import Vacuum
 from herdpy_sql.plan.names import checked_name
 from herdpy_sql.plan.remarks import absent_relation, with_remarks
-from herdpy_sql.plan.scope import PUBLIC, find_table
+from herdpy_sql.plan.scope import find_table
 
 if TYPE_CHECKING:
-    from herdpy_sql.catalog import Catalog, Index, Table
+    from herdpy_sql.catalog import Catalog, Table
     from herdpy_sql.execute.base import Plan
     from herdpy_sql.parse import Command
 
@@ -34,8 +35,13 @@ def plan(command: Command, catalog: Catalog) -> Plan:
     tables = [find_table(catalog, schema, name) for schema, name in command.names]
     if command.name == "VACUUM" and not {"ANALYZE", "ANALYSE"} & set(command.options):
         return Vacuum(command.name)
-    chosen = tables or sorted(catalog.tables.values(), key=lambda table: table.id)
+    chosen = tables or sorted(_own(catalog), key=lambda table: table.id)
     return Vacuum(command.name, tuple(map(AnalyzePlan, chosen)))
+
+
+def _own(catalog: Catalog) -> list[Table]:
+    """The tables that are no other session's."""
+    return [table for table in catalog.tables.values() if not catalog.is_others(table.schema)]
 
 
 def _alter_index(command: Command, catalog: Catalog) -> Plan:
@@ -49,7 +55,7 @@ def _alter_index(command: Command, catalog: Catalog) -> Plan:
     if not command.argument:
         return AlterNothing("ALTER INDEX")
     name = checked_name(command.argument)
-    if (table.schema, name) in catalog.relations:
+    if catalog.is_taken(table.schema, name):
         raise duplicate(name)
     if index is None:
         return RenameIndexPlan(table, replace(table, key_name=name), name)
@@ -59,14 +65,12 @@ def _alter_index(command: Command, catalog: Catalog) -> Plan:
 
 def _find_index(catalog: Catalog, schema: str | None, name: str) -> tuple[Table, Index | None]:
     """An index and its table; None for the index that is the table's key."""
-    for table in catalog.tables.values():
-        if table.schema != (schema or PUBLIC):
-            continue
-        for index in table.indexes:
-            if index.name == name:
-                return table, index
-        if table.key_name == name and not table.has_hidden_key:
-            return table, None
+    index = catalog.find(schema, name)
+    if isinstance(index, Index):
+        return catalog.tables[index.table_id], index
+    owner = catalog.table_of_key(schema, name)
+    if owner is not None:
+        return owner, None
     raise SqlError("42P01", f'relation "{name}" does not exist')
 
 
@@ -80,5 +84,5 @@ def _reindex(command: Command, catalog: Catalog) -> Plan:
         tables = [find_table(catalog, *named)]
     else:
         wanted = command.names[0][1] if command.argument == "SCHEMA" else None
-        tables = [one for one in catalog.tables.values() if wanted is None or one.schema == wanted]
+        tables = [one for one in _own(catalog) if wanted is None or one.schema == wanted]
     return ReindexPlan(tuple((table, index) for table in tables for index in table.indexes))

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr import NotOwn, Params, bind, coerce, compile_expr
+from herdpy_sql.expr import NotOwn, Params, bind, coerce, compile_expr, is_volatile
 from herdpy_sql.parse import parse, split
 from herdpy_sql.plan.alter_identity import retype_identity
 from herdpy_sql.plan.constraints import drop_foreign_keys_of, revalidate_foreign_keys
 from herdpy_sql.plan.define import MAX_COLUMNS, column_draft, column_of, ordered
 from herdpy_sql.plan.expression_index import expression_type
 from herdpy_sql.plan.remarks import cascaded, notice
-from herdpy_sql.plan.rules import bind_default, bind_generated, default_expr, is_volatile, scalar
+from herdpy_sql.plan.rules import bind_default, bind_generated, default_expr, scalar
 from herdpy_sql.plan.scope import TableScope
 from herdpy_sql.plan.table_change import columns_named
 from herdpy_sql.plan.type_names import mark_types
@@ -212,6 +212,9 @@ def _type(change: TableChange, action: AlterAction) -> SqlType:
     ((_, one),) = draft.columns.items()
     if one.sequence is not None:
         raise SqlError("42704", f'type "{action.text.lower()}" does not exist')
+    for constraint in part.args.get("constraints") or ():
+        if not isinstance(constraint.args["kind"], exp.CollateColumnConstraint):
+            raise SqlError("42601", f'syntax error at or near "{constraint.sql("postgres").split()[0]}"')
     return one.type
 
 

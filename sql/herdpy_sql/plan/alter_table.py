@@ -32,12 +32,14 @@ from herdpy_sql.plan.constraints import (
 from herdpy_sql.plan.define import check_storage_parameter, column_name, ordered, refuse_deferrable
 from herdpy_sql.plan.foreign_keys import names_of
 from herdpy_sql.plan.names import FreshNames, checked_name, fresh_name
+from herdpy_sql.plan.namespace import refuse_temporary_move
 from herdpy_sql.plan.remarks import absent_relation, with_remarks
 from herdpy_sql.plan.renames import with_column_renamed, with_table_renamed
 from herdpy_sql.plan.rules import bind_check, rules_of
 from herdpy_sql.plan.scope import find_table, name_of
 from herdpy_sql.plan.table_change import TableChange
 from herdpy_sql.plan.view_renames import rename_in_views
+from herdpy_sql.sequences import relation_names
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
@@ -95,7 +97,7 @@ def _pass(action: AlterAction) -> int:
 
 def _rename_to(change: TableChange, action: AlterAction) -> None:
     name = checked_name(action.text)
-    if (change.table.schema, name) in change.catalog.relations:
+    if change.catalog.is_taken(change.table.schema, name):
         raise duplicate(name)
     change.table = with_table_renamed(change.table, name)
 
@@ -192,7 +194,7 @@ def add_check(
 
 
 def _names(change: TableChange) -> FreshNames:
-    names = FreshNames(change.table.name, change.catalog)
+    names = FreshNames(change.table.name, change.catalog, change.table.schema)
     names.taken |= {index.name for index in change.fresh}
     return names
 
@@ -251,12 +253,15 @@ def _owner(change: TableChange, action: AlterAction) -> None:
 
 def _set_schema(change: TableChange, action: AlterAction) -> None:
     table, name = change.table, action.name
+    refuse_temporary_move(table.schema, name)
     if name != "public" and change.catalog.object("schema", "", name) is None:
         raise SqlError("3F000", f'schema "{name}" does not exist')
     if table.schema == name:
         return
-    for one in (table.name, *(index.name for index in table.indexes)):
-        if (name, one) in change.catalog.relations:
+    if change.catalog.object("enum", name, table.name) is not None:
+        raise SqlError("42710", f'type "{table.name}" already exists in schema "{name}"')
+    for one in relation_names(table, change.catalog):
+        if change.catalog.is_taken(name, one):
             raise SqlError("42P07", f'relation "{one}" already exists in schema "{name}"')
     change.table = replace(table, schema=name)
 

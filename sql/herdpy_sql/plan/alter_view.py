@@ -51,10 +51,7 @@ def alter_view(command: ObjectCommand, catalog: Catalog) -> Plan:
         moved = replace(one, name=checked_name(command.words[0]))
     else:
         moved = replace(one, schema=target_schema(catalog, command.words[0], one.name))
-    if (moved.schema, moved.name) != (one.schema, one.name) and (
-        moved.schema,
-        moved.name,
-    ) in catalog.relations:
+    if (moved.schema, moved.name) != (one.schema, one.name) and catalog.is_taken(moved.schema, moved.name):
         raise duplicate(moved.name)
 
     def put(view: View) -> None:

@@ -36,7 +36,7 @@ class AnalyzePlan(Plan):
         seen = StatisticsDefinition(self.table.id, msgspec.Raw(source.column(0)[0].as_py().encode()))
         name = f"statistics {self.table.id}"
         before = view.catalog.statistics_of(self.table.id)
-        one = before[0] if before else CatalogObject(view.catalog.next_id, "", name, seen)
+        one = before[0] if before else CatalogObject(view.next_id, "", name, seen)
         view.put_object(replace(one, definition=seen))
         return Outcome(None, 0)
 

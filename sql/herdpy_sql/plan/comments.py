@@ -35,7 +35,7 @@ def _say(view: View, name: str, definition: CommentDefinition | None) -> None:
     elif there is not None:
         view.put_object(replace(there, definition=definition))
     else:
-        view.put_object(CatalogObject(view.catalog.next_id, "", name, definition))
+        view.put_object(CatalogObject(view.next_id, "", name, definition))
 
 
 def _subject(command: ObjectCommand, catalog: Catalog) -> tuple[tuple[str, int, int], str]:
@@ -77,10 +77,9 @@ def _path(catalog: Catalog, words: tuple[str, ...]) -> tuple[str, ...]:
 def _relation(catalog: Catalog, kind: str, words: tuple[str, ...]) -> int:
     found = catalog.find(words[0] if len(words) > 1 else None, words[-1])
     if found is None:
-        if kind == "INDEX":
-            for table in catalog.tables.values():
-                if table.key_name == words[-1] and not table.has_hidden_key:
-                    raise SqlError("0A000", "COMMENT ON INDEX of a primary key is not supported")
+        schema = words[0] if len(words) > 1 else None
+        if kind == "INDEX" and catalog.table_of_key(schema, words[-1]) is not None:
+            raise SqlError("0A000", "COMMENT ON INDEX of a primary key is not supported")
         raise SqlError("42P01", f'relation "{".".join(words)}" does not exist')
     is_kind = {
         "TABLE": isinstance(found, Table),

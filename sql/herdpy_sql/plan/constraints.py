@@ -250,10 +250,7 @@ def rename_constraint(change: TableChange, action: AlterAction) -> None:
     if name in names_of(table):
         raise SqlError("42710", f'constraint "{name}" for relation "{table.name}" already exists')
     is_key = old == table.key_name and not table.has_hidden_key
-    if (is_key or old in {one.name for one in table.indexes}) and (
-        table.schema,
-        name,
-    ) in change.catalog.relations:
+    if (is_key or old in {one.name for one in table.indexes}) and change.catalog.is_taken(table.schema, name):
         raise duplicate(name)
 
     def renamed(one: Index) -> Index:

@@ -49,12 +49,12 @@ def create_index(tree: exp.Create, catalog: Catalog) -> Plan:
     concurrently = bool(tree.args.get("concurrently"))
     if node.this is not None:
         name = checked_name(name_of(node.this))
-        if (table.schema, name) in catalog.relations:
+        if catalog.is_taken(table.schema, name):
             if tree.args.get("exists"):
                 return with_remarks(CreateIndexPlan(table, None, concurrently=concurrently), [taken(name)])
             raise duplicate(name)
     else:
-        name = FreshNames(table.name, catalog).new(names, "idx")
+        name = FreshNames(table.name, catalog, table.schema).new(names, "idx")
     unique = bool(tree.args.get("unique"))
     index = Index(0, name, table.id, tuple(parts), unique, predicate=predicate)
     if change.table is table:

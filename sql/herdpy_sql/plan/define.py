@@ -229,11 +229,19 @@ def _column_constraint(
     elif isinstance(kind, exp.CheckColumnConstraint):
         draft.checks.append((label, [name], kind.this))
     elif isinstance(kind, exp.ComputedColumnConstraint):
+        if column.generated is not None:
+            raise SqlError(
+                "42601", f'multiple generation clauses specified for column "{name}" of table "{draft.name}"'
+            )
         column.generated = kind.this
     elif isinstance(kind, exp.GeneratedAsIdentityColumnConstraint) and kind.expression is None:
         if column.identity:
             raise SqlError(
                 "42601", f'multiple identity specifications for column "{name}" of table "{draft.name}"'
+            )
+        if column.sequence is not None:
+            raise SqlError(
+                "42601", f'both default and identity specified for column "{name}" of table "{draft.name}"'
             )
         column.identity = "ALWAYS" if kind.this else "BY DEFAULT"
         column.sequence = identity_sequence(kind, column.type)

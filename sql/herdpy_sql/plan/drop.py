@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdpy_sql.catalog import Index, Table
+from herdpy_sql.catalog import PUBLIC, Index, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.change import TruncatePlan
 from herdpy_sql.execute.define import DropIndexPlan, DropTablePlan
@@ -42,6 +42,8 @@ def drop(command: Command, catalog: Catalog) -> Plan:
     tables, remarks = [], []
     for schema, name in names:
         other = catalog.find(schema, name)
+        if isinstance(other, Index):
+            raise SqlError("42809", f'"{name}" is not a table', hint="Use DROP INDEX to remove an index.")
         if isinstance(other, CatalogObject):
             hint = f"Use DROP {other.kind.upper()} to remove a {other.kind}."
             raise SqlError("42809", f'"{name}" is not a table', hint=hint)
@@ -50,10 +52,6 @@ def drop(command: Command, catalog: Catalog) -> Plan:
         except SqlError as error:
             if error.sqlstate != "42P01":
                 raise
-            if name in catalog.index_by_name:
-                raise SqlError(
-                    "42809", f'"{name}" is not a table', hint="Use DROP INDEX to remove an index."
-                ) from error
             if not existing:
                 raise SqlError("42P01", f'table "{name}" does not exist', table=name) from error
             remarks.append(absent_relation(catalog, "table", schema, name))
@@ -76,16 +74,21 @@ def _indexes(
     names: Sequence[tuple[str | None, str]], catalog: Catalog, skipped: list[Remark], *, existing: bool
 ) -> Iterable[tuple[Table, Index]]:
     for schema, name in names:
-        index = catalog.index_by_name.get(name)
-        if index is None:
-            owner = next((t for t in catalog.tables.values() if t.key_name == name), None)
-            if owner is not None and not owner.has_hidden_key:
+        index = catalog.find(schema, name)
+        if not isinstance(index, Index):
+            owner = catalog.table_of_key(schema, name)
+            if owner is not None:
                 raise _required(name, owner)
-            if name in catalog.by_name:
+            if isinstance(index, CatalogObject):
+                hint = f"Use DROP {index.kind.upper()} to remove a {index.kind}."
+                raise SqlError("42809", f'"{name}" is not an index', hint=hint)
+            if index is not None:
                 raise SqlError("42809", f'"{name}" is not an index', hint="Use DROP TABLE to remove a table.")
             if existing:
                 skipped.append(absent_relation(catalog, "index", schema, name))
                 continue
+            if schema is not None and not catalog.has_schema(schema):
+                raise SqlError("3F000", f'schema "{schema}" does not exist')
             raise SqlError("42704", f'index "{name}" does not exist')
         table = catalog.tables[index.table_id]
         if index.constraint:
@@ -96,7 +99,8 @@ def _indexes(
 
 
 def _required(name: str, table: Table) -> SqlError:
+    shown = "" if table.schema == PUBLIC else f"{table.schema}."
     return SqlError(
         "2BP01",
-        f"cannot drop index {name} because constraint {name} on table {table.name} requires it",
+        f"cannot drop index {shown}{name} because constraint {name} on {described(table)} requires it",
     )

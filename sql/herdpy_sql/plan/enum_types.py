@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from herdpy_sql.enum_types import users_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.objects import DefinePlan
-from herdpy_sql.objects import CatalogObject, EnumDefinition
+from herdpy_sql.objects import CatalogObject, EnumDefinition, ViewDefinition
 from herdpy_sql.parse import Command
 from herdpy_sql.parse.alter_table import AlterAction
 from herdpy_sql.plan.alter_table import plan_alter
 from herdpy_sql.plan.dropping import depended_on
-from herdpy_sql.plan.namespace import checked_name, target_schema
+from herdpy_sql.plan.namespace import checked_name, refuse_temporary_move, target_schema
 from herdpy_sql.plan.remarks import absent, cascaded, notice, with_remarks
-from herdpy_sql.plan.type_names import find_type
+from herdpy_sql.plan.type_names import find_type, type_along
 from herdpy_sql.storage import Clock
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _labelled(label: str) -> str:
 def _create(command: TypeCommand, catalog: Catalog) -> Plan:
     ((schema, name),) = command.names
     schema, name = target_schema(catalog, schema, name), checked_name(name)
-    if catalog.object("enum", schema, name) is not None or (schema, name) in catalog.relations:
+    if catalog.object("enum", schema, name) is not None or catalog.is_taken(schema, name):
         raise SqlError("42710", f'type "{name}" already exists')
     seen: list[str] = []
     for label in map(_labelled, command.labels):
@@ -57,7 +57,7 @@ def _create(command: TypeCommand, catalog: Catalog) -> Plan:
     labels = tuple((label, float(at + 1)) for at, label in enumerate(seen))
 
     def make(view: View) -> None:
-        view.put_object(CatalogObject(view.catalog.next_id, schema, name, EnumDefinition(labels)))
+        view.put_object(CatalogObject(view.next_id, schema, name, EnumDefinition(labels)))
 
     return DefinePlan(command.name, name, make)
 
@@ -66,9 +66,14 @@ def _known(command: TypeCommand, catalog: Catalog) -> CatalogObject:
     ((schema, name),) = command.names
     found = find_type(catalog, schema, name)
     if found is None:
-        shown = f"{schema}.{name}" if schema else name
-        raise SqlError("42704", f'type "{shown}" does not exist')
+        raise _absent(catalog, schema, name)
     return found
+
+
+def _absent(catalog: Catalog, schema: str | None, name: str) -> SqlError:
+    if schema is not None and not catalog.has_schema(schema):
+        return SqlError("3F000", f'schema "{schema}" does not exist')
+    return SqlError("42704", f'type "{f"{schema}." if schema else ""}{name}" does not exist')
 
 
 def _alter(command: TypeCommand, catalog: Catalog) -> Plan:
@@ -90,7 +95,13 @@ def _alter(command: TypeCommand, catalog: Catalog) -> Plan:
                 raise SqlError("42710", f'type "{name}" already exists')
             new = replace(found, name=name)
         case "SET SCHEMA":
-            new = replace(found, schema=target_schema(catalog, command.labels[0], found.name))
+            schema = target_schema(catalog, command.labels[0], found.name)
+            if schema == found.schema:
+                return DefinePlan(command.name, found.name, None)
+            refuse_temporary_move(found.schema, schema)
+            if catalog.object("enum", schema, found.name) is not None or catalog.is_taken(schema, found.name):
+                raise SqlError("42710", f'type "{found.name}" already exists in schema "{schema}"')
+            new = replace(found, schema=schema)
         case _:
             return DefinePlan(command.name, found.name, None)
     return DefinePlan(command.name, found.name, lambda view: view.put_object(new))
@@ -145,16 +156,31 @@ def _drop(command: TypeCommand, catalog: Catalog) -> Plan:
         if one is not None:
             found.append(one)
         elif "IF EXISTS" not in command.options:
-            raise SqlError("42704", f'type "{f"{schema}." if schema else ""}{name}" does not exist')
+            raise _absent(catalog, schema, name)
+        elif schema is not None and not catalog.has_schema(schema):
+            skipped.append(absent("schema", schema))
         else:
             skipped.append(absent("type", f"{schema}.{name}" if schema else name))
+    shown = {one.id: str(type_along(one, catalog)) for one in found}
+    readers = [
+        (one, view)
+        for one in found
+        for view in catalog.objects.values()
+        if isinstance(view.definition, ViewDefinition) and one.id in view.definition.uses
+    ]
+    if readers and "CASCADE" in command.options:
+        raise SqlError(
+            "0A000", f"DROP TYPE ... CASCADE with views that use {shown[readers[0][0].id]} is not supported"
+        )
     users = [(one, table, column) for one in found for table, column in users_of(catalog, one.id)]
-    if users and "CASCADE" not in command.options:
+    if (users or readers) and "CASCADE" not in command.options:
         reasons = [
-            f"column {column} of table {table.name} depends on type {one.name}"
+            f"column {column} of table {table.name} depends on type "
+            f"{table.columns[table.positions[column]].type.name}"
             for one, table, column in users
         ]
-        raise depended_on(f"cannot drop type {found[0].name}", reasons)
+        reasons += [f"view {view.name} depends on type {shown[one.id]}" for one, view in readers]
+        raise depended_on(f"cannot drop type {shown[found[0].id]}", reasons)
 
     def drop(view: View) -> None:
         for table in {table.id: table for _, table, _ in users}.values():

@@ -20,6 +20,7 @@ from herdpy_sql.parse import Statement, parse
 from herdpy_sql.parse.right_commands import RightCommand
 from herdpy_sql.parse.role_commands import RoleCommand
 from herdpy_sql.parse.tablespace_commands import TablespaceCommand
+from herdpy_sql.plan.going_back import goes_back
 from herdpy_sql.plan.scope import TableScope
 from herdpy_sql.types import BIGINT, BOOLEAN, TEXT, SqlType
 
@@ -88,13 +89,14 @@ class Deallocate(Plan):
 
 @dataclass(frozen=True)
 class DeclareCursor(Plan):
-    """DECLARE name CURSOR FOR query. ``scroll``: "SCROLL", "NO SCROLL" or ""."""
+    """DECLARE name CURSOR FOR query. ``scroll``: "SCROLL", "NO SCROLL" or "", where ``goes_back`` says it."""
 
     name: str
     query: Plan
     scroll: str = ""
     hold: bool = False
     binary: bool = False
+    goes_back: bool = False
     tag = "DECLARE CURSOR"
     read_only = True
 
@@ -303,7 +305,15 @@ def _cursor(command: Command, query: Plan) -> DeclareCursor:
         if "INSENSITIVE" in options:
             raise SqlError("42P11", "DECLARE INSENSITIVE CURSOR ... FOR UPDATE is not valid")
         scroll = "NO SCROLL"
-    return DeclareCursor(command.argument, query, scroll, "WITH HOLD" in options, "BINARY" in options)
+    assert command.inner is not None
+    return DeclareCursor(
+        command.argument,
+        query,
+        scroll,
+        "WITH HOLD" in options,
+        "BINARY" in options,
+        goes_back(parse(command.inner)),
+    )
 
 
 def _type(text: str) -> SqlType | None:

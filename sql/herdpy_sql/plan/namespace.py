@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdpy_sql.catalog import Index, Table
+from herdpy_sql.catalog import Index, Table, is_temporary
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import CatalogObject
 
@@ -27,7 +27,7 @@ def checked_name(name: str) -> str:
 def target_schema(catalog: Catalog, schema: str | None, name: str) -> str:
     """Where what is created goes: the schema that was named, or the first of the path.
 
-    SqlError 3F000 when there is no such schema, 42501 for one of the system's.
+    SqlError 3F000 when there is no such schema, 42501 for one of the system's, 42P16 for another session's.
     """
     if schema is None:
         found = next((one for one in catalog.path if not is_temporary(one)), None)
@@ -40,6 +40,8 @@ def target_schema(catalog: Catalog, schema: str | None, name: str) -> str:
             f'permission denied to create "{schema}.{name}"',
             detail="System catalog modifications are currently disallowed.",
         )
+    if catalog.is_others(schema):
+        raise SqlError("42P16", "cannot create relations in temporary schemas of other sessions")
     if not catalog.has_schema(schema):
         raise SqlError("3F000", f'schema "{schema}" does not exist')
     return schema
@@ -50,9 +52,10 @@ def temporary_schema(catalog: Catalog) -> str:
     return next((one for one in catalog.path if is_temporary(one)), "pg_temp_0")
 
 
-def is_temporary(schema: str) -> bool:
-    """Whether a schema is a session's own, for temporary tables."""
-    return schema.startswith("pg_temp_")
+def refuse_temporary_move(old: str, new: str) -> None:
+    """SqlError 0A000 for what would go into, or out of, a session's own schema."""
+    if is_temporary(old) or is_temporary(new) or new == "pg_temp":
+        raise SqlError("0A000", "cannot move objects into or out of temporary schemas")
 
 
 def relation_of(catalog: Catalog, schema: str | None, name: str) -> Relation | None:

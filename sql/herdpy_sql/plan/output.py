@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 from sqlglot import expressions as exp
 
+from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
-from herdpy_sql.expr import compile_expr
+from herdpy_sql.expr import compile_expr, sql_type
+from herdpy_sql.expr.named_calls import named_call
 from herdpy_sql.expr.nodes import ColumnRef
+from herdpy_sql.expr.typenames import catalog_name
 from herdpy_sql.plan.scope import name_of
 
 if TYPE_CHECKING:
@@ -22,17 +25,6 @@ if TYPE_CHECKING:
 
 UNNAMED = "?column?"
 
-_TYPE_NAMES = {
-    "INT": "int4",
-    "BIGINT": "int8",
-    "SMALLINT": "int2",
-    "FLOAT": "float4",
-    "DOUBLE": "float8",
-    "DECIMAL": "numeric",
-    "BOOLEAN": "bool",
-    "CHAR": "bpchar",
-    "VARBINARY": "bytea",
-}
 # Names that sqlglot makes one class of: told apart by the length of the word, which it remembers.
 _FUNCTION_NAMES: dict[type[object], tuple[str, ...]] = {
     exp.AtTimeZone: ("timezone",),
@@ -45,6 +37,7 @@ _FUNCTION_NAMES: dict[type[object], tuple[str, ...]] = {
     exp.Mod: ("mod",),
     exp.Pow: ("power", "pow"),
     exp.Rand: ("random",),
+    exp.Uuid: ("gen_random_uuid",),
     exp.Substring: ("substring", "substr"),
     exp.TimestampTrunc: ("date_trunc",),
 }
@@ -68,15 +61,14 @@ def _figure(node: exp.Expression) -> tuple[str, int]:
     """The name and how sure it is: 2 for columns and functions, 1 for casts and CASE, else 0."""
     if isinstance(node, exp.Column):
         return name_of(node.this), 2
-    if isinstance(node, exp.Paren | exp.Collate):
+    if isinstance(node, exp.Paren | exp.Collate | exp.Bracket):
         return _figure(node.this)
     if isinstance(node, exp.Cast):
         name, strength = _figure(node.this)
         if strength > 1:
             return name, strength
         kind = node.args["to"]
-        name = str(getattr(kind.this, "value", kind.this))
-        return _TYPE_NAMES.get(name, name.lower()), 1
+        return _type_name(kind), 1
     if isinstance(node, exp.Case):
         default = node.args.get("default")
         name, strength = _figure(default) if default is not None else (UNNAMED, 0)
@@ -97,8 +89,20 @@ def _figure(node: exp.Expression) -> tuple[str, int]:
         length = node.meta["end"] - node.meta["start"] + 1 if called else 0
         return next((name for name in names if len(name) == length), names[0]), 2
     if isinstance(node, exp.Func) and not isinstance(node, exp.Binary | exp.Connector):
+        known = named_call(node)
+        if known is not None and known[0].isidentifier():
+            return known[0], 2
         return node.sql_name().lower(), 2
     return UNNAMED, 0
+
+
+def _type_name(kind: exp.Expression) -> str:
+    if isinstance(kind, exp.Interval):
+        return "interval"
+    try:
+        return catalog_name(sql_type(kind))
+    except SqlError:  # told, or left to the other engine, where the cast is bound
+        return UNNAMED
 
 
 def project(exprs: Sequence[Expr]) -> Callable[[Row, Row, Clock], Row]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from sqlglot import expressions as exp
 
+from herdpy_sql.catalog import Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.expr import NotOwn, Params
-from herdpy_sql.objects import CatalogObject
+from herdpy_sql.expr.typenames import ENUM
 from herdpy_sql.parse import Command, CopyStatement, parse
 from herdpy_sql.parse.describe import described
 from herdpy_sql.parse.object_commands import ObjectCommand
@@ -28,17 +28,14 @@ from herdpy_sql.plan.insert import ReturningApart
 from herdpy_sql.plan.kept import kept_plan
 from herdpy_sql.plan.locking import lock_table_plan, locking_query, locks_within, with_locks_first
 from herdpy_sql.plan.positions import place
+from herdpy_sql.plan.qualified import settle_qualified
 from herdpy_sql.plan.references import with_references
-from herdpy_sql.plan.requests import SCHEMA, request_plan
+from herdpy_sql.plan.requests import request_plan
+from herdpy_sql.plan.scope import name_of
 from herdpy_sql.plan.select import bind_select
-from herdpy_sql.plan.sequence_select import (
-    VALUE_WORDS,
-    sequence_select,
-    settle_calls,
-    takes_from_sequences,
-)
+from herdpy_sql.plan.sequence_select import sequence_select, settle_calls, takes_from_sequences
 from herdpy_sql.plan.view_targets import through_view
-from herdpy_sql.plan.views import definition_of, expand, has_views
+from herdpy_sql.plan.views import expand, has_views
 from herdpy_sql.plan.writable import CHANGES, bind_returning_apart, bind_staged, changes_data
 from herdpy_sql.types import UNKNOWN
 
@@ -52,17 +49,13 @@ if TYPE_CHECKING:
     from herdpy_sql.types import SqlType
 
 Engine = Literal["auto", "own", "columnar"]
-_SYSTEM_WORDS = re.compile(
-    r"pg_|information_schema|\bherdpy\b|current_|session_user|\buser\b|version|hashtext|inet_|quote_"
-    r"|to_reg|set_config|_description|has_\w+_privilege|acl|format_type|\breg[a-z]+\b|\boid\b|\bname\b"
-    r"|\"char\"|operator\s*\(|format\s*\(",
-    re.IGNORECASE,
-)
-"""What a query over the catalog cannot be without; others need not be looked through for it."""
-_LOCK_WORDS = re.compile(r"\bfor\s+(?:no\s+key\s+)?(?:key\s+)?(?:update|share)\b", re.IGNORECASE)
-"""What a statement with a locking clause cannot be without."""
-_QUALIFIED = re.compile(r"""[\w"]\s*\.\s*[\w"]+\s*\.\s*[\w"]""")
-"""What a column with its table and schema looks like."""
+_NAMED_TYPES = frozenset({exp.DataType.Type.NAME, exp.DataType.Type.USERDEFINED})
+_NAMED_THINGS = (
+    exp.Anonymous, exp.Dot, exp.Operator, exp.ObjectIdentifier, exp.CurrentUser, exp.SessionUser,
+    exp.CurrentRole, exp.CurrentCatalog, exp.CurrentDatabase, exp.CurrentSchema, exp.CurrentSchemas,
+    exp.CurrentVersion,
+)  # fmt: skip
+"""Nodes that name a function or an operator, or are functions of the session."""
 MAX_OUTPUTS = 1664
 """Columns that a SELECT may answer, as PostgreSQL has it."""
 
@@ -74,17 +67,13 @@ class Settings:
     Attributes:
         engine: "auto", or one engine by force (0A000 where it cannot).
         scan_only: no access path but the full scan, for tests that compare.
-        system: the text may be about the catalog or the server.
-        locks: the text may have locking clauses.
         given: what WITH queries that change data give to the statement, by their names.
     """
 
     engine: Engine = "auto"
     scan_only: bool = False
     param_types: tuple[SqlType, ...] = ()
-    system: bool = False
     given: Mapping[str, Given] = field(default_factory=dict)
-    locks: bool = False
 
     def params(self) -> Params:
         """A fresh collector of parameters' types."""
@@ -106,10 +95,7 @@ def prepare(
     preset = tuple(one or UNKNOWN for one in param_types)
     statement = described(statement)
     try:
-        settings = Settings(engine, scan_only, preset, _SYSTEM_WORDS.search(statement.clean) is not None)
-        if _LOCK_WORDS.search(statement.clean) is not None:
-            settings = replace(settings, locks=True)
-        return _prepare(statement, catalog, settings)
+        return _prepare(statement, catalog, Settings(engine, scan_only, preset))
     except RecursionError as error:
         raise SqlError("54001", "stack depth limit exceeded") from error
     except NotOwn as refusal:
@@ -144,7 +130,7 @@ def _prepare(statement: Statement, catalog: Catalog, settings: Settings) -> Plan
             query = _prepare(tree.inner, catalog, settings)
         return kept_plan(tree, query) or command_plan(tree)
     if isinstance(tree, exp.Expression):
-        tree, settings = rewritten(tree, statement, catalog, settings)
+        tree = rewritten(tree, catalog)
     if isinstance(tree, CopyStatement):
         return copy_plan(tree, catalog, lambda query: _prepare(query, catalog, settings))
     if isinstance(tree, exp.Create):
@@ -153,7 +139,7 @@ def _prepare(statement: Statement, catalog: Catalog, settings: Settings) -> Plan
         if tree.args.get("expression") is not None:
             return create_table_as(tree, catalog, lambda query: query_plan(query, catalog, settings))
         return define.create_table(tree, catalog)
-    if settings.locks and locks_within(tree):
+    if locks_within(tree):
         tree = with_locks_first(tree)
         return bind_staged(tree, catalog, settings, lambda one, known: _one(one, catalog, known))
     if changes_data(tree):
@@ -164,30 +150,21 @@ def _prepare(statement: Statement, catalog: Catalog, settings: Settings) -> Plan
     if isinstance(tree, exp.Select) and tree.args.get("into") is not None:
         return select_into(tree, catalog, lambda query: query_plan(query, catalog, settings))
     if isinstance(tree, exp.Query | exp.Values):
-        if SCHEMA in statement.clean.lower() and (asked := request_plan(tree)) is not None:
+        if (asked := request_plan(tree)) is not None:
             return asked
         return query_plan(tree, catalog, settings)
     raise SqlError("0A000", f"{type(tree).__name__.upper()} is not supported")
 
 
-def rewritten(
-    tree: exp.Expression, statement: Statement, catalog: Catalog, settings: Settings
-) -> tuple[exp.Expression, Settings]:
+def rewritten(tree: exp.Expression, catalog: Catalog) -> exp.Expression:
     """The statement with views expanded, and functions of sequences with plain names."""
-    for column in tree.find_all(exp.Column) if _QUALIFIED.search(statement.clean) else ():
-        if column.args.get("db") is not None and column.args.get("catalog") is None:
-            column.set("db", None)  # the table's name alone is what FROM knows it by
+    settle_qualified(tree, catalog)
     if has_views(catalog):
         tree = expand(through_view(tree, catalog), catalog)
-        texts = [definition_of(one).query for one in catalog.objects.values() if one.kind == "view"]
-        if not settings.system and any(_SYSTEM_WORDS.search(text) for text in texts):
-            settings = replace(settings, system=_SYSTEM_WORDS.search(tree.sql("postgres")) is not None)
     if type_names.has_enums(catalog):
         type_names.mark_types(tree, catalog)
-    if VALUE_WORDS.search(statement.clean):
-        settle_calls(tree, catalog)
-        settings = replace(settings, system=_SYSTEM_WORDS.search(tree.sql("postgres")) is not None)
-    return tree, settings
+    settle_calls(tree, catalog)
+    return tree
 
 
 def _one(tree: exp.Expression, catalog: Catalog, settings: Settings) -> Plan:
@@ -211,10 +188,22 @@ def _changes_or_query(tree: exp.Expression, catalog: Catalog, settings: Settings
     return query_plan(tree, catalog, settings)
 
 
-def _reads_sequence(tree: exp.Expression, catalog: Catalog) -> bool:
-    """Whether a sequence stands in FROM: its one row says how far it has come."""
-    found = (catalog.find(node.db or None, node.name) for node in tree.find_all(exp.Table))
-    return any(isinstance(one, CatalogObject) and one.kind == "sequence" for one in found)
+def _may_concern_system(tree: exp.Expression, catalog: Catalog) -> bool:
+    """Whether a name in it may be the system's; so most statements need not load what knows those names."""
+    for node in tree.walk():
+        if isinstance(node, _NAMED_THINGS):
+            return True
+        if isinstance(node, exp.Table):
+            if node.args.get("db") is not None or not isinstance(node.this, exp.Identifier):
+                return True
+            if not isinstance(catalog.find(None, name_of(node.this)), Table):
+                return True
+        elif isinstance(node, exp.Column):
+            if node.name.lower() == "user":
+                return True
+        elif isinstance(node, exp.DataType) and node.this in _NAMED_TYPES and node.args.get(ENUM) is None:
+            return True
+    return False
 
 
 def query_plan(
@@ -229,7 +218,7 @@ def query_plan(
     """
     if isinstance(tree, exp.Select) and len(tree.expressions) > MAX_OUTPUTS:
         raise SqlError("54011", f"target lists can have at most {MAX_OUTPUTS} entries")
-    if settings.system or _reads_sequence(tree, catalog):
+    if _may_concern_system(tree, catalog):
         from herdpy_sql.system import concerns, system_select  # loads DuckDB, as ``columnar`` does
 
         if concerns(tree, catalog):
@@ -246,6 +235,6 @@ def query_plan(
             reason = refusal.reason
     if takes_from_sequences(tree):
         return sequence_select(tree, lambda inner: query_plan(inner, catalog, settings, targets), reason)
-    if settings.locks and tree.find(exp.Lock):
+    if tree.find(exp.Lock):
         return locking_query(tree, catalog, settings, reason, targets)
     return columnar_select(tree, catalog, settings.param_types, reason, targets, settings.given)

@@ -1,4 +1,4 @@
-"""Questions about named commits: ``SELECT herdpy.commit_outcome('id')`` and its like.
+"""Questions about named commits and the leader: ``SELECT herdpy.commit_outcome('id')`` and its like.
 
 They are answered by the session itself, from the tablespace and not from a table, so they stand alone:
 one function, whose argument is a literal or a parameter, and nothing else in the SELECT.
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from herdpy_sql.types import SqlType
 
 SCHEMA = "herdpy"
-FUNCTIONS = {"commit_outcome": 1, "forbid_commit": 1, "use_request_id": 1, "commit_position": 0}
+FUNCTIONS = {
+    "commit_outcome": 1,
+    "forbid_commit": 1,
+    "use_request_id": 1,
+    "commit_position": 0,
+    "leader_unreached": 0,
+}
 """Name and number of arguments of each."""
 
 

@@ -19,9 +19,10 @@ from herdpy_sql.expr import (
     columns_used,
     compile_expr,
     is_constant,
+    is_volatile,
     walk,
 )
-from herdpy_sql.expr.nodes import Call, Cast, Chain, ColumnRef, Random
+from herdpy_sql.expr.nodes import Call, Cast, Chain, ColumnRef
 from herdpy_sql.parse import parse, split
 from herdpy_sql.plan.scope import TableScope
 from herdpy_sql.plan.type_names import mark_enums, mark_types_of
@@ -116,17 +117,6 @@ def is_immutable(expr: Expr) -> bool:
     )
 
 
-def is_volatile(expr: Expr) -> bool:
-    """Whether it is another value for each row, and so no statement's one value."""
-    return any(
-        isinstance(one, Random) or (isinstance(one, Call) and one.function.name in _VOLATILE)
-        for one in walk(expr)
-    )
-
-
-_VOLATILE = frozenset({"nextval", "currval", "lastval", "setval", "random", "gen_random_uuid"})
-
-
 def _needs_clock(expr: Expr) -> bool:
     if isinstance(expr, Call | Cast):
         return expr.function is not None and expr.function.needs_clock
@@ -201,6 +191,12 @@ def default_of(table: Table, position: int) -> Expr | None:
     if key not in table.derived:
         table.derived[key] = default_expr(column.name, column.type, scalar(column.default))
     return table.derived[key]  # type: ignore[return-value]
+
+
+def has_volatile_default(table: Table, position: int) -> bool:
+    """Whether a column's DEFAULT is another value for each row."""
+    found = None if table.columns[position].dropped else default_of(table, position)
+    return found is not None and is_volatile(found)
 
 
 def compile_default(table: Table, position: int) -> Compiled | None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as changed
 
-from herdpy_sql.catalog import PUBLIC, Catalog, Table
+from herdpy_sql.catalog import PUBLIC, Catalog, Table, is_temporary
+from herdpy_sql.enum_types import users_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.detaching import detach
 from herdpy_sql.execute.objects import DefinePlan
@@ -66,11 +67,12 @@ def _make(view: View, name: str, owner: str) -> None:
     if there is not None:  # "public", dropped before
         view.put_object(replace(there, definition=SchemaDefinition(owner)))
     else:
-        view.put_object(CatalogObject(view.catalog.next_id, "", name, SchemaDefinition(owner)))
+        view.put_object(CatalogObject(view.next_id, "", name, SchemaDefinition(owner)))
 
 
 def _alter(command: ObjectCommand, catalog: Catalog) -> Plan:
     ((_none, name),) = command.names
+    _refuse_temporary(name)
     there = _existing(catalog, name)
     (word,) = command.words
     if command.action == "OWNER":
@@ -99,6 +101,12 @@ def _rename(view: View, there: CatalogObject, name: str) -> None:
             view.put_object(replace(one, schema=name))
 
 
+def _refuse_temporary(name: str) -> None:
+    """A session's schema comes and goes with it."""
+    if is_temporary(name):
+        raise SqlError("0A000", "temporary schemas cannot be altered or dropped")
+
+
 def _existing(catalog: Catalog, name: str) -> CatalogObject | None:
     if not catalog.has_schema(name):
         if name in {"pg_catalog", "information_schema", "herdpy"}:
@@ -110,6 +118,7 @@ def _existing(catalog: Catalog, name: str) -> CatalogObject | None:
 def _drop(command: ObjectCommand, catalog: Catalog) -> Plan:
     names, remarks = [], []
     for _none, name in dict.fromkeys(command.names):
+        _refuse_temporary(name)
         if catalog.has_schema(name):
             names.append(name)
         elif name in {"pg_catalog", "information_schema", "herdpy"}:
@@ -122,6 +131,7 @@ def _drop(command: ObjectCommand, catalog: Catalog) -> Plan:
             remarks.append(absent("schema", name))
     inside: list[Table | CatalogObject] = [one for one in catalog.tables.values() if one.schema in names]
     inside += [one for one in catalog.objects.values() if one.schema in names]
+    _refuse_types_in_use(inside, catalog)
     dropping = gather(inside, catalog)
     reasons = [f"{described(one)} depends on schema {one.schema}" for one in inside if _stands_alone(one)]
     reasons += dropping.reasons
@@ -134,6 +144,20 @@ def _drop(command: ObjectCommand, catalog: Catalog) -> Plan:
     text = ", ".join(names)
     work = (lambda view: _remove(view, names, dropping)) if names else None
     return with_remarks(DefinePlan(command.name, text, work), (*remarks, *cascaded(reasons)))
+
+
+def _refuse_types_in_use(inside: list[Table | CatalogObject], catalog: Catalog) -> None:
+    """SqlError 2BP01 for an ENUM that columns of tables elsewhere are of: those are not dropped along."""
+    gone = {one.id for one in inside if isinstance(one, Table)}
+    for one in inside:
+        users = users_of(catalog, one.id) if not isinstance(one, Table) and one.kind == "enum" else []
+        left = [(table, column) for table, column in users if table.id not in gone]
+        if left:
+            shown = f"{one.schema}.{one.name}"
+            reasons = [
+                f"column {column} of table {table.name} depends on type {shown}" for table, column in left
+            ]
+            raise depended_on(f"cannot drop schema {one.schema}", reasons)
 
 
 def _stands_alone(one: Table | CatalogObject) -> bool:
@@ -153,5 +177,5 @@ def _remove(view: View, names: list[str], dropping: Dropping) -> None:
             assert isinstance(there.definition, SchemaDefinition)
             view.put_object(replace(there, definition=changed(there.definition, dropped=True)))
         else:
-            gone = CatalogObject(view.catalog.next_id, "", name, SchemaDefinition(dropped=True))
+            gone = CatalogObject(view.next_id, "", name, SchemaDefinition(dropped=True))
             view.put_object(gone)

@@ -6,7 +6,6 @@ place in the query that is asked, and the call is made here for each row of the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.execute.base import Row
     from herdpy_sql.storage import Clock, View
-
-VALUE_WORDS = re.compile(r"\b(?:nextval|currval|setval|lastval)\b", re.IGNORECASE)
-"""What a statement that uses sequences cannot be without."""
 
 
 def _is_call(node: exp.Expression) -> bool:

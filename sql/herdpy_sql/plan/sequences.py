@@ -13,7 +13,13 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.define import duplicate
 from herdpy_sql.execute.objects import DefinePlan
 from herdpy_sql.objects import CatalogObject, SequenceDefinition
-from herdpy_sql.plan.namespace import checked_name, not_there, object_of, target_schema
+from herdpy_sql.plan.namespace import (
+    checked_name,
+    not_there,
+    object_of,
+    refuse_temporary_move,
+    target_schema,
+)
 from herdpy_sql.plan.remarks import absent_relation, taken, with_remarks
 from herdpy_sql.sequences import SequenceState, definition_of
 
@@ -40,9 +46,15 @@ def build(given: Mapping[str, Option], before: SequenceDefinition | None = None)
     if increment == 0:
         raise SqlError("22023", "INCREMENT must not be zero")
     default_low, default_high = (1, high) if increment > 0 else (low, -1)
-    widened = before is not None and kind != before.type
-    maximum = _bound(given, "maxvalue", None if before is None or widened else before.maximum, default_high)
-    minimum = _bound(given, "minvalue", None if before is None or widened else before.minimum, default_low)
+    known_low, known_high = (None, None) if before is None else (before.minimum, before.maximum)
+    if before is not None and kind != before.type:  # an end that was the old type's is the new type's
+        old_high = (1 << _RANGES[before.type]) - 1
+        if known_high == old_high:
+            known_high = high
+        if known_low == -old_high - 1:
+            known_low = low
+    maximum = _bound(given, "maxvalue", known_high, default_high)
+    minimum = _bound(given, "minvalue", known_low, default_low)
     for name, value in (("MAXVALUE", maximum), ("MINVALUE", minimum)):
         if not low <= value <= high:
             raise SqlError("22023", f"{name} ({value}) is out of range for sequence data type {kind}")
@@ -105,7 +117,7 @@ def _create(command: ObjectCommand, catalog: Catalog) -> Plan:
     if "restart" in given:
         raise SqlError("42601", 'syntax error at or near "RESTART"')
     definition = changed(build(given), owner=_owner(catalog, schema, given.get("owned")))
-    if (schema, name) in catalog.relations:
+    if catalog.is_taken(schema, name):
         if "IF NOT EXISTS" in command.options:
             return with_remarks(DefinePlan(command.name, name, None), [taken(name)])
         raise duplicate(name)
@@ -114,9 +126,9 @@ def _create(command: ObjectCommand, catalog: Catalog) -> Plan:
 
 def create(view: View, schema: str, name: str, definition: SequenceDefinition) -> None:
     """Make a sequence, with its first state."""
-    if (schema, name) in view.catalog.relations:
+    if view.catalog.is_taken(schema, name):
         raise duplicate(name)
-    one = CatalogObject(view.catalog.next_id, schema, name, definition)
+    one = CatalogObject(view.next_id, schema, name, definition)
     view.put_object(one)
     view.restart_sequence(one, SequenceState(definition.start, False))
 
@@ -199,7 +211,10 @@ def _move(command: ObjectCommand, catalog: Catalog, one: CatalogObject) -> Plan:
         if definition_of(one).owner is not None:
             raise SqlError("0A000", "cannot move an owned sequence into another schema")
         moved = replace(one, schema=target_schema(catalog, word, one.name))
-    if (moved.schema, moved.name) in catalog.relations:
+        if moved == one:
+            return DefinePlan(command.name, one.name, None)
+        refuse_temporary_move(one.schema, moved.schema)
+    if catalog.is_taken(moved.schema, moved.name):
         raise duplicate(moved.name)
     return DefinePlan(command.name, one.name, lambda view: view.put_object(moved))
 

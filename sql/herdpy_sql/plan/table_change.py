@@ -138,7 +138,7 @@ class TableChange:
         if self.table.has_hidden_key:
             return
         position = self.add_column(Column(HIDDEN_KEY, BIGINT, not_null=True, hidden=True))
-        names = FreshNames(self.table.name, self.catalog)
+        names = FreshNames(self.table.name, self.catalog, self.table.schema)
         names.taken.discard(self.table.key_name)
         self.table = replace(self.table, key=(KeyPart(position),), key_name=names.new([], "pkey"))
         self.rewritten = True

@@ -16,14 +16,18 @@ from herdpy_sql.catalog import Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.define import duplicate
 from herdpy_sql.execute.objects import DefinePlan
-from herdpy_sql.objects import CatalogObject, ViewDefinition
+from herdpy_sql.objects import VIEW, CatalogObject, ViewDefinition
 from herdpy_sql.parse import parse, split
 from herdpy_sql.plan.alter_view import alter_view
 from herdpy_sql.plan.dropping import drop_plan
 from herdpy_sql.plan.namespace import checked_name, not_there, object_of, target_schema
+from herdpy_sql.plan.qualified import settle_qualified
 from herdpy_sql.plan.remarks import absent_relation
 from herdpy_sql.plan.scope import name_of
+from herdpy_sql.plan.type_names import mark_types, shorten_types, types_by_id, types_by_name
 from herdpy_sql.plan.view_renames import BY_ID
+from herdpy_sql.quoting import quote_ident
+from herdpy_sql.types import SqlType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,6 +76,7 @@ def expand(tree: exp.Expression, catalog: Catalog, depth: int = 0) -> exp.Expres
         subquery = exp.Subquery(
             this=inner, alias=exp.TableAlias(this=name, columns=[*given, *listed[len(given) :]])
         )
+        subquery.meta[VIEW] = view.oid
         if node.args.get("joins"):
             subquery.set("joins", node.args["joins"])
         if node is tree:
@@ -128,6 +133,7 @@ def view_query(view: CatalogObject, catalog: Catalog) -> exp.Expression:
             node.set("db", exp.to_identifier(one.schema, quoted=True))
             if node.args.get("alias") is None:
                 node.set("alias", exp.TableAlias(this=exp.to_identifier(one.name, quoted=True)))
+    types_by_name(tree, catalog)
     return tree
 
 
@@ -141,6 +147,7 @@ def view_text(view: CatalogObject, catalog: Catalog) -> str:
         alias = node.args.get("alias")
         if alias is not None and alias.name == node.name and not alias.args.get("columns"):
             node.set("alias", None)
+    shorten_types(tree, catalog)
     for name in tree.find_all(exp.Identifier):
         if str(name.this).isidentifier() and str(name.this).islower():
             name.set("quoted", False)
@@ -181,13 +188,13 @@ def _create(command: ObjectCommand, catalog: Catalog, planned: Planned) -> Plan:
         raise SqlError("42P02", "there is no parameter $1")
     if isinstance(tree, exp.Select) and tree.args.get("into"):
         raise SqlError("0A000", "views must not contain SELECT INTO")
-    for column in tree.find_all(exp.Column):
-        if column.args.get("db") is not None and column.args.get("catalog") is None:
-            column.set("db", None)  # the table's name alone is what FROM knows it by
-    query = planned(expand(tree.copy(), catalog))
+    settle_qualified(tree, catalog)
+    whole = expand(tree.copy(), catalog)
+    mark_types(whole, catalog)
+    query = planned(whole)
     columns = _columns(query.columns or (), command.columns)
     write_out_stars(tree, catalog)
-    uses = _by_id(tree, catalog)
+    uses = (*_by_id(tree, catalog), *types_by_id(tree, catalog))
     check = next((option.split()[1] for option in command.options if option.startswith("CHECK")), "")
     definition = ViewDefinition(tree.sql("postgres"), columns, uses, check)
     if check:
@@ -209,9 +216,9 @@ def _create(command: ObjectCommand, catalog: Catalog, planned: Planned) -> Plan:
 
 
 def _make(view: View, schema: str, name: str, definition: ViewDefinition) -> None:
-    if (schema, name) in view.catalog.relations:
+    if view.catalog.is_taken(schema, name):
         raise duplicate(name)
-    view.put_object(CatalogObject(view.catalog.next_id, schema, name, definition))
+    view.put_object(CatalogObject(view.next_id, schema, name, definition))
 
 
 def _columns(found: tuple[OutputColumn, ...], named: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -221,8 +228,16 @@ def _columns(found: tuple[OutputColumn, ...], named: tuple[str, ...]) -> tuple[t
     for i, name in enumerate(names):
         if name in names[:i]:
             raise SqlError("42701", f'column "{name}" specified more than once', column=name)
-    types = [str(column.type) if column.type.base.value != "unknown" else "text" for column in found]
+    types = [_type_text(column.type) if column.type.base.value != "unknown" else "text" for column in found]
     return tuple(zip(names, types, strict=True))
+
+
+def _type_text(one: SqlType) -> str:
+    """A type as a view's definition has it: an ENUM always with its schema."""
+    if one.enum is None:
+        return str(one)
+    name = f"{quote_ident(one.enum.schema)}.{quote_ident(one.enum.name)}"
+    return name + "[]" * (one.dimensions if one.element is not None else 0)
 
 
 def _check_replaced(before: tuple[tuple[str, str], ...], after: tuple[tuple[str, str], ...]) -> None:

@@ -124,23 +124,25 @@ def _bind(
     planner: Planner,
 ) -> StagedPlan:
     from herdpy_sql.columnar.given import given
+    from herdpy_sql.columnar.recursion import in_order
 
     last = tree.copy()
     with_ = last.args["with_"]
     last.set("with_", None)
     recursive = bool(with_.args.get("recursive"))
     stages: list[Stage] = []
-    for nth, cte in enumerate(with_.expressions, 1):
+    ctes = in_order(with_)
+    for nth, cte in enumerate(ctes, 1):
         name = name_of(cte.args["alias"].this)
         if name in settings.given:
             raise SqlError("42712", f'WITH query name "{name}" specified more than once')
         changes = isinstance(cte.this, CHANGES)
-        if not changes and not _is_read(name, with_.expressions[nth:], last):
+        if not changes and not _is_read(name, ctes[nth:], last):
             continue
         plan = planner(_alone(cte, recursive=recursive), settings)
         relation = None
         if plan.columns is None:
-            if _is_read(name, with_.expressions[nth:], last):
+            if _is_read(name, ctes[nth:], last):
                 raise SqlError("0A000", f'WITH query "{name}" does not have a RETURNING clause')
         else:
             listed = [name_of(one) for one in cte.args["alias"].args.get("columns") or ()]

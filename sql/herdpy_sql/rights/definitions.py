@@ -103,8 +103,7 @@ def _owned(names: tuple[QualifiedName, ...], catalog: Catalog, *, drops: bool = 
     for schema, name in names:
         found: Relation | None = catalog.find(schema, name)
         if found is None:  # it may be the index of a key, which goes by no name of its own
-            tables = (one for one in catalog.tables.values() if one.key_name == name)
-            found = next((one for one in tables if schema in (None, one.schema)), None)
+            found = catalog.table_of_key(schema, name)
         if found is not None:
             yield from owner_needs(catalog, found, drops=drops)
 

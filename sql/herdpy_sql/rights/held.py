@@ -130,7 +130,7 @@ def keep(view: View, subject: Subject, owner: str, acl: Acl | None) -> None:
         if found.definition != made:
             view.put_object(replace(found, definition=made))
     elif owner != SYSTEM or acl is not None:
-        view.put_object(CatalogObject(view.catalog.next_id, "", subject.called, made))
+        view.put_object(CatalogObject(view.next_id, "", subject.called, made))
 
 
 def own_new(view: View, subject: Subject, schema: str, owner: str) -> None:

@@ -37,7 +37,7 @@ CALLS: dict[str, str] = {
     "pg_get_statisticsobjdef_columns": "CAST(NULL AS VARCHAR)",
     "pg_get_statisticsobjdef": "CAST(NULL AS VARCHAR)",
     "pg_get_serial_sequence": '(SELECT min(s_l.l_text) FROM "lookup.serial" AS s_l'
-    " WHERE s_l.l_name = :1 AND s_l.l_column = :2)",
+    " WHERE s_l.l_oid = s_resolve('class', CAST(:1 AS VARCHAR), 'cast', $s_asked) AND s_l.l_column = :2)",
     "pg_get_replica_identity_index": "CAST(NULL AS BIGINT)",
     "obj_description": '(SELECT min(s_l.l_text) FROM "lookup.comment" AS s_l'
     " WHERE s_l.l_oid = :1 AND s_l.l_number = 0)",
@@ -45,11 +45,12 @@ CALLS: dict[str, str] = {
     " WHERE s_l.l_oid = :1 AND s_l.l_number = :2)",
     "shobj_description": "CAST(NULL AS VARCHAR)",
     # names
-    "to_regclass": '(SELECT s_l.l_oid FROM "lookup.name" AS s_l WHERE s_l.l_name = :1)',
-    "to_regtype": 'coalesce((SELECT s_l.l_oid FROM "lookup.typename" AS s_l WHERE s_l.l_name = :1), s_type_oid(:1))',
-    "to_regnamespace": '(SELECT s_l.l_oid FROM "lookup.namespace" AS s_l WHERE s_l.l_name = :1)',
-    "to_regrole": '(SELECT s_l.l_oid FROM "lookup.role" AS s_l WHERE s_l.l_name = :1)',
-    "to_regproc": "CAST(NULL AS VARCHAR)",
+    "to_regclass": "s_resolve('class', CAST(:1 AS VARCHAR), 'to', $s_asked)",
+    "to_regtype": "s_resolve('type', CAST(:1 AS VARCHAR), 'to', $s_asked)",
+    "to_regnamespace": "s_resolve('namespace', CAST(:1 AS VARCHAR), 'to', $s_asked)",
+    "to_regrole": "s_resolve('role', CAST(:1 AS VARCHAR), 'to', $s_asked)",
+    "to_regproc": "s_procedure('proc', CAST(:1 AS VARCHAR), 'to', $s_asked)",
+    "to_regprocedure": "s_procedure('procedure', CAST(:1 AS VARCHAR), 'to', $s_asked)",
     "quote_ident": "s_quote_ident(CAST(:1 AS VARCHAR))",
     "quote_literal": "s_quote_literal(:1)",
     "quote_nullable": "coalesce(s_quote_literal(:1), 'NULL')",
@@ -57,8 +58,11 @@ CALLS: dict[str, str] = {
     "pg_char_to_encoding": "CASE WHEN upper(:1) IN ('UTF8', 'UTF-8', 'UNICODE') THEN 6 ELSE -1 END",
     # visibility
     "pg_table_is_visible": '(SELECT s_l.l_visible FROM "lookup.class" AS s_l WHERE s_l.l_oid = :1)',
-    **dict.fromkeys(("pg_type_is_visible", "pg_function_is_visible", "pg_operator_is_visible", "pg_opclass_is_visible", "pg_opfamily_is_visible", "pg_collation_is_visible", "pg_conversion_is_visible", "pg_ts_config_is_visible", "pg_ts_dict_is_visible", "pg_ts_parser_is_visible", "pg_ts_template_is_visible", "pg_statistics_obj_is_visible", "has_function_privilege", "has_tablespace_privilege", "has_type_privilege", "has_language_privilege", "has_parameter_privilege", "pg_relation_is_updatable"), "true"),
-    **dict.fromkeys(("pg_relation_is_publishable", "row_security_active", "pg_is_other_temp_schema", "pg_is_wal_replay_paused", "pg_index_has_property", "pg_indexam_has_property"), "false"),
+    "pg_type_is_visible": 'coalesce((SELECT s_l.l_visible FROM "lookup.type" AS s_l WHERE s_l.l_oid = :1), true)',
+    **dict.fromkeys(("pg_function_is_visible", "pg_operator_is_visible", "pg_opclass_is_visible", "pg_opfamily_is_visible", "pg_collation_is_visible", "pg_conversion_is_visible", "pg_ts_config_is_visible", "pg_ts_dict_is_visible", "pg_ts_parser_is_visible", "pg_ts_template_is_visible", "pg_statistics_obj_is_visible", "pg_relation_is_updatable"), "true"),
+    **dict.fromkeys(("pg_relation_is_publishable", "pg_is_other_temp_schema", "pg_is_wal_replay_paused", "pg_index_has_property", "pg_indexam_has_property"), "false"),
+    "row_security_active": "CASE WHEN typeof(:1) = 'VARCHAR' AND "
+    "s_resolve('class', CAST(:1 AS VARCHAR), 'cast', $s_asked) IS NULL THEN NULL ELSE false END",
     "pg_my_temp_schema": "CAST(0 AS BIGINT)",
     # sizes: they are not kept by table
     **dict.fromkeys(("pg_relation_size", "pg_table_size", "pg_total_relation_size", "pg_indexes_size", "pg_database_size", "pg_tablespace_size", "pg_relation_filenode"), "CAST(0 AS BIGINT)"),
@@ -95,6 +99,12 @@ DEFAULTS: dict[str, tuple[str, ...]] = {
     "pg_get_constraintdef": ("false",),
 }
 """Arguments that may be left out, as DuckDB text; the last ones of the list come last."""
+
+MOST: dict[str, int] = {
+    "pg_get_expr": 3, "pg_get_viewdef": 2, "obj_description": 2, "array_length": 2, "array_upper": 2,
+    "array_lower": 2, "generate_subscripts": 3,
+}  # fmt: skip
+"""How many arguments may be given where the text looks at fewer: pretty or not, and what has one value here."""
 
 LISTED = "s_listed"
 """A function that gives rows, where it stands in FROM: its argument is their list."""
@@ -142,6 +152,7 @@ NATIVE = frozenset(
         "md5",
         "abs",
         "round",
+        "date_part",
         "floor",
         "ceil",
         "ceiling",
@@ -187,6 +198,7 @@ TABLES = {
     "pg_timezone_names": 'SELECT * FROM "pg_catalog.pg_timezone_names"',
     "pg_show_all_settings": 'SELECT * FROM "pg_catalog.pg_settings"',
     "pg_prepared_statement": 'SELECT * FROM "pg_catalog.pg_prepared_statements"',
+    "pg_cursor": 'SELECT * FROM "pg_catalog.pg_cursors"',
 }
 """Functions that stand in FROM and give a relation."""
 
@@ -232,8 +244,7 @@ ACTIONS = frozenset(
 
 SPECIAL = (
     frozenset(CALLS)
-    | frozenset(GROUPS)
-    | {"pg_has_role"}
+    | GROUPS
     | frozenset(TABLES)
     | frozenset(VALUES)
     | frozenset(CONSTANTS)
@@ -245,7 +256,7 @@ COMMON = frozenset(
     {
         "array_upper", "array_lower", "array_length",
         "cardinality", "array_position", "array_append", "array_cat", "array_remove", "array_to_string", "age",
-        "generate_subscripts",
+        "generate_subscripts", "quote_ident", "quote_literal", "quote_nullable",
     }
 )  # fmt: skip
 """Of those, functions that are not about the catalog: they alone do not make a query one over it."""
@@ -253,10 +264,11 @@ COMMON = frozenset(
 NAMES_OF_IDS = {
     "class": 'coalesce((SELECT s_l.l_name FROM "lookup.class" AS s_l WHERE s_l.l_oid = :1), '
     "CASE WHEN :1 = 0 THEN '-' ELSE CAST(:1 AS VARCHAR) END)",
-    "type": 'coalesce((SELECT s_l.l_name FROM "lookup.type" AS s_l WHERE s_l.l_oid = CAST(:1 AS BIGINT)), s_format_type(CAST(:1 AS BIGINT), -1))',
-    "namespace": 'coalesce((SELECT s_l.l_name FROM "lookup.namespace" AS s_l WHERE s_l.l_oid = :1), '
-    "CAST(:1 AS VARCHAR))",
-    "role": 'coalesce((SELECT s_l.l_name FROM "lookup.role" AS s_l WHERE s_l.l_oid = :1), '
-    "CAST(:1 AS VARCHAR))",
+    "type": "coalesce((SELECT s_l.l_name FROM \"lookup.type\" AS s_l WHERE s_l.l_oid = CAST(:1 AS BIGINT)), nullif(s_format_type(CAST(:1 AS BIGINT), -1), '???'), CAST(:1 AS VARCHAR))",
+    **{
+        kind: f'coalesce((SELECT s_quote_ident(s_l.l_name) FROM "lookup.{kind}" AS s_l WHERE s_l.l_oid = :1), '
+        "CASE WHEN :1 = 0 THEN '-' ELSE CAST(:1 AS VARCHAR) END)"
+        for kind in ("namespace", "role")
+    },
 }
 """What an id is shown as: the names behind regclass and its relatives."""

@@ -2,71 +2,26 @@
 
 from __future__ import annotations
 
-_NAMES = {"relation": "name", "schema": "namespace", "database": "database"}
-GROUPS = {
-    "has_table_privilege": "relation",
-    "has_any_column_privilege": "relation",
-    "has_column_privilege": "relation",
-    "has_sequence_privilege": "relation",
-    "has_schema_privilege": "schema",
-    "has_database_privilege": "database",
-}
-"""By the functions' names, what they are about."""
+from herdpy_sql.system.rights_asked import FUNCTIONS
 
-
-def _thing(group: str, hole: str) -> str:
-    """The id of what is named, or of what is an id already."""
-    return (
-        f'coalesce(TRY_CAST({hole} AS BIGINT), (SELECT min(s_n.l_oid) FROM "lookup.{_NAMES[group]}" AS s_n'
-        f" WHERE s_n.l_name = CAST({hole} AS VARCHAR)))"
-    )
+GROUPS = frozenset(FUNCTIONS)
+"""The functions' names."""
 
 
 def privilege_template(name: str, count: int) -> str | None:
     """The template of a function with so many arguments; None where it is none of these."""
-    if name == "pg_has_role" and count in (2, 3):
-        return _membership(count)
-    group = GROUPS.get(name)
-    if group is None:
+    takes_column = name == "has_column_privilege"
+    if name not in FUNCTIONS or count not in (2 + takes_column, 3 + takes_column):
         return None
-    count -= name == "has_column_privilege"
-    last = count + (name == "has_column_privilege")
-    if count == 2:
-        return (
-            f'(SELECT s_may(min(s_l.l_letters), CAST(:{last} AS VARCHAR)) FROM "lookup.privilege" AS s_l'
-            f" WHERE s_l.l_group = '{group}' AND s_l.l_oid = {_thing(group, ':1')})"
-        )
-    if count == 3:
-        return (
-            f'(SELECT s_may(min(s_l.l_letters), CAST(:{last} AS VARCHAR)) FROM "lookup.privileges" AS s_l'
-            f" WHERE s_l.l_group = '{group}' AND s_l.l_oid = {_thing(group, ':2')}"
-            " AND CAST(:1 AS VARCHAR) IN (s_l.l_role, s_l.l_number))"
-        )
-    return None
-
-
-def _membership(count: int) -> str:
-    role = "$s_user" if count == 2 else "CAST(:1 AS VARCHAR)"
-    return (
-        f"(SELECT bool_or(CASE WHEN upper(:{count}) LIKE 'USAGE%' THEN s_l.l_usage ELSE s_l.l_member END)"
-        ' FROM "lookup.member" AS s_l'
-        f" WHERE {role} IN (s_l.l_role, s_l.l_number)"
-        f" AND CAST(:{count - 1} AS VARCHAR) IN (s_l.l_other, s_l.l_other_number))"
-    )
+    arguments = ", ".join(f"s_argument(:{at})" for at in range(1, count + 1))
+    return f"s_has_right('{name}', [{arguments}], $s_asked)"
 
 
 MACROS = (
-    "CREATE MACRO s_letter(word) AS CASE word WHEN 'INSERT' THEN 'a' WHEN 'SELECT' THEN 'r'"
-    " WHEN 'UPDATE' THEN 'w'"
-    " WHEN 'DELETE' THEN 'd' WHEN 'TRUNCATE' THEN 'D' WHEN 'REFERENCES' THEN 'x' WHEN 'TRIGGER' THEN 't'"
-    " WHEN 'USAGE' THEN 'U' WHEN 'CREATE' THEN 'C' WHEN 'TEMPORARY' THEN 'T' WHEN 'TEMP' THEN 'T'"
-    " WHEN 'CONNECT' THEN 'c' ELSE error('unrecognized privilege type: \"' || word || '\"') END",
-    "CREATE MACRO s_may(letters, words) AS CASE WHEN letters IS NULL THEN NULL ELSE len(list_filter("
-    "string_split(upper(words), ','), lambda w: contains(letters,"
-    " s_letter(trim(replace(w, 'WITH GRANT OPTION', '')))"
-    " || CASE WHEN contains(w, 'WITH GRANT OPTION') THEN '*' ELSE '' END))) > 0 END",
+    "CREATE MACRO s_argument(x) AS CASE WHEN x IS NULL THEN NULL WHEN typeof(x) = 'VARCHAR' THEN 'n' || x"
+    " ELSE 'o' || CAST(x AS VARCHAR) END",
 )
-"""What the templates call."""
+"""What the templates call: an argument with "n" before a name, "o" before an id."""
 
 _ROLE = "(SELECT min(s_r.l_oid) FROM \"lookup.role\" AS s_r WHERE s_r.l_name = replace({}, '\"', ''))"
 _LETTERS = ", ".join(

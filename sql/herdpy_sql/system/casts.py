@@ -13,7 +13,9 @@ from typing import Any
 from sqlglot import exp
 
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.typenames import ENUM
 from herdpy_sql.system.relation import column_types
+from herdpy_sql.types import EnumType
 
 _ID_TYPES = {"regclass": "class", "regtype": "type", "regnamespace": "namespace", "regrole": "role"}
 _DUCK = {
@@ -51,21 +53,42 @@ def target_name(to: exp.Expression) -> str | None:
     return str(kind).lower().removeprefix("pg_catalog.").strip('"')
 
 
+def names_system_type(to: exp.Expression) -> bool:
+    """Whether a cast's type is one that only queries over the catalog know: no ENUM, no other user's name."""
+    while isinstance(to, exp.DataType) and to.this is exp.DataType.Type.ARRAY and to.expressions:
+        to = to.expressions[0]
+    name = target_name(to)
+    if name is None or to.args.get(ENUM) is not None:
+        return False
+    return name.removeprefix("_") in _DUCK or name in _ID_TYPES
+
+
 def duck_cast_type(to: exp.Expression) -> exp.Expression:
     """DuckDB's type for a cast's. SqlError 42704 for a type that is not known."""
     if isinstance(to, exp.DataType) and to.this is exp.DataType.Type.ARRAY and to.expressions:
         return exp.DataType(
             this=exp.DataType.Type.ARRAY, expressions=[duck_cast_type(to.expressions[0])], nested=True
         )
+    enum = to.args.get(ENUM)
+    if enum is not None:
+        return duck_enum(enum)
     name = target_name(to)
     if name is None:
         return to
     if name.startswith("_") and name[1:] in _DUCK:
         return exp.DataType.build(f"{_DUCK[name[1:]]}[]", dialect="duckdb")
+    if to.args.get(ENUM) is not None:
+        raise SqlError("0A000", f'type "{name}" is not supported in queries over the catalog')
     found = _DUCK.get(name)
     if found is None:
         raise SqlError("42704", f'type "{name}" does not exist')
     return exp.DataType.build(found, dialect="duckdb")
+
+
+def duck_enum(enum: EnumType) -> exp.Expression:
+    """DuckDB's type for an ENUM: the same labels in the same order, so that values compare alike."""
+    labels: list[exp.Expression] = [exp.Literal.string(label) for label, _place in enum.labels]
+    return exp.DataType(this=exp.DataType.Type.ENUM, expressions=labels)
 
 
 def element_name(to: exp.Expression) -> str | None:

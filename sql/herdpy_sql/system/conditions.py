@@ -142,7 +142,7 @@ class _Printer:
         return text, SqlType(found.base)
 
     def _operand(self, node: Any) -> tuple[str, SqlType]:
-        from herdpy_sql.system.definitions import quote_ident
+        from herdpy_sql.quoting import quote_ident
 
         while isinstance(node, exp.Paren):
             node = node.this

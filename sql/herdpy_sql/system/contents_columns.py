@@ -17,7 +17,7 @@ from herdpy_sql.system.contents import (
 )
 from herdpy_sql.system.contents_objects import shown_default, views
 from herdpy_sql.system.contents_tables import tables
-from herdpy_sql.system.contents_types import type_names
+from herdpy_sql.system.contents_types import own_type
 from herdpy_sql.system.definitions import indexes_of, table_oid
 from herdpy_sql.system.relation import relations
 from herdpy_sql.system.types import by_oid, type_oid
@@ -121,12 +121,10 @@ def _attributes(context: Context) -> Rows:
                     name = call[1] if call else f"expr{unnamed or ''}"
                     unnamed += call is None
                 yield _attribute(index.oid, number, name, column.type.oid, column.type.typmod)
-    own = {name: oid for oid, name in type_names(context)}
     for one, view in views(context.catalog):
         for number, (name, type_) in enumerate(view.columns, 1):
-            oid, modifier = own.get(type_.partition("(")[0], 0), -1
-            if not oid:
-                oid, modifier = type_oid(type_) or 25, _modifier(type_)
+            own = own_type(context.catalog, type_.partition("(")[0])
+            oid, modifier = (type_oid(type_) or 25, _modifier(type_)) if own is None else (own["oid"], -1)
             yield _attribute(one.oid, number, name, oid, modifier)
 
 
@@ -159,4 +157,8 @@ def udt_name(sql_type: SqlType) -> str:
     found = by_oid().get(sql_type.oid)
     if found is not None:
         return str(found["typname"])
-    return f"_{sql_type.element_type.name}" if sql_type.element is not None else sql_type.name
+    if sql_type.enum is not None:
+        name = sql_type.enum.name
+    else:
+        name = sql_type.name if sql_type.element is None else sql_type.element_type.name
+    return f"_{name}" if sql_type.element is not None else name

@@ -10,20 +10,14 @@ import time
 from functools import partial
 from typing import Any
 
+from herdpy_sql.quoting import quote_ident
 from herdpy_sql.system.contents import Context, Rows, rows_of
 from herdpy_sql.system.contents_server import moment
 from herdpy_sql.system.contents_tables import tables
-from herdpy_sql.system.definitions import (
-    default_text,
-    index_text,
-    indexes_of,
-    key_text,
-    quote_ident,
-    table_oid,
-)
+from herdpy_sql.system.definitions import default_text, index_text, indexes_of, key_text, table_oid
 from herdpy_sql.system.relation import HERDPY, relations
 
-TOLD = ("tablespaces", "replicas", "nodes", "ledgers", "log_status")
+TOLD = ("tablespaces", "replicas", "nodes", "ledgers", "log_status", "limits")
 """What ``ServerState.facts`` is asked for."""
 
 
@@ -38,6 +32,7 @@ def _tables(context: Context) -> Rows:
             "key": None if table.has_hidden_key else ", ".join(names),
             "indexes": sum(1 for _ in indexes_of(table)),
             "checks": len(table.checks),
+            "schema_name": table.schema,
         }
 
 
@@ -55,6 +50,7 @@ def _columns(context: Context) -> Rows:
                 "not_null": column.not_null,
                 "default_value": default_text(column),
                 "key_position": key.get(position),
+                "schema_name": table.schema,
             }
 
 
@@ -69,6 +65,7 @@ def _indexes(context: Context) -> Rows:
                 "is_unique": index.unique,
                 "is_key": index.primary,
                 "definition": index_text(index, schema=True),
+                "schema_name": table.schema,
             }
 
 

@@ -15,7 +15,7 @@ from herdpy_sql.system.contents_constraints import constraint_indexes
 from herdpy_sql.system.contents_objects import schema_oid, shown_default, user_schemas, views
 from herdpy_sql.system.contents_rights import owned_schema
 from herdpy_sql.system.contents_tables import tables
-from herdpy_sql.system.definitions import quote_ident
+from herdpy_sql.system.contents_types import own_type
 from herdpy_sql.system.relation import relations
 from herdpy_sql.system.types import by_oid, type_oid
 from herdpy_sql.types import Base
@@ -28,6 +28,18 @@ INFORMATION = "information_schema"
 _BITS = {Base.SMALLINT: 16, Base.INTEGER: 32, Base.BIGINT: 64, Base.REAL: 24, Base.DOUBLE: 53}
 _WHOLE = frozenset({Base.SMALLINT, Base.INTEGER, Base.BIGINT})
 _TIMES = frozenset({Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ})
+
+
+def _schema_of(sql_type: SqlType) -> str:
+    return (
+        sql_type.enum.schema
+        if sql_type.enum is not None
+        else "public"
+        if _is_users(sql_type)
+        else "pg_catalog"
+    )
+
+
 _STRINGS = frozenset({Base.TEXT, Base.VARCHAR, Base.CHAR})
 _UNLIMITED_OCTETS = 1 << 30
 
@@ -117,7 +129,7 @@ def _columns(context: Context) -> Rows:
                 if column.type.base is Base.DATE
                 else None,
                 "udt_catalog": database,
-                "udt_schema": "public" if _is_users(column.type) else "pg_catalog",
+                "udt_schema": _schema_of(column.type),
                 "udt_name": udt_name(column.type),
                 "dtd_identifier": str(position + 1),
                 "is_self_referencing": "NO",
@@ -135,11 +147,11 @@ def _named_type(catalog: Catalog, shown: str) -> dict[str, Any]:
     name, modifiers = shown.partition("(")[0], re.findall(r"\d+", shown.partition("(")[2])
     row = by_oid().get(type_oid(shown) or 0)
     if row is None:
-        own = any(one.kind == "enum" and quote_ident(one.name) == name for one in catalog.objects.values())
+        own = own_type(catalog, name)
         return {
-            "data_type": "USER-DEFINED",
-            "udt_schema": "public" if own else "pg_catalog",
-            "udt_name": name,
+            "data_type": "USER-DEFINED" if own is None or not own["typelem"] else "ARRAY",
+            "udt_schema": "pg_catalog" if own is None else own["schema"],
+            "udt_name": name if own is None else own["typname"],
         }
     found: dict[str, Any] = {"udt_schema": "pg_catalog", "udt_name": row["typname"]}
     found["data_type"] = "ARRAY" if row["typcategory"] == "A" else name

@@ -9,11 +9,12 @@ from herdpy_sql.catalog import PUBLIC
 from herdpy_sql.objects import CatalogObject, CommentDefinition, SequenceDefinition, ViewDefinition
 from herdpy_sql.plan.view_targets import is_updatable
 from herdpy_sql.plan.views import view_text
+from herdpy_sql.quoting import quote_ident
 from herdpy_sql.rights.held import owner_of, subject_of
 from herdpy_sql.sequences import NEXTVAL
 from herdpy_sql.system import definitions
 from herdpy_sql.system.contents import PUBLIC_OID, SCHEMAS, Context, Rows, of_catalog, rows_of
-from herdpy_sql.system.definitions import indexes_of, quote_ident, table_oid
+from herdpy_sql.system.definitions import indexes_of, table_oid
 from herdpy_sql.types import BIGINT, INTEGER, SMALLINT
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ Beside the other ``contents_*``, which ask here for the owner and the grants of 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from herdpy_sql.objects import SYSTEM, RightsDefinition
 from herdpy_sql.rights.acl import PUBLIC, held, split, texts
@@ -23,6 +23,7 @@ from herdpy_sql.rights.held import (
 from herdpy_sql.rights.privileges import NAMES, OF_KIND
 from herdpy_sql.system.contents import SCHEMAS, Context, Rows, role_oid, rows_of
 from herdpy_sql.system.contents_objects import schema_oid, user_schemas
+from herdpy_sql.system.definitions import indexes_of
 from herdpy_sql.system.relation import relations
 from herdpy_sql.system.role_keys import keys_of
 
@@ -142,10 +143,13 @@ def _relations(context: Context) -> Iterator[Table | CatalogObject]:
 # What has_..._privilege and pg_has_role read.
 
 
-def _things(context: Context) -> Iterator[tuple[str, int, Subject | None, str]]:
+def things(context: Context) -> Iterator[tuple[str, int, Subject | None, str]]:
     """(group, id, thing, what everybody may do with what is the system's)."""
     for one in _relations(context):
         yield "relation", one.oid, subject_of(one), ""
+    for table in context.catalog.tables.values():
+        for index in indexes_of(table):
+            yield "relation", index.oid, subject_of(table), ""
     for relation in relations().values():
         yield "relation", relation.oid, None, "r"
     for name in user_schemas(context.catalog):
@@ -157,7 +161,7 @@ def _things(context: Context) -> Iterator[tuple[str, int, Subject | None, str]]:
     yield "database", context.database_oid(None), DATABASE, ""
 
 
-def _letters(context: Context, keys: set[str] | None, subject: Subject | None, system: str) -> str:
+def letters_held(context: Context, keys: set[str] | None, subject: Subject | None, system: str) -> str:
     """What a role may, each letter with * after it where it may be passed on."""
     if keys is None:
         return "".join(f"{letter}*" for letter in (OF_KIND[subject.kind] if subject is not None else system))
@@ -169,39 +173,3 @@ def _letters(context: Context, keys: set[str] | None, subject: Subject | None, s
         return "".join(f"{letter}*" for letter in OF_KIND[subject.kind])
     options = "".join(split(one[2])[1] for one in acl if one[0] in keys)
     return "".join(letter + ("*" if letter in options else "") for letter in held(acl, keys))
-
-
-def own_privileges(context: Context) -> Iterator[tuple[Any, ...]]:
-    """(group, id, letters) of the current user."""
-    keys = keys_of(context, context.state.user)
-    for group, oid, subject, system in _things(context):
-        yield group, oid, _letters(context, keys, subject, system)
-
-
-def all_privileges(context: Context) -> Iterator[tuple[Any, ...]]:
-    """(group, id, letters, role's name, role's id as text) of every role; "public" is everybody."""
-    things = list(_things(context))
-    people: list[tuple[str, str, set[str] | None]] = [("public", "0", set())]
-    people += [
-        (role.name, str(role_oid(role.key)), keys_of(context, role.name)) for role in context.state.roles()
-    ]
-    for name, number, keys in people:
-        for group, oid, subject, system in things:
-            yield group, oid, _letters(context, keys, subject, system), name, number
-
-
-def memberships(context: Context) -> Iterator[tuple[Any, ...]]:
-    """(role's name and id as text, another's, whether it has its rights, is a member) of every two."""
-    roles = list(context.state.roles())
-    for role in roles:
-        rights = keys_of(context, role.name)
-        member = keys_of(context, role.name, inherited=False)
-        for other in roles:
-            yield (
-                role.name,
-                str(role_oid(role.key)),
-                other.name,
-                str(role_oid(other.key)),
-                rights is None or other.key in rights,
-                member is None or other.key in member,
-            )

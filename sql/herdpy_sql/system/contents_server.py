@@ -22,9 +22,9 @@ from herdpy_sql.system.contents import (
 )
 from herdpy_sql.system.contents_objects import user_schemas
 from herdpy_sql.system.contents_rights import owned_database, owned_schema
-from herdpy_sql.system.contents_types import type_rows_of
+from herdpy_sql.system.contents_types import type_names, type_rows_of
 from herdpy_sql.system.state import SettingRow
-from herdpy_sql.system.types import type_rows
+from herdpy_sql.system.types import format_type, type_rows
 
 UTF8 = 6
 _DEFAULT_TABLESPACE = 1663
@@ -57,7 +57,7 @@ def _databases(context: Context) -> Rows:
             "datminmxid": 0,
             "dattablespace": _DEFAULT_TABLESPACE,
             "datcollate": "C",
-            "datctype": "C",
+            "datctype": "C.UTF-8",
         }
 
 
@@ -140,8 +140,30 @@ def _settings(context: Context) -> Rows:
 
 @rows_of("pg_catalog", "pg_prepared_statements")
 def _prepared(context: Context) -> Rows:
-    for name, text in context.state.prepared_statements():
-        yield {"name": name, "statement": text, "from_sql": False}
+    own = dict(type_names(context))
+    for one in context.state.prepared_statements():
+        yield {
+            "name": one.name,
+            "statement": one.text,
+            "prepare_time": moment(one.made_us),
+            "parameter_types": [own.get(oid) or format_type(oid, -1) for oid in one.types],
+            "from_sql": one.by_sql,
+            "generic_plans": one.generic_plans,
+            "custom_plans": one.custom_plans,
+        }
+
+
+@rows_of("pg_catalog", "pg_cursors")
+def _cursors(context: Context) -> Rows:
+    for one in context.state.cursors():
+        yield {
+            "name": one.name,
+            "statement": one.text,
+            "is_holdable": one.hold,
+            "is_binary": one.binary,
+            "is_scrollable": one.scrolls,
+            "creation_time": moment(one.made_us),
+        }
 
 
 @rows_of("pg_catalog", "pg_stat_activity")

@@ -6,12 +6,24 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from herdpy_sql import types as t
-from herdpy_sql.enum_types import enum_type
 from herdpy_sql.objects import EnumDefinition
-from herdpy_sql.system.contents import PG_CATALOG_OID, PUBLIC_OID, Context, Rows, of_catalog, rows_of
+from herdpy_sql.plan.type_names import type_along
+from herdpy_sql.quoting import quote_ident
+from herdpy_sql.system.contents import Context, Rows, of_catalog, rows_of
+from herdpy_sql.system.contents_objects import schema_oid
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
+
+
+_SYSTEM = "pg_catalog"
+
+
+def shown_types(context: Context) -> Iterator[tuple[int, str, bool]]:
+    """The same, and whether the name is found without its schema."""
+    for row in own_types(context.catalog):
+        plain = row["schema"] == _SYSTEM or not row["shown"].startswith(f"{quote_ident(row['schema'])}.")
+        yield row["oid"], row["shown"], plain
 
 
 def type_names(context: Context) -> Iterator[tuple[int, str]]:
@@ -22,14 +34,16 @@ def type_names(context: Context) -> Iterator[tuple[int, str]]:
 
 def own_types(catalog: Catalog) -> Iterator[dict[str, Any]]:
     """Rows of pg_type, with ``shown`` as of format_type."""
-    for one in (t.VECTOR, *(enum_type(o) for o in catalog.objects.values() if o.kind == "enum")):
+    for one in (t.VECTOR, *(type_along(o, catalog) for o in catalog.objects.values() if o.kind == "enum")):
         array = t.array_of(one)
         kind = "e" if one.enum is not None else "b"
+        name = one.name if one.enum is None else one.enum.name
         prefix = "enum" if kind == "e" else "vector"
         yield {
             "oid": one.oid,
-            "typname": one.name,
-            "shown": one.name,
+            "typname": name,
+            "schema": one.enum.schema if one.enum is not None else _SYSTEM,
+            "shown": str(one),
             "typlen": 4 if kind == "e" else -1,
             "typbyval": kind == "e",
             "typtype": kind,
@@ -46,7 +60,8 @@ def own_types(catalog: Catalog) -> Iterator[dict[str, Any]]:
         }
         yield {
             "oid": array.oid,
-            "typname": f"_{one.name}",
+            "typname": f"_{name}",
+            "schema": one.enum.schema if one.enum is not None else _SYSTEM,
             "shown": array.name,
             "typlen": -1,
             "typbyval": False,
@@ -64,9 +79,20 @@ def own_types(catalog: Catalog) -> Iterator[dict[str, Any]]:
         }
 
 
+def own_type(catalog: Catalog, shown: str) -> dict[str, Any] | None:
+    """The row of the type that a view's definition calls so, with its schema or without."""
+    element = shown.removesuffix("[]")
+    for row in own_types(catalog):
+        name = row["typname"][1:] if row["typelem"] else row["typname"]
+        whole = f"{quote_ident(row['schema'])}.{quote_ident(name)}"
+        plain = quote_ident(name) if row["schema"] in ("public", _SYSTEM) else whole
+        if bool(row["typelem"]) is (element != shown) and element in (whole, plain):
+            return row
+    return None
+
+
 def type_rows_of(context: Context) -> Rows:
     """What pg_type has of them."""
-    enums = {one.oid for one in context.catalog.objects.values() if one.kind == "enum"}
     for row in own_types(context.catalog):
         yield {
             **row,
@@ -74,9 +100,7 @@ def type_rows_of(context: Context) -> Rows:
             "typmodin": "-",
             "typmodout": "-",
             "typcollation": 0,
-            "typnamespace": PUBLIC_OID
-            if row["typtype"] == "e" or row["typelem"] in enums
-            else PG_CATALOG_OID,
+            "typnamespace": schema_oid(context.catalog, row["schema"]),
         }
 
 

@@ -18,10 +18,10 @@ import pyarrow as pa
 from herdpy_sql.columnar import errors
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library.templates import zoned_text
+from herdpy_sql.quoting import quote_ident
 from herdpy_sql.storage import Clock
-from herdpy_sql.system import calls_rights
-from herdpy_sql.system.definitions import quote_ident
-from herdpy_sql.system.types import format_type, type_oid
+from herdpy_sql.system import asked, calls_rights
+from herdpy_sql.system.types import format_type
 
 _MEMORY = "256MiB"
 READERS = 4
@@ -49,10 +49,14 @@ def _moment_text(zone: str, us: int | None, form: str | None) -> str | None:
 
 _FUNCTIONS: tuple[tuple[str, Any, tuple[str, ...], str], ...] = (
     ("s_format_type", format_type, ("BIGINT", "BIGINT"), "VARCHAR"),
-    ("s_type_oid", lambda name: None if name is None else type_oid(name), ("VARCHAR",), "BIGINT"),
+    ("s_resolve", asked.resolve, ("VARCHAR", "VARCHAR", "VARCHAR", "BIGINT"), "BIGINT"),
+    ("s_procedure", asked.procedure, ("VARCHAR", "VARCHAR", "VARCHAR", "BIGINT"), "VARCHAR"),
+    ("s_has_right", asked.has_right, ("VARCHAR", "VARCHAR[]", "BIGINT"), "BOOLEAN"),
     ("s_quote_ident", lambda name: None if name is None else quote_ident(name), ("VARCHAR",), "VARCHAR"),
     ("s_size_pretty", lambda size: None if size is None else size_pretty(size), ("BIGINT",), "VARCHAR"),
 )
+
+_RESULTS: dict[str, pa.DataType] = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "BOOLEAN": pa.bool_()}
 
 _MACROS = (
     "CREATE MACRO s_quote_literal(x) AS '''' || replace(CAST(x AS VARCHAR), '''', '''''') || ''''",
@@ -93,7 +97,7 @@ def database(zone: str) -> Any:
     for name, function, arguments, result in _FUNCTIONS:
         define(
             name,
-            _vectorised(function, len(arguments), pa.string() if result == "VARCHAR" else pa.int64()),
+            _vectorised(function, len(arguments), _RESULTS[result]),
             list(arguments),
             result,
             type="arrow",
@@ -113,7 +117,12 @@ def _vectorised(function: Any, arity: int, result: pa.DataType) -> Any:
         return pa.array([function(*row) for row in rows], result)
 
     # DuckDB counts the parameters of the function that it is given.
-    return (lambda a: many(a)) if arity == 1 else (lambda a, b: many(a, b))
+    return {
+        1: lambda a: many(a),
+        2: lambda a, b: many(a, b),
+        3: lambda a, b, c: many(a, b, c),
+        4: lambda a, b, c, d: many(a, b, c, d),
+    }[arity]
 
 
 class Reader:

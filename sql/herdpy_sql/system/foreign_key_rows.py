@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from herdpy_sql.catalog import PUBLIC
 from herdpy_sql.execute.links import unique_access
 from herdpy_sql.foreign_keys import NO_ACTION
+from herdpy_sql.quoting import quote_ident
 from herdpy_sql.system import definitions
-from herdpy_sql.system.definitions import Relating, indexes_of, quote_ident
+from herdpy_sql.system.definitions import Relating, indexes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from herdpy_sql.plan.views import view_text
-from herdpy_sql.system import contents_constraints, contents_indexes, contents_rights, contents_types, kept
+from herdpy_sql.quoting import RESERVED, quote_ident
+from herdpy_sql.system import contents_constraints, contents_indexes, contents_types, kept
 from herdpy_sql.system import contents_herdpy as _herdpy  # noqa: F401 - registers its rows
 from herdpy_sql.system import contents_information as _information  # noqa: F401
 from herdpy_sql.system import contents_server as _server  # noqa: F401
@@ -25,7 +26,6 @@ from herdpy_sql.system.contents_objects import (
     user_schemas,
     views,
 )
-from herdpy_sql.system.definitions import RESERVED, quote_ident
 from herdpy_sql.system.relation import CATALOG, relations
 from herdpy_sql.system.state import setting_values
 
@@ -50,30 +50,6 @@ def _classes(context: Context) -> Iterable[tuple[Any, ...]]:
         yield relation.oid, name if visible else f"{relation.schema}.{name}", visible
 
 
-def _spellings(name: str) -> set[str]:
-    """A name as it may be written: as it is, and quoted."""
-    quoted = name.replace('"', '""')
-    return {name, quote_ident(name), f'"{quoted}"'}
-
-
-def _names(context: Context) -> Iterable[tuple[Any, ...]]:
-    catalog = context.catalog
-    plain: dict[str, tuple[int, int]] = {}
-    for schema, name, oid in named_relations(catalog):
-        for text in _spellings(name):
-            for prefix in _spellings(schema):
-                yield f"{prefix}.{text}", oid
-            if schema in catalog.path:
-                place = (catalog.path.index(schema), oid)
-                plain[text] = min(plain.get(text, place), place)
-    for text, (_place, oid) in plain.items():
-        yield text, oid
-    for relation in relations().values():
-        yield f"{relation.schema}.{relation.name}", relation.oid
-        if relation.schema == CATALOG and relation.name not in plain:
-            yield relation.name, relation.oid
-
-
 def _namespaces(context: Context) -> Iterable[tuple[Any, ...]]:
     return ((oid, name) for name, oid in {**SCHEMAS, **user_schemas(context.catalog)}.items())
 
@@ -89,18 +65,14 @@ def _serials(context: Context) -> Iterable[tuple[Any, ...]]:
             table = context.catalog.tables[what.owner[0]]
             column = table.columns[what.owner[1]].name
             shown = f"{quote_ident(one.schema)}.{quote_ident(one.name)}"
-            for name in _spellings(table.name):
-                yield name, column, shown
-                for schema in _spellings(table.schema):
-                    yield f"{schema}.{name}", column, shown
+            yield table.oid, column, shown
 
 
 _LOOKUPS: dict[str, tuple[pa.Schema, Callable[[Context], Iterable[tuple[Any, ...]]]]] = {
     "class": (pa.schema([("l_oid", _ID), ("l_name", _TEXT), ("l_visible", _FLAG)]), _classes),
-    "name": (pa.schema([("l_name", _TEXT), ("l_oid", _ID)]), _names),
     "namespace": (pa.schema([("l_oid", _ID), ("l_name", _TEXT)]), _namespaces),
     "view": (pa.schema([("l_oid", _ID), ("l_text", _TEXT)]), _view_texts),
-    "serial": (pa.schema([("l_name", _TEXT), ("l_column", _TEXT), ("l_text", _TEXT)]), _serials),
+    "serial": (pa.schema([("l_oid", _ID), ("l_column", _TEXT), ("l_text", _TEXT)]), _serials),
     "sequence": (
         pa.schema([("l_oid", _ID), ("l_value", _ID), ("l_called", _FLAG)]),
         sequence_values,
@@ -113,33 +85,6 @@ _LOOKUPS: dict[str, tuple[pa.Schema, Callable[[Context], Iterable[tuple[Any, ...
         pa.schema([("l_oid", _ID), ("l_name", _TEXT)]),
         lambda context: ((oid, name) for name, oid in context.role_oids().items()),
     ),
-    "privilege": (
-        pa.schema([("l_group", _TEXT), ("l_oid", _ID), ("l_letters", _TEXT)]),
-        contents_rights.own_privileges,
-    ),
-    "privileges": (
-        pa.schema(
-            [("l_group", _TEXT), ("l_oid", _ID), ("l_letters", _TEXT), ("l_role", _TEXT), ("l_number", _TEXT)]
-        ),
-        contents_rights.all_privileges,
-    ),
-    "member": (
-        pa.schema(
-            [
-                ("l_role", _TEXT),
-                ("l_number", _TEXT),
-                ("l_other", _TEXT),
-                ("l_other_number", _TEXT),
-                ("l_usage", _FLAG),
-                ("l_member", _FLAG),
-            ]
-        ),
-        contents_rights.memberships,
-    ),
-    "database": (
-        pa.schema([("l_oid", _ID), ("l_name", _TEXT)]),
-        lambda context: ((context.database_oid(name), name) for name in context.state.databases()),
-    ),
     "setting": (
         pa.schema([("l_name", _TEXT), ("l_value", _TEXT)]),
         lambda context: setting_values(context.state).items(),
@@ -148,14 +93,9 @@ _LOOKUPS: dict[str, tuple[pa.Schema, Callable[[Context], Iterable[tuple[Any, ...
         pa.schema([("l_oid", _ID), ("l_number", _NUMBER), ("l_text", _TEXT), ("l_pretty", _TEXT)]),
         lambda context: contents_indexes.index_definitions(context.catalog),
     ),
-    "type": (pa.schema([("l_oid", _ID), ("l_name", _TEXT)]), contents_types.type_names),
-    "typename": (
-        pa.schema([("l_oid", _ID), ("l_name", _TEXT)]),
-        lambda context: (
-            (oid, text)
-            for oid, name in contents_types.type_names(context)
-            for text in (name, f"public.{name}")
-        ),
+    "type": (
+        pa.schema([("l_oid", _ID), ("l_name", _TEXT), ("l_visible", _FLAG)]),
+        contents_types.shown_types,
     ),
     "keyword": (
         pa.schema([("l_word", _TEXT), ("l_code", _TEXT), ("l_text", _TEXT)]),
@@ -171,14 +111,12 @@ _LOOKUPS: dict[str, tuple[pa.Schema, Callable[[Context], Iterable[tuple[Any, ...
 OF_CATALOG = frozenset(
     (
         "class",
-        "name",
         "namespace",
         "view",
         "serial",
         "comment",
         "index",
         "type",
-        "typename",
         "keyword",
         "constraint",
     )

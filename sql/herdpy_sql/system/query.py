@@ -24,12 +24,14 @@ from herdpy_sql.plan import type_names
 from herdpy_sql.storage import Clock
 from herdpy_sql.system import contents, engine, lookups
 from herdpy_sql.system.actions import Sleep, perform
+from herdpy_sql.system.asked import Asked, running
 from herdpy_sql.system.contents_herdpy import TOLD
 from herdpy_sql.system.relation import HERDPY, Relation
 from herdpy_sql.system.rewriter import Action
 from herdpy_sql.system.signals import Signal
 from herdpy_sql.system.state import FrozenState, LocalState, ServerState
 from herdpy_sql.types import BOOLEAN, SqlType
+from herdpy_sql.values import label_columns
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
@@ -124,8 +126,12 @@ class SystemQuery:
                 reader.know(f"lookup.{name}", lookups.table(name, context), keep=keep)
             for scan in self.scans:
                 names = [scan.table.columns[p].name for p in scan.positions]
-                reader.know(scan.name, sources[scan.name].rename_columns(names), keep=False)
-            found = self._answer(reader.cursor, self._values(params, clock, context.state), interrupt)
+                rows = sources[scan.name].rename_columns(names)
+                rows = label_columns.shown(rows, [scan.table.columns[p].type for p in scan.positions])
+                reader.know(scan.name, rows, keep=False)
+            with running(context) as asked:
+                values = self._values(params, clock, context.state, asked.number)
+                found = self._answer(reader.cursor, values, interrupt, asked)
         return _typed(found, self.columns)
 
     def ended(self, found: pa.Table) -> pa.Table:
@@ -144,7 +150,9 @@ class SystemQuery:
             found = found.set_column(signal.column, field, pa.array(answer, pa.bool_()))
         return found
 
-    def _answer(self, cursor: Any, values: dict[str, Any], interrupt: Interrupt | None) -> pa.Table:
+    def _answer(
+        self, cursor: Any, values: dict[str, Any], interrupt: Interrupt | None, asked: Asked
+    ) -> pa.Table:
         try:
             if interrupt is not None:
                 interrupt.check()
@@ -155,7 +163,7 @@ class SystemQuery:
         except duckdb.Error as error:
             if interrupt is not None:
                 interrupt.check()
-            raise engine.sql_error(error) from None
+            raise (asked.error or engine.sql_error(error)) from None
         finally:
             if interrupt is not None:
                 interrupt.attach(None)
@@ -169,17 +177,19 @@ class SystemQuery:
             return None
         return replace(self, catalog=catalog)
 
-    def _values(self, params: Sequence[Datum], clock: Clock, state: ServerState) -> dict[str, Any]:
+    def _values(
+        self, params: Sequence[Datum], clock: Clock, state: ServerState, number: int
+    ) -> dict[str, Any]:
         found: dict[str, Any] = {
             f"p{n}": duck_value(params[n - 1], self.param_types[n - 1]) for n in self.used
         }
-        own = {"transaction_us": clock.transaction_us, "path": list(self.catalog.path)}
+        own = {"transaction_us": clock.transaction_us, "path": list(self.catalog.path), "asked": number}
         for name in self.values:
             if f"$s_{name}" not in self.sql:
                 continue  # an argument of a function that does not look at it
             found[f"s_{name}"] = own[name] if name in own else getattr(state, name, None)
-        for number, value in enumerate(self.done or [None] * len(self.actions)):
-            found[f"a{number}"] = "" if isinstance(value, Sleep) else value
+        for at, value in enumerate(self.done or [None] * len(self.actions)):
+            found[f"a{at}"] = "" if isinstance(value, Sleep) else value
         return found
 
 

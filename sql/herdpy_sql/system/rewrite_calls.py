@@ -54,8 +54,6 @@ def call(rewriter: Rewriter, node: Any) -> exp.Expression | None:
         return _action(rewriter, name, arguments)
     rights = privilege_template(name, len(arguments))
     if rights is not None:
-        if "$s_user" in rights:
-            rewriter.out.values.add("user")
         return rewriter.template(rights, *arguments)
     if name == "generate_subscripts" and arguments[0].name in rewriter.vectors:
         return exp.Anonymous(this="unnest", expressions=[rewriter.template(calls.PLACES, arguments[0])])
@@ -64,7 +62,8 @@ def call(rewriter: Rewriter, node: Any) -> exp.Expression | None:
         defaults = calls.DEFAULTS.get(name, ())
         wanted = max((int(n) for n in HOLE.findall(template)), default=0)
         missing = wanted - len(arguments)
-        if missing > len(defaults):
+        too_many = wanted and len(arguments) > calls.MOST.get(name, wanted)
+        if missing > len(defaults) or too_many:
             raise undefined(f"{name}({', '.join('unknown' for _ in arguments)})")
         if missing > 0:
             arguments += [rewriter.template(text) for text in defaults[-missing:]]

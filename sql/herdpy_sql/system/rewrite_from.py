@@ -25,9 +25,16 @@ _OF_SEQUENCE = (
 
 
 def concerns(tree: exp.Expression, catalog: Catalog) -> bool:
-    """Whether a query is one over the catalog, or about the server."""
+    """Whether a query is one over the catalog, or about the server: by what its names mean."""
+    ctes = {folded(cte.args["alias"].this) for cte in tree.find_all(exp.CTE)}
     for node in tree.walk():
         if isinstance(node, exp.Table):
+            if (
+                node.args.get("db") is None
+                and isinstance(node.this, exp.Identifier)
+                and folded(node.this) in ctes
+            ):
+                continue
             if _system_relation(node, catalog) is not None or _sequence(node, catalog) is not None:
                 return True
         elif isinstance(node, exp.ObjectIdentifier | exp.Operator):
@@ -36,7 +43,7 @@ def concerns(tree: exp.Expression, catalog: Catalog) -> bool:
             if isinstance(node.this, exp.Identifier) and node.this.name.lower() in (CATALOG, INFORMATION):
                 return True
         elif isinstance(node, exp.Cast):
-            if casts.target_name(node.args["to"]) is not None:
+            if casts.names_system_type(node.args["to"]):
                 return True
         else:
             name = function_name(node)
@@ -85,22 +92,39 @@ def _table(rewriter: Rewriter, node: Any) -> exp.Expression | None:
         rewriter.out.relations[relation.label] = relation
         label = relation.label
     else:
-        label = _user_table(rewriter, schema, name)
+        table = _user_table(rewriter, schema, name)
+        label = f"{table.schema}.{table.name}"
     node.set("db", None)
     node.set("this", exp.to_identifier(label, quoted=True))
     if node.args.get("alias") is None:
         node.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
-    return None
+    return None if relation is not None else _with_enums(node, table)
 
 
-def _user_table(rewriter: Rewriter, schema: str | None, name: str) -> str:
+def _with_enums(node: exp.Table, table: Table) -> exp.Expression | None:
+    """A table's labels, which come as text, as DuckDB's ENUMs; None for a table without any."""
+    casts_: list[exp.Expression] = []
+    for column in table.columns:
+        if column.type.enum is not None and column.type.element is None:
+            name = exp.to_identifier(column.name, quoted=True)
+            as_enum = exp.Cast(this=exp.column(name), to=casts.duck_enum(column.type.enum))
+            casts_.append(exp.Alias(this=as_enum, alias=name.copy()))
+    if not casts_:
+        return None
+    body = exp.Select(
+        expressions=[exp.Star(replace=casts_)], from_=exp.From(this=exp.Table(this=node.this.copy()))
+    )
+    return exp.Subquery(this=body, alias=node.args["alias"].copy())
+
+
+def _user_table(rewriter: Rewriter, schema: str | None, name: str) -> Table:
     table = rewriter.catalog.find(schema, name)
     if not isinstance(table, Table):
         shown = f"{schema}.{name}" if schema else name
         raise SqlError("42P01", f'relation "{shown}" does not exist', table=name)
     label = f"{table.schema}.{name}"
     rewriter.out.scans[label] = Scan(label, table, table.visible)
-    return label
+    return table
 
 
 def _table_function(rewriter: Rewriter, node: Any) -> exp.Expression:

@@ -38,6 +38,8 @@ _OPERATORS: dict[str, tuple[type[exp.Expression], bool]] = {
 
 @handles(exp.Dot)
 def _dot(rewriter: Rewriter, node: Any) -> exp.Expression | None:
+    if node.find_ancestor(exp.DataType) is not None:
+        return None  # a type's name, which the cast sees to
     if isinstance(node.this, exp.Identifier):
         if node.this.name.lower() not in (CATALOG, INFORMATION):
             raise SqlError("3F000", f'schema "{node.this.name}" does not exist')

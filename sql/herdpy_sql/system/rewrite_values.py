@@ -12,8 +12,7 @@ from herdpy_sql.system import calls, casts
 from herdpy_sql.system.advisory import NAMES
 from herdpy_sql.system.relation import column_types
 from herdpy_sql.system.rewrite_lists import list_of
-from herdpy_sql.system.rewriter import Rewriter, handles, undefined
-from herdpy_sql.system.types import known_procedures
+from herdpy_sql.system.rewriter import Rewriter, handles
 from herdpy_sql.types import BIGINT, BOOLEAN, INTEGER, OIDS, SMALLINT, TEXT, TIMESTAMPTZ, SqlType, array_of
 
 _TYPES = {
@@ -83,10 +82,8 @@ def _cast(rewriter: Rewriter, node: Any) -> exp.Expression | None:
     if elements is not None and (nested or casts.element_name(to) is not None):
         node.set("this", list_of(elements, number=False))
     if isinstance(inner, exp.Literal) and casts.target_name(to) in ("regproc", "regprocedure"):
-        name = str(inner.this).removeprefix("pg_catalog.")
-        if name.partition("(")[0] not in known_procedures():
-            raise undefined(f'"{name}"')
-        node.set("this", exp.Literal.string(name))
+        kind = str(casts.target_name(to)).removeprefix("reg")
+        return rewriter.template(f"s_procedure('{kind}', CAST(:1 AS VARCHAR), 'cast', $s_asked)", inner)
     new = casts.duck_cast_type(to)
     if isinstance(inner, exp.Column) and new.sql("duckdb") == "TEXT" and _is_array(inner):
         return rewriter.template("'{' || array_to_string(:1, ',') || '}'", inner)
@@ -99,36 +96,12 @@ def _is_array(column: exp.Column) -> bool:
     return column_types().get(column.name, "").endswith("[]")
 
 
-_IDS = {
-    "class": '(SELECT s_l.l_oid FROM "lookup.name" AS s_l WHERE s_l.l_name = :1)',
-    "type": 'coalesce((SELECT s_l.l_oid FROM "lookup.typename" AS s_l '
-    "WHERE s_l.l_name = CAST(:1 AS VARCHAR)), "
-    "s_type_oid(CAST(:1 AS VARCHAR)))",
-    "namespace": '(SELECT s_l.l_oid FROM "lookup.namespace" AS s_l WHERE s_l.l_name = :1)',
-    "role": '(SELECT s_l.l_oid FROM "lookup.role" AS s_l WHERE s_l.l_name = :1)',
-}
-_UNKNOWN = {
-    "class": ("42P01", 'relation "{}" does not exist'),
-    "type": ("42704", 'type "{}" does not exist'),
-    "namespace": ("3F000", 'schema "{}" does not exist'),
-    "role": ("42704", 'role "{}" does not exist'),
-}
+_ID = "s_resolve('{}', CAST(:1 AS VARCHAR), 'cast', $s_asked)"
 
 
 def _id_cast(rewriter: Rewriter, node: Any, kind: str) -> exp.Expression:
     inner = node.this
-    literal = isinstance(inner, exp.Literal)
-    if literal and str(inner.this).isdigit():
-        found: exp.Expression = exp.cast(exp.Literal.number(str(inner.this)), "BIGINT")
-    elif literal or casts.is_text(inner) or inner.find(exp.Parameter):
-        text = str(inner.this) if literal else None
-        found = rewriter.template(_IDS[kind], inner)
-        if text is not None:  # a name that is not there is an error, when the query is run
-            state, message = _UNKNOWN[kind]
-            problem = exp.Literal.string(f"SQLSTATE {state}: {message.format(text)}")
-            found = rewriter.template("coalesce(:1, CAST(error(:2) AS BIGINT))", found, problem)
-    elif isinstance(inner, exp.Subquery):  # such as what pg_get_serial_sequence became: a name, or an id
-        found = rewriter.template(f"coalesce(TRY_CAST(:1 AS BIGINT), {_IDS[kind]})", inner)
-    else:
-        found = inner
-    return rewriter.template(calls.NAMES_OF_IDS[kind], found) if casts.wants_name(node) else found
+    is_named = isinstance(inner, exp.Literal | exp.Subquery) or casts.is_text(inner)
+    if is_named or inner.find(exp.Parameter):  # a subquery gives names or ids, and digits are an id
+        inner = rewriter.template(_ID.format(kind), inner)
+    return rewriter.template(calls.NAMES_OF_IDS[kind], inner) if casts.wants_name(node) else inner

@@ -161,6 +161,8 @@ class Rewriter:
             relation = find_relation(CATALOG, name)
             assert relation is not None
             self.out.relations[relation.label] = relation
+        if "$s_asked" in text:
+            self.out.values.add("asked")
         marked = HOLE.sub(r"__hole\1", text)
         holder = exp.Paren(this=sqlglot.parse_one(marked, dialect="duckdb"))
         for column in list(holder.find_all(exp.Column)):

@@ -7,14 +7,17 @@ relations, which gives the columns' types and all errors of names.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
+from sqlglot import exp
 
+from herdpy_sql.columnar.query import Scan
 from herdpy_sql.columnar.transfer import column_type
+from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Outcome, OutputColumn, Plan
 from herdpy_sql.system import engine, lookups, naming
 from herdpy_sql.system import rewrite_calls as _calls  # noqa: F401 - registers its handlers
@@ -46,10 +49,9 @@ from herdpy_sql.types import (
     SqlType,
     array_of,
 )
+from herdpy_sql.values import label_columns
 
 if TYPE_CHECKING:
-    from sqlglot import exp
-
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.execute.base import Row
     from herdpy_sql.storage import Clock, View
@@ -90,10 +92,10 @@ class SystemSelect(Plan):
 
 
 def system_select(
-    tree: exp.Expression, catalog: Catalog, param_types: Sequence[SqlType] = ()
+    asked: exp.Expression, catalog: Catalog, param_types: Sequence[SqlType] = ()
 ) -> SystemSelect:
     """The plan of a query over the catalog. SqlError 42P01, 42703, 42883, 0A000 and so on."""
-    tree = tree.copy()
+    tree = asked.copy()
     names = naming.output_names(tree)
     told = naming.told_types(tree)
     signals = take_signals(tree)
@@ -101,6 +103,7 @@ def system_select(
     rewriter = Rewriter(catalog, param_types)
     sql = rewriter.rewrite(tree)
     out = rewriter.out
+    _refuse_order_of_texts(asked, out.scans.values())
     count = max([*out.params, *out.used], default=0)
     types = tuple(_known(out.params.get(n)) for n in range(1, count + 1))
     query = SystemQuery(
@@ -120,6 +123,20 @@ def system_select(
     return SystemSelect(_described(query, names, told))
 
 
+def _refuse_order_of_texts(tree: exp.Expression, scans: Iterable[Scan]) -> None:
+    """SqlError 0A000 where an ENUM is compared with a bare text by order: DuckDB would compare texts."""
+    labels = {column.name for scan in scans for column in scan.table.columns if column.type.enum is not None}
+    for node in tree.find_all(exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between) if labels else ():
+        sides = [one for one in node.args.values() if isinstance(one, exp.Expression)]
+        names = {one.name for one in sides if isinstance(one, exp.Column)} & labels
+        if names and not all(isinstance(one, exp.Column | exp.Cast) for one in sides):
+            raise SqlError(
+                "0A000",
+                f'the order of ENUM "{names.pop()}" and a text is not supported in queries over the catalog',
+                hint="Cast the text to the ENUM.",
+            )
+
+
 def _known(type_: SqlType | None) -> SqlType:
     return TEXT if type_ is None or type_.base is Base.UNKNOWN else type_
 
@@ -133,7 +150,8 @@ def _described(query: SystemQuery, names: list[str | None], told: Mapping[str, i
             pa.field(scan.table.columns[p].name, column_type(scan.table.columns[p].type))
             for p in scan.positions
         ]
-        tables[scan.name] = pa.schema(fields).empty_table()
+        kinds = [scan.table.columns[p].type for p in scan.positions]
+        tables[scan.name] = label_columns.shown(pa.schema(fields).empty_table(), kinds)
     nothing = {f"p{n}": None for n in query.used}
     nothing |= {f"s_{name}": None for name in query.values if f"$s_{name}" in query.sql}
     nothing |= {f"a{number}": None for number in range(len(query.actions))}

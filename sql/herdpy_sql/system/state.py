@@ -76,6 +76,29 @@ class Activity(NamedTuple):
     changes: int = 0
 
 
+class PreparedRow(NamedTuple):
+    """A prepared statement as pg_prepared_statements has it; ``types`` are object ids."""
+
+    name: str
+    text: str
+    made_us: int
+    types: tuple[int, ...]
+    by_sql: bool
+    generic_plans: int
+    custom_plans: int
+
+
+class CursorRow(NamedTuple):
+    """A cursor as pg_cursors has it."""
+
+    name: str
+    text: str
+    hold: bool
+    binary: bool
+    scrolls: bool
+    made_us: int
+
+
 class ServerState(Protocol):
     """The server and the session that asks."""
 
@@ -121,8 +144,11 @@ class ServerState(Protocol):
     def facts(self, name: str) -> Iterable[Mapping[str, Any]]:
         """Rows of a table of schema herdpy that only the server knows; moments as microseconds since 1970."""
 
-    def prepared_statements(self) -> Iterable[tuple[str, str]]:
-        """Name and text of the session's prepared statements."""
+    def prepared_statements(self) -> Iterable[PreparedRow]:
+        """The session's prepared statements that have names."""
+
+    def cursors(self) -> Iterable[CursorRow]:
+        """The session's cursors, and the protocol's portals."""
 
     def set_config(self, name: str, value: str | None, *, local: bool) -> str:
         """Change a setting, as SET does; returns its new value. SqlError 42704, 22023, 55P02."""
@@ -170,7 +196,11 @@ class LocalState:
         """None."""
         return ()
 
-    def prepared_statements(self) -> Iterable[tuple[str, str]]:
+    def prepared_statements(self) -> Iterable[PreparedRow]:
+        """None."""
+        return ()
+
+    def cursors(self) -> Iterable[CursorRow]:
         """None."""
         return ()
 
@@ -198,6 +228,7 @@ class FrozenState(LocalState):
         )
         self._roles, self._settings = list(state.roles()), list(state.settings())
         self._activity, self._prepared = list(state.activity()), list(state.prepared_statements())
+        self._cursors = list(state.cursors())
         self._databases, self._server_settings = list(state.databases()), list(state.server_settings())
         self._facts = {name: list(state.facts(name)) for name in told}
         own = next((one for one in self._activity if one.pid == state.pid), None)
@@ -228,9 +259,13 @@ class FrozenState(LocalState):
         """As they were."""
         return self._facts[name]
 
-    def prepared_statements(self) -> Iterable[tuple[str, str]]:
+    def prepared_statements(self) -> Iterable[PreparedRow]:
         """As they were."""
         return self._prepared
+
+    def cursors(self) -> Iterable[CursorRow]:
+        """As they were."""
+        return self._cursors
 
 
 def setting_values(state: ServerState) -> Mapping[str, str]:

@@ -37,10 +37,17 @@ _ALIASES = {
     "decimal": "numeric",
     "float": "float8",
     "char": "bpchar",
+    "dec": "numeric",
+    "nchar": "bpchar",
+    "national char": "bpchar",
+    "national character": "bpchar",
+    "national char varying": "varchar",
+    "national character varying": "varchar",
+    "char varying": "varchar",
     "timestamp with time zone": "timestamptz",
     "time with time zone": "timetz",
 }
-_INTERNAL_CHAR, _NUMERIC = 18, 1700
+_NUMERIC = 1700
 _LENGTHS = frozenset({1042, 1043})
 _PRECISIONS = frozenset({1083, 1114, 1184, 1266})
 
@@ -65,30 +72,46 @@ def by_oid() -> Mapping[int, Mapping[str, Any]]:
 
 
 @functools.lru_cache(maxsize=1)
-def _by_name() -> Mapping[str, int]:
-    found = {row["typname"]: row["oid"] for row in type_rows()}
-    found |= {row["shown"]: row["oid"] for row in type_rows() if row["shown"] != '"char"'}
-    found |= {alias: found[name] for alias, name in _ALIASES.items()}
-    return found
-
-
-@functools.lru_cache(maxsize=1)
 def known_procedures() -> frozenset[str]:
     """The functions that pg_type names: what a name can be cast to regproc for."""
     keys = ("typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout", "typsubscript")
     return frozenset(str(row[key]) for row in type_rows() for key in keys) - {"-"}
 
 
-def type_oid(name: str) -> int | None:
-    """The object id of the type that SQL calls so: "int4", "integer", "varchar(10)", "text[]"."""
-    name = re.sub(r"\s*\([^)]*\)", "", name.strip()).removeprefix("pg_catalog.")
-    if name == '"char"':
-        return _INTERNAL_CHAR
-    array = name.endswith("[]")
-    found = _by_name().get(" ".join(name.removesuffix("[]").replace('"', "").lower().split()))
-    if found is None or not array:
-        return found
-    return int(by_oid()[found]["typarray"]) or None
+def oid_of_words(words: str) -> int | None:
+    """The type that SQL has words for: "integer", "double precision", "timestamp with time zone"."""
+    name = _ALIASES.get(words) or _words().get(words)
+    return None if name is None else oid_of_name(name)
+
+
+@functools.lru_cache(maxsize=1)
+def _words() -> Mapping[str, str]:
+    """Names in pg_type by the names for people that are others, such as "integer"."""
+    return {row["shown"]: row["typname"] for row in type_rows() if row["shown"] != row["typname"]}
+
+
+def oid_of_name(name: str) -> int | None:
+    """The type of PostgreSQL's own that pg_type calls so."""
+    return _by_typname().get(name)
+
+
+@functools.lru_cache(maxsize=1)
+def _by_typname() -> Mapping[str, int]:
+    return {row["typname"]: row["oid"] for row in type_rows()}
+
+
+def type_oid(shown: str) -> int | None:
+    """The object id of one of PostgreSQL's own types as format_type shows it: "integer[]", "bit(3)"."""
+    name = re.sub(r"\s*\([^)]*\)", "", shown)
+    element = name.removesuffix("[]")
+    found = oid_of_words(element) or oid_of_name(element)
+    return found if found is None or element == name else array_oid(found)
+
+
+def array_oid(oid: int) -> int | None:
+    """The type of arrays of one of PostgreSQL's own types."""
+    row = by_oid().get(oid)
+    return None if row is None else int(row["typarray"]) or None
 
 
 def format_type(oid: int | None, modifier: int | None) -> str | None:

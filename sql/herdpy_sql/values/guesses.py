@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterable
 from decimal import Decimal
 
-from herdpy.codec.kinds import Interval
+from herdpy.codec.kinds import Interval, plain
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import SqlType
@@ -39,7 +39,7 @@ def type_of(value: object) -> SqlType:
         if isinstance(value, python_type):
             return sql_type
     if isinstance(value, int):
-        return type_of(int(value))
+        return type_of(plain(value))
     raise SqlError("42804", f"cannot adapt a Python object of type {kind.__name__}")
 
 

@@ -6,6 +6,7 @@ import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from herdpy.codec.kinds import plain
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import SqlType
@@ -31,6 +32,7 @@ def integer_converter(sql_type: SqlType, low: int, high: int) -> Callable[[objec
             raise SqlError("22003", f"{name} out of range")
         if value is None:
             return None
+        value = plain(value)
         if isinstance(value, str):
             return parse(value)
         if isinstance(value, bool):
@@ -66,6 +68,7 @@ def numeric_converter(sql_type: SqlType) -> Callable[[object], Datum]:
             if fitting is not None and value.same_quantum(fitting) and -limit < value < limit:
                 return value if value else value.copy_abs()
             return numeric.fit(numeric.normal(value), sql_type)
+        value = plain(value)
         if isinstance(value, str):
             return parse(value)
         if isinstance(value, bool):
@@ -75,7 +78,7 @@ def numeric_converter(sql_type: SqlType) -> Callable[[object], Datum]:
                 raise SqlError("0A000", "NaN and infinity are not supported in type numeric")
             return numeric.fit(numeric.from_float(value, 15), sql_type)
         if isinstance(value, Decimal):
-            return convert(Decimal(value))
+            return convert(value)
         index = getattr(value, "__index__", None)
         if index is None:
             raise mismatch(value, "numeric")
@@ -88,6 +91,7 @@ def double(value: object) -> Any:
     """To DOUBLE PRECISION."""
     if type(value) is float or value is None:
         return value
+    value = plain(value)
     if isinstance(value, str):
         return from_text(t.DOUBLE)(value)
     if isinstance(value, bool):
@@ -109,6 +113,6 @@ def double(value: object) -> Any:
 def real(value: object) -> Any:
     """To REAL: the nearest number of 32 bits."""
     if isinstance(value, str):
-        return from_text(t.REAL)(value)
+        return from_text(t.REAL)(plain(value))
     whole = double(value)
     return None if whole is None else floats.round32(whole)

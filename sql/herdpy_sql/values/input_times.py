@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from herdpy.codec.kinds import Interval
+from herdpy.codec.kinds import Interval, is_no_time, plain
 from herdpy_sql.values import intervals, moments
 from herdpy_sql.values.refusals import lossy, mismatch
 from herdpy_sql.values.texts import check_text
@@ -22,6 +22,7 @@ def interval(value: object) -> Any:
         return None
     if isinstance(value, Interval):
         return intervals.checked(*value)
+    value = plain(value)
     if isinstance(value, dt.timedelta):
         return intervals.checked(0, value.days, value.seconds * 1_000_000 + value.microseconds)
     if isinstance(value, str):
@@ -35,6 +36,7 @@ def date(value: object) -> Any:
         return None
     if type(value) is dt.date:
         return value.toordinal() - _EPOCH_ORDINAL
+    value = plain(value)
     if isinstance(value, str):
         return moments.parse_date(check_text(value))
     if isinstance(value, dt.datetime):
@@ -52,6 +54,7 @@ def time(value: object) -> Any:
     """To TIME: microseconds since midnight."""
     if value is None:
         return None
+    value = plain(value)
     if isinstance(value, dt.time):
         if value.tzinfo is not None:
             raise mismatch(value, "time without time zone")
@@ -65,11 +68,12 @@ def timestamp(value: object) -> Any:
     """A datetime with a zone becomes its time in UTC, the session's zone."""
     if value is None:
         return None
-    if isinstance(value, dt.datetime):
+    value = plain(value)
+    if isinstance(value, dt.datetime) and not is_no_time(value):
         return (value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)) // _MICROSECOND
     if isinstance(value, str):
         return moments.parse_timestamp(check_text(value))
-    if isinstance(value, dt.date):
+    if type(value) is dt.date:
         return (value.toordinal() - _EPOCH_ORDINAL) * moments.DAY_US
     raise mismatch(value, "timestamp without time zone")
 
@@ -77,5 +81,5 @@ def timestamp(value: object) -> Any:
 def timestamptz(value: object) -> Any:
     """A datetime without a zone is in UTC, the session's zone."""
     if isinstance(value, str):
-        return moments.parse_timestamptz(check_text(value))
+        return moments.parse_timestamptz(check_text(plain(value)))
     return timestamp(value)

@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from herdpy.codec.grids import of_lists
-from herdpy.codec.kinds import Datum
+from herdpy.codec.kinds import Datum, plain
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
@@ -92,10 +92,11 @@ def _array_converter(element: SqlType) -> Callable[[object], Any]:
         if value is None:
             return None
         if isinstance(value, str):
-            if value[:1] == "[" and value[-1:] == "]":  # as ``herdpy export`` writes arrays
+            text: str = plain(value)
+            if text[:1] == "[" and text[-1:] == "]":  # as ``herdpy export`` writes arrays
                 with contextlib.suppress(json.JSONDecodeError):
-                    return array(json.loads(value, parse_float=Decimal))
-            return parse_array(value, parse)
+                    return array(json.loads(text, parse_float=Decimal))
+            return parse_array(text, parse)
         if not isinstance(value, list | tuple):
             raise SqlError("42804", f"an array is wanted, not {type(value).__name__}")
         if element.base in _LISTS:
@@ -117,7 +118,7 @@ def _enum_converter(sql_type: SqlType) -> Callable[[object], Datum]:
         text = getattr(value, "value", value) if isinstance(value, enum.Enum) else value
         if not isinstance(text, str):
             raise mismatch(value, sql_type.name)
-        return read(text)
+        return read(plain(text))
 
     return label
 
@@ -129,7 +130,7 @@ def _vector_converter(sql_type: SqlType) -> Callable[[object], Datum]:
         if value is None:
             return None
         if isinstance(value, str):
-            return read(value)
+            return read(plain(value))
         listed: Any = value.tolist() if hasattr(value, "tolist") else value
         if not isinstance(listed, list | tuple):
             raise mismatch(value, "vector")
@@ -147,7 +148,7 @@ def _text(value: object) -> Any:
     if value is None:
         return None
     if isinstance(value, str):
-        return check_text(str(value))
+        return _text(plain(value))
     raise mismatch(value, "text")
 
 
@@ -173,7 +174,7 @@ def _boolean(value: object) -> Any:
     if value is None or value is True or value is False:
         return value
     if isinstance(value, str):
-        return from_text(t.BOOLEAN)(value)
+        return from_text(t.BOOLEAN)(plain(value))
     if type(value).__name__ in {"bool_", "bool"}:  # numpy's
         return bool(value)
     raise mismatch(value, "boolean")
@@ -183,9 +184,9 @@ def _bytea(value: object) -> Any:
     if type(value) is bytes or value is None:
         return value
     if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)
+        return bytes(memoryview(value))
     if isinstance(value, str):
-        return from_text(t.BYTEA)(value)
+        return from_text(t.BYTEA)(plain(value))
     raise mismatch(value, "bytea")
 
 
@@ -195,7 +196,7 @@ def _uuid(value: object) -> Any:
     if isinstance(value, uuid.UUID):
         return value.bytes
     if isinstance(value, str):
-        return from_text(t.UUID)(value)
+        return from_text(t.UUID)(plain(value))
     raise mismatch(value, "uuid")
 
 
@@ -203,7 +204,7 @@ def _json(value: object) -> Any:
     if value is None:
         return None
     if isinstance(value, str):
-        return parse_json(value)
+        return parse_json(plain(value))
     try:
         return check_text(json.dumps(value, ensure_ascii=False, allow_nan=False))
     except (TypeError, ValueError) as error:
@@ -217,4 +218,4 @@ def _json(value: object) -> Any:
 def _jsonb(value: object) -> Any:
     if value is None:
         return None
-    return parse_jsonb(value if isinstance(value, str) else _json(value))
+    return parse_jsonb(plain(value) if isinstance(value, str) else _json(value))

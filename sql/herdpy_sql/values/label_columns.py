@@ -127,7 +127,7 @@ def _places(array: Array, enum: EnumType) -> Array:
     found = pc.index_in(array, _all_labels(enum))
     if found.null_count != array.null_count:
         nth = pc.index(pc.and_(found.is_null(), array.is_valid()), True).as_py()
-        raise SqlError("22P02", f'invalid input value for enum {enum.name}: "{array[nth]}"', nth=str(nth))
+        raise SqlError("22P02", f'invalid input value for enum {enum}: "{array[nth]}"', nth=str(nth))
     return _all_places(enum).take(found)
 
 

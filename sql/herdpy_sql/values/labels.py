@@ -33,7 +33,7 @@ def label_reader(sql_type: SqlType) -> Callable[[str], float]:
     def read(text: str) -> float:
         found = places.get(text)
         if found is None:
-            raise SqlError("22P02", f'invalid input value for enum {enum.name}: "{text}"')
+            raise SqlError("22P02", f'invalid input value for enum {enum}: "{text}"')
         return found
 
     return read

@@ -13,6 +13,8 @@ class DatabaseSettings:
         checkpoint_interval_s: how often applied changes go to LMDB.
         checkpoint_rows: changed rows in memory that start a checkpoint sooner.
         memtable_limit_bytes: writers wait for a checkpoint when more than this is in memory.
+        transaction_memory_bytes: what a transaction has changed beyond that goes to files in ``spill/``;
+            0: nothing does, and a transaction that takes more memory than it may is refused.
         log_retention_bytes: closed ledgers kept after a checkpoint passed them, so that a damaged
             store can be rebuilt from the log.
         max_ledger_bytes, max_ledger_age_s: when a ledger is closed and another begun.
@@ -24,6 +26,7 @@ class DatabaseSettings:
     checkpoint_interval_s: float = 1.0
     checkpoint_rows: int = 50_000
     memtable_limit_bytes: int = 1 << 30
+    transaction_memory_bytes: int = 64 << 20
     log_retention_bytes: int = 256 << 20
     max_ledger_bytes: int = 64 << 20
     max_ledger_age_s: float = 3600.0

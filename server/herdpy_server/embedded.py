@@ -2,7 +2,8 @@
 
 The roof of the embedded house: an ``Engine``, and sessions on top of it. Their coroutines run in the
 thread that calls :meth:`Database.run` while it holds the turn; the turn is free while they wait for
-a lock, the log or DuckDB.
+a lock, the log or DuckDB. Where signals' exceptions can come, in the main thread, they run in ``shelter``'s
+thread instead; only what reads and need not wait stays.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from herdpy_server.publishing.moment import moment_of
 from herdpy_server.publishing.snapshot import Progress, there, write_snapshot
 from herdpy_server.publishing.state import applied_state
 from herdpy_server.sessions import LastWait, Session
+from herdpy_server.shelter import Call, Shelter
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.embedded")
@@ -44,10 +46,14 @@ class Database:
         recovery: what opening found in the log.
         torn: what was cut off the log's end because a crash had torn it; mostly nothing.
         rebuilt: why the store was rebuilt from the log, or None.
+        shelter: where the main thread has its work done.
     """
 
+    shelter: ClassVar[type[Shelter]] = Shelter
     _shared: ClassVar[dict[str, tuple[Database, int]]] = {}
     _sharing: ClassVar[threading.Lock] = threading.Lock()
+    _count: ClassVar[int] = 0  # of those that are open
+    _counting: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, path: Path, settings: DatabaseSettings) -> None:
         self.path = path
@@ -55,11 +61,14 @@ class Database:
         self._turn = threading.Lock()
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self._closed = False
-        self._suspended: set[object] = set()  # coroutines of `run` that wait for something
+        self._suspended: set[object] = set()  # coroutines that wait for something
         self._idle = threading.Condition(self._turn)
+        self._left: dict[Session, Call[Any]] = {}  # what goes on in a session although nobody waits for it
         self._engine = engine = Engine(path, settings, self._turn, checkpoint=lambda: self.checkpoint())
         self.log, self.store, self.tablespace = engine.log, engine.store, engine.tablespace
         self.recovery, self.torn, self.rebuilt = engine.recovery, engine.torn, engine.rebuilt
+        with Database._counting:
+            Database._count += 1
 
     # Opening and sharing.
 
@@ -75,12 +84,17 @@ class Database:
         unknown = settings.keys() - {field.name for field in fields(DatabaseSettings)}
         if unknown:
             raise TypeError(f"unexpected keyword argument {sorted(unknown)[0]!r}")
-        return cls(Path(path).absolute(), DatabaseSettings(**settings))
+        where, wanted = Path(path).absolute(), DatabaseSettings(**settings)
+        return Shelter.call(lambda: cls(where, wanted), undo=cls.close)
 
     @classmethod
     def acquire(cls, path: str | os.PathLike[str], **settings: Any) -> Database:
         """The database at ``path``, shared within this process; :meth:`release` gives it back."""
         key = os.path.realpath(path)
+        return Shelter.call(lambda: cls._acquire(key, settings), undo=cls.release)
+
+    @classmethod
+    def _acquire(cls, key: str, settings: dict[str, Any]) -> Database:
         with cls._sharing:
             if key in cls._shared:
                 database, count = cls._shared[key]
@@ -91,6 +105,9 @@ class Database:
 
     def release(self) -> None:
         """Give back what :meth:`acquire` gave; the last one closes the database."""
+        Shelter.call(self._release)
+
+    def _release(self) -> None:
         key = str(self.path)
         with self._sharing:
             database, count = self._shared[key]
@@ -102,13 +119,22 @@ class Database:
 
     def close(self) -> None:
         """Roll back what is open, checkpoint, and close. A second call does nothing."""
+        Shelter.call(self._close)
+
+    def _close(self) -> None:
         with self._turn:
             if self._closed:
                 return
             self._closed = True
             for session in list(self._sessions):
                 session.shut()
-        self._engine.close(self._await_statements)
+        try:
+            self._engine.close(self._await_statements)
+        finally:
+            with Database._counting:
+                Database._count -= 1
+                if not Database._count:
+                    Shelter.rest()
 
     def _await_statements(self) -> None:
         """Wait for the threads that are in the middle of a statement: commits end, all else is told."""
@@ -133,6 +159,9 @@ class Database:
 
     def session(self) -> Session:
         """A new session."""
+        return Shelter.call(self._new_session)
+
+    def _new_session(self) -> Session:
         with self._turn:
             if self._closed:
                 raise is_closed(self.path)
@@ -140,35 +169,72 @@ class Database:
             self._sessions.add(session)
             return session
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a session's coroutine to its end in this thread, in turn with other threads."""
+    def run(self, coroutine: Coroutine[Any, Any, T], session: Session | None = None) -> T:
+        """Run a session's coroutine to its end, in turn with other threads.
+
+        Args:
+            session: it; where it is told, an interrupt of the main thread ends the statement.
+        """
+        if session is not None and (before := self._left.get(session)) is not None:
+            before.wait()
+            self._left.pop(session, None)
+        if not Shelter.is_needed():
+            return self._drive(coroutine)
+        return self._sheltered(coroutine, None, session)
+
+    def read(self, coroutine: Coroutine[Any, Any, T], session: Session) -> T:
+        """As :meth:`run`, for a statement that looks like a query: what reads and need not wait stays here.
+
+        It costs no switch of threads then. The session moves itself (``SessionBase.covered``) before it
+        changes anything.
+        """
+        if not Shelter.is_needed() or self._left:
+            return self.run(coroutine, session)
+        with self._turn:
+            session.exposed = True
+            try:
+                wait = coroutine.send(None)
+                self._suspended.add(coroutine)
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]
+            finally:
+                session.exposed = False
+        return self._sheltered(coroutine, wait, session)
+
+    def _sheltered(self, coroutine: Coroutine[Any, Any, T], wait: Any, session: Session | None) -> T:
+        if session is None:
+            return Shelter.call(lambda: self._drive(coroutine, wait))
+        return Shelter.call(
+            lambda: self._drive(coroutine, wait),
+            session.cancel,
+            left=lambda call: self._left.update({session: call}),
+        )
+
+    def _drive(self, coroutine: Coroutine[Any, Any, T], wait: Any = None) -> T:
+        """Run a coroutine to its end in this thread; ``wait`` is what it waits for, if it has begun."""
         turn, suspended = self._turn, self._suspended
-        wait: Any = None
         interrupt: BaseException | None = None
         try:
             while True:
                 try:
+                    if wait is not None and interrupt is None:
+                        wait.block()
+                        if type(wait) is LastWait:
+                            # Only the answer is left, and that is the statement's own: no turn is needed.
+                            coroutine.send(None)
+                            raise AssertionError("a statement waits again after its last wait")
                     with turn:
                         if wait is not None and self._closed and not isinstance(wait, (Append, LastWait)):
                             interrupt = is_closing()
-                        try:
-                            wait = coroutine.send(None) if interrupt is None else coroutine.throw(interrupt)
-                        except StopIteration as stop:
-                            return stop.value  # type: ignore[no-any-return]
+                        wait = coroutine.send(None) if interrupt is None else coroutine.throw(interrupt)
                         suspended.add(coroutine)
                     interrupt = None
-                    wait.block()
+                except StopIteration as stop:
+                    return stop.value  # type: ignore[no-any-return]
                 except BaseException as error:
                     if inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED:
                         raise
                     interrupt = error
-                if type(wait) is LastWait and interrupt is None:
-                    # Only the answer is left, and that is the statement's own: no turn is needed.
-                    try:
-                        wait = coroutine.send(None)
-                    except StopIteration as stop:
-                        return stop.value  # type: ignore[no-any-return]
-                    raise AssertionError("a statement waits again after its last wait")
         finally:
             if wait is not None:
                 suspended.discard(coroutine)
@@ -186,6 +252,9 @@ class Database:
             SqlError: the store or the log could not be written (53100: for lack of space); nothing
                 is lost, and it will be tried again. 57P03 when the database is closed.
         """
+        return Shelter.call(self._checkpoint)
+
+    def _checkpoint(self) -> list[int]:
         if self._closed:
             raise is_closed(self.path)
         return self._engine.checkpoint()
@@ -236,6 +305,7 @@ def _in_child() -> None:
         database.abandon()
     Database._shared = {}
     Database._sharing = threading.Lock()
+    Database._count, Database._counting = 0, threading.Lock()
 
 
 _inherited: list[Database] = []

@@ -17,10 +17,12 @@ from pathlib import Path
 
 import lmdb
 
-from herdpy.log import LogError, LogSettings
+from herdpy.log import LogError, LogFullError, LogSettings
 from herdpy.log.wait import run_blocking
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.sessions import PlanCache, Session
+from herdpy_server.store import ApplyError
+from herdpy_server.store.spilling import SpillSettings
 from herdpy_server.tablespace import (
     Checkpointer,
     Directory,
@@ -103,6 +105,7 @@ class Engine:
             self.torn = self.log.recovered
             self.store, self.rebuilt = open_store(directory, self.log, settings.column_cache_bytes)
             undo.callback(lambda: self.store.close())
+            self.store.spilling = SpillSettings.of(directory.spill, settings.transaction_memory_bytes)
             self.tablespace = Tablespace(self.log, self.store, self._turn)
             try:
                 rows = max(settings.checkpoint_rows, _RECOVERY_ROWS)
@@ -153,7 +156,7 @@ class Engine:
             return self.checkpointer.checkpoint(trim=True)
         except LogError as error:
             raise sql_error(error) from error
-        except (OSError, lmdb.Error) as error:
+        except (OSError, lmdb.Error, ApplyError) as error:
             raise store_error(error) from error
 
     def close(self, await_statements: Callable[[], None] = lambda: None) -> None:
@@ -165,10 +168,21 @@ class Engine:
         with contextlib.ExitStack() as last:
             last.callback(self.lock.release)
             last.callback(self.store.close)
-            last.callback(self.log.close)
+            last.callback(self._close_log)
             last.callback(self._last_checkpoint)
             last.callback(self.checkpointer.stop)
             await_statements()
+
+    def _close_log(self) -> None:
+        try:
+            self.log.close()
+        except LogError as error:
+            raise SqlError(
+                "53100" if isinstance(error, LogFullError) else "58030",
+                "the log could not be closed in order: the next opening does it, and nothing is lost",
+                detail=str(error),
+                outcome="done",
+            ) from error
 
     def _last_checkpoint(self) -> None:
         try:

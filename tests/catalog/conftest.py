@@ -9,6 +9,7 @@ import pytest
 
 import herdpy
 from herdpy.dbapi import Connection
+from tests.catalog.alike import Asked, Both
 from tests.catalog.catalog_data import DEFINITIONS
 from tests.pgwire.servers import ThreadServer, thread_server
 
@@ -49,3 +50,26 @@ def postgres_catalog(postgres: str) -> Iterator[str]:
                 own.execute(statement)
         yield dsn
         connection.execute("DROP DATABASE catalog_test WITH (FORCE)")
+
+
+@pytest.fixture
+def both(tmp_path: Path, postgres: str) -> Iterator[Both]:
+    """A server and a database of the real PostgreSQL, both without tables, both called "alike"."""
+    import psycopg
+
+    own = postgres.replace("dbname=postgres", "dbname=alike")
+    with psycopg.connect(postgres, autocommit=True) as connection, thread_server(tmp_path / "data") as served:
+        connection.execute("CREATE DATABASE alike TEMPLATE template0")
+        users = connection.execute("SELECT rolname FROM pg_roles WHERE rolname !~ '^pg_'").fetchall()
+        known = {name for (name,) in users}
+        ours = Asked(f"host=127.0.0.1 port={served.port} user={connection.info.user} dbname=alike")
+        theirs = Asked(own)
+        try:
+            yield Both(ours, theirs)
+        finally:
+            ours.connection.finish()
+            theirs.connection.finish()
+            connection.execute("DROP DATABASE alike WITH (FORCE)")
+            for (name,) in connection.execute("SELECT rolname FROM pg_roles WHERE rolname !~ '^pg_'"):
+                if name not in known:
+                    connection.execute(f'DROP ROLE "{name}"')

@@ -44,6 +44,16 @@ def test_a_key_is_added_to_rows(tmp_path: Path) -> None:
         assert rows(database, names) == [("t_b",), ("t_c_key",), ("t_pkey",)]
 
 
+def test_columns_of_every_kind_of_type_have_its_name(empty: Connection) -> None:
+    empty.execute("CREATE TYPE mood AS ENUM ('low')")
+    empty.execute("CREATE TABLE t (a vector(3), b mood, c mood[], d int[], e numeric(4, 1)[], f text)")
+    query = "SELECT udt_schema, udt_name FROM information_schema.columns WHERE table_name = 't' ORDER BY ordinal_position"
+    assert rows(empty, query) == [
+        ("public", "vector"), ("public", "mood"), ("public", "_mood"),
+        ("pg_catalog", "_int4"), ("pg_catalog", "_numeric"), ("pg_catalog", "text"),
+    ]  # fmt: skip
+
+
 def test_a_refused_key_leaves_the_table_as_it_was(empty: Connection) -> None:
     empty.execute("CREATE TABLE t (a int, b int)")
     empty.execute("INSERT INTO t VALUES (1, 1), (1, 2), (NULL, 3)")
@@ -145,3 +155,16 @@ def test_vacuum_checkpoints(tmp_path: Path) -> None:
 def test_a_parameter_that_cannot_be_is_refused(tmp_path: Path, parameter: str) -> None:
     with herdpy.connect(tmp_path / "data", autocommit=True) as database:
         assert fails(database, f"SELECT pg_sleep({parameter})") in {"42601", "42P02"}
+
+
+def test_labels_of_an_enum_are_labels_in_a_query_about_the_session(empty: Connection) -> None:
+    empty.execute("CREATE TYPE size AS ENUM ('small', 'large')")
+    empty.execute("CREATE TABLE goods (id int PRIMARY KEY, size size)")
+    empty.execute("INSERT INTO goods VALUES (1, 'small'), (2, 'large'), (3, NULL)")
+    asked = "SELECT size, current_user IS NOT NULL FROM goods "
+    assert rows(empty, asked + "ORDER BY size") == [("small", True), ("large", True), (None, True)]
+    assert rows(empty, asked + "WHERE size = 'large'") == [("large", True)]
+    assert rows(empty, asked + "WHERE size > 'small'::size") == [("large", True)]
+    for text in ("size > 'small'", "'small' < size", "size BETWEEN 'small' AND 'large'"):
+        assert fails(empty, asked + f"WHERE {text}") == "0A000", text
+    assert rows(empty, "SELECT 1") == [(1,)]

@@ -258,7 +258,7 @@ SEQUENCES: dict[str, list[bytes]] = {
         SYNC,
         query(ALL),
     ],
-    "extended set": [once("SET extra_float_digits = 0"), once("SHOW extra_float_digits"), SYNC],
+    "extended set": [once("SET extra_float_digits = 2"), once("SHOW extra_float_digits"), SYNC],
     "extended bound again otherwise": [
         parse(KEY, "s"),
         *(

@@ -10,13 +10,19 @@ import psycopg
 import pytest
 
 from tests.pgwire.servers import ThreadServer
-from tests.pgwire.wire import SYNC, Wire, describe, parse
+from tests.pgwire.wire import SYNC, Wire, bind, describe, execute, parse
 
 TABLES = """
 CREATE TABLE rd_a (k int PRIMARY KEY, v text, n numeric(5,2));
 CREATE TABLE rd_b (k int PRIMARY KEY, w text);
 CREATE TABLE rd_c (k bigint PRIMARY KEY, x text);
 CREATE TABLE rd_h (b int, c int);
+CREATE TABLE rd_d (a int PRIMARY KEY, b int, c int);
+ALTER TABLE rd_d DROP COLUMN b;
+ALTER TABLE rd_d ADD COLUMN b int;
+CREATE VIEW rd_v AS SELECT k, v AS name, n + 1 AS more FROM rd_a;
+CREATE VIEW rd_vv (one, two) AS SELECT rd_v.name, rd_b.w FROM rd_v JOIN rd_b USING (k);
+CREATE VIEW rd_s AS SELECT v, k FROM rd_a;
 """
 QUERIES = [
     "SELECT * FROM rd_a",
@@ -55,6 +61,20 @@ QUERIES = [
     "TABLE rd_b",
     "SELECT * FROM rd_a, rd_b",
     "SELECT * FROM generate_series(1, 2) AS g (i)",
+    "SELECT * FROM rd_v",
+    "SELECT x.more, name, a + 1 FROM rd_v AS x (a) WHERE a = 1",
+    "SELECT a, name FROM rd_v AS x (a)",
+    "SELECT * FROM rd_vv",
+    "SELECT s.one FROM (SELECT two AS one FROM rd_vv) AS s",
+    "SELECT k, w, name FROM rd_b JOIN rd_v USING (k)",
+    "SELECT k, w, name FROM rd_v RIGHT JOIN rd_b USING (k)",
+    "WITH w AS (SELECT name FROM rd_v) SELECT * FROM w",
+    "TABLE rd_v",
+    "SELECT max(k), name FROM rd_v GROUP BY name ORDER BY name",
+    "SELECT v, k FROM rd_s WHERE k = 1",
+    "SELECT l.v FROM rd_b, LATERAL (SELECT v FROM rd_a WHERE rd_a.k = rd_b.k) AS l",
+    "SELECT l.name FROM rd_b, LATERAL (SELECT name FROM rd_v WHERE rd_v.k = rd_b.k) AS l",
+    "SELECT * FROM rd_d",
 ]
 
 
@@ -115,3 +135,35 @@ def test_a_prepared_statement_says_it_too(both: list[psycopg.Connection[Any]], s
         table, number = struct.unpack_from(">Ih", described, 2 + len(b"v\0"))
         assert table > 0
         assert number == 2
+
+
+@pytest.mark.parametrize("source", ["rd_a", "rd_v", "(SELECT k, v, k + 1 FROM rd_a) AS s"])
+@pytest.mark.parametrize("hold", ["", "WITH HOLD"])
+def test_what_is_fetched_is_from_where_the_query_has_it(
+    both: list[psycopg.Connection[Any]], source: str, hold: str
+) -> None:
+    found = []
+    for connection in both:
+        with connection.transaction():
+            connection.execute(f"DECLARE c CURSOR {hold} FOR SELECT * FROM {source}")
+            found.append(
+                [origins(connection, "FETCH 1 FROM c"), origins(connection, "FETCH BACKWARD ALL FROM c")]
+            )
+            connection.execute("CLOSE c")
+    assert found[0] == found[1]
+
+
+def test_described_portals_say_it(both: list[psycopg.Connection[Any]], server: ThreadServer) -> None:
+    with Wire(server.address) as wire:
+        wire.start()
+        asked = parse("SELECT name FROM rd_v") + bind() + describe("P") + SYNC
+        described = next(one.body for one in wire.ask(asked) if one.kind == "T")
+        statement = parse("DECLARE c CURSOR FOR SELECT name FROM rd_v", "d") + bind(statement="d") + execute()
+        fetched = parse("FETCH 1 FROM c", "f") + describe("S", "f") + SYNC
+        begun = parse("BEGIN", "b") + bind(statement="b") + execute()
+        again = next(one.body for one in wire.ask(begun + statement + fetched) if one.kind == "T")
+    place = 2 + len(b"name\0")
+    assert described[place : place + 6] == again[place : place + 6]
+    table, number = struct.unpack_from(">Ih", described, place)
+    assert table > 0
+    assert number == 2

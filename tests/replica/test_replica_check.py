@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import lmdb
 import psycopg
 import pytest
+from xxhash import xxh3_64_intdigest
 
 from herdpy.dev import LocalCluster
+from herdpy.testing.waiting import await_until
+from herdpy_server.store import Store
 from tests.replica.replicas import (
+    PATIENCE_S,
     assert_equal,
     await_follower,
     await_leader,
@@ -118,6 +123,69 @@ def test_a_leader_that_differs_steps_down(cluster: LocalCluster):
     rows, told = check(cluster)
     assert all(row[4] for row in rows)
     assert not told
+
+
+def test_a_replica_that_has_more_than_the_others_is_kept(cluster: LocalCluster):
+    leader = await_leader(cluster)
+    run(cluster, leader, "CREATE TABLE more (id INT PRIMARY KEY)", "INSERT INTO more VALUES (1), (2), (3)")
+    assert_equal(cluster, "more", followers(cluster, leader))
+    poorer = followers(cluster, leader)
+    for node in poorer:
+        cluster.stop(node)
+        lose_a_row(cluster.directory / node / "tablespaces" / "herdpy" / "store")
+        cluster.start(node)
+    for node in poorer:
+        await_follower(cluster, node)
+    rows, told = check(cluster)
+    assert told == [
+        f"the replica on {leader} differs, and has rows that the others have not: it is quarantined,"
+        " and kept as it is until you decide"
+    ]
+    assert {(row[0], row[1], row[2]) for row in rows if not row[4]} == {("more", leader, 3)}
+    other = await_leader(cluster, other_than=leader)
+    cluster.kill(leader)  # and its next life knows
+    cluster.start(leader, wait=False)
+    found = await_standing(cluster, leader, lambda one: one["state"] == "quarantined", "is not kept")
+    assert "has rows that they have not" in found["problem"]
+    with pytest.raises(psycopg.OperationalError, match="it is quarantined"):
+        run(cluster, leader, "SELECT count(*) FROM more")
+    both = ",".join(f"'{one}'" for one in poorer)
+    run(cluster, other, f"ALTER TABLESPACE herdpy REPLICAS {both}")
+    kept = cluster.directory / leader / "kept"
+    assert await_until(lambda: kept.is_dir() and any(kept.iterdir()), PATIENCE_S)
+    run(cluster, other, f"ALTER TABLESPACE herdpy REPLICAS {both}, '{leader}'")
+    await_follower(cluster, leader, seedings=1)
+    rows, told = check(cluster)
+    assert all(row[4] for row in rows)
+    (path,) = kept.iterdir()
+    store = Store.open(path / "store", read_only=True)
+    try:
+        assert 3 in [count for count, _checksum in store.table_checksums().values()]
+    finally:
+        store.close()
+
+
+def lose_a_row(directory: Path) -> None:
+    """Take a row of table `more` out of a store that is closed, as if it had never been there."""
+    with lmdb.open(str(directory), max_dbs=1000, map_size=1 << 30) as env:
+        with env.begin() as reading:
+            (name,) = [
+                key
+                for key, _value in reading.cursor()
+                if key.startswith(b"t") and reading.stat(env.open_db(key, txn=reading))["entries"] == 3
+            ]
+        database, meta = env.open_db(name), env.open_db(b"meta")
+        with env.begin(write=True) as writing:
+            cursor = writing.cursor(database)
+            assert cursor.first()
+            key, value = cursor.item()
+            assert cursor.delete()
+            sums = json.loads(writing.get(b"checksums", db=meta))
+            rows, checksum = sums[name[1:].decode()]
+            gone = xxh3_64_intdigest(len(key).to_bytes(4, "little") + key + value)
+            left = (int(checksum, 16) - gone) & ((1 << 64) - 1)
+            sums[name[1:].decode()] = [rows - 1, f"{left:016x}"]
+            assert writing.put(b"checksums", json.dumps(sums).encode(), db=meta)
 
 
 def test_refusals(cluster: LocalCluster):

@@ -60,12 +60,19 @@ def test_the_length_of_a_ledger_that_is_being_closed_is_not_known() -> None:
         ("following", LSN(9, 2000), True),
         ("following", LSN(9, 3000), True),
         ("seeding", LSN(9, 3000), False),
+        ("following!", LSN(9, 3000), False),  # unfit
     ],
 )
 def test_way_is_made_for_a_preferred_leader_that_is_close(
     state: str, applied: LSN, makes_way: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = ReplicaRecord(node="b", instance="1", state=state, applied=applied, lag_entries=0)
+    record = ReplicaRecord(
+        node="b",
+        instance="1",
+        state=state.rstrip("!"),
+        applied=applied,
+        unfit="cut off" * state.endswith("!"),
+    )
 
     async def needs(*_: object) -> Needs:
         return Needs(replicas={"b": record})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import threading
 from collections.abc import Iterator
@@ -15,7 +17,11 @@ from herdpy.log import LSN, START, FileLog, Transaction, TransactionAssembler
 from herdpy.log.records import Delete, Insert
 from herdpy_server.store import NoLocks, Store, apart
 from herdpy_server.store.errors import ApplyError
+from herdpy_server.store.spill_file import SpillFile, spill_error
+from herdpy_server.store.spilling import SpillSettings
 from herdpy_server.store.sums import Sum, sums
+from herdpy_server.store.tables import TableOps
+from herdpy_sql.catalog import Table
 from herdpy_sql.errors import SqlError
 
 Logged = list[tuple[LSN, Transaction]]
@@ -101,11 +107,14 @@ def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
         store.close()
 
 
+@pytest.mark.parametrize("spills", [False, True])
 @pytest.mark.parametrize("flushes", [False, True])
 def test_it_is_the_same_as_at_once_and_shows_at_its_end(
-    logged: Logged, stores: tuple[Store, Store], flushes: bool
+    logged: Logged, stores: tuple[Store, Store], tmp_path: Path, flushes: bool, spills: bool
 ) -> None:
     at_once, in_steps = stores
+    if spills:
+        in_steps.spilling = SpillSettings(tmp_path / "spill", 1)
     longest = 0
     for lsn, transaction in logged:
         before = of(in_steps)
@@ -205,3 +214,53 @@ def test_a_follower_gives_up_a_state_that_is_too_old(logged: Logged, stores: tup
         held.stand()
     assert caught.value.sqlstate == "72000"
     held.leave()
+
+
+def images(table: Table, count: int) -> Iterator[tuple[bytes, bytes]]:
+    """Rows of the table t, from 1,000,000 on."""
+    ops = TableOps(table)
+    for number in range(1_000_000, 1_000_000 + count):
+        values = (number, number, "text")
+        yield ops.key(values), ops.encode(values)
+
+
+def test_the_rows_of_a_large_transaction_do_not_stay_in_memory(
+    logged: Logged, stores: tuple[Store, Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apart, "_AT_ONCE", 256)
+    monkeypatch.setattr(apart, "_BATCH_AT_ONCE", 256)
+    store, _other = stores
+    store.spilling = SpillSettings(tmp_path / "spill", 100_000)
+    lsn = logged[0][0]
+    store.apply_logged(lsn, logged[:1])
+    table = next(iter(store.catalog.tables.values()))
+    before = store.memtable_bytes
+    at = LSN(lsn.ledger_id, lsn.entry_id + 1)
+    rows = [Insert(table.id, key, image) for key, image in images(table, 5000)]
+    for _ in store.apply_in_steps(at, [(at, Transaction(1, list(rows)))]):
+        pass
+    assert store.memtable_bytes - before < 200_000
+    store.flush()
+    assert store.table_checksums()[table.id][0] == 5060
+    assert list(store.check()) == []
+
+
+def test_a_disk_that_is_full_does_not_stop_who_follows(
+    logged: Logged,
+    stores: tuple[Store, Store],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refused(*_: object) -> None:
+        raise spill_error(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+
+    monkeypatch.setattr(SpillFile, "write", refused)
+    at_once, in_steps = stores
+    in_steps.spilling = SpillSettings(tmp_path / "spill", 1)
+    for lsn, transaction in logged:
+        for _ in in_steps.apply_in_steps(lsn, [(lsn, transaction)]):
+            pass
+        at_once.apply_logged(lsn, [(lsn, transaction)])
+    assert of(in_steps) == of(at_once)
+    assert any("in memory" in record.message for record in caplog.records)

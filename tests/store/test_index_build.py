@@ -233,7 +233,7 @@ def test_another_definition_ends_it(site: Site):
     steps = builder.workspace.create_index_online(table, Index(0, "t_v", 1, (KeyPart(1),)))
     next(steps)
     other = site.begin(instant=True)
-    other.workspace.create_index(table, Index(other.workspace.catalog.next_id, "o", 1, (KeyPart(3),)))
+    other.workspace.create_index(table, Index(other.workspace.next_id, "o", 1, (KeyPart(3),)))
     site.push(other)
     with pytest.raises(SqlError) as caught:
         list(steps)

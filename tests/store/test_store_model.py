@@ -18,8 +18,8 @@ Rows = dict[bytes, tuple]
 State = dict[int, Rows]
 
 
-def numbers(catalog):
-    n = catalog.next_id
+def numbers(space):
+    n = space.next_id
     columns = (
         Column("id", INTEGER, not_null=True),
         Column("a", INTEGER),
@@ -30,8 +30,8 @@ def numbers(catalog):
     return Table(n, f"numbers{n}", columns, (KeyPart(0),), f"numbers{n}_pkey", (), (unique, plain))
 
 
-def texts(catalog):
-    n = catalog.next_id
+def texts(space):
+    n = space.next_id
     columns = (Column("k", TEXT, not_null=True), Column("n", BIGINT, not_null=True), Column("v", BYTEA))
     return Table(n, f"texts{n}", columns, (KeyPart(0, descending=True), KeyPart(1)), f"texts{n}_pkey")
 
@@ -213,7 +213,7 @@ class Driver:
         catalog = space.catalog
         self.expected_error = frozenset()
         if not catalog.tables or rng.random() < 0.03:
-            table = rng.choice([numbers, texts])(catalog)
+            table = rng.choice([numbers, texts])(space)
             space.create_table(table)
             state[table.id] = {}
             return True
@@ -289,7 +289,7 @@ class Driver:
 
     def create_index(self, space, table, rows):
         rng = self.rng
-        n = space.catalog.next_id
+        n = space.next_id
         position = rng.choice([1, 2] if table.name.startswith("numbers") else [0, 1])
         index = Index(n, f"i{n}", table.id, (KeyPart(position),), unique=rng.random() < 0.3)
         seen: Rows = {}

@@ -52,7 +52,7 @@ def define(store: Store, *definitions: Definition) -> list[CatalogObject]:
     workspace = store.workspace(LockTable(), Transaction(instant=True))
     made = []
     for definition in definitions:
-        one = CatalogObject(workspace.catalog.next_id, "s", f"o{workspace.catalog.next_id}", definition)
+        one = CatalogObject(workspace.next_id, "s", f"o{workspace.next_id}", definition)
         workspace.put_object(one)
         made.append(one)
     commit(store, workspace)
@@ -87,7 +87,7 @@ def test_a_follower_a_copy_and_a_store_opened_again_have_what_the_leader_has(
     leader, follower = stores
     workspace = leader.workspace(LockTable(), Transaction(instant=True))
     for definition in DEFINITIONS:
-        number = workspace.catalog.next_id
+        number = workspace.next_id
         workspace.put_object(CatalogObject(number, "s", f"o{number}", definition))
     workspace.drop_object(workspace.catalog.object("enum", "s", "o4"))
     changed = CatalogObject(1, "s", "other", SchemaDefinition("bob"))

@@ -31,14 +31,14 @@ class Blockade:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.reached, self.free = threading.Event(), threading.Event()
-        write = flush.write
+        write = flush.begin
 
         def held(*args):
             self.reached.set()
             assert self.free.wait(60)
             return write(*args)
 
-        patch.setattr(flush, "write", held)
+        patch.setattr(flush, "begin", held)
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_a_writer_that_waits_for_memory_can_be_cancelled_and_is_told_of_closing(
 @pytest.mark.parametrize(
     ("error", "state"),
     [
-        (lmdb.MapFullError("mdb_put: MDB_MAP_FULL"), "58030"),
+        (lmdb.MapFullError("mdb_put: MDB_MAP_FULL"), "53100"),
         (lmdb.DiskError("mdb_txn_commit: No space left on device"), "53100"),
         (OSError(5, "Input/output error"), "58030"),
     ],
@@ -148,7 +148,7 @@ def test_a_failing_checkpoint_is_told_tried_again_and_stops_nothing(
         database.checkpoint()
         durable = database.store.durable
         assert database.checkpoint_failure is None
-        monkeypatch.setattr(flush, "write", fail)
+        monkeypatch.setattr(flush, "begin", fail)
         for number in range(20):
             sql(database, "INSERT INTO t VALUES ($1, 'b')", number)
         for _ in range(3):
@@ -191,7 +191,7 @@ def test_closing_after_a_failed_checkpoint_closes_everything(
     sql(database, "CREATE TABLE t (a INTEGER PRIMARY KEY)")
     sql(database, "INSERT INTO t VALUES (1)")
     with monkeypatch.context() as patch:
-        patch.setattr(flush, "write", fail)
+        patch.setattr(flush, "begin", fail)
         database.close()
     assert "the last checkpoint failed" in caplog.text
     with opened(path) as again:  # the lock is free, the log whole
@@ -240,6 +240,9 @@ class FakeStore:
 
     def flush(self) -> LSN:
         return self.durable
+
+    def limits(self) -> tuple[()]:
+        return ()
 
 
 @given(

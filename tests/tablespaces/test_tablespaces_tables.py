@@ -153,7 +153,7 @@ class Znodes:
     async def exists(self, path):
         self._look()
         if path == "/herdpy/tablespaces/t":
-            return Znode(encode(TablespaceInfo(name="t", uuid="1", replicas=("a", "b"))), 0, 0)
+            return Znode(encode(TablespaceInfo(name="t", uuid="1", replicas=("a", "b"))), 0, 0, 1)
         return None
 
     async def get(self, path):

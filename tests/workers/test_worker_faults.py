@@ -211,6 +211,33 @@ def test_those_who_wait_are_limited(tmp_path: Path, on_loop) -> None:
     on_loop(main)
 
 
+def test_queries_that_never_end_do_not_keep_short_ones_waiting(tmp_path: Path, on_loop) -> None:
+    async def main() -> None:
+        workers = WorkerSettings(maximum=1, long_query_s=0.5, queue_timeout_s=0.0)
+        async with served(tmp_path, workers) as database:
+            pool = database.workers
+            assert pool is not None
+            await sql(database, TABLE)
+            ann, bob = database.session(), database.session()
+            first = asyncio.ensure_future(sql(database, LONG, session=ann))
+            await computing(database)
+            assert await sql(database, SHORT) == []  # by another, as the first takes long
+            second = asyncio.ensure_future(sql(database, LONG, session=bob))
+            await until(lambda: sum(one.is_long for one in pool.workers) == 2)
+            waits = asyncio.ensure_future(sql(database, SHORT))
+            await until(lambda: pool.waiting == 1)
+            assert len(pool.workers) == 2  # twice the maximum, and no more
+            ann.cancel()
+            assert (await failure(first)).sqlstate == "57014"
+            assert await waits == []
+            bob.cancel()
+            await failure(second)
+            await until(lambda: len(pool.workers) == 1)
+            assert not any(one.is_long for one in pool.workers)
+
+    on_loop(main)
+
+
 def test_who_waits_in_the_queue_can_be_cancelled(tmp_path: Path, on_loop) -> None:
     async def main() -> None:
         async with served(tmp_path) as database:

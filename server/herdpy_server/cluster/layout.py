@@ -75,7 +75,12 @@ class TermRecord(Record, frozen=True, kw_only=True):
 
 
 class ReplicaRecord(Record, frozen=True, kw_only=True):
-    """What a replica says of itself while it is there."""
+    """What a replica says of itself while it is there.
+
+    Attributes:
+        problem: what an operator should see to; empty: nothing.
+        unfit: why it should not lead although it follows; empty: it may.
+    """
 
     node: str
     instance: str
@@ -83,14 +88,22 @@ class ReplicaRecord(Record, frozen=True, kw_only=True):
     applied: LSN = START
     durable: LSN = START
     lag_entries: int = 0
+    problem: str = ""
+    unfit: str = ""
     updated_us: int = 0
 
 
 class PositionRecord(Record, frozen=True, kw_only=True):
-    """What trimming must keep for a replica that may be away; ``seen_us``: when it was there last."""
+    """What trimming must keep for a replica that may be away; ``seen_us``: when it was there last.
+
+    Attributes:
+        kept: why it is evidence, which nothing but an operator replaces; empty: it is not. What is evidence
+            does not go on with the log, so nothing of the log is kept for it.
+    """
 
     durable: LSN
     seen_us: int
+    kept: str = ""
 
 
 class ReaderRecord(Record, frozen=True, kw_only=True):
@@ -146,6 +159,21 @@ class DroppedRecord(Record, frozen=True, kw_only=True):
     dropped_us: int
 
 
+class KeepRecord(Record, frozen=True, kw_only=True):
+    """An operator's word: what the replica on ``node`` has is the truth, and the log goes on after it.
+
+    Attributes:
+        tag: unlike that of every other.
+        accept_loss: also when the log has, or may have had, more.
+        refusal: why the node could not do so; it waits for another word then.
+    """
+
+    node: str
+    tag: str
+    accept_loss: bool = False
+    refusal: str = ""
+
+
 class TrimRecord(Record, frozen=True, kw_only=True):
     """Up to where the log has been, or is about to be, trimmed."""
 
@@ -181,6 +209,7 @@ class TablespacePaths:
         self.leader = f"{info}/leader"
         self.term = f"{info}/term"
         self.trim = f"{info}/trim"
+        self.keep = f"{info}/keep"
         self.replicas = f"{info}/replicas"
         self.positions = f"{info}/positions"
         self.readers = f"{info}/readers"

@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_sql.errors import SqlError
+
+MOST_REPLICAS = 800
+"""On a node: its address space has room for about 900 stores (``store.limits``)."""
 
 
 def choose_replicas(
@@ -25,6 +29,7 @@ def choose_replicas(
     No more than ``expected``. A replica moves only when it must: one whose node has been away for longer than
     ``replace_after_s`` is replaced when another node is there to take its place, and kept otherwise, since it
     may come back. When there are too many, those longest away go first, then those on the busiest nodes.
+    A node that has MOST_REPLICAS gets no other.
 
     Args:
         current: the nodes that have one now.
@@ -42,7 +47,11 @@ def choose_replicas(
 
     staying = set(sorted(dict.fromkeys(current), key=worth)[: max(expected, 0)])
     free = sorted(
-        (node for node, away in away_s.items() if away == 0 and node not in current),
+        (
+            node
+            for node, away in away_s.items()
+            if away == 0 and node not in current and loads.get(node, 0) < MOST_REPLICAS
+        ),
         key=lambda node: (loads.get(node, 0), node),
     )
     added: list[str] = []
@@ -93,6 +102,22 @@ def leads_of(tablespaces: Iterable[TablespaceInfo]) -> dict[str, int]:
     return leads
 
 
+def check_room(nodes: Iterable[str], infos: Iterable[TablespaceInfo]) -> None:
+    """See that nodes can take another replica.
+
+    Raises:
+        SqlError: 53400, one has as many as it can have.
+    """
+    loads = loads_of(infos)
+    for node in nodes:
+        if loads.get(node, 0) >= MOST_REPLICAS:
+            raise SqlError(
+                "53400",
+                f'node "{node}" has {loads[node]} replicas, and no room for more',
+                hint="Add a node, or name others.",
+            )
+
+
 def place(
     info: TablespaceInfo, away_s: Mapping[str, float], others: Iterable[TablespaceInfo]
 ) -> tuple[tuple[str, ...], str | None]:
@@ -108,7 +133,7 @@ def place(
     current = list(dict.fromkeys(named))
     if not current:
         # The first choice is the leader's: the node that leads least, then that has least.
-        there = [node for node, away in away_s.items() if away == 0]
+        there = [node for node, away in away_s.items() if away == 0 and loads.get(node, 0) < MOST_REPLICAS]
         first = min(there, key=lambda node: (leads.get(node, 0), loads.get(node, 0), node), default=None)
         current = [] if first is None else [first]
     replicas = choose_replicas(

@@ -49,7 +49,11 @@ def now_us() -> int:
 
 
 class Reports:
-    """One replica's reports: an ephemeral one for operators, a persistent one for trimming."""
+    """One replica's reports: an ephemeral one for operators, a persistent one for trimming.
+
+    Attributes:
+        kept: why the replica is evidence; empty: it is not. Told with the next :meth:`keep_now`.
+    """
 
     def __init__(
         self,
@@ -75,6 +79,7 @@ class Reports:
         self._told: ReplicaRecord | None = None
         self._told_in = 0  # session
         self._kept_at_s = -1e9
+        self.kept = ""
         self._changed = asyncio.Event()
         self._urgent = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -85,8 +90,21 @@ class Reports:
         if self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._run(), name="replica's reports")
 
-    def report(self, state: str, applied: LSN, durable: LSN, lag_entries: int = 0) -> None:
-        """What the replica is, and has: applied, and durable in its own store. Cheap: call it often."""
+    def report(
+        self,
+        state: str,
+        applied: LSN,
+        durable: LSN,
+        lag_entries: int = 0,
+        problem: str = "",
+        unfit: str = "",
+    ) -> None:
+        """What the replica is, and has: applied, and durable in its own store. Cheap: call it often.
+
+        Args:
+            problem: what an operator should see to; empty: nothing.
+            unfit: why it should not lead; empty: it may.
+        """
         before = self._now
         self._now = ReplicaRecord(
             node=self._node,
@@ -95,10 +113,12 @@ class Reports:
             applied=applied,
             durable=durable,
             lag_entries=lag_entries,
+            problem=problem,
+            unfit=unfit,
         )
         if self._now != before:
             self._changed.set()
-            if state != before.state:
+            if (state, problem, unfit) != (before.state, before.problem, before.unfit):
                 self._urgent.set()
 
     async def keep_now(self) -> None:
@@ -107,7 +127,7 @@ class Reports:
         Raises:
             ZooKeeperUnavailableError, SessionExpiredError: it may not be written.
         """
-        record = PositionRecord(durable=self._now.durable, seen_us=now_us())
+        record = PositionRecord(durable=self._now.durable, seen_us=now_us(), kept=self.kept)
         data, patience = encode(record), Patience(_PATIENCE_S)
         await put(self._znodes, self._position_path, data, within=self._info_path, patience=patience)
         self._kept_at_s = asyncio.get_running_loop().time()
@@ -262,6 +282,14 @@ async def claim_trim(
 
     await _raise_trim(znodes, paths, await floor())
     return await floor()
+
+
+async def force_trim(znodes: Znodes, paths: TablespacePaths, before: LSN) -> None:
+    """Tell every replica and reader that what is at or before ``before`` goes, whoever still needs it.
+
+    Raises as ``certain.change``.
+    """
+    await _raise_trim(znodes, paths, before)
 
 
 async def _raise_trim(znodes: Znodes, paths: TablespacePaths, before: LSN) -> None:

@@ -26,7 +26,7 @@ def trim_floor(
     It is not past the leader's durable checkpoint; nor past the durable position of any replica of the
     tablespace that is there or was within the retention window; nor past the position of a reader whose lease
     has not expired. A replica that has not told a position yet, or that was away for longer, is seeded from
-    another's snapshot; the seeding holds a lease as a reader.
+    another's snapshot; the seeding holds a lease as a reader. Evidence does not follow the log.
 
     Args:
         checkpoint: the leader's: all up to it is durable in its store.
@@ -37,7 +37,7 @@ def trim_floor(
     """
     needed = [checkpoint]
     for node, position in positions.items():
-        if node not in replicas:
+        if node not in replicas or position.kept:
             continue
         if node in present or now_us - position.seen_us <= retention_s * 1e6:
             needed.append(position.durable)

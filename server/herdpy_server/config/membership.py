@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from herdpy_server.config.section import DAY_S, Section, says, seconds, whole
+from herdpy_server.config.section import DAY_S, TIB, Section, says, seconds, whole
 
 
 class Cluster(Section, frozen=True, kw_only=True):
@@ -64,6 +64,15 @@ class Cluster(Section, frozen=True, kw_only=True):
             1.0, 365 * DAY_S, "Replicas on a node that has been away for so long are made anew on another."
         ),
     ] = 600.0
+    least_free_bytes: Annotated[
+        int,
+        whole(
+            0,
+            TIB,
+            "With less than that free on the disk of its data directory a node has other replicas lead, where"
+            " some can. 0: it does not look.",
+        ),
+    ] = 256 << 20
     tablespace: Annotated[str, says("The tablespace that the first start makes.")] = "herdpy"
     expected_replicas: Annotated[int, whole(1, 100, "How many replicas a new tablespace gets.")] = 3
     ensemble: Annotated[

@@ -43,6 +43,10 @@ class Storage(Section, frozen=True, kw_only=True):
     memtable_limit_bytes: Annotated[
         int, whole(1 << 20, TIB, "Writers wait for a checkpoint when more than this is in memory.")
     ] = 1 << 30
+    transaction_memory_bytes: Annotated[
+        int,
+        whole(0, TIB, "What a transaction has changed beyond that goes to temporary files; 0: nothing does."),
+    ] = 64 << 20
     log_retention_bytes: Annotated[
         int, whole(0, 1 << 50, "Ledgers kept although a checkpoint is past them, to rebuild a damaged store.")
     ] = 256 << 20
@@ -76,12 +80,21 @@ class Workers(Section, frozen=True, kw_only=True):
         float,
         seconds(0.0, 365 * DAY_S, "How long a query may compute, beside what its session sets; 0: for ever."),
     ] = 0.0
+    long_query_s: Annotated[
+        float,
+        seconds(
+            0.0,
+            365 * DAY_S,
+            "A query that computes for longer leaves its place to another, and there may be twice maximum; 0:"
+            " never.",
+        ),
+    ] = 5.0
     queue: Annotated[int, whole(0, 1_000_000, "Queries that may wait for a worker; one more gets 53000.")] = (
         200
     )
     queue_timeout_s: Annotated[
         float, seconds(0.0, 365 * DAY_S, "How long they wait before they get 53000; 0: for ever.")
-    ] = 0.0
+    ] = 60.0
     idle_timeout_s: Annotated[
         float, seconds(0.1, 365 * DAY_S, "A worker that nobody needed for so long ends.")
     ] = 300.0

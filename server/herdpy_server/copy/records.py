@@ -126,12 +126,19 @@ class LineCutter:
             return None
         if self.ending == CRLF and rest[:1] == LF:
             raise SqlError("22P04", "end-of-copy marker does not match previous newline style")
-        if rest and rest[:1] not in {LF, CR}:
+        if not _ends_line(rest, self.ending):
             raise SqlError("22P04", "end-of-copy marker corrupt")
-        if rest and self.ending and not rest.startswith(self.ending):
+        if self.ending and not rest.startswith(self.ending):
             raise SqlError("22P04", "end-of-copy marker does not match previous newline style")
         self.ended = True
         return data[start:at], len(data), 0
+
+
+def _ends_line(rest: bytes, ending: bytes) -> bool:
+    """Whether what comes after a marker is some end of a line; nothing is none."""
+    if ending == CRLF:
+        return rest[:1] == CR and rest[1:2] in {LF, CR}
+    return rest[:1] in {LF, CR}
 
 
 class FieldCutter:

@@ -7,7 +7,7 @@ there yet (the database while it recovers) has no metrics yet.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
@@ -17,10 +17,11 @@ from prometheus_client.registry import Collector
 
 from herdpy.log.counts import GROUP_SIZES, SYNC_S
 from herdpy_server.http.families import Family, add, counter, gauge, histogram
-from herdpy_server.http.replicas import replica_families
+from herdpy_server.http.replicas import limit_families, replica_families
 from herdpy_server.http.status import Phase, Status
 from herdpy_server.process.statements import BUCKETS_S, StatementStatistics
 from herdpy_server.workers.counts import WAIT_S
+from herdpy_sql.system.state import DATABASE
 
 if TYPE_CHECKING:
     from herdpy_server.process.logs import Logs
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from herdpy_server.replica.replica import Replica
     from herdpy_server.serving import ServedDatabase
     from herdpy_server.sessions.registry import SessionRegistry
+    from herdpy_server.store.limits import Limit
     from herdpy_server.workers.pool import WorkerPool
 
 
@@ -79,8 +81,16 @@ class ServerMetrics(Collector):
             if database.workers is not None:
                 yield from _workers(database.workers)
 
+        yield from limit_families(list(self._limits()))
         if self.replicas is not None:
             yield from replica_families(list(self.replicas.values()))
+
+    def _limits(self) -> Iterator[tuple[str, Sequence[Limit]]]:
+        if self.database is not None:
+            yield DATABASE, self.database.store.limits()
+        for replica in (self.replicas or {}).values():
+            if replica.body is not None:
+                yield replica.info.name, replica.body.store.limits()
 
     def _server(self) -> Iterator[Family]:
         info = GaugeMetricFamily("herdpy_info", "The version that runs; always 1.", labels=["version"])

@@ -136,6 +136,7 @@ def _standing(one: Standing) -> dict[str, object]:
         "takeovers": one.takeovers,
         "seedings": one.seedings,
         "problem": one.problem,
+        "unfit": one.unfit,
         "seeding": None
         if seeding is None
         else {

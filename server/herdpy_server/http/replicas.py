@@ -14,8 +14,18 @@ if TYPE_CHECKING:
     from herdpy_server.replica.body import Body
     from herdpy_server.replica.replica import Replica
     from herdpy_server.serving.tablespaces import Standing
+    from herdpy_server.store.limits import Limit
 
-_ROLES = ("leader", "follower", "opening", "seeding", "taking over", "handing over", "quarantined")
+_ROLES = (
+    "leader",
+    "follower",
+    "opening",
+    "seeding",
+    "taking over",
+    "handing over",
+    "quarantined",
+    "ahead of the log",
+)
 _LABELS = ["tablespace"]
 
 
@@ -47,6 +57,19 @@ def replica_families(replicas: Sequence[Replica]) -> Iterator[Family]:
         yield family
 
 
+def limit_families(told: Sequence[tuple[str, Sequence[Limit]]]) -> Iterator[Family]:
+    """What stores may use up, by the names of their tablespaces."""
+    labels = [*_LABELS, "limit"]
+    used = GaugeMetricFamily("herdpy_limit_used", "How much is used of what is limited.", labels=labels)
+    most = GaugeMetricFamily("herdpy_limit_most", "How much of it there may be.", labels=labels)
+    for name, limits in told:
+        for one in limits:
+            used.add_metric([name, one.name], one.used)
+            most.add_metric([name, one.name], one.most)
+    yield used
+    yield most
+
+
 _GAUGES: Sequence[tuple[str, str, Callable[[Standing], float]]] = (
     (
         "herdpy_replica_applied_ledger",
@@ -64,6 +87,26 @@ _GAUGES: Sequence[tuple[str, str, Callable[[Standing], float]]] = (
         lambda one: one.lag_entries,
     ),
     ("herdpy_replica_epoch", "The newest term that this node has led; 0: none.", lambda one: one.epoch),
+    (
+        "herdpy_replica_unfit",
+        "1 while the replica should not lead: it cannot reach the log, or its disk has no room.",
+        lambda one: one.unfit is not None,
+    ),
+    (
+        "herdpy_replica_bookies_missing",
+        "How many bookies fewer than it should have a ledger that this node writes to.",
+        lambda one: one.bookies_missing,
+    ),
+    (
+        "herdpy_replica_ledger_list_share",
+        "How full the list of ledgers is that this node writes; 1 is what ZooKeeper takes.",
+        lambda one: one.list_share,
+    ),
+    (
+        "herdpy_replica_clients_without_leader",
+        "How many clients that reach this node have said that they do not reach the one that leads.",
+        lambda one: one.clients_without_leader,
+    ),
     (
         "herdpy_replica_seeding_received_bytes",
         "What has arrived of the snapshot that the replica is made of; 0: it is not being seeded.",

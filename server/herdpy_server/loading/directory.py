@@ -9,7 +9,7 @@ Beside ``publishing``. Who has the directory open reads the rows from wherever t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from herdpy_server.loading.plan import LoadPlan
     from herdpy_server.sessions import Session
+    from herdpy_server.shelter import Shelter
     from herdpy_server.store.loads import LoadOutcome
 
 T = TypeVar("T")
@@ -31,9 +32,11 @@ T = TypeVar("T")
 class Database(Protocol):
     """An open directory (``herdpy_server.embedded.Database``)."""
 
+    shelter: ClassVar[type[Shelter]]
+
     def session(self) -> Session: ...
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T: ...
+    def run(self, coroutine: Coroutine[Any, Any, T], session: Session | None = None) -> T: ...
 
 
 def begin(
@@ -63,8 +66,9 @@ def publish_batches(
         SqlError: as ``Publishing.run``.
     """
     load = Load(load_id, table, LoadMode(mode), table_id)
-    source = Batches(in_one_part(batches))
-    return database.run(Publishing(database.session(), load, source).run())
+    source = Batches(in_one_part(database.shelter.drawn(batches)))
+    session = database.session()
+    return database.run(Publishing(session, load, source).run(), session)
 
 
 def describe(database: Database, load_id: str) -> LoadOutcome | None:
@@ -75,6 +79,6 @@ def describe(database: Database, load_id: str) -> LoadOutcome | None:
 def _in_session(database: Database, work: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
     session = database.session()
     try:
-        return database.run(work(session))
+        return database.run(work(session), session)
     finally:
         database.run(session.close())

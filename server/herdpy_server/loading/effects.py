@@ -74,7 +74,7 @@ class Effects:
         self._first = first
         present = self._do(rows)
         if not self._logs_rows:
-            del self._view.records[mark.records :]
+            self._view.unlog(mark)
         there, count = int(present.sum()), len(present)
         match self._op:
             case LoadOp.INSERT:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -11,10 +11,8 @@ from herdpy.codec.arrow import arrow_type
 from herdpy_server.loading.load import Load, LoadMode
 from herdpy_server.sessions.load_rules import LoadRules
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.nodes import Random
-from herdpy_sql.expr.walk import walk
 from herdpy_sql.plan.insert import refuse_generated
-from herdpy_sql.plan.rules import default_of
+from herdpy_sql.plan.rules import default_of, has_volatile_default
 from herdpy_sql.staged import staged_positions
 
 if TYPE_CHECKING:
@@ -28,7 +26,8 @@ class LoadPlan(NamedTuple):
     Attributes:
         table_id: of the table that was found.
         schema: of what is staged; a field that is not nullable has no NULL.
-        defaults: one row of those columns that the writers do not have; None when they have all.
+        defaults: one row of those columns that the writers do not have and that are staged nevertheless; None
+            when there are none.
     """
 
     table_id: int
@@ -36,10 +35,12 @@ class LoadPlan(NamedTuple):
     defaults: pa.RecordBatch | None
 
 
-def staged_schema(table: Table, mode: LoadMode) -> pa.Schema:
-    """Of what is staged."""
+def staged_schema(table: Table, mode: LoadMode, left_out: Collection[int] = ()) -> pa.Schema:
+    """Of what is staged: the columns at ``left_out`` are not."""
     fields = []
     for at in staged_positions(table, keys_only=mode is LoadMode.DELETE):
+        if at in left_out:
+            continue
         column = table.columns[at]
         kind = arrow_type(table.fields[at], column.type.precision)
         fields.append(pa.field(column.name, kind, nullable=not column.not_null))
@@ -49,10 +50,12 @@ def staged_schema(table: Table, mode: LoadMode) -> pa.Schema:
 def plan_load(catalog: Catalog, load: Load, columns: Sequence[str], clock: Clock) -> LoadPlan:
     """What writers that have ``columns`` stage.
 
+    A column that they do not have and whose DEFAULT is another value in each row is not staged: who publishes
+    evaluates it.
+
     Raises:
         SqlError: 42P01, 42P10, 55000 as ``Load.find``; 42703, 42701 a column is not the table's, or twice;
-            22023 the mode needs one that is missing; 23502, 0A000 one that is missing has no DEFAULT that
-            could stand for it.
+            22023 the mode needs one that is missing; 23502 one that is missing has no DEFAULT.
     """
     table = load.find(catalog)
     given = _positions(table, columns)
@@ -68,8 +71,10 @@ def plan_load(catalog: Catalog, load: Load, columns: Sequence[str], clock: Clock
             else "Rows to delete are found by all columns of the primary key.",
             table=table.name,
         )
-    defaults = _defaults(table, missing, clock) if missing else None
-    return LoadPlan(table.id, staged_schema(table, load.mode), defaults)
+    left_out = [at for at in missing if has_volatile_default(table, at)]
+    same = [at for at in missing if at not in left_out]
+    defaults = _defaults(table, same, clock) if same else None
+    return LoadPlan(table.id, staged_schema(table, load.mode, left_out), defaults)
 
 
 def _positions(table: Table, columns: Sequence[str]) -> set[int]:
@@ -93,8 +98,8 @@ def _positions(table: Table, columns: Sequence[str]) -> set[int]:
 def _defaults(table: Table, missing: Sequence[int], clock: Clock) -> pa.RecordBatch:
     rules = LoadRules(table, clock)
     for at in missing:
-        column, default = table.columns[at], default_of(table, at)
-        if default is None and column.not_null:
+        column = table.columns[at]
+        if default_of(table, at) is None and column.not_null:
             raise SqlError(
                 "23502",
                 f'null value in column "{column.name}" of relation "{table.name}" '
@@ -103,14 +108,7 @@ def _defaults(table: Table, missing: Sequence[int], clock: Clock) -> pa.RecordBa
                 table=table.name,
                 column=column.name,
             )
-        if default is not None and any(isinstance(one, Random) for one in walk(default)):
-            raise SqlError(
-                "0A000",
-                f'the DEFAULT of column "{column.name}" is another value in every row: a load has to give it',
-                hint=f'Have the writers make a column "{column.name}".',
-                table=table.name,
-                column=column.name,
-            )
+    found = rules.defaults(missing, 1, 0)
     return pa.RecordBatch.from_arrays(
-        [rules.default(at, 1) for at in missing], names=[table.columns[at].name for at in missing]
+        [found[at] for at in missing], names=[table.columns[at].name for at in missing]
     )

@@ -5,7 +5,8 @@ rows are read, looked at and put into a transaction's view, some at a time, so t
 between; the transaction is committed with a word that this load is done, which is what is remembered of it.
 
 Where the rows stand in ledgers, the log names those and says of each row whether its key was there. A table
-that keeps images of before in the log has its rows logged one by one, and so has a log without such ledgers.
+that keeps images of before in the log has its rows logged one by one, and so has a log without such ledgers,
+and a load whose columns are not all staged (``plan``): what DEFAULT gives each row is only known here.
 """
 
 from __future__ import annotations
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from herdpy_sql.catalog import Table
     from herdpy_sql.execute.references import ReferenceView
     from herdpy_sql.storage import Clock
-
-_MEMTABLES = 4
-"""So many times the memory for changes one load may take: an error is better than a leader that is killed."""
 
 
 class Publishing:
@@ -131,17 +129,22 @@ class Publishing:
         clock = transaction.clock(self._session.settings.zone)
         maker = RowMaker(table, load.mode, clock)
         noted = noting(view, table)
-        effects = Effects(view, table, load.mode.op, logs_rows=not names_ledgers, noting=noted)
         settle = None if noted is None else partial(_settle, noted, clock)
         if load.mode is LoadMode.OVERWRITE:
             truncated(view.catalog, (table,), cascade=False)
             await self._locked(transaction, lambda: view.truncate(table))
+        staged = await self._source.next()
+        if staged is not None:
+            maker.check_schema(staged.batch.schema)
+        names_ledgers = names_ledgers and not maker.computes
+        effects = Effects(view, table, load.mode.op, logs_rows=not names_ledgers, noting=noted)
         first_row_id, total = -1, self._source.rows
         if table.has_hidden_key and total is not None:
             first_row_id = view.next_row_ids(table, total)
-        while (staged := await self._source.next()) is not None:
+        while staged is not None:
             maker.check_schema(staged.batch.schema)
             await self._take(transaction, staged, table, maker, effects, first_row_id, settle)
+            staged = await self._source.next()
         if total is not None and self.rows != total:
             raise SqlError("22023", f"{self.rows} rows are staged, and {total} were announced")
         if settle is not None:
@@ -183,21 +186,9 @@ class Publishing:
             except SqlError as error:
                 raise self._located(error, staged, at) from error.__cause__
             pace.took(perf_counter() - began)
-            self._check_memory(transaction)
             at += some.num_rows
             self.rows += some.num_rows
             await Pause()
-
-    def _check_memory(self, transaction: Transaction) -> None:
-        limit = _MEMTABLES * self._session.tablespace.memtable_limit_bytes
-        used = sum(delta.nbytes for delta in transaction.workspace.layer.values())
-        if 0 < limit < used:
-            raise SqlError(
-                "54000",
-                f"the load takes more than {limit >> 20} MB of memory until it is committed",
-                detail=f"That is {_MEMTABLES} times memtable_limit_bytes, after {self.rows} rows.",
-                hint="Cut it into several loads, each with an id of its own.",
-            )
 
     async def _locked(self, transaction: Transaction, write: Callable[[], None]) -> None:
         """Write, again and again until no lock has to be waited for."""

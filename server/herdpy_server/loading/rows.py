@@ -18,6 +18,7 @@ from herdpy_server.sessions.load_rules import LoadRules
 from herdpy_server.store.batches import expand
 from herdpy_server.store.bulk import Expanded
 from herdpy_sql.errors import SqlError
+from herdpy_sql.plan.rules import has_volatile_default
 from herdpy_sql.staged import staged_positions
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from herdpy_sql.storage import Clock
 
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
+_COMPUTING = (LoadMode.APPEND, LoadMode.OVERWRITE, LoadMode.IGNORE)
+"""The modes whose rows may lack columns."""
 _ROW = re.compile(r"row (\d+): ")
 
 
@@ -46,21 +49,43 @@ class KeptRows:
 class RowMaker:
     """Makes the rows of one load.
 
+    Attributes:
+        computes: some columns are not staged: each row's DEFAULT is evaluated here.
+
     Args:
-        clock: what now() is for CHECK.
+        clock: what now() is for CHECK and DEFAULT; its sequences are those that DEFAULT counts with.
     """
 
     def __init__(self, table: Table, mode: LoadMode, clock: Clock) -> None:
         self._table = table
         self._mode = mode
         self._rules = LoadRules(table, clock)
-        self._schema = staged_schema(table, mode)
-        positions = staged_positions(table, keys_only=mode is LoadMode.DELETE)
-        self._places = {at: place for place, at in enumerate(positions)}
+        self._left_out: tuple[int, ...] | None = None
+        self._places: dict[int, int] = {}
+
+    @property
+    def computes(self) -> bool:
+        """See above; known once a schema was checked."""
+        return bool(self._left_out)
 
     def check_schema(self, schema: pa.Schema) -> None:
-        """SqlError 42804 unless these are the columns to stage, with their types, in their order."""
-        wanted = self._schema
+        """SqlError 42804 unless these are the columns to stage, with their types, in their order.
+
+        Those that who publishes may compute can be left out, by all parts of the load or by none.
+        """
+        table, mode = self._table, self._mode
+        positions = staged_positions(table, keys_only=mode is LoadMode.DELETE)
+        if self._left_out is None:
+            self._left_out = tuple(
+                at
+                for at in positions
+                if table.columns[at].name not in schema.names
+                and mode in _COMPUTING
+                and has_volatile_default(table, at)
+            )
+            staged = (at for at in positions if at not in self._left_out)
+            self._places = {at: place for place, at in enumerate(staged)}
+        wanted = staged_schema(table, mode, self._left_out)
         if schema.names != wanted.names:
             raise SqlError(
                 "42804",
@@ -93,10 +118,13 @@ class RowMaker:
         if self._mode is LoadMode.DELETE:
             return KeptRows(Expanded(self._keys(batch, done), []), None)
         table, count = self._table, batch.num_rows
+        defaults = self._rules.defaults(self._left_out or (), count, done)
         arrays: list[Array] = []
         for position, column in enumerate(table.columns):
             if position in self._places:
                 arrays.append(self._kept(batch.column(self._places[position]), position, done))
+            elif position in defaults:
+                arrays.append(defaults[position])
             elif column.numbers_rows:
                 arrays.append(pa.array(range(first_row_id, first_row_id + count), pa.int64()))
             else:

@@ -75,6 +75,7 @@ def round_trip(conversation: Conversation, data: bytes, at: int, stop: int) -> b
     quick = session.quick(statement, datums, request_id)
     if quick is None:
         return False
+    statement.binds += 1
     conversation.connection.inbox.at = stop + _REST_BYTES
     conversation.extended = False
     found = shape.portal

@@ -63,8 +63,11 @@ def write_snapshot(
     begun_us = time.time_ns() // 1000
     writer = SnapshotWriter(url, tablespace, state.lsn, created_us=begun_us)
     rows = 0
+    there = sorted(state.catalog.tables.values(), key=lambda one: one.id)
+    tables = [one for one in there if not one.is_temporary]
+    temporary = tuple(one.id for one in there if one.is_temporary)
     try:
-        for table in sorted(state.catalog.tables.values(), key=lambda one: one.id):
+        for table in tables:
             definition = encode_table(table).decode()
             with writer.table(table.id, table.name, definition, schema(table)) as out:
                 for batch in batches(state, table):
@@ -72,7 +75,7 @@ def write_snapshot(
                     rows += batch.num_rows
                     progress(rows, writer.bytes_written)
         at = moment if isinstance(moment, Moment) else moment()
-        return writer.finish(log_id=at.log_id, crc=at.crc, time_us=at.time_us)
+        return writer.finish(log_id=at.log_id, crc=at.crc, time_us=at.time_us, temporary=temporary)
     except BaseException:
         writer.abandon()
         raise

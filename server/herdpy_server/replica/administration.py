@@ -19,6 +19,7 @@ import msgspec
 from herdpy.bookkeeper import BookKeeperError
 from herdpy.log.wait import Wait
 from herdpy_server.cluster.errors import MalformedMetadataError
+from herdpy_server.cluster.placement import check_room, loads_of
 from herdpy_server.cluster.positions import read_needs
 from herdpy_server.cluster.tablespace_info import TablespaceInfo, validate
 from herdpy_server.replica.facts import ClusterFacts
@@ -133,6 +134,7 @@ class Administration:
             raise SqlError("42710", f'tablespace "{info.name}" already exists')
         named = (*info.replicas, *([info.leader] if info.leader is not None else []))
         self._check_nodes(named)
+        self._check_room(named or None)
         remarks += self._bookies(info)
         made = await self._make(info)
         remarks += self._counts(made)
@@ -153,6 +155,7 @@ class Administration:
         if "leader" in said and after.leader is not None:
             named.append(after.leader)
         self._check_nodes(named)
+        self._check_room([node for node in named if node not in before.replicas])
         validate(after)
         if "replicas" in said:
             await self._check_kept(before, after)
@@ -171,8 +174,21 @@ class Administration:
         if "leader" in said and altered.leader is not None:
             leader = await self._await_leader(name, altered.leader)
             if leader is None:
-                raise await self._not_leading(altered)
+                raise await self._taken_back(before, altered)
         return remarks
+
+    async def _taken_back(self, before: TablespaceInfo, altered: TablespaceInfo) -> SqlError:
+        """A hand-over failed: forget who was to lead, or it would happen some time later, unasked."""
+        failed = await self._not_leading(altered)
+
+        def chosen_before(now: TablespaceInfo) -> TablespaceInfo:
+            if now.leader != altered.leader:
+                return now  # somebody has chosen another one meanwhile
+            leader = before.leader if before.leader in now.replicas else None
+            return msgspec.structs.replace(now, leader=leader)
+
+        await self._host.coordination.tablespaces.alter(altered.name, chosen_before, uuid=altered.uuid)
+        return failed
 
     async def _drop(self, command: TablespaceCommand, connected: str) -> Sequence[Remark]:
         name, tablespaces = command.tablespace, self._host.coordination.tablespaces
@@ -221,6 +237,14 @@ class Administration:
                     f'node "{node}" is not there',
                     hint=f"The nodes of this cluster are {', '.join(sorted(nodes))}.",
                 )
+
+    def _check_room(self, nodes: Sequence[str] | None) -> None:
+        """SqlError 53400 when one of the nodes cannot take another replica; None: when no node can."""
+        infos = self._host.coordination.tablespaces.known.values()
+        if nodes is None:
+            loads = loads_of(infos)
+            nodes = sorted(self._host.coordination.membership.nodes, key=lambda node: loads.get(node, 0))[:1]
+        check_room(nodes, infos)
 
     async def _check_kept(self, before: TablespaceInfo, after: TablespaceInfo) -> None:
         """SqlError 55000 when no replica would be left that has the state."""
@@ -276,12 +300,13 @@ class Administration:
         needs = await read_needs(self._host.bk.znodes, paths)
         record = needs.replicas.get(info.leader or "")
         told = "is away" if record is None else f"is {record.state}, {record.lag_entries} entries behind"
+        if record is not None and record.unfit:
+            told += f", and should not lead: {record.unfit}"
         return SqlError(
             "55000",
             f'node "{info.leader}" does not lead tablespace "{info.name}" after {_LEADER_PATIENCE_S:g} s',
             detail=f"Its replica {told}.",
-            hint="The choice stands: it leads as soon as it follows closely. Look at herdpy.replicas.",
-            outcome="done",
+            hint="It was not chosen. Try again when herdpy.replicas shows that it follows closely.",
         )
 
 

@@ -22,6 +22,9 @@ from herdpy_server.sessions import Session
 from herdpy_server.tablespace.guard import ReadLevel
 from herdpy_sql.errors import SqlError
 
+LIST_ALARM = 0.5
+"""An operator is told of a ledger list that is so full."""
+
 
 class ReplicaBase:
     """For its attributes see ``Replica``."""
@@ -31,6 +34,8 @@ class ReplicaBase:
         self.info = info
         self.body: Body | None = None
         self.problem: str | None = None
+        self.unfit: str | None = None
+        self.lost: str | None = None
         self.epoch = self.takeovers = self.seedings = 0
         self.seeding: SeedingProgress | None = None
         self.log: LeaderLog | None = None
@@ -40,9 +45,11 @@ class ReplicaBase:
         clock = host.coordination.renewal.clock
         self.guard = ReplicaGuard(info.name, lambda: self.applied, self._log_end, clock)
         self.guard.hurry = self._hurry
+        self.guard.report = self.report
         self.reports = host.coordination.reports(info.name)
         self._term: Term | None = None
         self._closing = False
+        self._at_rest = START  # what the store has that is not open
 
     @property
     def state(self) -> ReplicaState:
@@ -78,9 +85,12 @@ class ReplicaBase:
     def session(self) -> Session:
         """A new session. SqlError 57P03 when there is nothing to be read."""
         if self.body is None or self._closing:
+            what = self.state.value
+            if self.state is ReplicaState.QUARANTINED and self.problem:
+                what += f": {self.problem}"
             raise SqlError(
                 "57P03",
-                f"this replica of tablespace {self.info.name} cannot be used now: it is {self.state.value}",
+                f"this replica of tablespace {self.info.name} cannot be used now: it is {what}",
                 hint="Try again soon, or name several hosts.",
             )
         session = self.body.session()
@@ -129,20 +139,80 @@ class ReplicaBase:
             self._followed.hurry()
 
     def _advanced(self) -> None:
+        self.lost = None  # the log goes on
         self.guard.advanced()
         self.report()
 
     def report(self) -> None:
         """Tell ZooKeeper where it is; cheap."""
-        body = self.body
-        if body is not None:
-            self.reports.report(self.state.value, body.store.applied, body.store.durable, self.lag_entries)
+        if self.body is not None:
+            self._report(self.lag_entries)
 
     def _enter(self, state: ReplicaState) -> None:
         self.guard.state = state
         self.guard.changed()
-        durable = START if self.body is None else self.body.store.durable
-        self.reports.report(state.value, self.applied, durable)
+        self._report(0)
+
+    def _report(self, lag_entries: int) -> None:
+        at_rest, body = self._at_rest, self.body
+        self.reports.report(
+            self.state.value,
+            at_rest if body is None else self.applied,
+            at_rest if body is None else body.store.durable,
+            lag_entries,
+            self._to_be_seen_to(),
+            self.unfit or "",
+        )
+
+    @property
+    def bookies_missing(self) -> int:
+        """How many bookies fewer than wanted the log is written to, while it is written here."""
+        quorums = None if self.log is None else self.log.quorums
+        return 0 if quorums is None else max(self.info.write_quorum - quorums.write, 0)
+
+    @property
+    def list_share(self) -> float:
+        """How full the ledger list is, while the log is written here: 1 is what ZooKeeper takes."""
+        return 0.0 if self.log is None else self.log.list_share
+
+    @property
+    def clients_without_leader(self) -> int:
+        """How many clients of this node cannot reach the one that leads."""
+        return self.guard.without_leader.count(self.guard.leader)
+
+    def _to_be_seen_to(self) -> str:
+        """What an operator should see to; empty: nothing."""
+        if self.state in (ReplicaState.AHEAD, ReplicaState.QUARANTINED, ReplicaState.SEEDING):
+            return self.problem or ""
+        if self.lost is not None:
+            return self.lost
+        if self.unfit is not None:
+            return self.unfit
+        if self.list_share > LIST_ALARM:
+            return (
+                f"its ledger list is {self.list_share:.0%} full: {len(self.ledgers())} ledgers are kept for"
+                " replicas and readers that are behind. At 90 % the slowest are let go"
+            )
+        if self.clients_without_leader:
+            return self._not_reached()
+        if not self.bookies_missing:
+            return ""
+        left, acks = self.info.write_quorum - self.bookies_missing, self.info.ack_quorum
+        return (
+            f"its log is written to {left} bookies of {self.info.write_quorum}: commits stop when "
+            f"{left - acks + 1} more cannot be reached, and what is written now outlives the loss of "
+            f"{acks - 1} of their disks"
+        )
+
+    def _not_reached(self) -> str:
+        leader, count = self.guard.leader, self.clients_without_leader
+        assert leader is not None
+        clients, do = ("clients", "do") if count > 1 else ("client", "does")
+        return (
+            f"{count} {clients} that can reach this node {do} not reach {leader.node} at {leader.sql}, which"
+            f" leads: see to the network between them, or have this node lead"
+            f" (ALTER TABLESPACE {self.info.name} LEADER '{self.host.node}')"
+        )
 
     def _extra(self, **more: object) -> dict[str, object]:
         return {"tablespace": self.info.name, **more}

@@ -26,6 +26,7 @@ from herdpy_server.replica.host import Host
 from herdpy_server.serving.tablespaces import Uses
 from herdpy_server.sessions import PlanCache, Session
 from herdpy_server.store import Store
+from herdpy_server.store.spilling import SpillSettings
 from herdpy_server.tablespace import Checkpointer, Directory, Tablespace, store_error
 from herdpy_server.tablespace.guard import Guard
 from herdpy_server.workers.pool import WorkerPool
@@ -68,6 +69,7 @@ class Body:
         )
         tablespace.memtable_grew = checkpointer.grew
         tablespace.memtable_limit_bytes = host.settings.memtable_limit_bytes
+        store.spilling = SpillSettings.of(Directory(path).spill, host.settings.transaction_memory_bytes)
         tablespace.memtable_full = checkpointer.request
         tablespace.checkpoint = self.checkpoint
         tablespace.checkpoint_threads = host.threads.checkpoints
@@ -123,8 +125,8 @@ class Body:
 
     @property
     def is_dead(self) -> bool:
-        """Whether LMDB has given the store up (``MDB_PANIC``): nothing is read or written any more."""
-        return isinstance(self.checkpointer.failure, lmdb.PanicError)
+        """Whether it is to be opened again: LMDB has given it up (``MDB_PANIC``), or memory is spoilt."""
+        return isinstance(self.checkpointer.failure, lmdb.PanicError) or self.store.is_spoilt
 
     def checkpoint(self) -> list[int]:
         """Bring everything into LMDB, in this thread. SqlError when that is not possible now."""

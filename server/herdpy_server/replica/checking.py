@@ -4,7 +4,8 @@ Beside ``replica``. The leader appends a mark to the log. Every replica that app
 holds the state of that moment fast and computes checksums of it in a thread, while it goes on applying; each
 tells its own in ZooKeeper. What the majority has is the verdict, which the leader appends to the log. A
 replica that applies a verdict and has found something else about the same mark differs: it is
-quarantined, and seeded anew. A leader that differs steps down by that.
+quarantined, and seeded anew; but one that has more rows than the majority is kept, for an operator to
+decide. A leader that differs steps down by that.
 
 Both are ``TablesChecksum`` records whose first item has table id 0, the number of the check, and MARK or
 VERDICT; after it a verdict has the checksums.
@@ -166,8 +167,13 @@ class Checker:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_ANSWER_PATIENCE_S):
                     await self._leads[number].answered.wait()
-        if self._replica.body is body:
-            self._replica.differs(f"it differs from the other replicas at {found.lsn}, in {named}")
+        if self._replica.body is not body:
+            return
+        reason = f"it differs from the other replicas at {found.lsn}, in {named}"
+        if _has_more(found.sums, verdict):
+            await self._replica.differs_and_has_more(f"{reason}, and has rows that they have not")
+        else:
+            self._replica.differs(reason)
 
     def _path(self, number: int) -> str:
         return f"{self._root}/{number:016x}"
@@ -204,6 +210,23 @@ class Checker:
             loop = asyncio.get_running_loop()
             loop.call_later(_LOOK_S, check.answered.set)
             loop.call_later(2 * _ANSWER_PATIENCE_S, self._leads.pop, number, None)
+
+    async def declare(self) -> None:
+        """What this replica has is right, whatever others have: an operator's word. Who applies the log from
+        here on and differs is quarantined.
+
+        Raises:
+            SqlError: as ``check``.
+        """
+        body = self._replica.body
+        if self._replica.state is not ReplicaState.LEADING or body is None:
+            raise self._replica.guard.refusal("CHECK TABLESPACE")
+        number = secrets.randbits(63)
+        await self._append(body, [(0, number, MARK)])
+        found = await self._found[number]
+        if found is None:
+            raise SqlError("57P01", "the replica was closed while it was summed up")
+        await self._append(body, [(0, number, VERDICT), *found.sums])
 
     async def _append(self, body: Body, checksums: list[tuple[int, int, int]]) -> None:
         try:
@@ -253,7 +276,7 @@ class Checker:
             verdict = [(relation, rows, int(checksum, 16)) for relation, rows, checksum in most]
             await self._append(body, [(0, number, VERDICT), *verdict])
             remarks += [
-                Remark("WARNING", "XX001", f"the replica on {node} differs: it is quarantined, and made anew")
+                _differs(node, _has_more(one.sums, most))
                 for node, one in sorted(told.items())
                 if one.sums != most
             ]
@@ -276,6 +299,22 @@ class Checker:
                 for node in await znodes.children(path):
                     await znodes.delete(f"{path}/{node}")
                 await znodes.delete(path)
+
+
+def _has_more(found: Sequence[tuple[int, int, object]], verdict: Sequence[tuple[int, int, object]]) -> bool:
+    """Whether a replica has more rows of anything than most have: then they may be what was lost."""
+    counts = {relation: rows for relation, rows, _checksum in verdict}
+    return any(rows > counts.get(relation, 0) for relation, rows, _checksum in found)
+
+
+def _differs(node: str, has_more: bool) -> Remark:
+    text = f"the replica on {node} differs: it is quarantined, and made anew"
+    if has_more:
+        text = (
+            f"the replica on {node} differs, and has rows that the others have not: it is quarantined,"
+            " and kept as it is until you decide"
+        )
+    return Remark("WARNING", "XX001", text)
 
 
 def _rows(

@@ -17,7 +17,7 @@ class ClusterSettings:
     Attributes:
         zookeeper: its servers, "host:port,host:port".
         root, ledgers_root: under which znodes this cluster, and BookKeeper's metadata, are.
-        session_timeout_s, lease_s, replace_after_s: see docs/operations.md.
+        session_timeout_s, lease_s, replace_after_s, least_free_bytes: see docs/operations.md.
         tablespace: the one that is made when there is none yet, with the counts that follow.
     """
 
@@ -27,6 +27,7 @@ class ClusterSettings:
     session_timeout_s: float = 1.0
     lease_s: float = 0.4
     replace_after_s: float = 600.0
+    least_free_bytes: int = 256 << 20
     tablespace: str = "herdpy"
     expected_replicas: int = 3
     ensemble: int = 3

@@ -17,12 +17,12 @@ import msgspec
 from herdpy.bookkeeper import BookKeeperError
 from herdpy.bookkeeper.metadata.znodes import Watch
 from herdpy.log import LedgerInfo, LogError
-from herdpy.log.bookkeeper import LeaderLog
+from herdpy.log.bookkeeper import LeaderLog, is_ahead
 from herdpy.log.lsn import LSN
 from herdpy.log.staging import delete_staged
 from herdpy_server.cluster.errors import MalformedMetadataError
 from herdpy_server.cluster.placement import choose_replicas, hands_over_to, loads_of
-from herdpy_server.cluster.positions import claim_trim, read_needs
+from herdpy_server.cluster.positions import claim_trim, force_trim, read_needs
 from herdpy_server.cluster.published import published_of
 from herdpy_server.cluster.readers import sweep_readers
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
@@ -36,7 +36,9 @@ logger = logging.getLogger("herdpy.replica")
 
 _CADENCE_S = 2.0
 _SWEEP_S = 600.0
-_CLOSE_ENTRIES = 1000
+_LIST_CROWDED = 0.9
+"""Of what ZooKeeper takes: a list of ledgers that is larger is shortened, whoever needs them."""
+CLOSE_ENTRIES = 1000
 """A replica that is no further behind may lead without anybody waiting long for it."""
 
 
@@ -89,14 +91,15 @@ class Duties:
 
     async def _round(self, log: LeaderLog) -> None:
         self._replica.report()
+        await self._replica.fulfil_word()
         if await self._makes_way(log):
             return
-        await self._place()
+        await self._place(log)
         await self._trim(log)
         await self._sweep(log)
 
     async def _makes_way(self, log: LeaderLog) -> bool:
-        """Whether the preferred leader is there and close: then it leads.
+        """Whether the preferred leader is there, fit and close: then it leads.
 
         How close it is follows from the position that it tells. It knows itself of as much of the log only
         as it has heard of, so right after it began to follow it is behind nothing that it knows.
@@ -111,7 +114,8 @@ class Duties:
             record.node
             for record in needs.replicas.values()
             if record.state == ReplicaState.FOLLOWING.value
-            and entries_after(log.ledgers(), record.applied, log.lac) <= _CLOSE_ENTRIES
+            and not record.unfit
+            and entries_after(log.ledgers(), record.applied, log.lac) <= CLOSE_ENTRIES
         ]
         if hands_over_to(info, own, able) is None:
             return False
@@ -119,13 +123,25 @@ class Duties:
         self._replica.make_way()
         return True
 
-    async def _place(self) -> None:
+    async def _evidence(self, log: LeaderLog) -> set[str]:
+        """The nodes whose replicas have what the log has not, away or not: an operator decides about them."""
+        needs = await read_needs(self._host.bk.znodes, self._paths)
+        told = {record.node for record in needs.replicas.values() if record.state == ReplicaState.AHEAD.value}
+        return told | {
+            node
+            for node, position in needs.positions.items()
+            if position.kept or is_ahead(log.state, position.durable)
+        }
+
+    async def _place(self, log: LeaderLog) -> None:
         """Replace replicas whose nodes have been away for too long; add and remove to the number wanted."""
         coordination, own = self._host.coordination, self._host.node
         info = self._replica.info
         nodes = set(coordination.membership.nodes) | set(info.replicas)
         away_s = {node: coordination.membership.away_s(node) for node in nodes}
         loads = dict.fromkeys(nodes, 0) | loads_of(coordination.tablespaces.known.values())
+
+        keep = {own}
 
         def chosen(now: TablespaceInfo) -> tuple[str, ...]:
             return choose_replicas(
@@ -134,7 +150,7 @@ class Duties:
                 away_s,
                 loads,
                 replace_after_s=self._host.replace_after_s,
-                keep={own},
+                keep=keep,
             )
 
         def changed(now: TablespaceInfo) -> TablespaceInfo:
@@ -142,6 +158,8 @@ class Duties:
             leader = now.leader if now.leader in replicas else None
             return msgspec.structs.replace(now, replicas=replicas, leader=leader)
 
+        if chosen(info) != info.replicas:
+            keep |= await self._evidence(log)
         if chosen(info) != info.replicas:
             altered = await coordination.tablespaces.alter(info.name, changed, uuid=info.uuid)
             logger.info("replicas placed", extra={"tablespace": info.name, "nodes": altered.replicas})
@@ -151,6 +169,8 @@ class Duties:
         info, body = self._replica.info, self._replica.body
         if body is None:
             return
+        if log.list_share > _LIST_CROWDED:
+            await self._let_go(log, body.store.durable)
         beyond = _beyond(log, info.retention_bytes)
         if beyond is None:
             return
@@ -168,6 +188,18 @@ class Duties:
         unneeded = body.store.log_trimmed(log.state.base)
         if unneeded:
             await delete_staged(self._host.bk, unneeded)
+
+    async def _let_go(self, log: LeaderLog, durable: LSN) -> None:
+        """The ledger list is nearly full: rather than writing, the slowest replicas and readers stop. They
+        are seeded, or told that what they need is gone."""
+        closed = [one for one in log.ledgers() if one.closed]
+        floor = min(durable, closed[len(closed) // 2].last) if closed else durable
+        await force_trim(self._host.bk.znodes, self._paths, floor)
+        trimmed = await log.atrim(floor)
+        logger.error(
+            "the ledger list was nearly full: whoever is behind is let go",
+            extra={"tablespace": self._replica.info.name, "floor": str(floor), "ledgers": len(trimmed)},
+        )
 
     async def _sweep(self, log: LeaderLog) -> None:
         """Now and then, delete the ledgers that somebody made for this log and that are part of nothing."""

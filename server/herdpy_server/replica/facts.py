@@ -23,7 +23,7 @@ from herdpy_server.cluster.positions import Needs, read_needs
 from herdpy_server.cluster.published import published_of
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.replica.host import Host
-from herdpy_server.tablespace.cluster import Facts, Remark, ledger_rows
+from herdpy_server.tablespace.cluster import Facts, Remark, ledger_rows, limit_rows
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class ClusterFacts:
                 raise SqlError("08001", "ZooKeeper cannot be asked", detail=reason) from error
             age_s = (time.time_ns() // 1000 - self._as_of_us) / 1e6
             text = f"ZooKeeper cannot be asked ({reason}): this is as of {age_s:.1f} s ago"
-            return {**self._last, "log_status": self._log_status()}, Remark("WARNING", "01000", text)
+            return {**self._last, **self._here()}, Remark("WARNING", "01000", text)
 
     async def close(self) -> None:
         """Read no more."""
@@ -136,9 +136,22 @@ class ClusterFacts:
         for rows in made.values():
             for row in rows:
                 row["as_of"] = as_of_us
-        made["log_status"] = self._log_status()
+        made |= self._here()
         self._last, self._as_of_us = made, as_of_us
         return made
+
+    def _here(self) -> dict[str, list[Row]]:
+        """What this node knows by itself, as it is now."""
+        return {"log_status": self._log_status(), "limits": self._limits()}
+
+    def _limits(self) -> list[Row]:
+        node = self._host.node
+        return [
+            row
+            for name, replica in sorted(self._replicas.items())
+            if replica.body is not None
+            for row in limit_rows(name, node, replica.body.store.limits())
+        ]
 
     async def _leader(self, name: str) -> LeaderRecord | None:
         path = self._host.coordination.layout.tablespace(name).leader
@@ -181,10 +194,15 @@ class ClusterFacts:
                     "applied": str(record.applied),
                     "durable": str(record.durable),
                     "lag_entries": record.lag_entries,
+                    "problem": record.problem or None,
                     "reported": record.updated_us,
                 }
             elif kept is not None:
-                row |= {"durable": str(kept.durable), "reported": kept.seen_us}
+                row |= {
+                    "durable": str(kept.durable),
+                    "reported": kept.seen_us,
+                    "problem": kept.kept or None,
+                }
             rows.append(row)
         return rows
 
@@ -216,7 +234,7 @@ class ClusterFacts:
                     "lag_entries": replica.lag_entries,
                     "pending": 0 if body is None else body.tablespace.pending,
                     "lease_is_valid": lease.valid() if lease is not None else None,
-                    "problem": next((str(one) for one in failures if one), replica.problem),
+                    "problem": next((str(one) for one in failures if one), replica.unfit or replica.problem),
                 }
             )
         return rows

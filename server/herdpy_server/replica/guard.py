@@ -20,6 +20,7 @@ from herdpy.log.wait import Wait
 from herdpy_server.cluster.layout import LeaderRecord
 from herdpy_server.cluster.lease import Clock, Lease, boottime
 from herdpy_server.replica.state import ReplicaState
+from herdpy_server.replica.unreached import ClientsWithoutLeader
 from herdpy_server.tablespace.guard import ReadLevel
 from herdpy_sql.errors import SqlError
 
@@ -30,7 +31,13 @@ _CONFIRM_PATIENCE_S = 5.0
 _ADMIT_PATIENCE_S = 10.0
 
 _UNREADABLE = frozenset(
-    {ReplicaState.OPENING, ReplicaState.SEEDING, ReplicaState.QUARANTINED, ReplicaState.CLOSED}
+    {
+        ReplicaState.OPENING,
+        ReplicaState.SEEDING,
+        ReplicaState.QUARANTINED,
+        ReplicaState.AHEAD,
+        ReplicaState.CLOSED,
+    }
 )
 
 
@@ -42,6 +49,8 @@ class ReplicaGuard:
         lease: the leader's, while it leads.
         leader: who leads, as last heard.
         hurry: called when somebody waits for what the log has.
+        report: called when it is another who cannot reach the leader.
+        without_leader: who that is.
     """
 
     def __init__(
@@ -59,6 +68,8 @@ class ReplicaGuard:
         self.lease: Lease | None = None
         self.leader: LeaderRecord | None = None
         self.hurry: Callable[[], object] = lambda: None
+        self.report: Callable[[], object] = lambda: None
+        self.without_leader = ClientsWithoutLeader(lambda: self.report(), clock)
         self._name = name
         self._applied = applied
         self._log_end = log_end
@@ -157,6 +168,14 @@ class ReplicaGuard:
             hint=self._where() + " Or read here: SET herdpy.read_level = 'bounded' (or 'at_lsn', 'any').",
         )
 
+    def leader_unreached(self, client: str) -> str:
+        """See ``Guard``."""
+        leader = self.leader
+        if leader is None or self.lease is not None:
+            return ""
+        self.without_leader.tell(client, leader)
+        return leader.node if leader.sql is None else f"{leader.node} {leader.sql}"
+
     def _changed_hands(self, wanted: ReadLevel) -> SqlError:
         if wanted.level == "linearizable" and self.state is not ReplicaState.LEADING:
             return self.not_leader()
@@ -197,6 +216,7 @@ class ReplicaGuard:
 
     def close(self) -> None:
         """Ask nothing more."""
+        self.without_leader.close()
         if self._asking is not None:
             self._asking.cancel()
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from herdpy.bookkeeper import BookKeeper
+from herdpy.log.lsn import LSN
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.database_settings import DatabaseSettings
+from herdpy_server.replica.reach import Reach
 from herdpy_server.replica.seeding import Seeded, Tell
 from herdpy_server.replica.threads import NodeThreads
 from herdpy_server.serving.driver import Driver
@@ -21,7 +23,7 @@ from herdpy_server.tablespace.cluster import Cluster
 from herdpy_server.workers.settings import WorkerSettings
 from herdpy_sql.errors import SqlError
 
-Seed = Callable[[TablespaceInfo, Path, Tell], Awaitable[Seeded]]
+Seed = Callable[[TablespaceInfo, Path, Tell, LSN], Awaitable[Seeded]]
 """``Seeding.seed``."""
 
 
@@ -36,7 +38,9 @@ class Host:
         zookeeper, ledgers_root: how others reach that BookKeeper: servers, and the znode of its metadata.
         driver, turn: of the one loop.
         seed: how a replica that is new or too far behind gets another's state.
+        reach: which bookies answer this node.
         threads: for what takes long.
+        least_free_bytes: with less than that free on the disk, others are to lead where some can.
         replace_after_s: a replica on a node that has been away for so long is replaced.
         cluster: what sessions may ask of the cluster.
         observer, limits: of sessions that begin from now on.
@@ -55,13 +59,18 @@ class Host:
     zookeeper: str = ""
     ledgers_root: str = "/ledgers"
     workers: WorkerSettings | None = None
+    reach: Reach = field(init=False)
     threads: NodeThreads = field(default_factory=NodeThreads)
     replace_after_s: float = 600.0
+    least_free_bytes: int = 0
     cluster: Cluster | None = None
     observer: Observer | None = None
     limits: SessionLimits = field(default_factory=SessionLimits)
     end_session: Callable[[Session, SqlError], object] = lambda _session, _error: None
     roles_changed: Callable[[], object] = lambda: None
+
+    def __post_init__(self) -> None:
+        self.reach = Reach(self.bk)
 
     def path(self, name: str) -> Path:
         """Where the replica of a tablespace lies."""

@@ -13,10 +13,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 
-from herdpy.log import LedgerFencedError, LogError
-from herdpy.log.bookkeeper import LeaderLog, LedgerLogSettings, ZnodeLedgerList, take_over
+from herdpy.log import LSN, LedgerFencedError, LogError
+from herdpy.log.bookkeeper import (
+    LeaderLog,
+    LedgerLogSettings,
+    Takeover,
+    ZnodeLedgerList,
+    go_on_after,
+    take_over,
+)
 from herdpy.log.errors import LogUnavailableError
 from herdpy_server.cluster.term import Term
 from herdpy_server.replica.body import Body
@@ -38,6 +45,7 @@ async def lead(
     settings: LedgerLogSettings,
     term: Term,
     *,
+    applied: Callable[[], Awaitable[Iterable[LSN]]],
     advanced: Callable[[], object],
     lost: Callable[[LogError], None],
 ) -> LeaderLog:
@@ -46,6 +54,7 @@ async def lead(
     Cancelled or failed, it leaves nothing that could be written to.
 
     Args:
+        applied: tells what replicas have applied: the log is not closed below that.
         advanced: called after each entry that is applied.
         lost: called once when the log that is returned can be written no more.
 
@@ -53,6 +62,8 @@ async def lead(
         LedgerListConflictError: another node has the log: the term is over.
         TermLostError: the term is over.
         LogUnavailableError: the log could not be taken over for some time: the term is better given back.
+        LostEntriesError: the bookies lack what replicas have applied.
+        AheadOfLogError: this replica has applied what the log has not.
         LogTrimmedError: what the replica lacks of the log is gone: it is to be seeded.
         ChainError, CorruptLedgerError, RecordError, ApplyError: replica or log are damaged.
     """
@@ -60,20 +71,55 @@ async def lead(
     until_s = loop.time() + _PATIENCE_S
     while True:
         try:
-            takeover = await take_over(host.bk, ledgers, settings, host.node, term.epoch)
+            takeover = await take_over(host.bk, ledgers, settings, host.node, term.epoch, applied)
             try:
                 entries = takeover.log.read(body.store.applied, takeover.end)
                 await follow(body, entries, advanced, staged_reader(host.bk, settings))
             finally:
                 await takeover.log.close()
-            clock = host.coordination.renewal.clock
-            log = await takeover.lead(body.tablespace.acknowledge, on_lost=lost, clock=clock)
+            log = await _begun(host, body, takeover, lost)
             break
         except LogUnavailableError as error:
             if loop.time() >= until_s:
                 raise
             logger.warning("the log cannot be taken over yet", extra={"reason": str(error)})
             await asyncio.sleep(_RETRY_S)
+    return await _alone(log, term)
+
+
+async def lead_on(
+    host: Host,
+    body: Body,
+    ledgers: ZnodeLedgerList,
+    settings: LedgerLogSettings,
+    term: Term,
+    *,
+    accept_loss: bool,
+    lost: Callable[[LogError], None],
+) -> LeaderLog:
+    """As ``lead``, with what this replica has for the log's end, whatever the log says: an operator's word.
+
+    Raises:
+        LogLossError: the log has, or may have had, more, and that is not to be lost.
+        LedgerListConflictError, TermLostError, LogUnavailableError: as ``lead``.
+        BookKeeperError: ZooKeeper did not answer.
+    """
+    takeover = await go_on_after(
+        host.bk, ledgers, settings, host.node, term.epoch, body.store.applied, accept_loss=accept_loss
+    )
+    await takeover.log.close()
+    log = await _begun(host, body, takeover, lost)
+    return await _alone(log, term)
+
+
+async def _begun(host: Host, body: Body, takeover: Takeover, lost: Callable[[LogError], None]) -> LeaderLog:
+    """The log that was taken over, with a ledger of its own. Errors as ``Takeover.lead``."""
+    clock = host.coordination.renewal.clock
+    return await takeover.lead(body.tablespace.acknowledge, on_lost=lost, clock=clock)
+
+
+async def _alone(log: LeaderLog, term: Term) -> LeaderLog:
+    """The log, once no earlier leader can hold a lease. Errors as ``Term.alone``; then it is given up."""
     try:
         await term.alone()
     except BaseException:

@@ -53,7 +53,7 @@ _TELL_S = 0.04
 """After so long without another entry the leader tells that the last one is confirmed."""
 _OTHER_REPLICA_S = 0.1
 """After so long without an answer another bookie is asked for an entry: a follower is not held up by one."""
-_UNREADABLE = frozenset({"opening", "seeding", "quarantined", "closed"})
+_UNREADABLE = frozenset({"opening", "seeding", "quarantined", "ahead of the log", "closed"})
 
 
 class ClusterNode:
@@ -144,6 +144,7 @@ class ClusterNode:
             ledgers_root=cluster.ledgers_root,
             workers=self.workers,
             replace_after_s=cluster.replace_after_s,
+            least_free_bytes=cluster.least_free_bytes,
             observer=self.observer,
             limits=self.limits,
             end_session=self.end_session,
@@ -282,6 +283,8 @@ class ClusterNode:
             await self._placed.settled()
         await asyncio.gather(*[one.close() for one in self.replicas.values()], return_exceptions=True)
         self.replicas.clear()
+        if self.host is not None:
+            await self.host.reach.close()
         if self._coordination is not None:
             with contextlib.suppress(BookKeeperError):
                 await self._coordination.close()

@@ -13,9 +13,11 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+from herdpy.log.lsn import START
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.replica.files import position_of, set_aside
 from herdpy_server.replica.host import Host
-from herdpy_server.replica.removal import MARKER, Removal
+from herdpy_server.replica.removal import KEPT, MARKER, Removal
 from herdpy_server.replica.replica import Replica
 
 logger = logging.getLogger("herdpy.node")
@@ -44,7 +46,8 @@ class PlacedReplicas:
             self._removal.begin(info)
         if replica is not None and (not wanted or info is None or info.uuid != replica.info.uuid):
             del self._replicas[name]
-            self.later(name, self._remove(replica))
+            is_moved = info is not None and not info.dropped and info.uuid == replica.info.uuid
+            self.later(name, self._remove(replica, is_moved=is_moved))
             replica = None
         if not wanted or self._is_closed:
             return
@@ -63,18 +66,40 @@ class PlacedReplicas:
         await asyncio.gather(*self._changes.values(), return_exceptions=True)
 
     async def _begin(self, info: TablespaceInfo) -> None:
-        path = self._host.path(info.name)
-        await self._loop.run_in_executor(self._host.threads.opening, _make_room, path, info.uuid)
+        await self._make_room(info)
         if info.name in self._replicas or self._is_closed:
             return
         replica = self._replicas[info.name] = Replica(self._host, info)
         replica.start()
 
-    async def _remove(self, replica: Replica) -> None:
+    async def _make_room(self, info: TablespaceInfo) -> None:
+        """What lies where the replica goes is its own, or goes: it was of a tablespace of the same name that
+        was dropped. What this cluster does not know is set aside: its ZooKeeper may be another one.
+        """
+        path, opening = self._host.path(info.name), self._host.threads.opening
+        run = self._loop.run_in_executor
+        there = await run(opening, _uuid_in, path)
+        if there not in (None, info.uuid):
+            assert there is not None
+            is_dropped = bool(there) and await self._host.coordination.tablespaces.was_dropped(there)
+            if is_dropped or await run(opening, position_of, path / "store") == START:
+                await run(opening, shutil.rmtree, path)
+            else:
+                place = await run(opening, set_aside, path, self._host.directory.parent / KEPT)
+                logger.error(
+                    "a replica of a tablespace that this cluster does not know is set aside",
+                    extra={"tablespace": info.name, "path": str(place)},
+                )
+        await run(opening, _mark_own, path, info.uuid)
+
+    async def _remove(self, replica: Replica, *, is_moved: bool) -> None:
         """A tablespace was dropped, or its replica is somewhere else now."""
         await replica.close(forget=True)
         path = self._host.path(replica.info.name)
-        await self._loop.run_in_executor(self._host.threads.checkpoints, shutil.rmtree, path, True)
+        if is_moved:
+            await self._removal.remove_moved(path, replica.info)
+        else:
+            await self._loop.run_in_executor(self._host.threads.checkpoints, shutil.rmtree, path, True)
 
     def later(self, name: str, change: Coroutine[Any, Any, None]) -> None:
         """Make a change, after those of the same tablespace that were asked for before."""
@@ -96,11 +121,16 @@ class PlacedReplicas:
             logger.exception("a change of tablespaces failed")
 
 
-def _make_room(path: Path, uuid: str) -> None:
-    """What lies at ``path`` is this tablespace's, or nothing: one of the same name that was dropped goes."""
+def _uuid_in(path: Path) -> str | None:
+    """Of which tablespace the directory is; empty when it does not say so, None when there is none."""
+    if not path.exists():
+        return None
     marker = path / MARKER
-    if path.exists() and (not marker.is_file() or marker.read_text().strip() != uuid):
-        shutil.rmtree(path)
+    return marker.read_text().strip() if marker.is_file() else ""
+
+
+def _mark_own(path: Path, uuid: str) -> None:
+    marker = path / MARKER
     path.mkdir(parents=True, exist_ok=True)
     if not marker.is_file():
         new = path / f"{MARKER}.new"

@@ -19,12 +19,14 @@ from typing import Any
 
 from herdpy.bookkeeper import BookKeeperError, NoSuchLedgerError
 from herdpy.bookkeeper.metadata.znodes import Znode
-from herdpy.log.bookkeeper import ZnodeLedgerList
+from herdpy.log.bookkeeper import ZnodeLedgerList, is_ahead
 from herdpy.log.bookkeeper.ensembles import LOG
 from herdpy.log.errors import LogError
 from herdpy.log.ledger_list import LedgerListState
+from herdpy.log.lsn import START
 from herdpy.log.staging import STAGED
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.replica.files import kept, position_of, set_aside
 from herdpy_server.replica.host import Host
 from herdpy_sql.errors import SqlError
 
@@ -32,6 +34,9 @@ logger = logging.getLogger("herdpy.node")
 
 MARKER = "TABLESPACE"
 """The file in a replica's directory with the tablespace's uuid."""
+
+KEPT = "kept"
+"""Beside the replicas' directory: what was set aside, for an operator."""
 
 Later = Callable[[str, Coroutine[Any, Any, None]], None]
 
@@ -122,7 +127,9 @@ class Removal:
         """Those of the list, those that left it or never came there, and staged ones, by their metadata."""
         bk = self._host.bk
         doomed = {ledger.ledger_id for ledger in state.ledgers}
-        for ledger_id in await bk.list_ledgers():
+        for ledger_id, known in (await bk.custom_metadata()).items():
+            if state.log_id.encode() not in (known.get(LOG), known.get(STAGED)):
+                continue
             with contextlib.suppress(NoSuchLedgerError):
                 custom = (await bk.ledger_metadata(ledger_id)).custom_metadata
                 if state.log_id.encode() in (custom.get(LOG), custom.get(STAGED)):
@@ -156,8 +163,37 @@ class Removal:
                 extra={"path": str(path)},
             )
             return
+        if now is not None and not now.dropped:
+            await self.remove_moved(path, now)
+            return
         logger.info("a replica's directory is removed", extra={"path": str(path)})
         await loop.run_in_executor(self._host.threads.checkpoints, shutil.rmtree, path, True)
+
+    async def remove_moved(self, path: Path, info: TablespaceInfo) -> None:
+        """Remove a replica that is somewhere else now, but what it has may be nowhere else: then it is set
+        aside, in ``kept`` of the data directory.
+        """
+        loop, threads = asyncio.get_running_loop(), self._host.threads
+        if await self._is_evidence(path, info):
+            place = await loop.run_in_executor(
+                threads.checkpoints, set_aside, path, self._host.directory.parent / KEPT
+            )
+            logger.error(
+                "a replica that is ahead of the log is set aside",
+                extra={"tablespace": info.name, "path": str(place)},
+            )
+            return
+        logger.info("a replica's directory is removed", extra={"path": str(path)})
+        await loop.run_in_executor(threads.checkpoints, shutil.rmtree, path, True)
+
+    async def _is_evidence(self, path: Path, info: TablespaceInfo) -> bool:
+        loop, threads = asyncio.get_running_loop(), self._host.threads
+        if await loop.run_in_executor(threads.checkpoints, kept, path) is not None:
+            return True
+        position = await loop.run_in_executor(threads.checkpoints, position_of, path / "store")
+        paths = self._host.coordination.layout.tablespace(info.name)
+        state = await ZnodeLedgerList(self._host.bk.znodes, paths.ledgers).read()
+        return state is not None and position != START and is_ahead(state, position)
 
 
 def marked(directory: Path) -> list[tuple[Path, str]]:

@@ -14,6 +14,7 @@ import logging
 
 from herdpy.bookkeeper import BookKeeperError
 from herdpy.log import (
+    AheadOfLogError,
     ChainError,
     CorruptLedgerError,
     LedgerListConflictError,
@@ -22,6 +23,7 @@ from herdpy.log import (
     LogTrimmedError,
     RecordError,
 )
+from herdpy.log.errors import LostEntriesError
 from herdpy_server.cluster.candidate import Candidate
 from herdpy_server.cluster.errors import ClusterError, TermLostError
 from herdpy_server.cluster.layout import LeaderRecord
@@ -29,7 +31,9 @@ from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.cluster.term import Term
 from herdpy_server.replica.checking import Checker
 from herdpy_server.replica.duties import Duties
+from herdpy_server.replica.fitness import Fitness
 from herdpy_server.replica.host import Host
+from herdpy_server.replica.keeping import KeptError
 from herdpy_server.replica.playing import Playing, replica_closed
 from herdpy_server.replica.publishing import ReplicaPublishing
 from herdpy_server.replica.seeding import NoDonorError, SeedingFailedError
@@ -44,6 +48,7 @@ logger = logging.getLogger("herdpy.replica")
 _DAMAGED = (ChainError, CorruptLedgerError, RecordError, ApplyError, StoreDamagedError)
 _PAUSE_S = 0.5
 _SEED_AGAIN_S = 2.0
+_LOOK_AGAIN_S = 2.0
 
 
 class Replica(Playing):
@@ -54,13 +59,16 @@ class Replica(Playing):
         state: what it is doing.
         body: its store and what stands on it; None while it is opened or seeded.
         guard: who may read.
-        problem: why it was seeded or quarantined last.
+        problem: why it was seeded or quarantined last, or is kept for an operator to decide.
+        unfit: why it should not lead now, as ``fitness`` has found; None: it may.
+        lost: what the bookies have lost of the log, so that it could not be taken over.
         epoch: of the newest term that it led; 0: none.
         takeovers, seedings: how often it came to lead, and got another's state.
         seeding: the snapshot that is on its way.
         served: what the doors see of it.
         checker: compares it with the others.
         publishing: publishes snapshots of it.
+        fitness: has another replica lead while this one cannot well.
     """
 
     def __init__(self, host: Host, info: TablespaceInfo) -> None:
@@ -77,6 +85,7 @@ class Replica(Playing):
         self.checker = Checker(self)
         self.duties = Duties(self)
         self.publishing = ReplicaPublishing(self)
+        self.fitness = Fitness(self)
         self._role: asyncio.Task[None] | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -87,6 +96,8 @@ class Replica(Playing):
         self.reports.start()
         self.election.start()
         self.publishing.start()
+        self.fitness.start()
+        self._word.start()
         self._running = asyncio.get_running_loop().create_task(self._run(), name=f"replica {self.info.name}")
 
     async def close(self, *, forget: bool = False) -> None:
@@ -98,7 +109,9 @@ class Replica(Playing):
         self._closing = True
         self._makes_way = True
         self._change.set()
+        self._word.close()
         await self.publishing.close()
+        await self.fitness.close()
         if self._running is not None:
             await asyncio.gather(self._running, return_exceptions=True)
         await self.election.close()
@@ -130,7 +143,11 @@ class Replica(Playing):
     async def _play(self) -> None:
         """The role that fits the moment, until it ends or is cancelled."""
         try:
-            if self._reseed is not None:
+            is_elected = self._term is not None and self._term.loss is None and self.body is not None
+            if self._is_to_be_kept and not is_elected:
+                await self._heed()
+                await asyncio.sleep(_LOOK_AGAIN_S)
+            elif self._reseed is not None and not self._is_to_be_kept:
                 await self._seed(self._reseed)
             elif self.body is None or self.body.is_dead:
                 await self._open()
@@ -138,8 +155,23 @@ class Replica(Playing):
                 await self._lead(self._term)
             else:
                 await self._follow()
+        except AheadOfLogError as error:
+            self._stand_aside(str(error))
+            await self.election.resign()
+            await self._keep_evidence(str(error))
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        except KeptError as error:
+            self.problem = str(error)
+            self._enter(ReplicaState.QUARANTINED)
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        except LostEntriesError as error:
+            logger.error("the log lacks what was applied", extra=self._extra(reason=str(error)))
+            self.lost = str(error)
+            self.report()
+            await asyncio.sleep(_LOOK_AGAIN_S)
         except _DAMAGED as error:
             self._quarantine(str(error))
+            self._log_damaged = str(error) if isinstance(error, CorruptLedgerError) else None
             await self.election.resign()
         except LogTrimmedError as error:
             self._reseed = str(error)
@@ -165,14 +197,25 @@ class Replica(Playing):
     # What it is told.
 
     async def _lacks(self) -> str | None:
-        if self._closing or self.body is None or self.body.is_dead or self._reseed is not None:
+        is_open = not self._closing and self.body is not None and not self.body.is_dead
+        if is_open and self._is_to_be_kept:
+            return None
+        if not is_open or self._reseed is not None or self.state is ReplicaState.AHEAD:
             return f"it is {self.state.value}"
         state = await self._ledgers.read()
         if state is not None and self.applied < state.base:
+            if self._evidence is not None:
+                return "it is ahead of the log"  # which it says itself when it looks again
             self._reseed = f"the log begins after {state.base}, and this replica ends at {self.applied}"
             self._change.set()
             return "it lacks a part of the log"
-        return None
+        return await self.fitness.lacks()
+
+    def _word_changed(self) -> None:
+        if self.log is None:  # what leads goes on
+            self._change.set()
+        self.election.reconsider()
+        self.duties.look()
 
     def _won(self, term: Term) -> None:
         self._term = term
@@ -200,7 +243,21 @@ class Replica(Playing):
             self._makes_way = True
             self._change.set()
 
+    def give_up(self) -> None:
+        """Let another replica lead at once: this one cannot finish what is under way."""
+        self._step_down()
+        self._change.set()
+
+    async def differs_and_has_more(self, reason: str) -> None:
+        """As ``differs``, and it has what the others have not: it is kept until an operator decides."""
+        self._quarantine(reason)
+        await self._keep_evidence(reason)
+        self._change.set()
+
     def differs(self, reason: str) -> None:
         """It was found to differ from the other replicas."""
+        if self.state is ReplicaState.AHEAD:
+            logger.warning("what differs is kept", extra=self._extra(reason=reason))
+            return
         self._quarantine(reason)
         self._change.set()

@@ -26,7 +26,7 @@ import msgspec
 from herdpy.bookkeeper import BookKeeperError
 from herdpy.bookkeeper.metadata.znodes import Znodes
 from herdpy.log.bookkeeper import ZnodeLedgerList
-from herdpy.log.lsn import LSN
+from herdpy.log.lsn import LSN, START
 from herdpy.rpc.errors import RemoteError, SnapshotDamagedError
 from herdpy.rpc.snapshots import RemoteSnapshot, SnapshotClient
 from herdpy_server.cluster.coordination import Coordination
@@ -58,6 +58,10 @@ class NoDonorError(SqlError):
 
 class SeedingFailedError(SqlError):
     """08006: a donor did not give its state as it should; to be tried again."""
+
+
+class _OlderError(Exception):
+    """A donor's store has less than the one in whose place it would come."""
 
 
 class _Origin(msgspec.Struct, frozen=True):
@@ -106,15 +110,18 @@ class Seeding:
         self._credentials = credentials
         self._proof = partial(secret.proof, node)
 
-    async def seed(self, info: TablespaceInfo, directory: Path, tell: Tell) -> Seeded:
+    async def seed(self, info: TablespaceInfo, directory: Path, tell: Tell, least: LSN = START) -> Seeded:
         """Get the store of another replica into ``directory``.
+
+        Args:
+            least: what the store in whose place it comes has: an older one is not taken.
 
         Raises:
             NoDonorError: no other replica can give one now.
             SeedingFailedError, BookKeeperError, LogError, PositionTrimmedError, OSError: it may be tried
                 again, and goes on where it was if that is possible.
         """
-        donors = await self._donors(info)
+        donors = await self._donors(info, least)
         kept = await asyncio.to_thread(_kept, directory, info.uuid)
         if kept is not None:
             donors.sort(key=lambda one: one.node != kept.donor)
@@ -122,8 +129,8 @@ class Seeding:
         for donor in donors:
             resumed = kept.snapshot if kept is not None and kept.donor == donor.node else None
             try:
-                return await self._from(info, donor, resumed, directory, tell)
-            except (RemoteError, SnapshotDamagedError, PositionTrimmedError) as error:
+                return await self._from(info, donor, resumed, directory, tell, least)
+            except (RemoteError, SnapshotDamagedError, PositionTrimmedError, _OlderError) as error:
                 failures.append(f"{donor.node}: {error}")
                 logger.warning(
                     "a donor does not give its state",
@@ -132,16 +139,22 @@ class Seeding:
                 if self._is_there(donor.node) and _may_go_on(error):
                     break  # what has arrived is worth another try with the same donor
         if not failures:
-            raise NoDonorError("57P03", f"no other replica of tablespace {info.name} can give its state now")
+            more = "" if least == START else f", up to {least} at least,"
+            raise NoDonorError(
+                "57P03", f"no other replica of tablespace {info.name} can give its state{more} now"
+            )
         raise SeedingFailedError("08006", "no replica gave its state", detail="; ".join(failures))
 
-    async def _donors(self, info: TablespaceInfo) -> list[ReplicaRecord]:
+    async def _donors(self, info: TablespaceInfo, least: LSN) -> list[ReplicaRecord]:
         """The replicas to be asked, the best first: a follower before the leader, which has enough to do."""
         needs = await read_needs(self._znodes, self._coordination.layout.tablespace(info.name))
         able = [
             one
             for one in needs.replicas.values()
-            if one.state in (_FOLLOWS, _LEADS) and one.node != self._node and self._is_there(one.node)
+            if one.state in (_FOLLOWS, _LEADS)
+            and one.node != self._node
+            and one.applied >= least
+            and self._is_there(one.node)
         ]
         random.shuffle(able)  # two that are seeded at once need not ask the same
         return sorted(able, key=lambda one: one.state != _FOLLOWS)
@@ -151,7 +164,13 @@ class Seeding:
         return record is not None and record.grpc is not None
 
     async def _from(
-        self, info: TablespaceInfo, donor: ReplicaRecord, resumed: str | None, directory: Path, tell: Tell
+        self,
+        info: TablespaceInfo,
+        donor: ReplicaRecord,
+        resumed: str | None,
+        directory: Path,
+        tell: Tell,
+        least: LSN,
     ) -> Seeded:
         address = self._coordination.membership.nodes[donor.node].grpc
         assert address is not None
@@ -163,9 +182,11 @@ class Seeding:
             try:
                 snapshot = await self._snapshot(client, info, donor.node, resumed, directory)
                 try:
+                    if snapshot.lsn < least:
+                        raise _OlderError(f"the snapshot is of {snapshot.lsn}, and {least} is here")
                     await lease.renew(snapshot.lsn)
                     await self._check_log(paths, snapshot.lsn)
-                except PositionTrimmedError:
+                except (PositionTrimmedError, _OlderError):
                     await asyncio.to_thread(_clear, directory)
                     await client.release(snapshot)
                     raise

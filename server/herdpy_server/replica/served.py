@@ -60,7 +60,11 @@ class ServedReplica:
             seedings=replica.seedings,
             seeding=replica.seeding,
             problem=replica.problem,
+            unfit=replica.unfit,
             store=None if body is None else body.store,
+            bookies_missing=replica.bookies_missing,
+            list_share=replica.list_share,
+            clients_without_leader=replica.clients_without_leader,
             pending=0 if body is None else body.tablespace.pending,
         )
 

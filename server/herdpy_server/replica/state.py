@@ -20,4 +20,7 @@ class ReplicaState(enum.Enum):
     """What is under way is finished before another leads."""
     QUARANTINED = "quarantined"
     """It differs from the others, or its log is damaged: nobody is answered from it."""
+    AHEAD = "ahead of the log"
+    """It has applied what the log has lost, or what is of another log: it is kept as it is, for an operator
+    to decide, and nobody is answered from it."""
     CLOSED = "closed"

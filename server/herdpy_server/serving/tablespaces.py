@@ -54,7 +54,11 @@ class Standing:
         takeovers, seedings: how often it came to lead, and got another replica's state.
         seeding: the snapshot that is on its way.
         problem: why it was quarantined or seeded last.
+        unfit: why it should not lead now, though it may follow; None: it may.
         store: None when it is not open.
+        bookies_missing: how many bookies fewer than wanted the log is written to here.
+        list_share: how full the ledger list is, where it is written; 1 is what ZooKeeper takes.
+        clients_without_leader: how many clients of this process cannot reach the node that leads.
         pending: commits that have their place in the log and are not durable yet.
     """
 
@@ -71,8 +75,12 @@ class Standing:
     seedings: int = 0
     seeding: SeedingProgress | None = None
     problem: str | None = None
+    unfit: str | None = None
     store: Store | None = None
     pending: int = 0
+    bookies_missing: int = 0
+    list_share: float = 0.0
+    clients_without_leader: int = 0
 
 
 class Uses:

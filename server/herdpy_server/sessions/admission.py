@@ -19,6 +19,7 @@ from herdpy_server.sessions.running import Running
 from herdpy_server.tablespace import Tablespace
 from herdpy_sql.columnar import Limits
 from herdpy_sql.errors import SqlError
+from herdpy_sql.parse import makes_temporary
 from herdpy_sql.plan import Plan
 from herdpy_sql.system import SystemQuery
 
@@ -65,7 +66,7 @@ class Admission(Running):
         """The plan and its parameters, under the catalog of this moment."""
         if self.failed and prepared.keyword not in ENDING:
             raise aborted()
-        if prepared.statement is not None and prepared.statement.makes_temporary:
+        if prepared.statement is not None and makes_temporary(prepared.statement):
             self.make_temporary_schema()
         engine = self.settings.engine
         found: tuple[Plan, Sequence[object]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from herdpy_server.tablespace.cluster import Facts, ledger_rows
+from herdpy_server.tablespace.cluster import Facts, ledger_rows, limit_rows
 
 if TYPE_CHECKING:
     from herdpy_server.sessions.waiting import Waiting
@@ -17,7 +17,7 @@ STATE = "alone"
 
 
 def alone(session: Waiting) -> Facts:
-    """Rows of tablespaces, ledgers and log_status; there are no nodes and no replicas."""
+    """Rows of tablespaces, ledgers, limits and log_status; there are no nodes and no replicas."""
     tablespace, name = session.tablespace, session.identity.database
     log, store = tablespace.log, tablespace.store
     ledgers, now_us = log.ledgers(), time.time_ns() // 1000
@@ -33,6 +33,7 @@ def alone(session: Waiting) -> Facts:
             }
         ],
         "ledgers": [{**row, "as_of": now_us} for row in ledger_rows(name, ledgers)],
+        "limits": limit_rows(name, None, store.limits()),
         "log_status": [
             {
                 "tablespace": name,

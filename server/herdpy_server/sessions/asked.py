@@ -47,6 +47,11 @@ class AskedPlan:
         assert self._question is not None
         return self._session._asking(self._question.interrupt)
 
+    @property
+    def held_bytes(self) -> int:
+        """See streams.Asked."""
+        return self._session.held_bytes(self._plan)
+
     async def _ask(self, ask: Callable[[Analyst, Question], Awaitable[Found]]) -> Found:
         session = self._session
         if session.portals and session.shares_analyst:

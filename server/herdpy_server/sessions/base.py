@@ -13,12 +13,13 @@ from herdpy_server.sessions.observer import Observer
 from herdpy_server.sessions.settings import Settings
 from herdpy_server.sessions.standing import Standing, everything, nothing
 from herdpy_server.sessions.system_state import Directory, Identity
+from herdpy_server.sessions.work import Pause
 from herdpy_server.store import Mark
 from herdpy_server.tablespace import Tablespace, Transaction
 from herdpy_sql.sequences import SequenceMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from herdpy_server.sessions.advisory import AdvisoryLocks
     from herdpy_server.sessions.audit import Auditor
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
 
 
+SettingsMark = tuple["Mapping[str, str]", "Mapping[str, str]"]
+"""The settings at a savepoint, and the ``local`` ones."""
+
+
 class SessionBase:
     """A session's state, and what follows from that alone.
 
@@ -35,7 +40,7 @@ class SessionBase:
         autocommit: True: a statement outside BEGIN is a transaction of its own. False: one begins
             with the first statement, as PEP 249 wants.
         sequences: the values that it was given.
-        settings: what SET and SHOW act upon; ``local`` names those that end with the transaction.
+        settings: what SET and SHOW act upon; ``local``: what those go back to that end with the transaction.
         transaction: the open one, or None. ``failed``: only ROLLBACK can end it. ``implicit``: it was
             begun for a text of several statements, or a pipeline, and ends with it, unless BEGIN is said.
             ``pipelined``: for a pipeline.
@@ -51,6 +56,7 @@ class SessionBase:
         standing_of: gives others' standings by their keys. ``role_now``: that of the role that SET ROLE says.
         identity: who the client is. ``directory``: who else there is; None for nobody.
         advisory: the advisory locks that it has; None before the first.
+        exposed: a signal's exception may come wherever it is now: nothing that others share may be changed.
     """
 
     def __init__(self, tablespace: Tablespace) -> None:
@@ -58,7 +64,7 @@ class SessionBase:
         self.autocommit = True
         self.settings = Settings()
         self.sequences = SequenceMemory(self.settings)
-        self.local: set[str] = set()
+        self.local: dict[str, str] = {}
         self.transaction: Transaction | None = None
         self.may_recover = False
         self._failed = False
@@ -78,8 +84,15 @@ class SessionBase:
         self.standing_of: Callable[[str], Standing] = nothing
         self.directory: Directory | None = None
         self.advisory: AdvisoryLocks | None = None
-        self._savepoints: list[tuple[str, Mark]] = []
+        self.exposed = False
+        self._savepoints: list[tuple[str, Mark, SettingsMark]] = []
+        self._chained: Mapping[str, str] = {}  # the modes that AND CHAIN began the open transaction with
         self._basis: object = None  # the guard's, when the newest statement began to read
+
+    async def covered(self) -> None:
+        """Before something is changed: go on where no signal's exception can come, if that is not here."""
+        if self.exposed:
+            await Pause()
 
     @property
     def failed(self) -> bool:

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, cast
 from herdpy.log import Append, LogError
 from herdpy_server.sessions.base import SessionBase
 from herdpy_server.sessions.large import let_go, prepare
-from herdpy_server.sessions.modes import check_mode
+from herdpy_server.sessions.modes import MODES, check_mode
 from herdpy_server.sessions.work import LastWait
 from herdpy_server.store import Workspace
 from herdpy_server.tablespace import DuplicateRequestError, Tablespace, Transaction, lost, sql_error
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from herdpy_server.tablespace import Isolation
 
 _OF_NO_ROW = frozenset({"25006", "40001", "40P01", "55P03", "57014", "57P01", "57P03", "HP003"})
@@ -62,6 +64,7 @@ class TransactionBlock(SessionBase):
             raise
         try:
             await prepare(transaction)
+            await self.log_room()
             append = self.tablespace.commit(transaction, self.settings.request_id)
         except BaseException as error:
             self._end(committed=False)
@@ -76,6 +79,10 @@ class TransactionBlock(SessionBase):
 
     async def _settle(self, transaction: Transaction) -> None:
         """Before a commit: make the checks that the transaction has put off. SqlError 23503."""
+        raise NotImplementedError
+
+    async def log_room(self) -> None:
+        """Wait until the log takes a commit; in the same turn it takes one. Errors end the waiting."""
         raise NotImplementedError
 
     async def rollback(self) -> None:
@@ -134,11 +141,12 @@ class TransactionBlock(SessionBase):
             self.tablespace.rollback(transaction)
         if self.advisory is not None:
             self.advisory.end_transaction()
-        self.settings.end(committed=committed, local=frozenset(self.local))
+        self.settings.end(committed=committed, local=self.local)
         if not named:
             self.settings.take_request_id()
         self.local.clear()
         self._savepoints.clear()
+        self._chained = {}
 
     def _mode(self, name: str, value: str) -> None:
         """A mode of the open transaction is about to change. SqlError 25001 as ``check_mode``."""
@@ -149,14 +157,21 @@ class TransactionBlock(SessionBase):
 
     def set_local(self, name: str, value: str | None) -> None:
         """Give a setting a value until the open transaction ends."""
+        before = self.settings.kept(name)
         self.settings.set(name, value)
-        self.local.add(name.lower())
+        self.local.setdefault(name.lower(), before)
+
+    def set_lasting(self, name: str, value: str | None) -> None:
+        """Give a setting a value for the session, if the open transaction commits."""
+        self.settings.set(name, value)
+        self.local.pop(name.lower(), None)
 
     def savepoint(self, name: str) -> None:
         """Remember this point of the open transaction. SqlError 25P01 outside of one."""
         if self.transaction is None and not self.autocommit:
             self.begin()
-        self._savepoints.append((name, self._within_transaction("SAVEPOINT").workspace.mark()))
+        mark = self._within_transaction("SAVEPOINT").workspace.mark()
+        self._savepoints.append((name, mark, (self.settings.mark(), dict(self.local))))
 
     def release_savepoint(self, name: str) -> None:
         """Forget a savepoint and those after it."""
@@ -169,9 +184,32 @@ class TransactionBlock(SessionBase):
         found = self._find_savepoint(name)
         for portal in [one for one in self.portals.values() if one.depth > found and not one.held]:
             self.drop_portal(portal.name)
-        transaction.workspace.undo(self._savepoints[found][1])
+        _name, mark, (settings, local) = self._savepoints[found]
+        transaction.workspace.undo(mark)
+        self.local = dict(local)
+        self.settings.undo(settings)
         del self._savepoints[found + 1 :]
         self.failed = False
+
+    def modes_left(self) -> Mapping[str, str]:
+        """The open transaction's modes, as AND CHAIN hands them on.
+
+        What has failed was undone to the newest savepoint, and with it what was SET since; without one
+        only what a chain began it with is left.
+        """
+        if not self.failed:
+            return {name: self.settings[name] for name in MODES}
+        if not self._savepoints:
+            return self._chained
+        return {name: self._savepoints[-1][2][0][name] for name in MODES}
+
+    def begin_alike(self, modes: Mapping[str, str]) -> None:
+        """Begin a transaction with the modes of the one before."""
+        self.begin()
+        self._chained = modes
+        for name, value in modes.items():
+            if self.settings[name] != value:
+                self.set_local(name, value)
 
     def _within_transaction(self, what: str) -> Transaction:
         if self.transaction is None or self.implicit:
@@ -217,8 +255,7 @@ class TransactionBlock(SessionBase):
 
     async def _durable_definitions(self, error: SqlError | None = None) -> None:
         """An error of planning is an answer too: it may say that a table is there, or is not."""
-        if self.transaction is None or self.transaction.workspace.own_catalog is None:
-            await self._read_durable(self.tablespace.store.visible_catalog[1])
+        await self._read_durable(self.tablespace.store.visible_catalog[1])
         guard, wanted = self.tablespace.guard, self.settings.read_level
         if guard is not None and error is not None and error.sqlstate in _OF_DEFINITIONS:
             if not guard.is_open(wanted):

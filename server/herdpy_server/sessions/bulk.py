@@ -16,7 +16,7 @@ from herdpy.codec.arrow import OutOfRangeError, conform
 from herdpy_server.sessions.load_rules import LoadRules
 from herdpy_server.sessions.work import Pause
 from herdpy_sql import types
-from herdpy_sql.catalog import HIDDEN_KEY, Catalog, Column, KeyPart, Table
+from herdpy_sql.catalog import HIDDEN_KEY, Column, KeyPart, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.insert import refuse_generated
 from herdpy_sql.plan.namespace import target_schema, temporary_schema
@@ -84,14 +84,14 @@ _TYPES: list[tuple[Callable[[Any], bool], SqlType]] = [
 ]
 
 
-def table_for(catalog: Catalog, name: str, schema: pa.Schema) -> Table:
+def table_for(number: int, name: str, schema: pa.Schema) -> Table:
     """The definition of a table that can hold ``schema``, with a hidden key."""
     columns = tuple(Column(field.name, sql_type(field.type)) for field in schema)
     names = [column.name for column in columns]
     if len(set(names)) != len(names):
         raise SqlError("42701", "the data has two columns of the same name")
     hidden = Column(HIDDEN_KEY, types.BIGINT, not_null=True, hidden=True)
-    return Table(catalog.next_id, name, (*columns, hidden), (KeyPart(len(columns)),), f"{name}_pkey")
+    return Table(number, name, (*columns, hidden), (KeyPart(len(columns)),), f"{name}_pkey")
 
 
 def target(
@@ -126,7 +126,7 @@ def target(
         if not isinstance(there, Table):
             raise SqlError("42809", f'"{name}" is not a table', table=name)
         view.drop_table(there)
-    view.create_table(replace(table_for(view.catalog, name, schema), schema=place))
+    view.create_table(replace(table_for(view.next_id, name, schema), schema=place))
     made = view.catalog.relations[place, name]
     assert isinstance(made, Table)
     return made
@@ -164,6 +164,11 @@ class Loader:
             if position in self._places:
                 raise SqlError("42701", f'column "{name}" specified more than once', column=name)
             self._places[position] = place
+        self._missing = [
+            at
+            for at, column in enumerate(table.columns)
+            if at not in self._places and not column.numbers_rows
+        ]
 
     async def load(
         self, data: Iterable[pa.RecordBatch], wait_for_lock: Callable[[MustWait], Awaitable[None]]
@@ -218,6 +223,7 @@ class Loader:
     def _physical(self, batch: pa.RecordBatch, done: int) -> pa.RecordBatch:
         """The batch with every physical column of the table, checked."""
         count = batch.num_rows
+        defaults = self._rules.defaults(self._missing, count, done)
         arrays: list[Array] = []
         for position, column in enumerate(self._table.columns):
             if position in self._places:
@@ -226,7 +232,7 @@ class Loader:
                 view, table = self._view, self._table
                 array = pa.array([view.next_row_id(table) for _ in range(count)], pa.int64())
             else:
-                array = self._rules.default(position, count)
+                array = defaults[position]
             arrays.append(array)
         self._rules.verify(arrays, done)
         return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._table.columns])

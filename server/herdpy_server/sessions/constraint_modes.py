@@ -13,7 +13,7 @@ from herdpy_sql.storage import MustWait
 if TYPE_CHECKING:
     from herdpy_server.sessions.statements import Statements
     from herdpy_server.store import Workspace
-    from herdpy_sql.catalog import Catalog
+    from herdpy_sql.catalog import Catalog, Table
     from herdpy_sql.plan.kept import SetConstraints
 
 
@@ -52,19 +52,24 @@ def _found(catalog: Catalog, plan: SetConstraints) -> tuple[Name, ...]:
     """The constraints that are named: all of one name in the schema that has it."""
     found: list[Name] = []
     for schema, name in plan.names or ():
-        tables = [one for one in catalog.tables.values() if schema is None or one.schema == schema]
-        keys = [(table.id, key) for table in tables for key in table.foreign_keys if key.name == name]
-        if not keys and not any(_is_unique(catalog, table.id, name) for table in tables):
+        there: list[Table] = []
+        for within in catalog.path if schema is None else (schema,):
+            there = [one for one in catalog.tables.values() if one.schema == within and _has(one, name)]
+            if there:
+                break
+        if not there:
             raise SqlError("42704", f'constraint "{name}" does not exist')
+        keys = [(table.id, key) for table in there for key in table.foreign_keys if key.name == name]
         if plan.deferred and not (keys and all(key.deferrable for _, key in keys)):
             raise SqlError("42809", f'constraint "{name}" is not deferrable')
         found += [(number, name) for number, _ in keys]
     return tuple(found)
 
 
-def _is_unique(catalog: Catalog, table_id: int, name: str) -> bool:
-    """Whether a table has a key or UNIQUE of that name."""
-    table = catalog.tables[table_id]
+def _has(table: Table, name: str) -> bool:
+    """Whether a table has a foreign key, a key or UNIQUE of that name."""
+    if any(key.name == name for key in table.foreign_keys):
+        return True
     if table.key_name == name and not table.has_hidden_key:
         return True
     return any(index.constraint and index.name == name for index in table.indexes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy_server.sessions.copying import copy_in, copy_out
 from herdpy_server.sessions.kept import KEPT, declare
-from herdpy_server.sessions.modes import MODES, modes_of
+from herdpy_server.sessions.modes import modes_of
 from herdpy_server.sessions.parameters_in import parameters_in
 from herdpy_server.sessions.reanalyze import Reanalyze
 from herdpy_server.sessions.requests import request_function
@@ -92,19 +92,19 @@ async def _begin(session: Statements, plan: Begin) -> Result:
 async def _commit(session: Statements, plan: Commit) -> Result:
     _outside(session, "COMMIT", chain=plan.chain)
     failed = session.failed
-    modes = _modes_now(session)
+    modes = session.modes_left()
     await session.commit()
     if plan.chain:
-        _chain(session, modes)
+        session.begin_alike(modes)
     return Result("ROLLBACK" if failed else "COMMIT", -1)
 
 
 async def _rollback(session: Statements, plan: Rollback) -> Result:
     _outside(session, "ROLLBACK", chain=plan.chain)
-    modes = _modes_now(session)
+    modes = session.modes_left()
     await session.rollback()
     if plan.chain:
-        _chain(session, modes)
+        session.begin_alike(modes)
     return Result("ROLLBACK", -1)
 
 
@@ -115,19 +115,6 @@ def _outside(session: Statements, what: str, *, chain: bool) -> None:
     if chain:
         raise SqlError("25P01", f"{what} AND CHAIN can only be used in transaction blocks")
     session.notice("WARNING", "25P01", "there is no transaction in progress")
-
-
-def _modes_now(session: Statements) -> list[tuple[str, str]]:
-    """What AND CHAIN hands on: of one that has failed, nothing."""
-    return [] if session.failed else [(name, session.settings[name]) for name in MODES]
-
-
-def _chain(session: Statements, modes: list[tuple[str, str]]) -> None:
-    """The next transaction, which is as the one before."""
-    session.begin()
-    for name, value in modes:
-        if session.settings[name] != value:
-            session.set_local(name, value)
 
 
 async def _savepoint(session: Statements, plan: Savepoint) -> Result:
@@ -151,7 +138,7 @@ async def _set(session: Statements, plan: SetSetting) -> Result:
             session.settings.set(f"default_{mode}", chosen_value)
         return Result("SET", -1)
     if not plan.local:
-        session.settings.set(plan.name, plan.value)
+        session.set_lasting(plan.name, plan.value)
         return Result("SET", -1)
     if session.transaction is None and not session.autocommit:
         session.begin()
@@ -173,7 +160,7 @@ async def _reset(session: Statements, plan: ResetSetting) -> Result:
     if plan.name == "all":
         session.settings.reset()
     else:
-        session.settings.set(plan.name, None)
+        session.set_lasting(plan.name, None)
     return Result("RESET", -1)
 
 

@@ -101,6 +101,7 @@ class ExtendedQueries(Statements):
                 if portal in self.portals:
                     raise SqlError("42P03", f'cursor "{portal}" already exists')
                 self.allowed.check_portals(len(self.portals))
+            found.binds += 1
             self.drop_portal(portal)
             self.portals[portal] = made = Portal(portal, found, datums)
             made.depth = len(self._savepoints)

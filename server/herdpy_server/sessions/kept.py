@@ -50,9 +50,15 @@ _OF_VALUES = "22"
 
 async def _prepare(session: Statements, plan: Prepare) -> Result:
     text = plan.statement.text
-    prepared = Prepared(plan.statement, plan.types)
+    prepared = Prepared(session.plans, plan.statement, plan.types)
     made = PreparedStatement(
-        session.plans, text, prepared, session.catalog, session.settings.engine, by_sql=True
+        session.plans,
+        text,
+        prepared,
+        session.catalog,
+        session.settings.engine,
+        by_sql=True,
+        source=session.source,
     )
     if plan.name in session.prepared:
         raise SqlError("42P05", f'prepared statement "{plan.name}" already exists')
@@ -70,6 +76,7 @@ async def _execute(session: Statements, plan: Execute) -> Result:
     now = time.time_ns() // 1000
     transaction = session.transaction
     started = now if transaction is None else transaction.started_us
+    found.binds += 1
     datums = plan.datums(found.param_types, Clock(started, now, session.settings.zone))
     return await session.run_bound(found, datums)
 
@@ -102,6 +109,8 @@ async def declare(
     portal.by_sql, portal.hold, portal.scroll = True, plan.hold, plan.scroll
     portal.depth = session.depth
     portal.is_binary = plan.binary
+    portal.source = session.source
+    portal.scrolls = plan.scroll == "SCROLL" or (not plan.scroll and plan.goes_back)
     session.may_recover = session.declares = True
     try:
         session.hold(portal, await session.run_plan(plan.query, values, rebind))

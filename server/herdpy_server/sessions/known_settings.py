@@ -17,6 +17,7 @@ from herdpy_server.sessions.setting_values import (
     lsn,
     memory,
     milliseconds_text,
+    nulls,
     one_of,
     real,
     whole,
@@ -44,6 +45,7 @@ def _request_id(value: str) -> str:
 
 _SETTINGS = [
     Setting("application_name", "", "Name of the application, shown in statistics.", lambda v: v[:63]),
+    Setting("array_nulls", "on", "Whether NULL in the text of an array is the null value.", nulls),
     Setting("bytea_output", "hex", "How bytes are shown: always in hexadecimal.", one_of("hex")),
     Setting("check_function_bodies", "on", "There are no functions to be checked.", boolean),
     Setting("client_encoding", "UTF8", "Always UTF8.",
@@ -98,7 +100,7 @@ _SETTINGS = [
 ]  # fmt: skip
 
 _BOOLEANS = (
-    "array_nulls escape_string_warning geqo track_activities enable_async_append enable_bitmapscan "
+    "escape_string_warning geqo track_activities enable_async_append enable_bitmapscan "
     "enable_gathermerge enable_hashagg enable_hashjoin enable_incremental_sort enable_indexonlyscan "
     "enable_indexscan enable_material "
     "enable_memoize enable_mergejoin enable_nestloop enable_parallel_append enable_parallel_hash "
@@ -112,7 +114,7 @@ _NUMBERS = {"default_statistics_target": "100", "from_collapse_limit": "8", "joi
             "tcp_keepalives_idle": "0", "tcp_keepalives_interval": "0"}  # fmt: skip
 _FIXED = {"autovacuum": "on", "block_size": "8192", "cluster_name": "", "data_checksums": "off",
           "debug_assertions": "off", "fsync": "on", "full_page_writes": "on", "hot_standby": "on",
-          "lc_collate": "C", "lc_ctype": "C", "max_connections": "100", "max_function_args": "100",
+          "lc_collate": "C", "lc_ctype": "C.UTF-8", "max_connections": "100", "max_function_args": "100",
           "max_index_keys": "32", "max_prepared_transactions": "0", "port": "5432", "segment_size": "1GB",
           "ssl": "off", "ssl_library": "OpenSSL", "superuser_reserved_connections": "0",
           "wal_block_size": "8192", "wal_level": "replica"}  # fmt: skip

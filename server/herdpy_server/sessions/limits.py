@@ -20,11 +20,27 @@ class ResultSize:
         """Count a piece of it; SqlError 54000 when it is too much."""
         self._taken_bytes += size_bytes
         if 0 < self._most_bytes < self._taken_bytes:
-            raise SqlError(
-                "54000",
-                f"the result is larger than herdpy.max_result_size ({self._most_bytes} bytes)",
-                hint="Ask for fewer rows or columns, or SET herdpy.max_result_size to more, or to 0.",
-            )
+            raise self._too_large()
+
+    def _too_large(self) -> SqlError:
+        return SqlError(
+            "54000",
+            f"the result is larger than herdpy.max_result_size ({self._most_bytes} bytes)",
+            hint="Ask for fewer rows or columns, or SET herdpy.max_result_size to more, or to 0.",
+        )
+
+
+class HeldSize(ResultSize):
+    """How much of a recursive query's answer, which may have no end, is in memory."""
+
+    __slots__ = ()
+
+    def _too_large(self) -> SqlError:
+        return SqlError(
+            "53200",
+            f"out of memory: a recursive query gave more than {self._most_bytes} bytes of rows",
+            hint="The recursion may have no end: give it a condition, or the query a LIMIT.",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,15 @@ import pyarrow.compute
 from herdpy.codec.arrow import array_to_datums, arrow_type, datums_to_array
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import columns_used
-from herdpy_sql.expr.nodes import Random
-from herdpy_sql.expr.walk import walk
 from herdpy_sql.generated import fill_generated
-from herdpy_sql.plan.rules import bind_check, compile_default, default_of, rules_of, scalar
+from herdpy_sql.plan.rules import bind_check, compile_default, has_volatile_default, rules_of, scalar
 from herdpy_sql.types import Base
 from herdpy_sql.values.label_columns import check_places
 from herdpy_sql.values.texts import limit_text, parse_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from herdpy_sql.catalog import Column, Table
     from herdpy_sql.storage import Clock
 
@@ -83,18 +83,31 @@ class LoadRules:
         except SqlError as error:
             raise self.located(error, done + at) from None
 
-    def default(self, position: int, count: int) -> Array:
-        """The column at ``position`` for rows that do not give it: its DEFAULT, or NULL."""
+    def defaults(self, positions: Sequence[int], count: int, done: int) -> dict[int, Array]:
+        """The columns at ``positions`` for rows that do not give them: their DEFAULT, or NULL.
+
+        What is another value each time is evaluated for each row, and row after row, as INSERT does: columns
+        that count with one sequence take turns.
+        """
+        table, clock = self._table, self._clock
+        each = [at for at in positions if has_volatile_default(table, at)]
+        found = {at: self._same_default(at, count) for at in positions if at not in each}
+        if each:
+            computes = [compile_default(table, at) for at in each]
+            rows = [
+                self._at_row(lambda: [compute((), (), clock) for compute in computes], at, done)  # type: ignore[misc]
+                for at in range(count)
+            ]
+            for place, at in enumerate(each):
+                found[at] = self._array(at, [row[place] for row in rows])
+        return found
+
+    def _same_default(self, position: int, count: int) -> Array:
         column, field = self._table.columns[position], self._table.fields[position]
-        type_ = arrow_type(field, column.type.precision)
-        found = None if column.dropped else default_of(self._table, position)
-        if found is None:
+        compute = None if column.dropped else compile_default(self._table, position)
+        if compute is None:
             nulls: Any = pa.nulls
-            return nulls(count, type_)
-        compute = compile_default(self._table, position)
-        assert compute is not None
-        if any(isinstance(one, Random) for one in walk(found)):
-            return self._array(position, [compute((), (), self._clock) for _ in range(count)])
+            return nulls(count, arrow_type(field, column.type.precision))
         if position not in self._same:
             self._same[position] = compute((), (), self._clock)
         return self._array(position, [self._same[position]] * count)

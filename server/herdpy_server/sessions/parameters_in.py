@@ -157,13 +157,17 @@ class ParameterSink(CopySink):
                 if column is None:
                     return None
                 given[position] = column
+        missing = [
+            at for at, column in enumerate(table.columns) if at not in given and not column.numbers_rows
+        ]
+        defaults = self._rules.defaults(missing, count, 0)
         view = self._transaction.workspace
         arrays = [
             given[position]
             if position in given
             else pa.array([view.next_row_id(table) for _ in range(count)], pa.int64())
             if column.numbers_rows
-            else self._rules.default(position, count)
+            else defaults[position]
             for position, column in enumerate(table.columns)
         ]
         self._rules.verify(arrays, 0)

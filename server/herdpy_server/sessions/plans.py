@@ -1,7 +1,9 @@
 """Plans by text, shared by the sessions of a tablespace: parsed once, planned once per catalog.
 
 An entry of the cache is the statements of one text; each keeps the plan of the newest catalog and
-settings that it was asked for. The cache is bounded: the text that was least recently used goes.
+settings that it was asked for. The cache is bounded: the text that was least recently used goes. A plan
+holds the catalog that it was made for, with all tables that there were; so plans of catalogs that are long
+gone go, too.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from weakref import WeakSet
 
 from herdpy.codec.kinds import Datum
 from herdpy_server.sessions.standing import Standing
@@ -20,6 +23,8 @@ from herdpy_sql.types import INTEGER, SqlType
 from herdpy_sql.values import input_converter, type_of_all
 
 DEFAULT_CAPACITY = 1000
+KEPT_VERSIONS = 32
+"""How many changes of definitions a plan outlives, at least, while nobody asks for it."""
 _VARIANTS = 8
 """Lists of parameters' types under which one text is kept."""
 _MISMATCH = "42804"
@@ -30,6 +35,9 @@ _INTEGER = re.compile(r"(?<![\w.])[0-9]{1,10}(?![\w.])")
 _NOT_PLAIN = re.compile(r"""['"$\\]|--|/\*|;(?!\s*\Z)""")
 _MAX_INTEGER = 2**31 - 1
 _LONG_TEXT = 4096
+
+_ANY = Catalog()
+"""Stands for the catalogs of what was found: it is no matter of theirs."""
 
 Converter = Callable[[object], Datum]
 Declared = tuple[SqlType | None, ...]
@@ -44,6 +52,8 @@ class Prepared:
     """
 
     __slots__ = (
+        "__weakref__",
+        "_cache",
         "_catalog",
         "_columnar",
         "_converters",
@@ -55,8 +65,9 @@ class Prepared:
         "statement",
     )
 
-    def __init__(self, statement: Statement, declared: Declared = ()) -> None:
+    def __init__(self, cache: PlanCache, statement: Statement, declared: Declared = ()) -> None:
         self.statement = statement
+        self._cache = cache
         self.permits: dict[Standing, Catalog] = {}
         self._declared = declared
         self._catalog: Catalog | None = None
@@ -99,7 +110,7 @@ class Prepared:
         if types == self._declared:
             raise error
         if self._typed is None or self._typed._declared != types:
-            self._typed = Prepared(self.statement, types)
+            self._typed = Prepared(self._cache, self.statement, types)
         return self._typed
 
     def planned(self, catalog: Catalog, engine: Engine) -> Plan:
@@ -114,6 +125,7 @@ class Prepared:
         if found is None or found[0] is not catalog or found[1] != param_types:
             plan = prepare(self.statement, catalog, engine="columnar", param_types=param_types)
             self._columnar = found = (catalog, param_types, plan)
+            self._cache.planned(self, catalog)
         return found[2]
 
     def check_syntax(self) -> None:
@@ -159,6 +171,18 @@ class Prepared:
         plan = known or prepare(self.statement, catalog, engine=engine, param_types=self._declared)
         self._converters = tuple(input_converter(t) for t in plan.param_types)
         self._plan, self._catalog, self._engine = plan, catalog, engine
+        self._cache.planned(self, catalog)
+
+    def forget(self, version: int) -> bool:
+        """Let go of plans of catalogs before that version; whether there are none left."""
+        if self._catalog is not None and self._catalog.version < version:
+            self._plan, self._catalog, self._converters = None, None, ()
+        if self._columnar is not None and self._columnar[0].version < version:
+            self._columnar = None
+        for standing, catalog in list(self.permits.items()):
+            if catalog.version < version:
+                del self.permits[standing]
+        return self._plan is None and self._columnar is None
 
     def _convert(self, params: Sequence[object]) -> tuple[Datum, ...]:
         converters = self._converters
@@ -185,6 +209,23 @@ class PlanCache:
         self._likenesses: OrderedDict[str, tuple[Prepared | None, Catalog]] = OrderedDict()
         self._texts: OrderedDict[str, tuple[Prepared, ...]] = OrderedDict()
         self._typed: OrderedDict[str, list[tuple[Declared, Prepared | None]]] = OrderedDict()
+        self._planned: WeakSet[Prepared] = WeakSet()  # those that sessions have for themselves, too
+        self._swept = 0  # the version of the catalog then
+
+    def planned(self, one: Prepared, catalog: Catalog) -> None:
+        """Note that a statement has a plan now; now and then the old ones go."""
+        self._planned.add(one)
+        if abs(catalog.version - self._swept) >= KEPT_VERSIONS:
+            self._swept = catalog.version
+            self._forget(catalog.version - KEPT_VERSIONS)
+
+    def _forget(self, version: int) -> None:
+        for one in list(self._planned):
+            if one.forget(version):
+                self._planned.discard(one)
+        for text, (found, catalog) in list(self._likenesses.items()):
+            if found is None and catalog.version < version:
+                del self._likenesses[text]
 
     def statements(self, sql: str) -> tuple[Prepared, ...]:
         """The statements of ``sql``; SqlError 42601 when it cannot be parsed."""
@@ -192,7 +233,7 @@ class PlanCache:
         if found is not None:
             self._texts.move_to_end(sql)
             return found
-        found = tuple(Prepared(statement) for statement in split(sql))
+        found = tuple(Prepared(self, statement) for statement in split(sql))
         self._texts[sql] = found
         if len(self._texts) > self._capacity:
             self._texts.popitem(last=False)
@@ -234,7 +275,7 @@ class PlanCache:
                     found = None
             except SqlError:
                 found = None
-        self._likenesses[likeness] = known = (found, catalog)
+        self._likenesses[likeness] = known = (found, catalog if found is None else _ANY)
         if len(self._likenesses) > self._capacity:
             self._likenesses.popitem(last=False)
         return known
@@ -259,7 +300,7 @@ class PlanCache:
         statements = split(sql)
         if len(statements) > 1:
             raise SqlError("42601", "cannot insert multiple commands into a prepared statement")
-        found = Prepared(statements[0], declared) if statements else None
+        found = Prepared(self, statements[0], declared) if statements else None
         variants.append((declared, found))
         del variants[:-_VARIANTS]
         return found

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.streams import Delivery
 from herdpy_server.sessions.window import Backward, Forward, Keep, Window
+from herdpy_server.tablespace import now_us
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Portal:
         hold: it outlives its transaction, once that has committed; ``held``: it has.
         scroll: "SCROLL", "NO SCROLL" or "" for what it can.
         depth: how many savepoints the transaction had when it was made.
+        scrolls: pg_cursors says that it can go back.
+        source: the text that it came with. ``made_us``: when, on the wall clock.
         by_sql: DECLARE made it; ``is_binary``: and said BINARY.
         request_id: the name of its commit, if it came with one.
     """
@@ -57,11 +60,14 @@ class Portal:
         "held",
         "hold",
         "is_binary",
+        "made_us",
         "name",
         "position",
         "request_id",
         "result",
         "scroll",
+        "scrolls",
+        "source",
         "spent",
         "statement",
         "window",
@@ -84,6 +90,9 @@ class Portal:
         self.depth = 0
         self.by_sql = self.is_binary = False
         self.request_id = b""
+        self.scrolls = False
+        self.source = "" if statement is None else statement.source
+        self.made_us = now_us()
 
     @property
     def has_run(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from herdpy_server.tablespace import now_us
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import TEXT
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from herdpy_sql.parse import Statement
     from herdpy_sql.plan import Engine, OutputColumn, Plan
     from herdpy_sql.types import SqlType
+
+
+_CUSTOM_PLANS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,8 @@ class PreparedStatement:
         param_types: of its parameters, decided when it was parsed; the last is that of its commit's name, if
             it is ``named``.
         columns: of its result as of then.
+        source: the text that it came with: of PREPARE, all that came in one piece with it.
+        made_us: when, on the wall clock. ``binds``: how often it was bound or executed.
         by_sql: PREPARE made it, and not a message of the protocol.
         named: it is bound with the name of its commit, see ``named``.
         permits: whose role may run it, under which catalog; see ``rights``.
@@ -65,11 +71,14 @@ class PreparedStatement:
         "_engine",
         "_plan",
         "_types",
+        "binds",
         "by_sql",
         "columns",
+        "made_us",
         "named",
         "param_types",
         "permits",
+        "source",
         "statement",
         "text",
     )
@@ -83,8 +92,12 @@ class PreparedStatement:
         engine: Engine,
         *,
         by_sql: bool = False,
+        source: str | None = None,
     ) -> None:
         """Plan ``prepared``; SqlError as planning raises them."""
+        self.source = text if source is None else source
+        self.made_us = now_us()
+        self.binds = 0
         self._cache = cache
         self.text = text
         self.by_sql = by_sql
@@ -113,6 +126,16 @@ class PreparedStatement:
             )
         self.named = True
         self.param_types = (*self._types, TEXT)
+
+    @property
+    def custom_plans(self) -> int:
+        """How often PostgreSQL would have planned it for its parameters: five times at most."""
+        return min(self.binds, _CUSTOM_PLANS) if self.param_types else 0
+
+    @property
+    def generic_plans(self) -> int:
+        """How often PostgreSQL would have run it by the plan for all parameters."""
+        return self.binds - self.custom_plans
 
     @property
     def keyword(self) -> str:

@@ -241,6 +241,8 @@ class QuickStatements(ExtendedQueries):
         assert transaction is not None
         if is_large(transaction) or transaction.workspace.deferred is not None:
             return None
+        if self.tablespace.log.is_full:
+            return None
         try:
             append = self.tablespace.commit(transaction, request_id)
         except (LogError, SqlError):

@@ -91,7 +91,7 @@ class SessionEntry:
             waits_for,
             {"Lock": "tuple", "Query": "Worker"}.get(waits_for or ""),
             self.database,
-            0 if session.transaction is None else len(session.transaction.workspace.records),
+            0 if session.transaction is None else session.transaction.workspace.record_count,
         )
 
 
@@ -143,7 +143,7 @@ class SessionRegistry:
         self._entries[pid] = entry
         role = None if self.role_store is None else self.role_store.get(user)
         session.identity = Identity(
-            user, database, pid, self._started_us, SYSTEM if role is None else role.ident
+            user, database, pid, self._started_us, SYSTEM if role is None else role.ident, address
         )
         session.directory = self
         session.roles = self.role_store

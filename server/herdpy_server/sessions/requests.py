@@ -1,7 +1,7 @@
-"""What a session answers about named commits. Beside ``control``, which calls it.
+"""What a session answers about named commits, and who leads. Beside ``control``, which calls it.
 
-``done LEDGER:ENTRY``, ``not done``, or ``unknown``: so long ago that it is not kept, or asked of a server
-that only follows another and may not know it yet.
+Of a commit: ``done LEDGER:ENTRY``, ``not done``, or ``unknown``: so long ago that it is not kept, or asked of
+a server that only follows another and may not know it yet.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ async def _answer(session: Statements, plan: RequestFunction, values: Sequence[D
     tablespace = session.tablespace
     if plan.function == "commit_position":
         return str(tablespace.store.applied)
+    if plan.function == "leader_unreached":
+        guard, client = tablespace.guard, session.identity.address
+        return "" if guard is None else guard.leader_unreached(client or "this machine")
     text = plan.argument(values)
     if plan.function == "use_request_id":
         session.settings.set("herdpy.request_id", text)
@@ -50,8 +53,11 @@ async def _answer(session: Statements, plan: RequestFunction, values: Sequence[D
     found: Outcome | Append | None
     guard = tablespace.guard
     if plan.function == "forbid_commit":
-        if session.settings.read_only:
+        settings = session.settings
+        # Who asks by itself asks for the sake of a transaction that is over: its defaults do not count.
+        if settings.standby or (settings.read_only and session.transaction is not None):
             raise SqlError("25006", "cannot execute herdpy.forbid_commit in a read-only transaction")
+        await session.log_room()
         try:
             found = tablespace.forbid(request_id)
         except LogError as error:

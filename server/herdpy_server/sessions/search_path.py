@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from herdpy_sql.catalog import is_temporary
+
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^\s",]+))\s*(?:,|\Z)')
 _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*\Z")
 USER = "$user"
@@ -30,7 +32,7 @@ def checked_path(text: str) -> str:
 
 
 def path_of(text: str, user: str, temporary: str) -> tuple[str, ...]:
-    """The schemas to look in, in order, whether they exist or not.
+    """The schemas to look in, in order, whether they exist or not; not those of other sessions.
 
     Args:
         user: what "$user" stands for. temporary: the session's own schema, which comes first; "" for none.
@@ -38,4 +40,4 @@ def path_of(text: str, user: str, temporary: str) -> tuple[str, ...]:
     found = [user if one == USER else temporary if one == "pg_temp" else one for one in names(text)]
     if temporary and temporary not in found:
         found.insert(0, temporary)
-    return tuple(one for one in found if one)
+    return tuple(one for one in found if one and (one == temporary or not is_temporary(one)))

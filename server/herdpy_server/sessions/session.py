@@ -96,7 +96,7 @@ class Session(QuickStatements):
                 self.observer(sql, 0.0, -1, error)
             self.abort()
             raise
-        return SimpleQuery(self, statements)
+        return SimpleQuery(self, statements, sql)
 
     async def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> Result:
         """Run one statement for every row of parameters: all or none of it, one group commit."""

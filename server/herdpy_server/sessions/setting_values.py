@@ -105,10 +105,17 @@ def iso(value: str) -> str:
 
 
 def digits(value: str) -> str:
-    """As extra_float_digits has them."""
-    if not -15 <= int(value) <= 3:
-        raise ValueError("it is between -15 and 3")
+    """As extra_float_digits has them, as far as they mean all digits."""
+    if not 1 <= int(value) <= 3:
+        raise ValueError("floats are always shown with all of their digits: 1 to 3")
     return str(int(value))
+
+
+def nulls(value: str) -> str:
+    """As array_nulls has it."""
+    if boolean(value) != "on":
+        raise ValueError("NULL in the text of an array is always the null value")
+    return "on"
 
 
 def whole(low: int, high: int) -> Check:

@@ -230,19 +230,34 @@ class Settings:
         self._in_transaction = True
         self._saved = None
 
-    def end(self, *, committed: bool, local: frozenset[str]) -> None:
-        """The transaction ended: SET is kept only when it committed, SET LOCAL never is."""
+    def mark(self) -> Mapping[str, str]:
+        """What a savepoint keeps of the settings, for :meth:`undo`."""
+        return dict(self._values)
+
+    def undo(self, mark: Mapping[str, str]) -> None:
+        """ROLLBACK TO a savepoint: what was SET since is undone, but for the name of the commit to come."""
+        if self._saved is not None and mark != self._values:
+            unset = dict.fromkeys(self._values.keys() - mark.keys(), "")
+            self._values = {**unset, **mark, _REQUEST_ID: self._values[_REQUEST_ID]}
+            self._derive()
+
+    def kept(self, name: str) -> str:
+        """The value of a setting, "" of one that is not there yet."""
+        return self._values.get(name.lower(), "")
+
+    def end(self, *, committed: bool, local: Mapping[str, str]) -> None:
+        """The transaction ended: SET is kept only when it committed, SET LOCAL never is.
+
+        Args:
+            local: what those go back to that SET LOCAL was the last to set.
+        """
         saved, self._saved, self._in_transaction = self._saved, None, False
         if saved is None:
             return
         if not committed:
             self._values = saved
         else:
-            for name in local:
-                if name in saved:
-                    self._values[name] = saved[name]
-                else:
-                    self._values[name] = ""
+            self._values.update(local)
         self._derive()
 
 

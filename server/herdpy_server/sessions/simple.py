@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 class SimpleQuery:
     """The statements of one text, taken step by step. Left in the middle, it needs :meth:`Session.abort`."""
 
-    __slots__ = ("_at", "_session", "_statements")
+    __slots__ = ("_at", "_session", "_statements", "_text")
 
-    def __init__(self, session: Session, statements: tuple[Prepared, ...]) -> None:
+    def __init__(self, session: Session, statements: tuple[Prepared, ...], text: str) -> None:
         self._session = session
+        self._text = text
         self._statements = statements
         self._at = 0
 
@@ -44,6 +45,7 @@ class SimpleQuery:
             return None
         self._at = at + 1
         session.begins(self._statements[at].statement.text)
+        session.source = self._text
         observer, began = session.observer, perf_counter()
         try:
             answer = await self._run(session, self._statements[at])

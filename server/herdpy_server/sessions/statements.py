@@ -26,6 +26,7 @@ from herdpy_server.tablespace import now_us, sql_error
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.query import SelectPlan
 from herdpy_sql.execute.reference_checks import settle_deferred
+from herdpy_sql.parse import makes_temporary
 from herdpy_sql.plan import Plan
 from herdpy_sql.plan.columnar import ColumnarSelect
 from herdpy_sql.storage import Clock, MustWait
@@ -43,7 +44,9 @@ class Statements(Admission):
         the start.
         """
         tablespace = self.tablespace
-        if prepared.statement is not None and prepared.statement.makes_temporary:
+        if prepared.statement is not None and makes_temporary(prepared.statement):
+            if self.exposed:
+                return None
             self.make_temporary_schema()
         try:
             plan, values = prepared.plan(self.catalog, self.settings.engine, params)
@@ -55,6 +58,8 @@ class Statements(Admission):
             await self._durable_definitions(error)
             raise
         if plan.source is not None or type(plan) in CONTROL_PLANS or self._closed:
+            return None
+        if self.exposed and not plan.read_only:
             return None
         if self.streams and isinstance(plan, STEPPED):
             return None
@@ -113,8 +118,12 @@ class Statements(Admission):
     async def _statement(self, prepared: Bound, params: Sequence[object], *, many: bool = False) -> Result:
         if self._closed:
             raise session_closed()
+        bound = self._reading(prepared, params) if self.exposed else None
         try:
-            plan, values = await self._bound(prepared, params, many=many)
+            if bound is None:
+                await self.covered()
+                bound = await self._bound(prepared, params, many=many)
+            plan, values = bound
         except SqlError as error:
             await self._durable_definitions(error)
             raise
@@ -133,6 +142,18 @@ class Statements(Admission):
                 raise
             plan, values = rebind()
         return await self._carry_out(plan, values, many=many, rebind=rebind)
+
+    def _reading(self, prepared: Bound, params: Sequence[object]) -> tuple[Plan, Sequence[object]] | None:
+        """The plan and the parameters of what only reads, in a transaction that is open; None otherwise."""
+        transaction = self.transaction
+        if transaction is None or transaction.workspace.stands or self.failed or self.judged is not None:
+            return None
+        try:
+            plan, values = prepared.plan(self.catalog, self.settings.engine, params)
+        except SqlError:
+            return None
+        is_plain = plan.read_only and plan.source is None and type(plan) not in CONTROL_PLANS
+        return (plan, values) if is_plain else None
 
     async def run_bound(self, prepared: Bound, params: Sequence[object]) -> Result:
         """Run a statement within another one, as EXECUTE does."""
@@ -224,6 +245,7 @@ class Statements(Admission):
             except TooLong:
                 return await self._otherwise(plan, values, rebind)
             except BaseException as error:
+                await self.covered()
                 self.failed = True
                 await self._confirm(error, transaction.workspace)
                 raise
@@ -243,6 +265,7 @@ class Statements(Admission):
             outcome = await self._run(transaction, plan, values, many=many, rebind=rebind, limited=limited)
             await self._settle(transaction)
             await prepare(transaction)
+            await self.log_room()
             request_id = b"" if plan.read_only else self.settings.take_request_id()
             append = self.tablespace.commit(transaction, request_id)
         except TooLong:

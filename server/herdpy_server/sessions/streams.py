@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from herdpy_server.sessions.limits import ResultSize
+from herdpy_server.sessions.limits import HeldSize, ResultSize
 from herdpy_server.sessions.result import Result, Tagged
+from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -35,6 +36,10 @@ class Asked(Protocol):
 
     def asking(self) -> AbstractContextManager[None]:
         """Within it the statement can be cancelled while it waits for more."""
+
+    @property
+    def held_bytes(self) -> int:
+        """How much of the answer may be in memory at the same time; 0: as much as there is."""
 
 
 class Pieces(Protocol):
@@ -61,6 +66,11 @@ class RowStream:
         self._answer: Answer | None = None
         self._export: Export | None = None
         self._is_closed = False
+
+    @property
+    def held_bytes(self) -> int:
+        """See Asked."""
+        return self._asked.held_bytes
 
     @property
     def rows(self) -> int:
@@ -184,10 +194,19 @@ class Delivery:
         return data
 
     async def whole(self) -> Result:
-        """All that is left, held in memory."""
+        """All that is left, held in memory. SqlError 53200 when a recursive query gives too much of it."""
         found = []
-        while (piece := await self.next()) is not None:
-            found.append(piece)
+        held = self._pieces.held_bytes if isinstance(self._pieces, RowStream) else 0
+        size = HeldSize(held)
+        try:
+            while (piece := await self.next()) is not None:
+                found.append(piece)
+                if held:
+                    size.take(piece.physical().nbytes)
+        except SqlError as error:
+            if not self._is_over:
+                self._over(error)
+            raise
         told = self._result
         if len(found) == 1:
             whole = found[0].tagged(told.plan)

@@ -18,7 +18,7 @@ from herdpy_server.store import NoLocks
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system import Activity, Role
 from herdpy_sql.system.advisory import AdvisoryCall
-from herdpy_sql.system.state import DATABASE, OWNER, SettingRow
+from herdpy_sql.system.state import DATABASE, OWNER, CursorRow, PreparedRow, SettingRow
 
 if TYPE_CHECKING:
     from herdpy_server.sessions.waiting import Waiting
@@ -33,6 +33,7 @@ class Identity:
     Attributes:
         user: as who he logged in; ``key`` is that role's, SYSTEM of who is no role.
         started_us: when the server started, microseconds since 1970 UTC.
+        address: where the client is; None for a Unix socket or this process.
     """
 
     user: str = OWNER
@@ -40,6 +41,7 @@ class Identity:
     pid: int = 1
     started_us: int = _STARTED_US
     key: str = SYSTEM
+    address: str | None = None
 
 
 class Directory(Protocol):
@@ -126,9 +128,19 @@ class SessionState:
                 state = workspace.sequence_state(one)
                 yield {"oid": one.oid, "value": state.value, "called": state.called}
 
-    def prepared_statements(self) -> Iterable[tuple[str, str]]:
+    def prepared_statements(self) -> Iterable[PreparedRow]:
         """Those with a name."""
-        return [(name, one.text) for name, one in self._session.prepared.items() if name]
+        for name, one in self._session.prepared.items():
+            if name:
+                types = tuple(type_.oid for type_ in one.param_types)
+                yield PreparedRow(
+                    name, one.source, one.made_us, types, one.by_sql, one.generic_plans, one.custom_plans
+                )
+
+    def cursors(self) -> Iterable[CursorRow]:
+        """Those that DECLARE made, and the portals of messages."""
+        for one in self._session.portals.values():
+            yield CursorRow(one.name, one.source, one.hold, one.is_binary, one.scrolls, one.made_us)
 
     def set_config(self, name: str, value: str | None, *, local: bool) -> str:
         """As SET and SET LOCAL do."""
@@ -139,7 +151,7 @@ class SessionState:
             else:  # it would end with the statement: only the value is checked
                 return session.settings.checked(name, value)
         else:
-            session.settings.set(name, value)
+            session.set_lasting(name, value)
         return session.settings[name]
 
     def advise(self, call: AdvisoryCall) -> bool | None:

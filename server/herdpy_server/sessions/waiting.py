@@ -19,13 +19,13 @@ from herdpy.log.wait import Wait
 from herdpy_server.sessions.analyst import Analyst, Answer, Question
 from herdpy_server.sessions.block import TransactionBlock
 from herdpy_server.sessions.in_process import IN_PROCESS
-from herdpy_server.sessions.limits import ResultSize
+from herdpy_server.sessions.limits import HeldSize, ResultSize
 from herdpy_server.sessions.patience import CANCELLED, Patience
 from herdpy_server.sessions.system_state import SessionState
 from herdpy_server.tablespace import Tablespace, Transaction, now_us
 from herdpy_server.tablespace.cluster import Facts
 from herdpy_server.tablespace.lock import LockWait
-from herdpy_sql.columnar import Interrupt, Limits
+from herdpy_sql.columnar import ColumnarQuery, Interrupt, Limits
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.reference_checks import settle_deferred
 from herdpy_sql.plan import Plan, SourceChanged
@@ -49,6 +49,7 @@ class Waiting(TransactionBlock):
         facts: what the cluster was heard to say for the query that begins; None: nothing.
         declares: the statement is DECLARE; ``streams_cursors``: then its query's rows are made when they are
             fetched, also where no loop runs the session.
+        source: all that came in one piece with ``text``.
         text: the newest statement; it began at ``text_began_us`` (wall clock), and ``is_running`` or is over.
     """
 
@@ -61,14 +62,14 @@ class Waiting(TransactionBlock):
         self._patience = Patience()
         self._closed = False
         self.facts: Facts | None = None
-        self.text = ""
+        self.text = self.source = ""
         self.text_began_us = 0
         self.is_running = False
         self.declares = self.streams_cursors = False
 
     def begins(self, text: str) -> None:
         """A statement begins, whose time runs from now."""
-        self.text = text
+        self.text = self.source = text
         self.text_began_us = now_us()
         self.is_running = True
         self._patience.begin(self.settings.statement_timeout_s)
@@ -125,6 +126,12 @@ class Waiting(TransactionBlock):
         limits = self._limits.within(self.settings.statement_timeout_s)
         return Question(query, values, clock, open_snapshot, limits, Interrupt())
 
+    def held_bytes(self, plan: Plan) -> int:
+        """How much of a plan's answer may be in memory at the same time; 0: as much as there is."""
+        query = plan.source
+        is_endless = isinstance(query, ColumnarQuery) and query.is_recursive
+        return (self._limits.memory_bytes or 0) if is_endless else 0
+
     def _analyst_of(self, question: Question) -> Analyst:
         """Who is asked; what the system catalog knows, this process alone does."""
         return IN_PROCESS if isinstance(question.query, SystemQuery) else self.analyst
@@ -165,7 +172,7 @@ class Waiting(TransactionBlock):
         with self._asking(question.interrupt):
             answer = await self._analyst_of(question).ask(question)
             try:
-                return await _all_of(answer, self.settings.max_result_bytes)
+                return await _all_of(answer, self.settings.max_result_bytes, self.held_bytes(plan))
             finally:
                 answer.close()
                 if self.advisory is not None and self.transaction is None:
@@ -220,13 +227,14 @@ class Waiting(TransactionBlock):
             self._waiting = None
 
     async def _room(self) -> None:
-        """Wait, before writing, until there is memory for it."""
+        """Wait, before writing, until there is memory for it, and room in the log."""
         while self.tablespace.is_full:
-            self._waiting = wait = self.tablespace.room()  # type: ignore[assignment]
-            try:
-                await wait
-            finally:
-                self._waiting = None
+            await self.waiting_for(self.tablespace.room())
+
+    async def log_room(self) -> None:
+        """See TransactionBlock."""
+        while self.tablespace.log.is_full:
+            await self.waiting_for(self.tablespace.log_room())
 
     def _end_waiting(self, error: SqlError) -> None:
         self._patience.end(error)
@@ -237,12 +245,13 @@ class Waiting(TransactionBlock):
             waiting.fail(error)
 
 
-async def _all_of(answer: Answer, most_bytes: int) -> pa.Table:
+async def _all_of(answer: Answer, most_bytes: int, held: int) -> pa.Table:
     """The whole answer, or the error that it is too large, as soon as it is."""
-    if not most_bytes:
+    if not most_bytes and not held:
         return await answer.all()
-    size, batches = ResultSize(most_bytes), []
+    sizes, batches = (ResultSize(most_bytes), HeldSize(held)), []
     while (batch := await answer.next()) is not None:
-        size.take(batch.nbytes)
+        for size in sizes:
+            size.take(batch.nbytes)
         batches.append(batch)
     return pa.Table.from_batches(batches, answer.schema)

@@ -7,6 +7,7 @@ read and a checkpoint may write, and neither sees anything of it; nobody else ap
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -15,8 +16,11 @@ from herdpy_server.store import batches, bulk
 from herdpy_server.store.apply import Applier
 from herdpy_server.store.errors import ApplyError
 from herdpy_server.store.layers import ENTRY_BYTES, Delta, Item, Layer, Missing, find, overlay, showing
+from herdpy_server.store.spill_file import SpillFile
+from herdpy_server.store.spilling import SpillSettings, move_rows
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.definitions import decode_index
+from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy_server.store.disk import Disk
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
     from herdpy_server.store.tables import TableOps
 
 _AT_ONCE, _BATCH_AT_ONCE = 256, 2048
+logger = logging.getLogger("herdpy.store")
+
 _SLOW = (InsertBatch, LoadBatch, CreateIndex)
 
 
@@ -34,8 +40,10 @@ class Apart:
         layer: the changes so far.
     """
 
-    def __init__(self, memory: Memory, disk: Disk) -> None:
+    def __init__(self, memory: Memory, disk: Disk, spilling: SpillSettings | None = None) -> None:
         self.layer: Layer = {}
+        self._spilling = spilling
+        self._file: SpillFile | None = None
         self._memory = memory
         self._disk = disk
 
@@ -63,6 +71,20 @@ class Apart:
         else:
             own.rows.update(delta.rows)
             own.nbytes += delta.nbytes
+
+    def make_room(self) -> None:
+        """Put rows into a file when they take too much of memory. Where that cannot be, they stay."""
+        spilling = self._spilling
+        deltas = self.layer.values()
+        if spilling is None or sum(delta.resident_bytes for delta in deltas) <= spilling.memory_bytes:
+            return
+        try:
+            if self._file is None:
+                self._file = SpillFile(spilling.directory)
+            move_rows(self._file, deltas, 2 * _BATCH_AT_ONCE * len(deltas))
+        except SqlError as error:
+            logger.warning("a large transaction is applied in memory: %s", error)
+            self._spilling = None
 
     def _chain(self, db: int) -> tuple[Delta, ...]:
         own = self.layer.get(db)
@@ -148,3 +170,8 @@ def _end_of_run(records: Sequence[Record], start: int) -> int:
 def is_slow(records: Sequence[Record]) -> bool:
     """Whether it takes long to apply them although they are few."""
     return any(type(record) in _SLOW for record in records)
+
+
+def logged_rows(records: Sequence[Record]) -> int:
+    """How many rows the records change, but for those of loads."""
+    return sum(one.rows if type(one) is InsertBatch else 1 for one in records)

@@ -22,6 +22,7 @@ from herdpy_server.store.layers import Item, Layer, Missing, find, overlay, show
 from herdpy_server.store.loads import Loaded, Loads, loaded_by
 from herdpy_server.store.memory import Memory
 from herdpy_server.store.outcomes import Outcome, Outcomes, outcome_of
+from herdpy_server.store.spilling import SpillSettings
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog
 
@@ -42,10 +43,12 @@ class Applying:
         self.table_ops: dict[int, TableOps] = {}
         self.row_ids: dict[int, int] = {}
         self.sequence_heads: dict[int, bytes] = {}
+        self.id_head = 0
         self.watched_tables: list[Written] = []
         self._apply_ops: dict[int, TableOps] = {}
         self.on_checksum: Callable[[TablesChecksum], object] = lambda _record: None
         self.on_roles: Callable[[], object] = lambda: None
+        self.spilling: SpillSettings | None = None
         self._sequence = 0
         self._half_applied: BaseException | None = None
         self._lock = threading.Lock()  # short steps on what the engine and a flush share
@@ -72,10 +75,12 @@ class Applying:
         Nothing of it shows, or is flushed, before the last step, which shows all; nothing else may be applied
         meanwhile. Given up half-way, it has done nothing.
         """
-        apart = Apart(self.memory, self.disk)
+        apart = Apart(self.memory, self.disk, self.spilling)
         applier = StepApplier(apart, self.catalog, self._apply_ops)
         for _lsn, one in transactions:
-            yield from applier.steps(one.records)
+            for _ in applier.steps(one.records):
+                apart.make_room()
+                yield
         named = [outcome_of(at, one) for at, one in transactions if one.request_id]
         with self._lock, self._whole():
             self.memory.adopt(apart.layer)
@@ -157,6 +162,15 @@ class Applying:
         except BaseException as error:
             self._half_applied = error
             raise
+
+    @property
+    def is_spoilt(self) -> bool:
+        """Whether what is in memory is no state of the log: it is not written, and is to be read anew."""
+        return self._half_applied is not None
+
+    def spoil(self, error: BaseException) -> None:
+        """Something came between what the log has and what is here."""
+        self._half_applied = self._half_applied or error
 
     def _show_catalog(self) -> None:
         shown = (self.catalog, 0)

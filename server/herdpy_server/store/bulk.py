@@ -228,9 +228,12 @@ def fill_slowly(
 def take_back(delta: Delta, keys: Iterable[bytes], previous: dict[bytes, bytes | None]) -> None:
     """Undo the addition of ``keys``, of which ``previous`` has those that the delta had before."""
     rows = delta.rows
-    if not previous and len(rows) == len(keys):  # type: ignore[arg-type]
+    if isinstance(rows, dict) and not previous and len(rows) == len(keys):  # type: ignore[arg-type]
         rows.clear()
+        delta.nbytes = 0
     else:
+        taken = sum(len(key) + len(rows[key] or b"") + ENTRY_BYTES for key in keys)
+        delta.nbytes = max(delta.nbytes - taken, 0)
         for key in keys:
             if key in previous:
                 rows[key] = previous[key]

@@ -29,11 +29,16 @@ from herdpy_server.store import loads, outcomes, probe
 from herdpy_server.store.catalog_image import decode_catalog, encode_catalog
 from herdpy_server.store.disk_view import DiskView
 from herdpy_server.store.errors import StoreDamagedError
+from herdpy_server.store.limits import ADDRESS_SPACE
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.errors import SqlError
 
 FORMAT = 1
 MAX_DATABASES = 16_384
+"""Tables and indexes; LMDB has room for a quarter more, for those that were dropped and are still read."""
+_SLOTS = MAX_DATABASES * 5 // 4
+MAX_READERS = 1024
+"""States of LMDB that are read at a time, by this process and all others that have the file open."""
 META = b"meta"
 SEQUENCES = b"sequences"
 _LSN = struct.Struct(">qq")
@@ -49,10 +54,28 @@ Checksums = dict[int, tuple[int, int]]
 
 
 class Disk:
-    """The environment: opening it, its meta database, and the view that readers use."""
+    """The environment: opening it, its meta database, and the view that readers use.
 
-    def __init__(self, path: Path, *, map_size_bytes: int, read_only: bool, lock: bool = True) -> None:
-        """Raise StoreDamagedError when LMDB refuses the files or ``meta`` does not fit together."""
+    Attributes:
+        used_bytes, map_size_bytes: how much of its map the file takes, and how large it may grow before it is
+            opened again; as of the newest view, and known after the closing too.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        map_size_bytes: int | None,
+        read_only: bool,
+        lock: bool = True,
+        max_readers: int = MAX_READERS,
+    ) -> None:
+        """Raise StoreDamagedError when LMDB refuses the files or ``meta`` does not fit together.
+
+        ``map_size_bytes`` None is by need, of the address space of the process.
+
+        SqlError 53200, 53400 when the machine, or the number of readers, does not allow it now.
+        """
         self.path = path
         checked = self._trust(path, read_only)
         self.read_only = read_only
@@ -64,12 +87,25 @@ class Disk:
             path.mkdir(parents=True, exist_ok=True)
         elif not (path / "data.mdb").exists():
             raise StoreDamagedError(f"{path / 'data.mdb'} does not exist")
+        self._taken_bytes = 0
+        if map_size_bytes is None:
+            data = path / "data.mdb"
+            map_size_bytes = ADDRESS_SPACE.take(data.stat().st_size if data.exists() else 0)
+            self._taken_bytes = map_size_bytes
+        try:
+            self._open(map_size_bytes, max_readers, lock=lock, checked=checked)
+        except BaseException:
+            ADDRESS_SPACE.give_back(self._taken_bytes)
+            raise
+
+    def _open(self, map_size_bytes: int, max_readers: int, *, lock: bool, checked: bool) -> None:
+        path, read_only = self.path, self.read_only
         try:
             self.env = lmdb.open(
                 str(path),
                 map_size=map_size_bytes,
-                max_dbs=MAX_DATABASES,
-                max_readers=1024,
+                max_dbs=_SLOTS,
+                max_readers=max_readers,
                 max_spare_txns=16,
                 readonly=read_only,
                 lock=lock,
@@ -77,14 +113,21 @@ class Disk:
                 readahead=True,
             )
         except _NOT_DAMAGE as error:
-            raise SqlError("53200", f"the store cannot be opened: {error}") from error
+            raise refused(error) from error
         except lmdb.Error as error:
             raise StoreDamagedError(f"{path / 'data.mdb'}: {error}") from error
+        self.max_readers = max_readers
+        self._page_bytes = int(self.env.stat()["psize"])
         try:
+            if lock:
+                self.env.reader_check()
             self._open_meta()
             self.current = self.renewed()
             if not read_only:
                 probe.mark_opened(path, checked=checked)
+        except _NOT_DAMAGE as error:
+            self.env.close()
+            raise refused(error) from error
         except (lmdb.Error, ValueError, KeyError, TypeError, struct.error) as error:
             self.env.close()
             raise StoreDamagedError(f"{path / 'data.mdb'}: {error}") from error
@@ -233,12 +276,44 @@ class Disk:
         txn.put(outcomes.NAME, msgspec.json.encode(figures), db=meta)
         txn.put(loads.NAME, msgspec.json.encode(done), db=meta)
 
-    def renewed(self) -> DiskView:
-        """A view of the newest state."""
-        view = DiskView(self.env.begin(), dict(self.handles))
+    def reserve(self) -> DiskView:
+        """A place in LMDB's table of readers for the state that is about to be written. ReadersFullError."""
+        return DiskView(self.env.begin(), {})
+
+    def renewed(self, reserved: DiskView | None = None) -> DiskView:
+        """A view of the newest state, for any number of threads.
+
+        Args:
+            reserved: whose place the view takes: then there is room for it.
+
+        Raises:
+            lmdb.ReadersFullError: LMDB's table of readers is full.
+        """
         with self._counting:
+            if reserved is not None:
+                reserved.end()
+            view = DiskView(self.env.begin(), dict(self.handles))
             self._views.add(view)
+            info = self.env.info()
+            self.map_size_bytes = int(info["map_size"])
+            self.used_bytes = (int(info["last_pgno"]) + 1) * self._page_bytes
+        # Threads share the view, and LMDB notes in it where a database begins when it is first read.
+        for handle in view.handles.values():
+            view.txn.stat(handle)
         return view
+
+    @property
+    def states(self) -> int:
+        """How many states of LMDB somebody in this process reads, each by one reader."""
+        with self._counting:
+            return len(self._views)
+
+    def clear_stale_readers(self) -> int:
+        """Free the places of processes that ended while they read, which keep pages from being used again.
+
+        Returns how many there were.
+        """
+        return int(self.env.reader_check())
 
     def is_read(self, db: int) -> bool:
         """Whether some view may still read a database."""
@@ -250,10 +325,24 @@ class Disk:
         with suppress(AttributeError):
             del self.current
         self.env.close()
+        ADDRESS_SPACE.give_back(self._taken_bytes)
+        self._taken_bytes = 0
         if not self.read_only:
             (self.path / probe.OPENED).unlink(missing_ok=True)
             (self.path / probe.CLOSED).touch()
             _sync_directory(self.path)
+
+
+def refused(error: Exception) -> SqlError:
+    """What to tell when the machine, or a limit of LMDB, refused to open or read a store."""
+    if isinstance(error, lmdb.ReadersFullError):
+        return SqlError(
+            "53400",
+            "too many states of the store are read at the same time",
+            detail=str(error),
+            hint="End transactions and queries that have been open for long.",
+        )
+    return SqlError("53200", f"the store cannot be opened: {error}")
 
 
 def _sync_directory(path: Path) -> None:

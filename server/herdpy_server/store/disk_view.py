@@ -13,9 +13,10 @@ from herdpy_server.store.layers import Item
 
 
 class DiskView:
-    """One state of LMDB, held for as long as anyone refers to it.
+    """One state of LMDB, held for as long as anyone refers to it, by one reader for all of them.
 
-    Reads are for one thread at a time, which need not always be the same one.
+    Any number of threads may read it at a time: LMDB changes nothing in a read transaction whose databases
+    have been looked at once, which ``Disk.renewed`` sees to. A scan is its thread's own.
     """
 
     __slots__ = ("__weakref__", "_get", "handles", "txn")
@@ -24,6 +25,11 @@ class DiskView:
         self.txn = txn
         self.handles = handles
         self._get = txn.get
+
+    def end(self) -> None:
+        """Let go of the state, though somebody may still refer to the view: nobody reads it any more."""
+        self.txn.abort()
+        self.txn = self._get = None
 
     def get(self, db: int, key: bytes) -> bytes | None:
         """The value under ``key`` in a table's or index's database, or None."""

@@ -1,4 +1,4 @@
-"""Store layer, inside: what a checkpoint writes to LMDB, in one synced write transaction.
+"""Store layer, inside: what a checkpoint writes to LMDB, in one write transaction that ``Store`` commits.
 
 Runs in the checkpointer's thread beside the engine; py-lmdb gives up the GIL at every call, and the
 Python between calls works on a few hundred items at a time. Rows go in key order. The checksum of a
@@ -8,7 +8,8 @@ its rows, whatever their order; it follows from each row's old and new value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from time import sleep
 from typing import Any
@@ -18,7 +19,7 @@ from xxhash import xxh3_64_intdigest
 from herdpy.log.lsn import LSN
 from herdpy_server.store import loads, outcomes, physical
 from herdpy_server.store.disk import Checksums, Disk
-from herdpy_server.store.layers import Chain, keys_in_pieces, showing
+from herdpy_server.store.layers import Chain, Delta, Missing, find, keys_in_pieces, showing
 from herdpy_server.store.sequences import KEY as SEQUENCE_KEY
 from herdpy_sql.catalog import Catalog
 
@@ -33,17 +34,38 @@ def row_hash(key: bytes, row: bytes) -> int:
     return xxh3_64_intdigest(len(key).to_bytes(4, "little") + key + row)
 
 
-def write(
+@dataclass(slots=True)
+class Begun:
+    """A write transaction that is whole and not committed yet, and what the state is after it.
+
+    Attributes:
+        number: LMDB's, which is that of its newest state once it has committed.
+        frozen, applied, catalog, named, done: as they were given.
+    """
+
+    txn: Any
+    number: int
+    frozen: dict[int, Chain]
+    applied: LSN
+    catalog: Catalog
+    named: outcomes.Frozen
+    done: loads.FrozenLoads
+    handles: dict[int, Any]
+    checksums: Checksums
+    figures: outcomes.Figures
+    load_figures: loads.LoadFigures
+    sequences: dict[int, bytes]
+
+
+def begin(
     disk: Disk,
-    frozen: Mapping[int, Chain],
+    frozen: dict[int, Chain],
     applied: LSN,
     catalog: Catalog,
     named: outcomes.Frozen,
     done: loads.FrozenLoads,
-) -> tuple[dict[int, Any], Checksums, outcomes.Figures, loads.LoadFigures, dict[int, bytes]]:
-    """Write the frozen changes and commit.
-
-    Returns the handles, checksums, figures and states of sequences of the new state.
+) -> Begun:
+    """Write the frozen changes, up to the commit, which is the caller's.
 
     Raises:
         lmdb.Error: nothing was written (the map or the disk is full, a write failed).
@@ -73,13 +95,13 @@ def write(
         figures = outcomes.write(txn, disk.outcomes_handle, disk.outcomes, named)
         load_figures = loads.write(txn, disk.loads_handle, disk.loads, done)
         disk.write_meta(txn, applied, catalog, checksums, figures, load_figures, sequences)
-        txn.commit()
+        return Begun(
+            txn, txn.id(), frozen, applied, catalog, named, done,
+            handles, checksums, figures, load_figures, sequences,
+        )  # fmt: skip
     except BaseException:
         txn.abort()
         raise
-    for db in handles.keys() - checksums.keys() - indexes:
-        disk.condemned[db] = handles.pop(db)
-    return handles, checksums, figures, load_figures, sequences
 
 
 def _sequences(disk: Disk, frozen: Mapping[int, Chain], catalog: Catalog) -> dict[int, bytes]:
@@ -108,6 +130,8 @@ def _handle(disk: Disk, txn: Any, handles: dict[int, Any], letter: bytes, db: in
 def _changes(chain: Chain) -> Iterator[Change]:
     """The newest value of every key that the chain knows, in key order."""
     deltas, _ = showing(chain)
+    if any(delta.is_large for delta in deltas):
+        return ((key, _newest(deltas, key)) for key in keys_in_pieces(deltas))
     rows = deltas[0].rows
     if len(deltas) > 1:
         rows = {}
@@ -115,6 +139,12 @@ def _changes(chain: Chain) -> Iterator[Change]:
             rows.update(delta.rows)
             sleep(0)  # whoever waits for the GIL comes first
     return ((key, rows[key]) for key in keys_in_pieces(deltas))
+
+
+def _newest(deltas: Sequence[Delta], key: bytes) -> bytes | None:
+    value = find(deltas, key)
+    assert not isinstance(value, Missing)
+    return value
 
 
 def _chunks(changes: Iterator[Change]) -> Iterator[list[Change]]:

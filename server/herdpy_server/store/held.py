@@ -16,6 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from herdpy.codec.kinds import Datum
+from herdpy.log.records import InsertBatch
+from herdpy_server.store.bulk import Expanded
+from herdpy_server.store.definition_locks import differs
 from herdpy_server.store.layers import MISSING, Item, Missing, find, overlay, showing
 from herdpy_server.store.reading import watched
 from herdpy_server.store.reads import Reads
@@ -81,12 +84,10 @@ class HeldWorkspace(Workspace):
 
     @property
     def catalog(self) -> Catalog:
-        """The own catalog, that of the snapshot, or, where there is none, everybody's."""
-        if self._catalog is not None:
-            return self._catalog
+        """The own catalog, over that of the snapshot; where there is no snapshot, over everybody's."""
         if self._standing is None or self._standing.expired:
             return super().catalog
-        return self._held.catalog
+        return self._held.catalog if self._catalog is None else self._catalog
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The row image under ``key``, or None."""
@@ -151,11 +152,10 @@ class HeldWorkspace(Workspace):
 
     def _in_force(self, table: Table) -> None:
         """SqlError 40001 when the definition of a table is not that of the snapshot any more."""
-        if self._catalog is None:
-            self._held  # noqa: B018 - there is one from now on
-            now = self._store.visible_catalog[0].tables.get(table.id)
-            if now is not table and now != table:
-                raise overtaken()
+        before = self._held.catalog.tables.get(table.id)
+        now = self._store.visible_catalog[0].tables.get(table.id)
+        if now is not before and now != before:
+            raise overtaken()
 
     def _unchanged(self, db: int, key: bytes) -> None:
         """SqlError 40001 when another transaction has changed a row since the snapshot."""
@@ -218,16 +218,14 @@ class HeldWorkspace(Workspace):
     def insert_batch(self, table: Table, batch: pa.RecordBatch) -> int:
         """See :meth:`insert`."""
         self._in_force(table)
-        before = len(self.layer[table.id].rows) if table.id in self.layer else 0
         try:
             count = super().insert_batch(table, batch)
         except SqlError as error:
             self._exists(table, None, error)
             raise
-        added = iter(self.layer[table.id].rows) if table.id in self.layer else iter(())
-        for _ in range(before):
-            next(added, None)
-        self._none_changed(table.id, added)
+        logged = self.records[-1] if count else None
+        if isinstance(logged, InsertBatch) and isinstance(logged.expanded, Expanded):
+            self._none_changed(table.id, logged.expanded.keys)
         return count
 
     def _exists(self, table: Table, rows: Sequence[Sequence[Datum]] | None, error: SqlError) -> None:
@@ -277,9 +275,11 @@ class HeldWorkspace(Workspace):
         if self._store.history.changed_within(table.id, [(None, None)], self._standing.since):
             raise overtaken()
 
-    def _define(self) -> Catalog:
-        catalog = super()._define()
-        if self._catalog is None and self._store.visible_catalog[0] is not catalog:
+    def _define(self, *schemas: str, alone: bool = False) -> Catalog:
+        """See Defining; SqlError 40001 when others have defined something there since the snapshot."""
+        catalog = super()._define(*schemas, alone=alone)
+        before, now = self._held.catalog, self._store.visible_catalog[0]
+        if before is not now and any(differs(before, now, schema) for schema in schemas):
             raise overtaken()
         return catalog
 

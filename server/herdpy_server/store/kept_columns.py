@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -106,8 +106,10 @@ class KeptColumns:
             if delta.serial not in self.included and delta.serial not in self.seen:
                 self.unplaced.append(delta.rows.keys())
 
-    def _note(self, deltas: Iterable[Delta]) -> None:
-        """Add to the keys that may have changed."""
+    def _note(self, deltas: Collection[Delta]) -> bool:
+        """Add to the keys that may have changed; False when they are too many."""
+        if self.worn or any(delta.is_large and delta.serial not in self.included for delta in deltas):
+            return False
         fresh: dict[bytes, None] = {}
         while self.unplaced:
             fresh.update(dict.fromkeys(self.unplaced.popleft()))
@@ -121,6 +123,7 @@ class KeptColumns:
             if row >= 0:
                 block, within = divmod(row, _BLOCK_ROWS)
                 self.dead.setdefault(block, []).append(within)
+        return not self.worn
 
     def answer(
         self,
@@ -135,8 +138,7 @@ class KeptColumns:
             chain = snapshot.applied_chain(table.id)
             if any(delta.cleared and delta.serial not in self.included for delta in chain):
                 return None
-            self._note(chain)
-            if self.worn:
+            if not self._note(chain):
                 return None
             extra = self._extra(snapshot.unapplied_chain(table.id))
             start = 0 if low is None else self.keys.first_from(low)

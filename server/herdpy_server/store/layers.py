@@ -3,14 +3,16 @@
 A :class:`Delta` is what changed in one database of the store (a table's rows or an index's
 entries): new values by key, None where a key was deleted. A transaction has a dict of them, its
 layer; the memtable has a chain of them for each database. Reads go through the chain until one
-delta knows the key; scans merge the sorted keys of all with what lies under them.
+delta knows the key; scans merge the sorted keys of all with what lies under them. Those of a large
+transaction are :class:`LargeRows`, most of which lie in a file.
 """
 
 from __future__ import annotations
 
 import heapq
+from abc import abstractmethod
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
 from itertools import chain as chained
 from itertools import count, islice
 from time import sleep
@@ -35,6 +37,29 @@ class Missing:
 MISSING = Missing()
 
 
+class LargeRows(MutableMapping[bytes, bytes | None]):
+    """The rows of a delta that do not all lie in memory (``spilled``). ``len`` may count some twice."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def keys_within(self, low: bytes | None, high: bytes | None, reverse: bool) -> Iterator[bytes]:
+        """The keys in [low, high), each once, in order."""
+
+    @abstractmethod
+    def known(self, keys: Collection[bytes]) -> set[bytes]:
+        """Those of the ``keys`` that are here."""
+
+    @abstractmethod
+    def copy(self) -> LargeRows:
+        """Equal rows that do not change with these."""
+
+    @property
+    @abstractmethod
+    def resident_bytes(self) -> int:
+        """About what they take of memory."""
+
+
 class Delta:
     """Changes in one database.
 
@@ -46,13 +71,13 @@ class Delta:
         epoch: the state of the memtable in which it may still be written to.
         generation: the flush that will write it.
         serial: its number, unlike that of any other delta.
-        nbytes: about what it takes of memory.
+        nbytes: about what it would take of memory if all of it were there.
     """
 
     __slots__ = ("_runs", "cleared", "epoch", "generation", "nbytes", "rows", "serial", "token")
 
     def __init__(self, *, cleared: bool = False, epoch: int = -1, generation: int = -1) -> None:
-        self.rows: dict[bytes, bytes | None] = {}
+        self.rows: dict[bytes, bytes | None] | LargeRows = {}
         self.serial = next(_serials)
         self.cleared = cleared
         self.token = 0
@@ -67,6 +92,7 @@ class Delta:
         The lists are never changed afterwards: who iterates over one is not disturbed by writers.
         """
         main, tail = self._runs
+        assert isinstance(self.rows, dict)
         fresh = len(self.rows) - len(main) - len(tail)
         if fresh:
             late = list(islice(reversed(self.rows), fresh))
@@ -79,6 +105,25 @@ class Delta:
                 tail = sorted([*tail, *late])
             self._runs = (main, tail)
         return main, tail
+
+    @property
+    def is_large(self) -> bool:
+        """Whether most of it lies in a file."""
+        return type(self.rows) is not dict
+
+    @property
+    def resident_bytes(self) -> int:
+        """About what it takes of memory."""
+        rows = self.rows
+        return self.nbytes if isinstance(rows, dict) else rows.resident_bytes
+
+    def known(self, keys: Collection[bytes]) -> set[bytes]:
+        """Those of the ``keys``, a set or a dict's, that it knows."""
+        rows = self.rows
+        if not isinstance(rows, dict):
+            return rows.known(keys)
+        there = rows.keys()
+        return set() if there.isdisjoint(keys) else there & keys
 
     def forget_order(self) -> None:
         """Sort anew next time: keys were taken out."""
@@ -97,6 +142,8 @@ def merged(newer: Delta, older: Delta) -> Delta:
     """One delta that stands for both."""
     if newer.cleared:
         return newer
+    assert isinstance(newer.rows, dict)
+    assert isinstance(older.rows, dict)  # nobody merges large ones
     delta = Delta(cleared=older.cleared, generation=newer.generation)
     delta.token = max(newer.token, older.token)
     delta.rows = older.rows | newer.rows
@@ -131,6 +178,10 @@ def changed_keys(
     """The keys in [low, high) that any of the deltas knows, each once, in order."""
     slices: list[Iterator[bytes]] = []
     for delta in deltas:
+        rows = delta.rows
+        if not isinstance(rows, dict):
+            slices.append(rows.keys_within(low, high, reverse))
+            continue
         for run in delta.runs():
             start = 0 if low is None else bisect_left(run, low)
             stop = len(run) if high is None else bisect_left(run, high)
@@ -141,7 +192,7 @@ def changed_keys(
         return slices[0]
     if not slices:
         return iter(())
-    return _distinct(heapq.merge(*slices, reverse=reverse))
+    return distinct(heapq.merge(*slices, reverse=reverse))
 
 
 def keys_in_pieces(deltas: Sequence[Delta]) -> Iterator[bytes]:
@@ -150,8 +201,12 @@ def keys_in_pieces(deltas: Sequence[Delta]) -> Iterator[bytes]:
     No step keeps the GIL for long, as one sort of everything would. The deltas must be frozen.
     """
     runs: list[list[list[bytes]]] = []  # each of pieces that follow one another
+    large: list[Iterator[bytes]] = []
     last: bytes | None = None
     for delta in reversed(deltas):  # the oldest first: rows that came in order are one run
+        if not isinstance(delta.rows, dict):
+            large.append(delta.rows.keys_within(None, None, False))
+            continue
         keys = iter(delta.rows)
         while piece := list(islice(keys, _PIECE)):
             piece.sort()
@@ -161,11 +216,12 @@ def keys_in_pieces(deltas: Sequence[Delta]) -> Iterator[bytes]:
                 runs.append([piece])
             last = piece[-1]
             sleep(0)
-    ordered = [chained.from_iterable(run) for run in runs]
-    return ordered[0] if len(ordered) == 1 else _distinct(heapq.merge(*ordered))
+    ordered: list[Iterator[bytes]] = [*(chained.from_iterable(run) for run in runs), *large]
+    return ordered[0] if len(ordered) == 1 else distinct(heapq.merge(*ordered))
 
 
-def _distinct(keys: Iterator[bytes]) -> Iterator[bytes]:
+def distinct(keys: Iterable[bytes]) -> Iterator[bytes]:
+    """Sorted keys, each once."""
     last: bytes | None = None
     for key in keys:
         if key != last:

@@ -1,8 +1,9 @@
 """Store layer, inside: the loads that were done, as part of the replicated state.
 
-A load ends with a ``LoadDone``. Applying it remembers the load's id with its position, time and counts, so
-that a client who asks for the same load again, of any later leader, learns what came of it, and no load is
-done twice. The newest ``KEEP_COUNT`` are found.
+A load ends with a ``LoadDone``, behind which stand only the sequences that its rows were counted with.
+Applying it remembers the load's id with its position, time and counts, so that a client who asks for the same
+load again, of any later leader, learns what came of it, and no load is done twice. The newest ``KEEP_COUNT``
+are found.
 
 Kept with each are the staged ledgers that its rows stand in. They are needed for as long as its entry is in
 the log: a replica that has not applied it reads them. So a load with staged ledgers is kept, beyond that
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from herdpy.log import LSN, START, LoadBatch, LoadDone, Transaction
+from herdpy.log import LSN, START, LoadBatch, LoadDone, SequenceAdvance, Transaction
 
 KEEP_COUNT = 10_000
 NAME = b"loads"
@@ -61,9 +62,12 @@ class Loaded(NamedTuple):
 def loaded_by(lsn: LSN, transaction: Transaction) -> Loaded | None:
     """The load that a transaction of the log is; None: it is something else."""
     records = transaction.records
-    if not records:
+    at = len(records) - 1
+    while at >= 0 and type(records[at]) is SequenceAdvance:
+        at -= 1
+    if at < 0:
         return None
-    done = records[-1]
+    done = records[at]
     if type(done) is not LoadDone:
         return None
     outcome = LoadOutcome(

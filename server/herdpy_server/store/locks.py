@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Protocol
 
+from herdpy_server.store.spill_file import SpillFile
 from herdpy_sql.lock_modes import ACCESS_EXCLUSIVE, UPDATE
 
 CATALOG_DATABASE = 0
@@ -37,6 +38,12 @@ class Locks(Protocol):
     def try_acquire_table(self, owner: Any, database_id: int, mode: int = ACCESS_EXCLUSIVE) -> bool:
         """As :meth:`acquire_table`; False where another transaction is in the way."""
 
+    def move_some(self, owner: Any, file: SpillFile, most: int) -> None:
+        """Keep the oldest of the owner's locks of keys, about ``most``, in a file from now on.
+
+        SqlError 53100, 53400, 58030; then it still has all of them.
+        """
+
 
 class NoLocks:
     """Grants everything: for one transaction at a time (recovery, tests, tools)."""
@@ -57,3 +64,6 @@ class NoLocks:
     def try_acquire_table(self, owner: Any, database_id: int, mode: int = ACCESS_EXCLUSIVE) -> bool:
         """Granted."""
         return True
+
+    def move_some(self, owner: Any, file: SpillFile, most: int) -> None:
+        """There are none."""

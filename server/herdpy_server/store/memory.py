@@ -97,7 +97,7 @@ class Memory:
         """Apply one transaction's changes of one database; a big delta is taken over as it is."""
         if delta.cleared:
             self.clear(db)
-        if len(delta.rows) <= _ADOPT_ROWS:
+        if len(delta.rows) <= _ADOPT_ROWS and not delta.is_large:
             head = self.head(db)
             before = len(head.rows)
             head.rows.update(delta.rows)
@@ -119,6 +119,8 @@ class Memory:
             if (
                 newer.generation != self.generation
                 or older.generation != self.generation
+                or newer.is_large
+                or older.is_large
                 or len(older.rows) > 2 * len(newer.rows)
                 or len(older.rows) + len(newer.rows) > _MERGE_ROWS
             ):
@@ -130,7 +132,7 @@ class Memory:
 
     def _count(self, delta: Delta, sign: int) -> None:
         self.rows += sign * len(delta.rows)
-        self.nbytes += sign * delta.nbytes
+        self.nbytes += sign * delta.resident_bytes
 
     def _set_applied(self, db: int, chain: Chain) -> None:
         self.applied[db] = chain
@@ -227,7 +229,11 @@ def _compacted_pending(chain: Chain) -> Chain:
     result: list[Delta] = []
     for delta in reversed(chain):
         current = delta
-        while result and len(result[-1].rows) <= len(current.rows) <= _MERGE_ROWS:
+        while (
+            result
+            and len(result[-1].rows) <= len(current.rows) <= _MERGE_ROWS
+            and not (result[-1].is_large or current.is_large)
+        ):
             current = merged(current, result.pop())
         result.append(current)
     return tuple(reversed(result))

@@ -118,7 +118,7 @@ def walk(path: str) -> str | None:
     import lmdb
     from xxhash import xxh3_64_intdigest
 
-    with lmdb.open(path, map_size=1 << 40, max_dbs=16_384, readonly=True, lock=False) as env:
+    with lmdb.open(path, map_size=1 << 40, max_dbs=20_480, readonly=True, lock=False) as env:
         meta = env.open_db(b"meta", create=False)
         with env.begin() as txn:
             names = [bytes(name) for name, _ in txn.cursor()]

@@ -8,6 +8,7 @@ them. Scans are lazy: finish one before writing to the table it reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from herdpy_server.store.changes import WATCHED, Changes
@@ -48,12 +49,48 @@ class Reading(Changes):
 
     @property
     def catalog(self) -> Catalog:
-        """The transaction's own catalog when it defined something, else everybody's."""
-        if self._catalog is not None:
-            return self._catalog
+        """Everybody's catalog, with what the transaction has defined itself."""
         catalog, token = self._store.visible_catalog
         self.read_position = max(self.read_position, token)
+        if self._catalog is None:
+            return catalog
+        if self._base is not catalog and self._catalog is not catalog:  # and it was not pushed
+            with suppress(KeyError):  # they are about what another leader dropped: the commit is refused
+                self._rebase(catalog)
+        return self._catalog
+
+    def _rebase(self, base: Catalog) -> None:
+        """Others have defined something since: put the own definitions over that."""
+        catalog = base
+        for change in self._definitions:
+            catalog = change(catalog)
+        self._catalog, self._base, self._ops = catalog, base, {}
+
+    @property
+    def own_catalog(self) -> Catalog | None:
+        """The catalog to push with the layer; None when the transaction defined nothing.
+
+        Raises:
+            SqlError: 40001, what it has defined something about is not there any more; 53400, there would be
+                more tables and indexes than there may be.
+        """
+        newest = self._store.visible_catalog[0]
+        if self._catalog is None:
+            return None
+        if self._base is not newest:
+            try:
+                self._rebase(newest)
+            except KeyError as error:
+                raise SqlError("40001", "the catalog was changed concurrently") from error
+        catalog = self._catalog
+        if self._store.databases(catalog) > self._store.databases(newest):
+            self._store.check_databases(catalog)
         return catalog
+
+    @property
+    def next_id(self) -> int:
+        """See ``View``."""
+        return max(self._store.visible_catalog[0].next_id, self._store.id_head)
 
     @property
     def rests_on_loss(self) -> bool:

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from herdpy.log import LSN
 from herdpy_server.store import check, copy, flush
@@ -22,17 +23,22 @@ from herdpy_server.store.applying import Applying
 from herdpy_server.store.check import Finding
 from herdpy_server.store.columns import ColumnCache
 from herdpy_server.store.copy import Progress
-from herdpy_server.store.disk import Disk
+from herdpy_server.store.disk import MAX_DATABASES, MAX_READERS, Disk
+from herdpy_server.store.disk_view import DiskView
 from herdpy_server.store.errors import ApplyError
+from herdpy_server.store.flush import Begun
 from herdpy_server.store.held import HeldWorkspace
 from herdpy_server.store.layers import Layer
+from herdpy_server.store.limits import ADDRESS_SPACE, Limit
 from herdpy_server.store.loads import LoadOutcome
 from herdpy_server.store.locks import Locks
 from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_server.store.workspace import Workspace
+from herdpy_sql.catalog import Catalog
+from herdpy_sql.errors import SqlError
 
-MAP_SIZE_BYTES = 1 << 40
 COLUMN_CACHE_BYTES = 512 << 20
+_OTHER_READERS = 64
 
 
 class Store(Applying):
@@ -49,7 +55,10 @@ class Store(Applying):
         on_roles: called when other roles are applied than before.
         on_checksum: called after such a record, alone in its transaction, was applied, and nothing after it.
         sequence_heads: the states of sequences as far as values were given here, by id.
+        id_head: open transactions define things with ids below this one.
         history: what was committed since a state that an open transaction stands on.
+        max_databases: tables and indexes that there may be.
+        spilling: where large transactions put what is too much for memory; None: nowhere.
         watched_tables: of which the written keys are noted, for an index that is made meanwhile.
         memory, disk, table_ops, row_ids: parts of it, for the modules of this package.
     """
@@ -57,27 +66,33 @@ class Store(Applying):
     def __init__(self, disk: Disk, column_cache_bytes: int) -> None:
         super().__init__(disk)
         self.columns = ColumnCache(column_cache_bytes)
+        self.max_databases = MAX_DATABASES
         self._flushing = threading.Lock()
+        self._begun: Begun | None = None  # what LMDB may have, and memory does not know of yet
 
     @classmethod
     def open(
         cls,
         path: Path,
         *,
-        map_size_bytes: int = MAP_SIZE_BYTES,
+        map_size_bytes: int | None = None,
         read_only: bool = False,
         column_cache_bytes: int = COLUMN_CACHE_BYTES,
+        max_readers: int = MAX_READERS,
     ) -> Store:
         """Open the store in a directory, which is made when it does not exist.
 
         Args:
-            map_size_bytes: the most that LMDB's file may grow to.
+            map_size_bytes: the most that LMDB's file may grow to; None: by need (``limits``).
             column_cache_bytes: the most that columns kept for DuckDB may take.
+            max_readers: states of LMDB that may be read at a time, by all processes.
 
         Raises:
             StoreDamagedError: what is there cannot be trusted; says what is wrong.
+            SqlError: 53200, 53400, the machine or a limit does not allow it now.
         """
-        return cls(Disk(path, map_size_bytes=map_size_bytes, read_only=read_only), column_cache_bytes)
+        disk = Disk(path, map_size_bytes=map_size_bytes, read_only=read_only, max_readers=max_readers)
+        return cls(disk, column_cache_bytes)
 
     # Loads.
 
@@ -103,9 +118,15 @@ class Store(Applying):
     def snapshot(self, workspace: Workspace | None = None, *, stays: bool = False) -> StoreSnapshot:
         """What ``workspace`` (or a new one) sees now, held fast.
 
+        All snapshots of one state of LMDB share a reader.
+
         Args:
             stays: it may be read long after the state has gone on.
+
+        Raises:
+            SqlError: 53400, snapshots hold as many older states of LMDB as they may.
         """
+        self._check_states()
         own: Layer = {}
         catalog, token = self.visible_catalog
         if workspace is not None:
@@ -116,10 +137,8 @@ class Store(Applying):
         with self._lock:
             self.memory.hold()
             applied, pending = self.memory.applied.copy(), self.memory.pending.copy()
-            # After the chains: what LMDB may have got meanwhile is in them too.
-            disk = self.disk.renewed()
             return StoreSnapshot(
-                disk,
+                self.disk.current,
                 applied,
                 pending,
                 own,
@@ -131,15 +150,56 @@ class Store(Applying):
             )
 
     def applied_snapshot(self) -> tuple[StoreSnapshot, LSN]:
-        """What is applied now, without anything pending, held fast; and its position."""
+        """What is applied now, without anything pending, held fast, and its position; errors as there."""
+        self._check_states()
         with self._lock:
             self.memory.hold()
             applied = self.memory.applied.copy()
-            disk = self.disk.renewed()
             held = StoreSnapshot(
-                disk, applied, {}, {}, self.catalog, self._sequence, self.columns, self.durable
+                self.disk.current, applied, {}, {}, self.catalog, self._sequence, self.columns, self.durable
             )
             return held, self.applied
+
+    @property
+    def max_states(self) -> int:
+        """How many states of LMDB snapshots may hold; other readers are for flushes and processes."""
+        readers = self.disk.max_readers
+        return readers - max(min(_OTHER_READERS, readers // 4), 1)
+
+    def _check_states(self) -> None:
+        if self.disk.states >= self.max_states:
+            raise SqlError(
+                "53400",
+                "too many snapshots of different moments are open",
+                detail=f"Transactions and queries hold {self.disk.states} states of the store.",
+                hint="End transactions that have been open for long.",
+            )
+
+    def databases(self, catalog: Catalog) -> int:
+        """How many tables and indexes there are by a catalog, with those that LMDB still has."""
+        known = set(catalog.tables)
+        for table in catalog.tables.values():
+            known.update(index.id for index in table.indexes)
+        return len(known | self.disk.handles.keys()) + len(self.disk.condemned)
+
+    def check_databases(self, catalog: Catalog, more: int = 0) -> None:
+        """SqlError 53400 when by a catalog, with so many more, there are more than there may be."""
+        if self.databases(catalog) + more > self.max_databases:
+            raise SqlError(
+                "53400",
+                f"a tablespace has at most {self.max_databases} tables and indexes",
+                hint="Drop some, or make another tablespace. Dropped ones count until a checkpoint.",
+            )
+
+    def limits(self) -> tuple[Limit, ...]:
+        """What may be used up, and how far it is. For any thread."""
+        space, disk = ADDRESS_SPACE, self.disk
+        return (
+            Limit("snapshots", disk.states, self.max_states, "53400"),
+            Limit("tables_and_indexes", self.databases(self.catalog), self.max_databases, "53400"),
+            Limit("store_bytes", disk.used_bytes, disk.map_size_bytes, "53100"),
+            Limit("address_space_bytes", space.used_bytes, space.total_bytes, "53400"),
+        )
 
     # The checkpointer's side.
 
@@ -159,35 +219,68 @@ class Store(Applying):
         For the checkpointer's thread. An error leaves everything readable, to be tried again.
 
         Raises:
-            lmdb.Error: LMDB could not write (MapFullError, DiskError).
+            lmdb.Error: LMDB could not write (MapFullError, DiskError, ReadersFullError).
             ApplyError: a transaction did not fit, so that what is in memory is no state of the log.
         """
         with self._flushing:
+            self._settle()
             with self._lock:
                 if self._half_applied is not None:
                     raise ApplyError(f"not written: {self._half_applied}")
                 frozen = self.memory.freeze()
                 applied, catalog = self.applied, self.catalog
                 named, done = self.outcomes.freeze(), self.loads.freeze()
+            self.disk.clear_stale_readers()
             if applied == self.durable and not frozen:
                 return applied
-            handles, checksums, figures, load_figures, sequences = flush.write(
-                self.disk, frozen, applied, catalog, named, done
-            )
-            self.disk.handles, self.disk.checksums = handles, checksums
-            self.disk.outcomes, self.disk.loads = figures, load_figures
-            self.disk.written, self.disk.sequences = catalog, sequences
-            view = self.disk.renewed()
-            with self._lock:
-                # Readers take the chain first and LMDB after it, so LMDB is replaced first.
-                self.disk.current = view
-                self.columns.flushed(frozen)
-                self.history.flushed(sum(delta.nbytes for chain in frozen.values() for delta in chain))
-                self.memory.release(frozen)
-                self.outcomes.written(named)
-                self.loads.written(done)
-                self.durable = applied
+            self._commit(frozen, applied, catalog, named, done)
             return applied
+
+    def _commit(self, *state: Any) -> None:
+        # The reader of the new state has its place before there is one.
+        reserved = self.disk.reserve()
+        try:
+            self._begun = flush.begin(self.disk, *state)
+            self._begun.txn.commit()
+        except BaseException:
+            reserved.end()
+            self._settle()
+            raise
+        self._follow(self._begun, reserved)
+
+    def _settle(self) -> None:
+        """A commit was begun, and something came in between: memory follows if LMDB has committed.
+
+        While that cannot be told, nothing more is written: what a flush counts on would not be so.
+        """
+        begun = self._begun
+        if begun is None or self._half_applied is not None:
+            return
+        begun.txn.abort()  # nothing, where it has committed
+        if self.disk.env.info()["last_txnid"] >= begun.number:
+            self._follow(begun, None)
+        self._begun = None
+
+    def _follow(self, begun: Begun, reserved: DiskView | None) -> None:
+        """Memory follows what LMDB has committed; tried again by the next flush where it fails."""
+        disk, known = self.disk, {index.id for one in begun.catalog.tables.values() for index in one.indexes}
+        for db in begun.handles.keys() - begun.checksums.keys() - known:
+            disk.condemned[db] = begun.handles.pop(db)
+        disk.handles, disk.checksums = begun.handles, begun.checksums
+        disk.outcomes, disk.loads = begun.figures, begun.load_figures
+        disk.written, disk.sequences = begun.catalog, begun.sequences
+        view = disk.renewed(reserved)
+        frozen = begun.frozen
+        with self._lock, self._whole():
+            # Readers take the chain first and LMDB after it, so LMDB is replaced first.
+            disk.current = view
+            self.columns.flushed(frozen)
+            self.history.flushed(sum(delta.nbytes for chain in frozen.values() for delta in chain))
+            self.memory.release(frozen)
+            self.outcomes.written(begun.named)
+            self.loads.written(begun.done)
+            self.durable = begun.applied
+            self._begun = None
 
     def table_checksums(self) -> dict[int, tuple[int, int]]:
         """(rows, checksum) of each table by its id, as of ``durable``."""

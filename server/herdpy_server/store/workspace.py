@@ -1,7 +1,9 @@
 """Store layer, top: one transaction's view, what ``herdpy_sql.storage.View`` promises to plans.
 
-Above ``writing``, which has the rows; here are the definitions. Each takes the catalog's lock first, so that
-no two transactions change it, and the table's, so that nobody writes to it meanwhile.
+Above ``writing``, which has the rows, and ``defining``, which has the locks; here are the definitions. Each
+takes locks first, so that no two transactions define what excludes one another, and nobody writes meanwhile
+to the table that it is about. Each is noted as what it makes of a catalog: others' definitions may come under
+it until the commit (``Reading.catalog``).
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from herdpy.log.records import (
@@ -24,13 +27,13 @@ from herdpy.log.records import (
 )
 from herdpy_server.store import bulk
 from herdpy_server.store.constraints import not_unique
+from herdpy_server.store.defining import Defining
+from herdpy_server.store.definition_locks import place_of
 from herdpy_server.store.index_build import IndexBuild, Written, locked
 from herdpy_server.store.layers import Delta
-from herdpy_server.store.locks import CATALOG_DATABASE, CATALOG_KEY
 from herdpy_server.store.reading import Reading
 from herdpy_server.store.tables import TableOps
-from herdpy_server.store.writing import Writing
-from herdpy_sql.catalog import Catalog, Index, Table
+from herdpy_sql.catalog import Catalog, Index, Table, is_temporary
 from herdpy_sql.definitions import encode_index, encode_table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import SYSTEM, CatalogObject, encode_object
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from herdpy_sql.storage import MustWait
 
 
-class Workspace(Writing):
+class Workspace(Defining):
     """A transaction's reads and writes; see ``Reading`` and ``Changes`` for its attributes.
 
     Attributes:
@@ -67,46 +70,50 @@ class Workspace(Writing):
 
     # Definitions.
 
-    def _define(self) -> Catalog:
-        """The catalog to change, once no other transaction can change it."""
-        self._locks.acquire(self._owner, CATALOG_DATABASE, CATALOG_KEY)
-        return self.catalog
+    def _check_databases(self, more: int) -> None:
+        """SqlError 53400 when there would be more tables and indexes than there may be."""
+        self._store.check_databases(self.catalog, more)
 
     def create_table(self, table: Table) -> None:
-        """Define ``table`` (its id from ``catalog.next_id``)."""
-        catalog = self._define()
-        if (table.schema, table.name) in catalog.relations:
-            raise SqlError("42P07", f'relation "{table.name}" already exists', table=table.name)
-        if table.id < catalog.next_id:
-            raise SqlError("40001", "the catalog was changed concurrently")
-        for db in (table.id, *(index.id for index in table.indexes)):
+        """Define ``table`` (its id from ``next_id``)."""
+        catalog = self._define(table.schema)
+        self._need(table)
+        self._name_table(table)
+        self._check_new(table.id)
+        self._check_databases(1 + len(table.indexes))
+        databases = (table.id, *(index.id for index in table.indexes))
+        self._take_ids(databases)
+        for db in databases:
             self._clear(db)
-        self._defined(catalog.with_table(table), CreateTable(encode_table(table)))
+        self._defined(catalog, partial(Catalog.with_table, table=table), CreateTable(encode_table(table)))
         self._made(Subject("table", table.id, table.name), table.schema)
 
     def drop_table(self, table: Table) -> None:
         """Remove ``table``, its rows and its indexes."""
-        catalog = self._define()
+        catalog = self._define(table.schema)
         self.ops(table)
         self._acquire_table(table)
-        for db in (table.id, *(index.id for index in table.indexes)):
-            self._clear(db)
-        self._defined(catalog.without_table(table.id), DropTable(table.id))
         for one in catalog.statistics_of(table.id):
             self.drop_object(one)
+        for db in (table.id, *(index.id for index in table.indexes)):
+            self._clear(db)
+        gone = partial(Catalog.without_table, table_id=table.id)
+        self._defined(self.catalog, gone, DropTable(table.id))
 
     def lock_definition(self, table: Table) -> None:
-        """Keep others from writing to ``table``, and from changing any definition, until this one ends."""
-        self._define()
+        """Keep others from writing to ``table``, and from changing its definition, until this one ends."""
+        self._define(table.schema)
         self.ops(table)
         self._acquire_table(table)
 
     def alter_table(self, table: Table, changed: Table) -> None:
         """Give ``table`` another definition, that its rows are of, too: see ``View``."""
-        catalog = self._define()
+        catalog = self._define(table.schema, changed.schema)
+        self._need(changed, table)
         self.ops(table)
         self._acquire_table(table)
-        self._defined(catalog.with_table(changed), AlterTable(encode_table(changed)))
+        self._name_table(changed, table)
+        self._defined(catalog, partial(Catalog.with_table, table=changed), AlterTable(encode_table(changed)))
 
     def create_index(self, table: Table, index: Index) -> None:
         """Define ``index`` and fill it from the rows; SqlError 23505 when they are not unique."""
@@ -115,7 +122,7 @@ class Workspace(Writing):
 
     def create_index_slowly(self, table: Table, index: Index) -> Iterator[None]:
         """As :meth:`create_index`, in steps of few rows. Its locks keep other writers away in between."""
-        self._define()
+        self._define(table.schema)
         self._acquire_table(table)
         with closing(self.snapshot()) as snapshot:
             yield from self._create_index(table, index, snapshot)
@@ -126,6 +133,7 @@ class Workspace(Writing):
         At its end it takes the locks that :meth:`create_index` begins with: it gives what is to be waited
         for then. SqlError 40001 when somebody has defined the table anew meanwhile.
         """
+        self._name("relation", [(table.schema, index.name)])
         self.ops(table)
         written = Written(table.id)
         ops = TableOps(replace(table, indexes=(*table.indexes, index)))
@@ -141,14 +149,15 @@ class Workspace(Writing):
             build.close()
         if clash is not None:
             raise not_unique(table, index.parts, index.name, clash)
-        self._add_index(replace(index, id=self.catalog.next_id), build.delta)
+        self._add_index(replace(index, id=self.next_id), build.delta)
 
     def _create_index(self, table: Table, index: Index, reader: Reading | StoreSnapshot) -> Iterator[None]:
-        catalog = self._define()
+        catalog = self._define(table.schema)
         self.ops(table)
-        if index.id < catalog.next_id:
-            raise SqlError("40001", "the catalog was changed concurrently")
+        self._name("relation", [(table.schema, index.name)])
+        self._check_new(index.id)
         self._acquire_table(table)
+        self._take_ids([index.id])  # others may define something before the last row is in it
         ops = TableOps(catalog.with_index(index).tables[table.id])
         delta = Delta(cleared=True)
         clash = yield from bulk.fill_slowly(ops, ops.index(index.id), reader.scan(table), delta)
@@ -158,49 +167,62 @@ class Workspace(Writing):
 
     def _add_index(self, index: Index, delta: Delta) -> None:
         """Define an index that has these entries."""
-        changed = self.catalog.with_index(index)
-        self._changes.append((index.id, self.layer.get(index.id), None))
-        self.layer[index.id] = delta
-        self._defined(changed, CreateIndex(index.table_id, encode_index(index)))
+        self._check_databases(1)
+        self._take_ids([index.id])
+        self._replace(index.id, delta)
+        made = partial(Catalog.with_index, index=index)
+        self._defined(self.catalog, made, CreateIndex(index.table_id, encode_index(index)))
 
     def drop_index(self, table: Table, index: Index) -> None:
         """Remove ``index``."""
-        catalog = self._define()
+        catalog = self._define(table.schema)
         self.ops(table).index(index.id)
         self._acquire_table(table)
         self._clear(index.id)
-        self._defined(catalog.without_index(table.id, index.id), DropIndex(table.id, index.id))
+        gone = partial(Catalog.without_index, table_id=table.id, index_id=index.id)
+        self._defined(catalog, gone, DropIndex(table.id, index.id))
 
     # Objects and roles.
 
     def put_object(self, one: CatalogObject) -> None:
-        """Define an object that is no table (a new id from ``catalog.next_id``), or change it."""
-        catalog = self._define()
-        if one.id not in catalog.objects and one.id < catalog.next_id:
-            raise SqlError("40001", "the catalog was changed concurrently")
-        self._defined(catalog.with_object(one), PutObject(encode_object(one)))
-        if one.id not in catalog.objects and one.kind in OWNED:
+        """Define an object that is no table (a new id from ``next_id``), or change it."""
+        catalog = self.catalog
+        there = catalog.objects.get(one.id)
+        self._define_object(one, place_of(catalog, one), place_of(catalog, there or one))
+        self._name_object(one, there)
+        self._need_of(one, there)
+        if there is not None:
+            self._unneeded(there)
+        else:
+            self._check_new(one.id)
+            self._take_ids([one.id])
+        self._defined(catalog, partial(Catalog.with_object, one=one), PutObject(encode_object(one)))
+        if there is None and one.kind in OWNED:
             self._made(subject_of(one), one.schema)
 
     def _made(self, subject: Subject, schema: str) -> None:
         """What is made is its maker's, with what he wants others to have."""
-        if not schema.startswith("pg_temp_"):
+        if not is_temporary(schema):
             own_new(self, subject, schema, self.role)
 
     def drop_object(self, one: CatalogObject) -> None:
         """Remove an object that is there."""
-        catalog = self._define()
+        catalog = self._define_object(one, place_of(self.catalog, one))
+        self._unneeded(one)
         if catalog.objects.get(one.id) != one:
             raise SqlError("40001", f'the definition of "{one.name}" was changed concurrently')
-        self._defined(catalog.without_object(one.id), DropObject(one.id))
+        self._defined(catalog, partial(Catalog.without_object, object_id=one.id), DropObject(one.id))
 
     def put_role(self, name: str, definition: bytes) -> None:
         """Define a role, anew if it is there."""
-        self._defined(self._define().with_role(name, definition), PutRole(name.encode(), definition))
+        catalog = self._define("", alone=True)
+        made = partial(Catalog.with_role, name=name, definition=definition)
+        self._defined(catalog, made, PutRole(name.encode(), definition))
 
     def drop_role(self, name: str) -> None:
         """Remove a role that is there."""
-        self._defined(self._define().without_role(name), DropRole(name.encode()))
+        catalog = self._define("", alone=True)
+        self._defined(catalog, partial(Catalog.without_role, name=name), DropRole(name.encode()))
 
     def snapshot(self) -> StoreSnapshot:
         """What this view sees now, held fast."""

@@ -18,6 +18,7 @@ from herdpy_server.store.constraints import duplicate
 from herdpy_server.store.layers import ENTRY_BYTES, showing
 from herdpy_server.store.locks import Locks
 from herdpy_server.store.sequences import SequenceUse
+from herdpy_server.store.spill_file import SpillFile
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Table
 from herdpy_sql.errors import SqlError
@@ -65,6 +66,9 @@ class Writing(SequenceUse):
     def lock_rows(self, table: Table, keys: Collection[bytes]) -> None:
         """As :meth:`lock_row` for many keys, all of them or none."""
         self._locks.acquire_many(self._owner, table.id, keys)
+
+    def _move_locks(self, file: SpillFile, most: int) -> None:
+        self._locks.move_some(self._owner, file, most)
 
     # Rows.
 
@@ -121,8 +125,7 @@ class Writing(SequenceUse):
         deltas, through = showing(self._chain(db))
         suspects: set[bytes] = set()
         for delta in deltas:
-            if not distinct.isdisjoint(delta.rows.keys()):
-                suspects |= distinct & delta.rows.keys()
+            suspects |= delta.known(distinct)
         for key in suspects:
             if self._get(db, key) is not None:
                 return key
@@ -141,7 +144,7 @@ class Writing(SequenceUse):
         found: set[bytes] = set()
         below = set(keys)
         for delta in deltas:
-            known = below & delta.rows.keys()
+            known = delta.known(below)
             found.update(key for key in known if delta.rows[key] is not None)
             below -= known
         if through and below:

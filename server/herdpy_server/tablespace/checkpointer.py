@@ -53,6 +53,7 @@ class Checkpointer:
         self.checkpoints = self.failures = 0
         self.seconds = 0.0
         self.caught_up_at = time.monotonic()
+        self._near: set[str] = set()  # limits that were told of
         self._thread = threading.Thread(target=self._run, name="herdpy-checkpointer", daemon=True)
 
     def start(self) -> None:
@@ -89,11 +90,23 @@ class Checkpointer:
             self.seconds += time.monotonic() - began
             self.checkpoints += 1
             self.caught_up_at = began
+            self._tell_limits()
             self.on_progress()
             if not trim:
                 return self._trim(self._retention_bytes)
             self._log.roll()
             return self._trim(0)
+
+    def _tell_limits(self) -> None:
+        """Warn of what is half used up, once for as long as it is."""
+        near = {one.name: one for one in self._store.limits() if one.is_near}
+        for name in near.keys() - self._near:
+            one = near[name]
+            logger.warning(
+                "a limit is near: %s is %d of %d; more will be refused with %s",
+                name, one.used, one.most, one.sqlstate,
+            )  # fmt: skip
+        self._near = set(near)
 
     def _trim(self, keep_bytes: int) -> list[int]:
         """Delete the oldest ledgers that the store is past, down to ``keep_bytes`` of closed ones."""

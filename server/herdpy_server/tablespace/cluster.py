@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from herdpy.log import LedgerInfo
 from herdpy.log.wait import Wait
+from herdpy_server.store.limits import Limit
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.tablespace_commands import TablespaceCommand
 
@@ -79,6 +80,13 @@ def ledger_rows(tablespace: str, ledgers: Iterable[LedgerInfo]) -> list[dict[str
             "created": one.created_us,
         }
         for one in ledgers
+    ]
+
+
+def limit_rows(tablespace: str, node: str | None, limits: Iterable[Limit]) -> list[dict[str, Any]]:
+    """Rows of herdpy.limits."""
+    return [
+        {"tablespace": tablespace, "node": node, "is_near": one.is_near, **one._asdict()} for one in limits
     ]
 
 

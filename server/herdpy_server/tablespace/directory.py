@@ -6,7 +6,7 @@
     DIR/LOCK          locked (flock) by the process that has it open; holds that process's id
     DIR/log/          the ledgers and their list (docs/log-format.md)
     DIR/store/        LMDB's data.mdb and lock.mdb
-    DIR/spill/        what DuckDB does not hold in memory; of no use after a query
+    DIR/spill/        what DuckDB, and large transactions, do not hold in memory; of no use after them
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from pathlib import Path
 from herdpy_sql.errors import SqlError
 
 FORMAT = 1
+OF_THE_FILE_SYSTEM = frozenset({"lost+found"})
+"""What a fresh file system has at its root: a disk of its own may be mounted at a data directory."""
 _OURS = frozenset(
     {
         *("LOCK", "log", "store", "spill", "HERDPY.new", "users.json", "users.new"),
-        *("NODE", "NODE.new", "tablespaces", "snapshots"),  # of a node of a cluster
+        *("NODE", "NODE.new", "tablespaces", "kept", "snapshots"),  # of a node of a cluster
     }
 )
 
@@ -116,6 +118,8 @@ class Directory:
         descriptor = os.open(self.path / "LOCK", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         except BlockingIOError:
             holder = os.pread(descriptor, 64, 0).decode(errors="replace").strip() or "unknown"
             os.close(descriptor)
@@ -125,12 +129,13 @@ class Directory:
                 detail=f"Its process id is {holder}.",
                 hint="Close it there, or share one process: threads may each have a connection.",
             ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        except BaseException:  # the lock goes with the descriptor
+            os.close(descriptor)
+            raise
         return DirectoryLock(descriptor)
 
     def _strangers(self) -> list[str]:
-        return sorted(name for name in os.listdir(self.path) if name not in _OURS)
+        return sorted({*os.listdir(self.path)} - _OURS - OF_THE_FILE_SYSTEM)
 
     def write_marker(self) -> None:
         """Say that this is a database; the last step of making one."""

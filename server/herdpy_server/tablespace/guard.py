@@ -65,3 +65,10 @@ class Guard(Protocol):
 
     def refusal(self, what: str) -> SqlError:
         """Why ``what`` cannot be done here: 25006, naming the leader."""
+
+    def leader_unreached(self, client: str) -> str:
+        """A client that is here cannot reach the leader: say so to operators.
+
+        Returns:
+            The node that leads and its address for clients; empty when none is known, or it is this one.
+        """

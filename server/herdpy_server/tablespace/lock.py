@@ -66,8 +66,8 @@ class Lock:
 
     __slots__ = ("holders", "queue")
 
-    def __init__(self, owner: Owner, mode: int) -> None:
-        self.holders = {owner: 1 << mode}
+    def __init__(self, owner: Owner, mask: int) -> None:
+        self.holders = {owner: mask}
         self.queue: deque[Queued] | tuple[()] = ()  # a queue of its own once somebody waits
 
     def join(self, queued: Queued) -> None:

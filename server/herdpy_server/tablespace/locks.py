@@ -12,15 +12,19 @@ its last edge is drawn: the one that draws it gets SQLSTATE 40P01.
 turn, so nobody can come between, and they need to look at locks but not to take them. One that
 has to wait stops being instant.
 
-A bulk load locks its keys as one set: a lock of its own is made for a key when somebody asks for it.
+A bulk load locks its keys as one set: a lock of its own is made for a key when somebody asks for it. The
+locks of a large transaction lie *apart*, in its file, and come back in the same way.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator
+from itertools import islice
 
+from herdpy_server.store.spill_file import SpillFile
 from herdpy_server.tablespace.deadlocks import would_deadlock
+from herdpy_server.tablespace.keys_apart import KeysApart
 from herdpy_server.tablespace.lock import Lock, LockWait, Owner
 from herdpy_sql.errors import SqlError
 from herdpy_sql.lock_modes import (
@@ -35,12 +39,13 @@ from herdpy_sql.storage import MustWait
 
 _BULK = 64
 """From how many keys on a request is kept as a set."""
-_FEW, _SET = 4096, 65_536
+_FEW, _SET = 4096, 16_384
 """Requests of fewer keys share a set, until that has so many."""
 
 Resource = tuple[int, bytes | None]
 """(database id, key); a key of None is the whole database (a table)."""
 _NOTHING: dict[Resource, int] = {}
+_NOBODY: dict[Owner, KeysApart] = {}
 
 
 class LockTable:
@@ -59,6 +64,7 @@ class LockTable:
         self.beside: LockTable | None = None
         self.waits = self.deadlocks = 0
         self._bulk: dict[int, list[tuple[Owner, set[bytes]]]] = {}
+        self._apart: dict[int, dict[Owner, KeysApart]] = {}
 
     def acquire(self, owner: Owner, database_id: int, key: bytes, mode: int = UPDATE) -> None:
         """Lock one row or index entry (and share its table with other writers)."""
@@ -70,16 +76,16 @@ class LockTable:
         if not held.get(whole, 0) & COVERED_BY[of_table]:
             self._request(owner, whole, of_table)
         if not held.get(row, 0) & COVERED_BY[mode] and not (
-            self._bulk and self._holds_in_bulk(owner, database_id, key)
+            (self._bulk or self._apart) and self._holds_in_bulk(owner, database_id, key, mode)
         ):
             self._request(owner, row, mode)
 
     def try_acquire(self, owner: Owner, database_id: int, key: bytes, mode: int = UPDATE) -> bool:
         """As :meth:`acquire`, but where the row's lock is not free: False, and nobody waits."""
-        if not self._locks and not self._bulk and owner.instant:
+        if not self._locks and not self._bulk and owner.instant:  # who has locks apart has its table's
             return True
         self._request(owner, (database_id, None), ROW_EXCLUSIVE if mode > SHARE else ROW_SHARE)
-        if self._bulk and self._holds_in_bulk(owner, database_id, key):
+        if (self._bulk or self._apart) and self._holds_in_bulk(owner, database_id, key, mode):
             return True
         return self._granted(owner, (database_id, key), mode)
 
@@ -96,6 +102,9 @@ class LockTable:
         for other, held in self._bulk.get(database_id, ()):
             if other is not owner and not held.isdisjoint(wanted):
                 self._request(owner, (database_id, min(held & wanted)), UPDATE)
+        for other, apart in self._apart.get(database_id, _NOBODY).items():
+            if other is not owner and (clash := apart.first_of(wanted)) is not None:
+                self._request(owner, (database_id, clash), UPDATE)
         locks = self._locks
         if len(locks) < len(wanted):
             known = [one for one in locks if one[0] == database_id and one[1] in wanted]
@@ -110,9 +119,48 @@ class LockTable:
             else:
                 sets.append((owner, wanted))
 
-    def _holds_in_bulk(self, owner: Owner, database_id: int, key: bytes) -> bool:
+    def _holds_in_bulk(self, owner: Owner, database_id: int, key: bytes, mode: int) -> bool:
         """Whether ``owner`` has the key as one of many: until it ends, whoever asks for it meanwhile."""
-        return any(holder is owner and key in keys for holder, keys in self._bulk.get(database_id, ()))
+        if any(holder is owner and key in keys for holder, keys in self._bulk.get(database_id, ())):
+            return True
+        apart = self._apart.get(database_id, _NOBODY).get(owner)
+        return apart is not None and bool(apart.mask(key) & COVERED_BY[mode])
+
+    def move_some(self, owner: Owner, file: SpillFile, most: int) -> None:
+        """Keep the oldest of the owner's locks of keys, about ``most``, in a file from now on.
+
+        SqlError 53100, 53400, 58030; then it still has all of them.
+        """
+        for database_id, sets in self._bulk.items():
+            at = next((at for at, one in enumerate(sets) if one[0] is owner), None)
+            if at is None:
+                continue
+            masks = dict.fromkeys(sets[at][1], 1 << UPDATE)
+            if self._put_apart(owner, database_id, file, masks):
+                most -= len(sets.pop(at)[1])
+        for database_id in [one for one, sets in self._bulk.items() if not sets]:
+            del self._bulk[database_id]
+        picked: dict[int, dict[bytes, int]] = {}
+        for (database_id, key), mask in islice(self._held.get(owner, _NOTHING).items(), max(most, 0)):
+            lock = self._locks[database_id, key]
+            if key is not None and database_id > 0 and not lock.queue and len(lock.holders) == 1:
+                picked.setdefault(database_id, {})[key] = mask
+        for database_id, masks in picked.items():
+            if self._put_apart(owner, database_id, file, masks):
+                for key in masks:
+                    del self._held[owner][database_id, key], self._locks[database_id, key]
+
+    def _put_apart(self, owner: Owner, database_id: int, file: SpillFile, masks: dict[bytes, int]) -> bool:
+        """Write locks of one database to the file; False when there is no place for them in it."""
+        there = self._apart.setdefault(database_id, {})
+        apart = there.get(owner)
+        if apart is None:
+            slot = file.slot()
+            if slot is None:
+                return False
+            apart = there[owner] = KeysApart(file, slot)
+        apart.put(masks)
+        return True
 
     def acquire_table(self, owner: Owner, database_id: int, mode: int = ACCESS_EXCLUSIVE) -> None:
         """Lock a whole table: in the default mode against every other writer."""
@@ -151,11 +199,11 @@ class LockTable:
     def _granted(self, owner: Owner, resource: Resource, mode: int) -> bool:
         """Whether the lock is, or now becomes, the owner's; one that is instant takes none."""
         lock = self._locks.get(resource)
-        if lock is None and self._bulk:
+        if lock is None and (self._bulk or self._apart):
             lock = self._out_of_bulk(resource)
         if lock is None:
             if not owner.instant:
-                self._take(owner, resource, mode)
+                self._take(owner, resource, 1 << mode)
             return True
         has = lock.holders.get(owner, 0)
         if has & COVERED_BY[mode]:
@@ -166,9 +214,9 @@ class LockTable:
             self._grant(owner, resource, lock, mode)
         return True
 
-    def _take(self, owner: Owner, resource: Resource, mode: int) -> Lock:
-        lock = self._locks[resource] = Lock(owner, mode)
-        self._held.setdefault(owner, {})[resource] = 1 << mode
+    def _take(self, owner: Owner, resource: Resource, mask: int) -> Lock:
+        lock = self._locks[resource] = Lock(owner, mask)
+        self._held.setdefault(owner, {})[resource] = mask
         return lock
 
     def _grant(self, owner: Owner, resource: Resource, lock: Lock, mode: int) -> None:
@@ -180,7 +228,11 @@ class LockTable:
         database_id, key = resource
         for holder, keys in self._bulk.get(database_id, ()):
             if key in keys:
-                return self._take(holder, resource, UPDATE)
+                return self._take(holder, resource, 1 << UPDATE)
+        if isinstance(key, bytes):
+            for holder, apart in self._apart.get(database_id, _NOBODY).items():
+                if mask := apart.mask(key):
+                    return self._take(holder, resource, mask)
         return None
 
     def _wait(self, owner: Owner, resource: Resource, lock: Lock, mode: int) -> None:
@@ -227,6 +279,10 @@ class LockTable:
             self._bulk[database_id] = rest
             if not rest:
                 del self._bulk[database_id]
+        for database_id in [one for one, there in self._apart.items() if owner in there]:
+            del self._apart[database_id][owner]
+            if not self._apart[database_id]:
+                del self._apart[database_id]
         for resource in self._held.pop(owner, ()):
             lock = self._locks[resource]
             lock.holders.pop(owner, None)
@@ -235,7 +291,7 @@ class LockTable:
     def clear(self, error: SqlError) -> None:
         """Every lock is given back, and whoever waits for one gets ``error``."""
         waiting = [wait for _resource, wait in self._waiting.values()]
-        for held in (self._locks, self._held, self._waiting, self._bulk):
+        for held in (self._locks, self._held, self._waiting, self._bulk, self._apart):
             held.clear()
         for wait in waiting:
             wait.fail(error)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 
+import lmdb
+
 from herdpy.log import (
     CorruptLedgerError,
     LedgerFencedError,
@@ -27,6 +29,20 @@ def store_error(error: Exception) -> SqlError:
             "no space is left for the store: the checkpoint failed",
             detail=str(error),
             hint="Free some space. Nothing is lost: the log has every commit.",
+        )
+    if isinstance(error, lmdb.MapFullError):
+        return SqlError(
+            "53100",
+            "the store's file is as large as its map: the checkpoint failed",
+            detail=str(error),
+            hint="Restart the server, or open the directory again: the map is sized anew. Nothing is lost.",
+        )
+    if isinstance(error, lmdb.ReadersFullError):
+        return SqlError(
+            "53400",
+            "too many states of the store are read at the same time: the checkpoint failed",
+            detail=str(error),
+            hint="End transactions and queries that have been open for long. Nothing is lost.",
         )
     return SqlError("58030", "the store could not be written: the checkpoint failed", detail=str(error))
 

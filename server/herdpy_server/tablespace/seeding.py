@@ -11,7 +11,7 @@ from pathlib import Path
 
 from herdpy.log.ledger_list import FILE_NAME, FileLedgerList, LedgerListState
 from herdpy.log.lsn import LSN
-from herdpy_server.tablespace.directory import Directory
+from herdpy_server.tablespace.directory import OF_THE_FILE_SYSTEM, Directory
 from herdpy_sql.errors import SqlError
 
 _PARTS = {"LOCK", "log", "store", "HERDPY.new"}
@@ -21,7 +21,7 @@ def check_room(path: Path, besides: frozenset[str] = frozenset()) -> None:
     """SqlError 55000 when a database, or anything but its unfinished parts and ``besides``, is in the way."""
     if Directory(path).exists():
         raise SqlError("55000", f"there is a database in {path} already", hint="Name another directory.")
-    strangers = sorted(set(os.listdir(path)) - _PARTS - besides) if path.is_dir() else []
+    strangers = sorted(set(os.listdir(path)) - _PARTS - OF_THE_FILE_SYSTEM - besides) if path.is_dir() else []
     if strangers:
         raise SqlError(
             "55000",

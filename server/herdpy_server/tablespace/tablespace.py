@@ -23,14 +23,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from herdpy.log import LSN, Append, CommitLog, LogError, TransactionAssembler
 from herdpy.log import Transaction as LoggedTransaction
 from herdpy.log.records import TablesChecksum
 from herdpy.log.wait import Wait
-from herdpy_server.store import Layer, Store
+from herdpy_server.store import Layer, Store, Workspace
+from herdpy_server.store.apart import logged_rows
 from herdpy_server.store.loads import loaded_by
 from herdpy_server.store.outcomes import Outcome, outcome_of
 from herdpy_server.tablespace.cluster import Cluster
@@ -46,6 +47,11 @@ from herdpy_sql.errors import SqlError
 
 Isolation = Literal["read committed", "repeatable read", "serializable"]
 """What the view of a transaction can be."""
+
+MEMTABLES = 4
+"""So many times ``memtable_limit_bytes`` a transaction may take of memory."""
+
+_MANY_ROWS = 8192
 
 logger = logging.getLogger("herdpy.tablespace")
 
@@ -104,7 +110,7 @@ class Tablespace:
         self.checkpoint_threads: Executor | None = None  # the loop's own
         self.memtable_limit_bytes = 0  # none
         self.memtable_full: Callable[[], None] = lambda: None
-        self._kept_out: list[Wait[None]] = []  # writers that wait for memory
+        self._kept_out: list[Wait[None]] = []  # writers that wait for memory, or for the log
 
     async def recover(self, flush_rows: int, progress: Callable[[int], None] | None = None) -> Recovery:
         """Apply what the log has after the store's checkpoint, to the log's end.
@@ -123,7 +129,7 @@ class Tablespace:
         async for lsn, entry in self.log.read(checkpoint):
             whole = assembler.feed(entry)
             if whole or assembler.safe == lsn:
-                self.store.apply_logged(assembler.safe, whole)
+                self._recovered(assembler.safe, whole)
             transactions += len(whole)
             records += sum(len(transaction.records) for _lsn, transaction in whole)
             if self.store.memtable_rows >= flush_rows:
@@ -131,6 +137,14 @@ class Tablespace:
                 if progress is not None:
                     progress(records)
         return Recovery(checkpoint, assembler.position, transactions, records, time.perf_counter() - began)
+
+    def _recovered(self, safe: LSN, whole: Sequence[tuple[LSN, LoggedTransaction]]) -> None:
+        """Apply what recovery has read, in steps where that bounds what it takes of memory."""
+        if sum(logged_rows(one.records) for _lsn, one in whole) > _MANY_ROWS:
+            for _ in self.store.apply_in_steps(safe, whole):
+                pass
+        else:
+            self.store.apply_logged(safe, whole)
 
     def stand_on(self, log: CommitLog) -> None:
         """From now on commits go to ``log``, and transactions that are open now cannot commit any more.
@@ -157,6 +171,7 @@ class Tablespace:
         transaction = Transaction(instant=instant, lock_timeout_s=lock_timeout_s, stand=self._stand)
         if isolation == "read committed":
             transaction.workspace = self.store.workspace(self.locks, transaction)
+            self._bound(transaction.workspace)
         else:
             self.isolate(transaction, isolation)
         return transaction
@@ -172,6 +187,15 @@ class Tablespace:
             )
         if before is not None:
             transaction.workspace.memory = before.memory
+        self._bound(transaction.workspace)
+
+    def _bound(self, workspace: Workspace) -> None:
+        """Say how much of memory a transaction may take, and where it may put what is more."""
+        limit = workspace.limit_bytes = MEMTABLES * self.memtable_limit_bytes
+        spilling = self.store.spilling
+        if spilling is not None and 0 < limit < 2 * spilling.memory_bytes:
+            spilling = replace(spilling, memory_bytes=limit // 2)
+        workspace.spilling = spilling
 
     def commit(self, transaction: Transaction, request_id: bytes = b"") -> Append | None:
         """Give the transaction its place in the log; None when it changed nothing.
@@ -184,8 +208,9 @@ class Tablespace:
 
         Raises:
             SqlError: 40001, it rests on a commit that the log lost meanwhile, or began under another
-                leader, or is serializable and has read what was changed since; HP001, HP002, there was a
-                commit with this id, or it was given up.
+                leader, or is serializable and has read what was changed since; 53400, there would be too
+                many tables, with others' new ones; HP001, HP002, there was a commit with this id, or it was
+                given up.
             LogError: the log takes no more commits.
         """
         workspace = transaction.workspace
@@ -201,18 +226,25 @@ class Tablespace:
             if workspace.rests_on_loss:
                 raise lost()
             workspace.judge()
+            catalog = workspace.own_catalog
             if request_id:
                 self.requests.check_new(request_id)
             append = self.log.append(
                 LoggedTransaction(
-                    now_us(), workspace.records, request_id, workspace.encoded, workspace.encoded_count
+                    now_us(),
+                    workspace.records,
+                    request_id,
+                    workspace.encoded,
+                    workspace.encoded_count,
+                    workspace.spilled_records,
                 )
             )
-            token = self.store.push_pending(workspace.layer, workspace.own_catalog)
+            token = self.store.push_pending(workspace.layer, catalog)
             self._pending.append(_Pending(token, append, workspace.layer))
             if request_id:
                 self.requests.began(request_id, append)
         workspace.leave()
+        workspace.let_go_of_files()
         self.locks.release_all(transaction)
         return append
 
@@ -242,17 +274,37 @@ class Tablespace:
 
     @property
     def is_full(self) -> bool:
+        """Whether writers wait: more is in memory than may be, or in the log's queue."""
+        return self.memory_is_full or self.log.is_full
+
+    @property
+    def memory_is_full(self) -> bool:
         """Whether more is in memory than may be: writers wait for a checkpoint."""
         return 0 < self.memtable_limit_bytes < self.store.memtable_bytes
 
     def room(self) -> Wait[None]:
-        """What a statement that writes awaits, before it begins, when :attr:`is_full`.
+        """What a statement that writes awaits, before it begins, while :attr:`is_full`.
 
         It fails with a SqlError when the checkpoint that would make room does.
         """
+        if not self.memory_is_full:
+            return self.log_room()
         wait: Wait[None] = Wait()
         self._kept_out.append(wait)
         self.memtable_full()
+        return wait
+
+    def log_room(self) -> Wait[None]:
+        """What a commit awaits while the log is full."""
+        wait: Wait[None] = Wait()
+        self._kept_out.append(wait)
+
+        def let_in() -> None:
+            if wait in self._kept_out:
+                self._kept_out.remove(wait)
+            wait.resolve(None)
+
+        self.log.when_roomy(let_in)
         return wait
 
     def let_writers_in(self, error: SqlError | None) -> None:
@@ -266,7 +318,7 @@ class Tablespace:
 
     def checkpointed(self, failure: Exception | None) -> None:
         """A checkpoint was made, or failed: writers that wait for memory look again."""
-        if not self.is_full:
+        if not self.memory_is_full:
             self.let_writers_in(None)
         elif failure is not None:
             self.let_writers_in(store_error(failure))
@@ -274,6 +326,7 @@ class Tablespace:
     def rollback(self, transaction: Transaction) -> None:
         """Forget the transaction's changes and give back its locks."""
         transaction.workspace.leave()
+        transaction.workspace.let_go_of_files()
         self.locks.release_all(transaction)
 
     def durable_of(self, position: int) -> Append | None:
@@ -311,20 +364,30 @@ class Tablespace:
         Runs in the thread that wrote the entry, before anybody who waits for them is woken.
         """
         with self._turn:
-            if error is not None:
-                self.store.drop_pending()
-                self._pending.clear()
-                self.requests.lost()
-                return
-            if len(appends) == 1:
-                one = self._pending.popleft()
-                self._apply([one])
-                self.memtable_grew()
-                return
-            pending = [self._pending.popleft() for _ in appends]
-            for _lsn, group in itertools.groupby(pending, lambda one: one.append.lsn):
-                self._apply(list(group))
+            try:
+                if error is None:
+                    self._apply_all(appends)
+                else:
+                    self._forget_all()
+            except BaseException as failure:
+                self.store.spoil(failure)
+                raise
+
+    def _forget_all(self) -> None:
+        self.store.drop_pending()
+        self._pending.clear()
+        self.requests.lost()
+
+    def _apply_all(self, appends: Sequence[Append]) -> None:
+        if len(appends) == 1:
+            one = self._pending.popleft()
+            self._apply([one])
             self.memtable_grew()
+            return
+        pending = [self._pending.popleft() for _ in appends]
+        for _lsn, group in itertools.groupby(pending, lambda one: one.append.lsn):
+            self._apply(list(group))
+        self.memtable_grew()
 
     def _apply(self, entry: list[_Pending]) -> None:
         """The transactions of one entry are durable."""

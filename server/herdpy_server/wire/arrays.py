@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,8 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.types import SqlType
 from herdpy_sql.values.arrays import RAGGED, join_array, split_array
 
+_BOUNDS = re.compile(r"(\[\s*[+-]?\d+(\s*:\s*[+-]?\d+)?\s*\]\s*)+=")
+"""What PostgreSQL's text of an array has before its values where indexes do not begin with 1."""
 _HEAD = struct.Struct("!iiI")
 _DIMENSION = struct.Struct("!ii")
 _LENGTH = struct.Struct("!i")
@@ -35,7 +38,7 @@ def text_reader(read: Callable[[Bytes], Any], *, of_json: bool = False) -> Calla
 
     def parse(data: Bytes) -> tuple[Any, ...]:
         text = text_of(data)
-        is_list = text[:1] == "[" and "=" not in text.partition("{")[0]
+        is_list = text[:1] == "[" and _BOUNDS.match(text) is None
         parts = _from_json(text, of_json=of_json) if is_list else split_array(text)
         return mapped(parts, lambda one: read(one.encode()))
 

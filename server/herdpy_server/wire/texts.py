@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.zones import local_text, to_utc
+from herdpy_sql.expr.zones import array_from_text, array_text, local_text, to_utc
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import from_text, to_text
 from herdpy_sql.values.moments import parse_zoned, timestamp_text
@@ -66,6 +66,8 @@ def reader(sql_type: SqlType, zone: str) -> Callable[[Bytes], Any]:
         return _timestamp_reader(parse)
     if base is Base.TIMESTAMPTZ:
         return _zoned_reader(zone)
+    if sql_type.element is Base.TIMESTAMPTZ:
+        return lambda data: array_from_text(text_of(data), zone)
     return lambda data: parse(text_of(data))
 
 
@@ -129,6 +131,8 @@ def writer(sql_type: SqlType, zone: str) -> Callable[[Any], bytes]:
     base = sql_type.base
     if base is Base.TIMESTAMPTZ:
         return _zoned_writer(zone)
+    if sql_type.element is Base.TIMESTAMPTZ:
+        return lambda value: array_text(value, zone).encode()
     if base is Base.CHAR and sql_type.length is not None:
         length = sql_type.length
         return lambda value: value.ljust(length).encode()

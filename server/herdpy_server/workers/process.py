@@ -85,6 +85,7 @@ class WorkerProcess:
         pid: its process.
         is_started: it said that it may be asked.
         is_stalled: it has waited for a while until somebody takes what it has made.
+        is_long: it has computed one answer for so long that another may work in its place.
         is_leaving: it was told to end, or said that it will.
         tables: those of which it keeps columns.
         exchange: the question that it is busy with.
@@ -97,7 +98,7 @@ class WorkerProcess:
         self._loop = loop
         self._owner = owner
         self.number = next(_numbers)
-        self.is_started = self.is_leaving = self.is_stalled = False
+        self.is_started = self.is_leaving = self.is_stalled = self.is_long = False
         self._stalling: asyncio.TimerHandle | None = None
         self.tables: frozenset[int] = frozenset()
         self.exchange: Exchange | None = None

@@ -14,6 +14,7 @@ class WorkerSettings:
         memory_bytes: memory of one worker beyond what it starts with, columns that it keeps included.
         threads: threads that one query computes with.
         query_timeout_s: how long one query may compute; 0: for ever.
+        long_query_s: a query that computes for longer leaves its place to another; 0: never.
         queue: statements that may wait for a worker; one more gets 53000.
         queue_timeout_s: how long one waits at most; 0: for ever.
         idle_timeout_s: a worker that nobody asked for so long ends.
@@ -24,7 +25,8 @@ class WorkerSettings:
     memory_bytes: int = 4 << 30
     threads: int = 2
     query_timeout_s: float = 0.0
+    long_query_s: float = 5.0
     queue: int = 200
-    queue_timeout_s: float = 0.0
+    queue_timeout_s: float = 60.0
     idle_timeout_s: float = 300.0
     niceness: int = 10

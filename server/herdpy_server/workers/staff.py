@@ -99,7 +99,15 @@ class Staff:
         if worker is None:
             worker = await self._waited(interrupt)
         self._counts.waited(time.monotonic() - began)
+        if self._settings.long_query_s:
+            self._loop.call_later(self._settings.long_query_s, self._takes_long, worker, worker.answered)
         return worker
+
+    def _takes_long(self, worker: WorkerProcess, answered: int) -> None:
+        """Its question was asked long ago: unless it is over, another may work in its place."""
+        if worker in self.workers and worker.exchange is not None and worker.answered == answered:
+            worker.is_long = True
+            self._hire()
 
     def _take(self, tables: Collection[int]) -> WorkerProcess | None:
         if not self._idle or self.queue:
@@ -160,7 +168,7 @@ class Staff:
                 ticket.worker = worker
                 ticket.wait.resolve(None)
                 return
-        if self._places < 0:  # it stood in for one that waited for its client
+        if self._places < 0:  # it stood in for one that waited for its client, or took long
             worker.leave()
             return
         self._idle.append(worker)
@@ -184,10 +192,10 @@ class Staff:
 
     @property
     def _places(self) -> int:
-        """How many more there may be: of those that only wait for their client as many again."""
+        """How many more there may be: as many again as wait for their client only, or compute for long."""
         maximum = self._settings.maximum
-        stalled = min(sum(worker.is_stalled for worker in self.workers), maximum)
-        return maximum + stalled - len(self.workers)
+        others = min(sum(worker.is_stalled or worker.is_long for worker in self.workers), maximum)
+        return maximum + others - len(self.workers)
 
     def _failed(self, reason: str) -> None:
         """One ended before it was of use: wait before another is started, the longer the oftener."""
@@ -234,6 +242,7 @@ class Staff:
         """It has answered."""
         del exchange
         self.failures = 0
+        worker.is_long = False
         self.put(worker)
 
     def stalled(self, worker: WorkerProcess) -> None:

@@ -9,16 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
 from herdpy.log import LSN, Append, Entry, LogError, TransactionAssembler
-from herdpy.log.bookkeeper import FollowedLog
+from herdpy.log.bookkeeper import FollowedLog, takeover
 from herdpy.log.bookkeeper.acknowledger import Acknowledger
 from herdpy.log.entry import decode_entry
 from herdpy_server.cluster import positions
 from herdpy_server.cluster.term import Term
 from herdpy_server.replica import following
+from herdpy_server.replica.disk_health import DiskHealth
+from herdpy_server.replica.fitness import Fitness
 from herdpy_server.replica.guard import ReplicaGuard
 from herdpy_server.replica.state import ReplicaState
 from herdpy_server.sessions import requests
@@ -217,4 +221,52 @@ def deletes_staged_ledgers_when_they_are_applied() -> Iterator[None]:
 def never_deletes_staged_ledgers() -> Iterator[None]:
     """Nobody tells the leader which are not needed any more."""
     with patch.object(Loads, "trimmed", lambda _self, _base: []):
+        yield
+
+
+@_bug
+def believes_a_bookie_that_lost_its_disk() -> Iterator[None]:
+    """The "nothing" of a bookie whose disks are new proves that there was nothing."""
+
+    async def remade(self: Any, ledger_id: int, bookie_ids: Any) -> frozenset[str]:
+        return frozenset()
+
+    with patch.object(LedgerStore, "remade", remade), patch.object(takeover, "_furthest", lambda _: {}):
+        yield
+
+
+@_bug
+def never_finds_itself_cut_off() -> Iterator[None]:
+    """A leader goes by ZooKeeper alone, and so do its election and those who make way."""
+    with patch.object(Fitness, "_find", lambda _self: None):
+        yield
+
+
+@_bug
+def gives_up_although_nobody_can_do_better() -> Iterator[None]:
+    """A leader that is cut off takes the others for fit, whatever they say."""
+
+    async def others(_self: Fitness) -> list[Any]:
+        return [SimpleNamespace(node="somebody")]
+
+    with patch.object(Fitness, "_others", others):
+        yield
+
+
+@_bug
+def tells_nobody_that_it_is_cut_off() -> Iterator[None]:
+    """It knows, and others make way for it."""
+    report = positions.Reports.report
+
+    def silent(self: positions.Reports, *arguments: Any, **_options: Any) -> None:
+        report(self, *arguments[:4])
+
+    with patch.object(positions.Reports, "report", silent):
+        yield
+
+
+@_bug
+def leads_on_without_a_disk() -> Iterator[None]:
+    """What it cannot write it keeps in memory."""
+    with patch.object(DiskHealth, "_find", lambda _self, _replica: None):
         yield

@@ -283,11 +283,14 @@ class NodeTrouble:
         self.world.tell(f"{node.host} goes on")
         node.resume()
 
-    async def _cut(self, node: Node, others: Sequence[str]) -> None:
-        self.world.tell(f"fault: {node.host} is cut from {', '.join(others)}")
+    async def _cut(self, node: Node, others: Sequence[str], way: str = "both ways") -> None:
+        self.world.tell(f"fault: {node.host} is cut from {', '.join(others)}, {way}")
         network = self.world.cluster.network
         for other in others:
-            network.partition(node.host, other)
+            if way != "received":
+                network.cut(node.host, other)
+            if way != "sent":
+                network.cut(other, node.host)
         await self._later()
         for other in others:
             network.heal(node.host, other)
@@ -298,7 +301,8 @@ class NodeTrouble:
 
     async def _cut_bookies(self, node: Node) -> None:
         hosts = self.world.bookie_hosts
-        await self._cut(node, self.rng.sample(hosts, self.rng.randint(1, len(hosts))))
+        way = self.rng.choice(("both ways", "both ways", "sent", "received"))
+        await self._cut(node, self.rng.sample(hosts, self.rng.randint(1, len(hosts))), way)
 
     async def _cut_all(self, node: Node) -> None:
         await self._cut(node, ["zookeeper", *self.world.bookie_hosts])

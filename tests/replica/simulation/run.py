@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from herdpy.log import LSN
+from herdpy.log import LSN, ChainError
 from herdpy.log.bookkeeper import FollowedLog
 from herdpy.testing.model import ZOOKEEPER, SimulationError, on_host
 from herdpy_server.replica.state import ReplicaState
@@ -28,7 +28,7 @@ Script = Callable[[World], Awaitable[None]]
 
 
 @contextmanager
-def _arranged() -> Iterator[None]:
+def arranged() -> Iterator[None]:
     """No thread of the checkpointer; and of thousands of faults nobody is warned."""
     with ExitStack() as stack:
         stack.enter_context(patch.object(Checkpointer, "start", lambda _self: None))
@@ -44,13 +44,13 @@ def _arranged() -> Iterator[None]:
 
 def simulate(seed: int, script: Script | None = None, *, keep_trace: bool = False) -> World:
     """Run a seed: at random, or a script. Raises BrokenPromiseError when a promise was broken."""
-    with tempfile.TemporaryDirectory(prefix="herdpy-replicas-") as directory, _arranged():
+    with tempfile.TemporaryDirectory(prefix="herdpy-replicas-") as directory, arranged():
         world = World(seed, Path(directory), keep_trace=keep_trace)
         try:
             world.cluster.run(lambda: _run(world, script or _at_random))
         except BrokenPromiseError as error:
             world.history.violations.append(str(error))
-        except SimulationError as error:
+        except (SimulationError, ChainError) as error:
             world.history.violations.append(f"{type(error).__name__}: {error}")
     if world.history.violations:
         told = "\n  ".join(dict.fromkeys(world.history.violations[:20]))
@@ -98,7 +98,7 @@ async def _run(world: World, script: Script) -> None:
     try:
         for name in world.names:
             await world.start(name)
-        await _make_tables(world)
+        await make_tables(world)
         with on_host(ARCHIVE):
             archiving = asyncio.create_task(archive(world, truth, logs), name="archive")
         tasks.append(archiving)
@@ -112,9 +112,9 @@ async def _run(world: World, script: Script) -> None:
         for task in tasks[1:]:
             task.cancel()
         await asyncio.gather(*tasks[1:], return_exceptions=True)
-        await _until(world, lambda: not _statements(), "statements do not come to an end")
+        await until(world, lambda: not _statements(), "statements do not come to an end")
         await _calm(world)
-        await _until(world, lambda: len(truth) >= _most(world), "the archive does not get everything")
+        await until(world, lambda: len(truth) >= _most(world), "the archive does not get everything")
         await logs[0].close()
         await archiving
         history.check(truth)
@@ -141,13 +141,13 @@ def _statements() -> list[str]:
     return [name for task in asyncio.all_tasks() if (name := task.get_name()).endswith(" statement")]
 
 
-async def _make_tables(world: World) -> None:
+async def make_tables(world: World) -> None:
     leader = await _leader(world)
     for statement in TABLES:
-        await _execute(leader, statement)
+        await execute(leader, statement)
 
 
-async def _execute(node: Node, statement: str) -> None:
+async def execute(node: Node, statement: str) -> None:
     async def run() -> None:
         assert node.replica is not None
         await node.replica.session().execute(statement)
@@ -163,11 +163,11 @@ async def _leader(world: World) -> Node:
             if one.replica is not None and one.replica.state is ReplicaState.LEADING
         ]
 
-    await _until(world, lambda: len(leading()) == 1, "nobody leads")
+    await until(world, lambda: len(leading()) == 1, "nobody leads")
     return leading()[0]
 
 
-async def _until(world: World, condition: object, what: str) -> None:
+async def until(world: World, condition: object, what: str) -> None:
     assert callable(condition)
     until_s = world.now() + PATIENCE_S
     while not condition():
@@ -185,7 +185,7 @@ async def _calm(world: World) -> None:
     for _ in range(20):
         leader = await _leader(world)
         try:
-            await _execute(leader, "UPDATE r SET c = c WHERE k = 1")
+            await execute(leader, "UPDATE r SET c = c WHERE k = 1")
             break
         except SqlError as error:
             world.tell(f"{leader.host}: {error}")
@@ -198,7 +198,7 @@ async def _calm(world: World) -> None:
     def all_there() -> bool:
         return all(one.replica is not None and one.replica.applied >= end for one in world.nodes.values())
 
-    await _until(world, all_there, f"not all replicas come to {end}")
+    await until(world, all_there, f"not all replicas come to {end}")
     states = {}
     for name, node in world.nodes.items():
         found = sample(world, node)

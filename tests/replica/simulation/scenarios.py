@@ -6,6 +6,8 @@ Each goes well with replicas that are right; with the bug that it is about, what
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -19,10 +21,13 @@ from tests.replica.simulation.loading import load_id
 from tests.replica.simulation.steps import (
     another,
     cut_from_zookeeper,
+    deposed,
+    disks,
     followers_have,
     leader_of,
     leads,
     outcome,
+    prefers,
     read,
     write,
 )
@@ -121,8 +126,7 @@ async def a_transaction_is_open_while_another_leads(world: World) -> None:
         await session.execute(f"INSERT INTO w VALUES ({late.number})")
 
     await old.begin(begin(), "transaction")
-    old.model.expire()
-    new = await another(world, old)
+    new = await deposed(world, old)
     await write(world, new)
     await followers_have(world, new)
     others = [one for one in world.nodes.values() if one is not old]
@@ -270,8 +274,7 @@ async def a_load_is_followed_and_taken_over(world: World) -> None:
     old = leader_of(world)
     loaded = [await write(world, old, loads=True) for _ in range(3)]
     await followers_have(world, old)
-    old.model.expire()
-    new = await another(world, old)
+    new = await deposed(world, old)
     loaded.append(await write(world, new, loads=True))
     await followers_have(world, new)
     for node in world.nodes.values():
@@ -354,3 +357,196 @@ async def a_sleeping_leader_is_asked_for_an_outcome(world: World) -> None:
     await asyncio.sleep(0.1)
     old.resume()
     await asked
+
+
+@_scenario
+async def a_disk_is_lost_with_the_servers_while_a_bookie_is_away(world: World) -> None:
+    """The log has shrunk to two bookies; one of them comes back empty under its name, the other one late."""
+    leader = leader_of(world)
+    *away, kept, lost = world.cluster.bookies.values()
+    for bookie in away:
+        bookie.crash()
+    written = [await write(world, leader) for _ in range(8)]
+    if not any(one.outcome == "done" for one in written):
+        world.history.broken("nothing is written with two bookies")
+    for node in list(world.nodes.values()):
+        await node.kill()
+    kept.crash()
+    lost.crash()
+    lost.wipe()
+    await lost.start()
+    for name in world.names:
+        await world.start(name)
+    await asyncio.sleep(6.0)
+    if any(leads(node) for node in world.nodes.values()):
+        world.history.broken("somebody leads on the word of a bookie that lost its disk")
+    await kept.start()
+    await write(world, await _new_leader(world))
+    for bookie in away:
+        await bookie.start()
+
+
+async def _new_leader(world: World) -> Node:
+    while True:
+        for node in world.nodes.values():
+            if leads(node):
+                return node
+        await asyncio.sleep(0.05)
+
+
+_FAST_S = 3.0
+"""Nobody may be kept from writing for longer by one replica that cannot reach what others reach."""
+_SOON_S = 5.0
+"""A leader that can write is in less of a hurry."""
+_WATCHED_S = 12.0
+
+
+@_scenario
+async def the_preferred_leader_is_cut_from_all_bookies(world: World) -> None:
+    """It reaches ZooKeeper, and would be given the leadership back again and again."""
+    await _is_cut_off(world, world.bookie_hosts)
+
+
+@_scenario
+async def the_preferred_leader_reaches_one_bookie_only(world: World) -> None:
+    """It can read, and write nothing."""
+    await _is_cut_off(world, world.bookie_hosts[1:])
+
+
+@_scenario
+async def what_the_preferred_leader_sends_to_bookies_is_lost(world: World) -> None:
+    """It hears them, as far as they have something to say."""
+    await _is_cut_off(world, world.bookie_hosts, sent=True)
+
+
+@_scenario
+async def what_bookies_send_to_the_preferred_leader_is_lost(world: World) -> None:
+    """They have its entries, and it does not know."""
+    await _is_cut_off(world, world.bookie_hosts, received=True)
+
+
+async def _is_cut_off(world: World, hosts: list[str], *, sent: bool = False, received: bool = False) -> None:
+    """Another leads soon, for as long as the preferred leader is cut off; then that one leads again."""
+    old = leader_of(world)
+    await prefers(world, old)
+    await write(world, old)
+    await followers_have(world, old)
+    cut_s = world.now()
+    for host in hosts:
+        if sent or not received:
+            world.cluster.network.cut(old.host, host)
+        if received or not sent:
+            world.cluster.network.cut(host, old.host)
+    asked = asyncio.create_task(write(world, old))
+    new = await another(world, old)
+    while (await write(world, new)).outcome != "done":
+        await asyncio.sleep(0.05)
+    if world.now() - cut_s > _FAST_S:
+        world.history.broken(f"nothing was written for {world.now() - cut_s:.1f} s")
+    await _leads_all_the_time(world, new, _WATCHED_S)
+    await asked
+    world.cluster.heal()
+    while not leads(old):
+        await asyncio.sleep(0.05)
+    await write(world, old)
+
+
+@_scenario
+async def nobody_reaches_the_bookies(world: World) -> None:
+    """The leader can write nothing, and neither can another: it stays, and reads go on."""
+    await _stays(world, [node.host for node in world.nodes.values()])
+
+
+@_scenario
+async def a_lone_leader_is_cut_from_the_bookies(world: World) -> None:
+    """There is nobody to give way to."""
+    leader = leader_of(world)
+    for node in world.nodes.values():
+        if node is not leader:
+            await node.kill()
+    await asyncio.sleep(2 * world.session_s)  # their reports are gone
+    await _stays(world, [leader.host])
+
+
+async def _stays(world: World, cut_off: list[str]) -> None:
+    leader = leader_of(world)
+    await write(world, leader)
+    assert leader.replica is not None
+    for host in cut_off:
+        for bookie in world.bookie_hosts:
+            world.cluster.network.partition(host, bookie)
+    await _leads_all_the_time(world, leader, 6.0)
+    if await read(world, leader) is None:
+        world.history.broken("a leader that stays does not answer")
+    world.cluster.heal()
+    while (await write(world, leader)).outcome != "done":
+        await asyncio.sleep(0.1)
+    if leader.replica.takeovers != 1:
+        world.history.broken(f"it came to lead {leader.replica.takeovers} times")
+
+
+async def _leads_all_the_time(world: World, leader: Node, seconds: float) -> None:
+    until_s = world.now() + seconds
+    while world.now() < until_s:
+        if not leads(leader):
+            world.history.broken(f"{leader.host} leads no more")
+            return
+        await asyncio.sleep(0.05)
+
+
+@_scenario
+async def the_disk_of_the_preferred_leader_is_full(world: World) -> None:
+    """It could go on, until its memory is full, too."""
+    old = leader_of(world)
+    with disks(world, full=[old]):
+        new = await _is_relieved(world, old)
+    await _is_back(world, old, new)
+
+
+@_scenario
+async def the_store_of_the_preferred_leader_cannot_be_written(world: World) -> None:
+    """Its disk says so, whatever room there is."""
+    old = leader_of(world)
+    assert old.replica is not None
+    assert old.replica.body is not None
+    old.replica.body.checkpointer.failure = OSError(errno.EIO, os.strerror(errno.EIO))
+    new = await _is_relieved(world, old)
+    old.replica.body.checkpointer.failure = None
+    await _is_back(world, old, new)
+
+
+@_scenario
+async def no_disk_has_room(world: World) -> None:
+    """Whoever led would be no better."""
+    leader = leader_of(world)
+    with disks(world, full=list(world.nodes.values())):
+        await _leads_all_the_time(world, leader, 6.0)
+        if (await write(world, leader)).outcome != "done":
+            world.history.broken("nothing is written although the bookies have room")
+
+
+async def _is_relieved(world: World, old: Node) -> Node:
+    """Another leads soon, and nothing that was under way is lost or unknown."""
+    await prefers(world, old)
+    began_s = world.now()
+    asked = []
+    while leads(old):
+        asked.append(asyncio.create_task(write(world, old)))
+        await asyncio.sleep(0.05)
+    new = await another(world, old)
+    while (await write(world, new)).outcome != "done":
+        await asyncio.sleep(0.05)
+    if world.now() - began_s > _SOON_S:
+        world.history.broken(f"it led on for {world.now() - began_s:.1f} s")
+    if any(one.outcome == "unknown" for one in await asyncio.gather(*asked)):
+        world.history.broken("a leader that hands over finishes what it has begun")
+    await _leads_all_the_time(world, new, _WATCHED_S)
+    return new
+
+
+async def _is_back(world: World, old: Node, new: Node) -> None:
+    while not leads(old):
+        await asyncio.sleep(0.05)
+    await write(world, old)
+    if leads(new):
+        world.history.broken("two lead")

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
 
+import msgspec
+
+from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.replica import disk_health
 from herdpy_server.replica.state import ReplicaState
 from herdpy_sql.errors import SqlError
 from tests.replica.simulation.history import Read, Told, Write
 from tests.replica.simulation.programs import Client, GoneError
-from tests.replica.simulation.world import Node, World
+from tests.replica.simulation.world import NAME, Node, World
 
 
 def leader_of(world: World) -> Node:
@@ -27,6 +35,19 @@ async def another(world: World, than: Node) -> Node:
             if node is not than and leads(node):
                 return node
         await asyncio.sleep(0.005)
+
+
+async def deposed(world: World, old: Node) -> Node:
+    """Its session ends, until another leads: it may be the quickest to lead again itself."""
+    assert old.replica is not None
+    while True:
+        takeovers = old.replica.takeovers
+        old.model.expire()
+        while old.replica.takeovers == takeovers:
+            for node in world.nodes.values():
+                if node is not old and leads(node):
+                    return node
+            await asyncio.sleep(0.005)
 
 
 async def write(world: World, node: Node, *, loads: bool = False) -> Write:
@@ -82,3 +103,28 @@ def cut_from_zookeeper(world: World, node: Node) -> None:
     """It does not hear that ZooKeeper has ended its session."""
     world.cluster.network.partition(node.host, "zookeeper")
     node.model.expire()
+
+
+async def prefers(world: World, node: Node) -> None:
+    """The tablespace prefers this node as its leader from now on."""
+
+    def changed(info: TablespaceInfo) -> TablespaceInfo:
+        return msgspec.structs.replace(info, leader=node.name)
+
+    assert node.replica is not None
+    altered = await node.coordination.tablespaces.alter(NAME, changed, uuid=node.replica.info.uuid)
+    for one in world.nodes.values():
+        assert one.replica is not None
+        one.replica.altered(altered)
+
+
+@contextmanager
+def disks(world: World, *, full: list[Node]) -> Iterator[None]:
+    """The disks of these nodes have no room, those of others have."""
+    names = {node.name for node in full}
+
+    def free_bytes(path: Path) -> int:
+        return 0 if path.relative_to(world.directory).parts[0] in names else 1 << 40
+
+    with patch.object(disk_health, "free_bytes", free_bytes):
+        yield

@@ -190,6 +190,7 @@ class Node:
             driver=Driver(loop),
             turn=LoopTurn(loop),
             settings=world.settings,
+            least_free_bytes=1 << 20,
             seed=_no_seed,
         )
         self.replica = Replica(host, await self._tablespace(coordination))

@@ -151,7 +151,9 @@ class Options:
     doors: str | None = _option(
         "grpc", _ALL, _text, "the servers' gRPC doors, host:port,host2:port2, where SQL does not tell them"
     )
-    table: str | None = _option("table", _ALL, _text, "the table's name, without quotes")
+    table: str | None = _option(
+        "table", _ALL, _text, "the table's name, without quotes; schema.name where it is not in public"
+    )
     query: str | None = _option(
         "query", ("read",), _text, "a SELECT instead of a table; one partition, all its tables at one LSN"
     )

@@ -2,7 +2,7 @@
 
 Where Spark has no such type a value is text, as SQL writes it: uuid, json, time (whose 24:00:00 Spark's does
 not have), interval, and numeric without a precision or with more than 38 digits. Arrays are Spark's arrays,
-vectors arrays of floats; of an enum there are the places of labels. timestamp is Spark's TIMESTAMP_NTZ,
+vectors arrays of floats; of an enum there are the labels. timestamp is Spark's TIMESTAMP_NTZ,
 timestamp with time zone its TIMESTAMP. What a column was in SQL is in its metadata, under ``herdpy.type``.
 """
 
@@ -21,6 +21,7 @@ from herdpy.codec.arrow import array_to_datums
 from herdpy.codec.kinds import Field, Kind
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values.intervals import interval_text
+from herdpy_sql.values.label_columns import check_places, labels_of
 
 Array = Any  # pyarrow's stubs know arrays by element type
 
@@ -49,6 +50,8 @@ def spark_type(type_: SqlType) -> spark.DataType:
         for _ in range(type_.dimensions):
             made = spark.ArrayType(made)
         return made
+    if type_.base is Base.ENUM:
+        return spark.StringType()
     if type_.base is Base.VECTOR:
         return spark.ArrayType(spark.FloatType())
     if type_.kind in (Kind.DECIMAL64, Kind.DECIMAL128) and type_.precision is not None:
@@ -66,15 +69,24 @@ def spark_schema(columns: Sequence[tuple[str, SqlType, bool]]) -> spark.StructTy
     )
 
 
-def to_spark(batch: pa.RecordBatch, schema: spark.StructType) -> pa.RecordBatch:
-    """A batch of the codec's Arrow types, its columns in the schema's order, as Spark takes it."""
+def to_spark(batch: pa.RecordBatch, schema: spark.StructType, types: Sequence[SqlType]) -> pa.RecordBatch:
+    """A batch of the codec's Arrow types, its columns in the schema's order, as Spark takes it.
+
+    SqlError 22P02: an ENUM's label is not known in the definition that ``types`` are from.
+    """
     wanted = to_arrow_schema(schema, timezone="UTC")
-    arrays = [as_spark(array, field.type) for array, field in zip(batch.columns, wanted, strict=True)]
+    arrays = [
+        as_spark(array, field.type, type_)
+        for array, field, type_ in zip(batch.columns, wanted, types, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def as_spark(array: Array, wanted: pa.DataType) -> Array:
-    """One column as :func:`to_spark` has it."""
+def as_spark(array: Array, wanted: pa.DataType, type_: SqlType | None = None) -> Array:
+    """One column of a SQL type as :func:`to_spark` has it."""
+    if type_ is not None and type_.enum is not None:
+        check_places(array, type_)
+        array = labels_of(array, type_)
     if array.type == wanted:
         return array
     if array.type == pa.uuid():

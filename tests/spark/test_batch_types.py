@@ -50,7 +50,7 @@ def test_values_arrive_as_they_are(type_, name, texts, values):
     # A slice with a NULL, so that offsets and validity count.
     array = datums_to_array(type_.field, [datums[0], None, *datums], type_.precision)[1:]
     schema = spark_schema([("c", type_, True)])
-    batch = to_spark(pa.RecordBatch.from_arrays([array], names=["x"]), schema)
+    batch = to_spark(pa.RecordBatch.from_arrays([array], names=["x"]), schema, [type_])
     found = [
         str(one) if name.startswith("decimal") and one is not None else one
         for one in batch.column(0).to_pylist()
@@ -72,14 +72,16 @@ def test_times_keep_their_integers_infinity_too(base, wanted):
     assert spark_type(type_) == wanted
     texts = ["infinity", "1970-01-02", "9999-12-31", None]
     array = datums_to_array(type_.field, [None if text is None else from_text(type_)(text) for text in texts])
-    batch = to_spark(pa.RecordBatch.from_arrays([array], names=["x"]), spark_schema([("c", type_, True)]))
+    schema = spark_schema([("c", type_, True)])
+    batch = to_spark(pa.RecordBatch.from_arrays([array], names=["x"]), schema, [type_])
     integers = pa.int32() if base is Base.DATE else pa.int64()
     assert batch.column(0).cast(integers).equals(array.cast(integers))
 
 
 def test_columns_are_as_spark_wants_them_without_null_too():
-    schema = spark_schema([("a", SqlType(Base.INTEGER), False), ("b", numeric(5, 1), True)])
+    types = [SqlType(Base.INTEGER), numeric(5, 1)]
+    schema = spark_schema([("a", types[0], False), ("b", types[1], True)])
     arrays = [pa.array([1], pa.int32()), pa.array([None], arrow_type(numeric(5, 1).field))]
-    batch = to_spark(pa.RecordBatch.from_arrays(arrays, names=["a", "b"]), schema)
+    batch = to_spark(pa.RecordBatch.from_arrays(arrays, names=["a", "b"]), schema, types)
     assert [(one.name, one.nullable) for one in batch.schema] == [("a", False), ("b", True)]
     assert batch.schema.field("b").type == pa.decimal128(5, 1)

@@ -8,7 +8,17 @@ from decimal import Decimal
 
 import pytest
 from pyspark import TaskContext
+from pyspark.sql.types import (
+    DateType,
+    DecimalType,
+    FloatType,
+    IntegerType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+)
 
+from herdpy_spark.jobs.loading import checking
 from tests.spark.staged import staged_ledgers
 
 
@@ -91,6 +101,76 @@ def test_values_of_every_type_arrive(spark, sql, write, new_name):
 def test_columns_are_matched_by_name_and_others_get_their_default(spark, sql, write, accounts):
     write(spark.sql("SELECT 7.5 AS AMOUNT, 20 AS Id"), accounts)
     assert rows(sql, accounts)[-1] == (20, "bank", Decimal("7.50"))
+
+
+def test_every_row_has_a_default_of_its_own(spark, sql, write, new_name):
+    table = new_name()
+    sql(
+        f"CREATE TABLE {table} (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, v BIGINT, n SERIAL, "
+        "u UUID DEFAULT gen_random_uuid())"
+    )
+    write(spark.range(0, 1000, 1, 4).selectExpr("id AS v"), table)
+    write(spark.range(1000, 1010, 1, 2).selectExpr("id AS v"), table)
+    assert sql(
+        f"SELECT count(*), count(DISTINCT v), min(id), max(id), count(DISTINCT n), max(n), count(DISTINCT u) "
+        f"FROM {table}"
+    ) == [(1010, 1010, 1, 1010, 1010, 1010, 1010)]
+
+
+def test_labels_are_read_and_written_as_text(spark, sql, write, cluster, new_name):
+    table, mood = new_name(), new_name("mood")
+    sql(f"CREATE TYPE {mood} AS ENUM ('new', 'old')")
+    sql(f"CREATE TABLE {table} (id INT PRIMARY KEY, m {mood}, ms {mood}[])")
+    sql(f"INSERT INTO {table} VALUES (1, 'old', '{{new,old}}'), (2, NULL, NULL)")
+    frame = spark.read.format("herdpy").option("url", cluster.url).option("table", table).load()
+    assert sorted(map(tuple, frame.collect())) == [(1, "old", ["new", "old"]), (2, None, None)]
+    other = new_name()
+    sql(f"CREATE TABLE {other} (id INT PRIMARY KEY, m {mood})")
+    write(frame.select("id", "m"), other)
+    assert sql(f"SELECT id, m FROM {other} ORDER BY id") == [(1, "old"), (2, None)]
+
+
+TARGET = {
+    "n": (IntegerType(), "integer"),
+    "d": (DateType(), "date"),
+    "m": (DecimalType(10, 2), "numeric(10,2)"),
+    "t": (TimestampNTZType(), "timestamp without time zone"),
+    "f": (FloatType(), "real"),
+}
+KEPT = [
+    ("1.0D AS n", 1), ("CAST(2 AS DECIMAL(5,1)) AS n", 2), ("'3' AS n", 3),
+    ("CAST(NULL AS DOUBLE) AS n", None),
+    ("DATE'2026-03-01' AS d", dt.date(2026, 3, 1)), ("'2026-03-01' AS d", dt.date(2026, 3, 1)),
+    ("TIMESTAMP_NTZ'2026-03-01 00:00:00' AS d", dt.date(2026, 3, 1)),
+    ("1.005D AS m", Decimal("1.01")), ("'1.2345' AS m", Decimal("1.23")), ("7 AS m", Decimal(7)),
+    ("'2026-03-01 10:00:00.5' AS t", dt.datetime(2026, 3, 1, 10, 0, 0, 500_000)),
+    ("1.5D AS f", 1.5), ("'inf' AS f", float("inf")),
+]  # fmt: skip
+REFUSED = [
+    "1.5D AS n", "CAST(1.5 AS DECIMAL(5,1)) AS n", "'1.5' AS n", "true AS n", "DATE'2026-03-01' AS n",
+    "TIMESTAMP'2026-03-01 10:00:00' AS n", "TIMESTAMP_NTZ'2026-03-01 10:00:00' AS d", "'2026' AS d",
+    "'2026-03-01 10:00' AS d", "'2026-03-01 rest' AS d", "5 AS t", "'12:30' AS t", "1e300D AS f",
+    "'1e300' AS f",
+]  # fmt: skip
+
+
+def test_a_load_job_changes_no_value_without_a_word(spark):
+    """What the job bulk_load makes of a source's values; it needs no database."""
+    target = StructType(
+        [StructField(name, kind, True, {checking.SQL_TYPE: told}) for name, (kind, told) in TARGET.items()]
+    )
+
+    def checked(select):
+        frame = spark.sql(f"SELECT {select}")
+        found = checking.checked(frame, target, {name: name for name in frame.columns})
+        ((value, reason),) = [(row[0], row[checking.REASON]) for row in found.collect()]
+        return value, reason
+
+    for select, kept in KEPT:
+        assert checked(select) == (kept, None), select
+    for select in REFUSED:
+        _, reason = checked(select)
+        assert " is no " in str(reason), select
 
 
 def test_upsert_replaces_and_adds(spark, sql, write, accounts):

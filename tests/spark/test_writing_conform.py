@@ -1,6 +1,7 @@
 """A DataFrame's Arrow batches become batches of the table's columns; what does not fit names its row."""
 
 import pickle
+from dataclasses import replace
 from decimal import Decimal
 
 import pyarrow as pa
@@ -8,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from herdpy.codec.arrow import arrow_type
 from herdpy_spark.writing.conforming import ColumnError, Conformer, RowError, matched
 from herdpy_spark.writing.target import of_table, target_columns
 from herdpy_sql.catalog import Column, KeyPart, Table
-from herdpy_sql.types import Base, SqlType
+from herdpy_sql.types import Base, EnumType, SqlType
 
 LARGE = 1 << 30
 SCHEMA = pa.schema(
@@ -55,6 +57,53 @@ def batch(**columns):
 def only(conformer, given):
     (whole,) = conformer.batches(given, LARGE)
     return whole
+
+
+MOOD = SqlType(Base.ENUM, enum=EnumType(9, "public", "mood", (("new", 1.0), ("old", 2.0))))
+
+
+def moods(*values):
+    table = replace(TABLE, columns=(Column("id", SqlType(Base.INTEGER)), Column("mood", MOOD)))
+    schema = pa.schema([pa.field("id", pa.int32()), pa.field("mood", pa.float64())])
+    made = Conformer(of_table(target_columns(schema), table), key=("id",))
+    given = batch(id=list(range(len(values))), mood=list(values))
+    made.check(given.schema)
+    return only(made, given).column("mood").to_pylist()
+
+
+def test_labels_become_places_and_numbers_are_none():
+    assert moods("old", None, "new") == [2.0, None, 1.0]
+    with pytest.raises(RowError, match=r'row 2 \(id = 1\), column "mood": .* for enum mood: "bad"'):
+        moods("new", "bad")
+    with pytest.raises(ColumnError, match="cannot be stored as mood"):
+        moods(2.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "kept"),
+    [
+        (Base.INTEGER, pa.array([1.0, 1.5]), None),
+        (Base.INTEGER, pa.array([Decimal("1.0"), Decimal("1.5")]), None),
+        (Base.DATE, pa.array([0, 1], pa.timestamp("us")), None),
+        (Base.DATE, pa.array([0, 86_400_000_000], pa.timestamp("us")), [0, 1]),
+        (Base.NUMERIC, pa.array([Decimal("1.0049"), Decimal("1.005")]), [Decimal("1.00"), Decimal("1.01")]),
+        (Base.BOOLEAN, pa.array([1, 0]), ColumnError),
+        (Base.TIMESTAMP, pa.array([1, 0]), ColumnError),
+    ],
+)
+def test_a_value_is_exact_or_rounded_or_refused_with_its_row(kind, given, kept):
+    type_ = SqlType(kind, precision=6, scale=2) if kind is Base.NUMERIC else SqlType(kind)
+    made = Conformer(target_columns(pa.schema([pa.field("v", arrow_type(type_.field, type_.precision))])))
+    rows = pa.RecordBatch.from_arrays([given], ["v"])
+    if isinstance(kept, type):
+        with pytest.raises(kept):
+            only(made, rows)
+    elif kept is None:
+        with pytest.raises(RowError, match="row 2"):
+            only(made, rows)
+    else:
+        column = only(made, rows).column("v")
+        assert (column.cast(pa.int32()) if kind is Base.DATE else column).to_pylist() == kept
 
 
 def test_columns_are_found_by_name_in_any_order_and_case():

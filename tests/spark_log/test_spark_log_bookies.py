@@ -20,13 +20,18 @@ def address_of(cluster, path):
     return LogAddress("t", zookeeper=zookeeper, ledgers_root=f"/{root}", list_path=path, password=b"secret")
 
 
-async def write(cluster, path, sizes, settings, epoch=1):
-    """Transactions of these sizes, and where each took effect; the leader is gone afterwards."""
+async def write(cluster, path, sizes, settings, epoch=1, rolls_at=()):
+    """Transactions of these sizes, and where each took effect; the leader is gone afterwards.
+
+    Another ledger is begun before the transactions of these numbers, whatever else begins one.
+    """
     async with BookKeeper(cluster.uri) as bk:
         takeover = await take_over(bk, ZnodeLedgerList(bk.znodes, path), settings, "writer", epoch)
         log = await takeover.lead()
         ends = []
         for number, size in enumerate(sizes):
+            if number in rolls_at:
+                await log.aroll()
             ends.append(await log.append(Transaction(number, [Insert(1, b"key", b"x" * size)])))
         await log.aclose()
         return ends
@@ -45,9 +50,9 @@ def test_a_log_is_read_from_the_bookies_alone(bookkeeper_cluster, closed_after):
     settings = LedgerLogSettings(password=b"secret", max_entry_bytes=10_000, max_ledger_bytes=100_000)
     random_ = random.Random(3)
     sizes = [random_.choice([8, 100, 45_000]) for _ in range(60)]
-    ends = asyncio.run(write(bookkeeper_cluster, path, sizes, settings))
+    ends = asyncio.run(write(bookkeeper_cluster, path, sizes, settings, rolls_at=(17, 18, 42)))
     address = address_of(bookkeeper_cluster, path)
-    assert len({lsn.ledger_id for lsn in ends}) > 1  # they roll while more is written
+    assert len({lsn.ledger_id for lsn in ends}) >= 4
     assert bounds(address).base == START
     assert end(address) == ends[-1]
     numbers = [one.timestamp_us for entry in entries(address, START) for one in entry.transactions()]

@@ -17,13 +17,15 @@ from sqlglot import exp
 from herdpy.codec.arrow import arrow_type
 from herdpy_spark.batch.rows import Rows
 from herdpy_spark.options import OptionError
-from herdpy_sql.catalog import Catalog
+from herdpy_sql.catalog import PUBLIC, Catalog
 from herdpy_sql.columnar import ColumnarQuery, Scan, translate
 from herdpy_sql.definitions import decode_table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse import parse, split
 from herdpy_sql.storage import Clock
 from herdpy_sql.types import SqlType
+
+_SYSTEM = ("pg_catalog", "information_schema", "herdpy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Query:
         return tree
 
     def tables(self) -> tuple[str, ...]:
-        """Names of the tables that it reads."""
+        """The tables that it reads, as ``names_meant`` takes them."""
         with _as_option():
             tree = self._tree()
         names: dict[str, None] = {}
@@ -60,10 +62,13 @@ class Query:
         for table in tree.find_all(exp.Table):
             if not isinstance(table.this, exp.Identifier):
                 continue  # a function
-            if table.db not in ("", "public"):
+            schema = _name(table.args["db"]) if table.db else ""
+            if table.catalog or schema in _SYSTEM:
                 raise OptionError(f"the option query: {table.sql('postgres')} is no table of the tablespace")
             name = _name(table.this)
-            if table.db or name not in common:
+            if schema not in ("", PUBLIC):
+                names[f"{schema}.{name}"] = None
+            elif schema or name not in common:
                 names[name] = None
         return tuple(names)
 

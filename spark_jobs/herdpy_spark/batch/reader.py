@@ -39,10 +39,12 @@ class TableReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See Spark. SqlError for what the condition meets, LapsedError when the lease was over."""
         selection = self._selection
+        table = selection.table
+        types = [table.columns[table.positions[name]].type for name in self._schema.names]
         with self._rows.held():
             batches = self._rows.read(partition.value, selection.needed(), *selection.keys())
             for batch in selection.apply(batches):
-                yield to_spark(batch, self._schema)
+                yield to_spark(batch, self._schema, types)
 
 
 class QueryReader(DataSourceReader):
@@ -62,9 +64,10 @@ class QueryReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See Spark. Errors as of a table."""
+        types = [type_ for _, type_ in self._query.columns(self._rows.definitions)]
         with self._rows.held():
             for batch in self._query.run(self._rows):
-                yield to_spark(batch, self._schema)
+                yield to_spark(batch, self._schema, types)
 
 
 def table_schema(table: Table, columns: Sequence[str]) -> StructType:

@@ -33,7 +33,7 @@ def _type_of(column: Column) -> Any:
 
 
 def _convert(column: Column, array: Array) -> Array:
-    return as_spark(array, _type_of(column))
+    return as_spark(array, _type_of(column), column.type)
 
 
 SPARK = Dress(_type_of, _convert)

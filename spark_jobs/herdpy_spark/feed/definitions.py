@@ -13,7 +13,7 @@ from typing import NamedTuple
 from herdpy.log import LSN, START, LogError
 from herdpy.log.published import load
 from herdpy.log.records import CreateTable, decode_record
-from herdpy_spark.feed.followed import DEFINING, FollowedTable
+from herdpy_spark.feed.followed import DEFINING, FollowedTable, published_table
 from herdpy_spark.feed.stretches import frames
 from herdpy_spark.log.address import LogAddress
 from herdpy_spark.log.entries import read
@@ -59,9 +59,7 @@ def table_at(
         return _along(ledgers, FollowedTable(name, None), START, at)
     ref = address.newest_snapshot(at)
     if ref is not None and ref.lsn >= base:
-        manifest = load(ref)
-        found = next((one for one in manifest.tables if one.name == name), None)
-        table = decode_table(found.definition.encode()) if found is not None else None
+        table = published_table(load(ref), name)
         return _along(ledgers, FollowedTable(name, table), ref.lsn, at)
     newest_known = "no server tells" if told is None else "what is there now is younger"
     raise DefinitionUnknownError(

@@ -16,7 +16,7 @@ from herdpy.log.ledger_list import LedgerListState
 from herdpy.log.published import load
 from herdpy_spark.access import AccessError, Database
 from herdpy_spark.feed.definitions import Described, table_at
-from herdpy_spark.feed.followed import FollowedTable
+from herdpy_spark.feed.followed import FollowedTable, published_table
 from herdpy_spark.feed.offsets import Offset
 from herdpy_spark.feed.shape import Shape
 from herdpy_spark.feed.stretches import Skimmer, Stretch
@@ -26,7 +26,6 @@ from herdpy_spark.log.ledgers import Ledgers, opened
 from herdpy_spark.log.plan import LogPlan, NoSuchTableError, plan_table
 from herdpy_spark.options import OptionError, Position
 from herdpy_sql.catalog import Table
-from herdpy_sql.definitions import decode_table
 
 MOST_PARTITIONS = 16
 LEAST_CHANGES = 20_000
@@ -226,9 +225,7 @@ class FeedDriver:
                 f"the entries after {start.lsn} are trimmed, {self._address} begins after {state.base}, and"
                 " no snapshot from there on is published: publish one (herdpy snapshot publish)"
             )
-        found = next((one for one in load(ref).tables if one.name == self._name), None)
-        table = decode_table(found.definition.encode()) if found is not None else None
-        return Offset.of(ref.lsn, state.log_id, table)
+        return Offset.of(ref.lsn, state.log_id, published_table(load(ref), self._name))
 
     def _snapshot_tasks(self, start: Offset, end: Offset, state: LedgerListState) -> list[SnapshotTask]:
         if self._on_trimmed == "error":
@@ -264,8 +261,8 @@ def _checkpointed(database: Database, directory: str, name: str) -> Described | 
     from herdpy_spark.directory import publish
 
     ref = publish(directory).ref
-    found = next((one for one in load(ref).tables if one.name == name), None)
-    return None if found is None else Described(decode_table(found.definition.encode()), ref.lsn)
+    found = published_table(load(ref), name)
+    return None if found is None else Described(found, ref.lsn)
 
 
 def _is_refused(error: AccessError) -> bool:

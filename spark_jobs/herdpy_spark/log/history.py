@@ -27,6 +27,7 @@ from herdpy.log.records import (
     InsertBatch,
     LoadBatch,
     LoadOp,
+    PutObject,
     Record,
     Truncate,
     Update,
@@ -36,9 +37,13 @@ from herdpy_spark.log.entries import LogEntry
 from herdpy_spark.log.ledgers import Ledgers
 from herdpy_spark.log.ranges import Sample
 from herdpy_spark.log.shape import Shape, shape_of
+from herdpy_sql.catalog import is_temporary, names_meant
+from herdpy_sql.definitions import encode_table
+from herdpy_sql.enum_types import relabelled
+from herdpy_sql.objects import CatalogObject, EnumDefinition, decode_object
 
 _KNOWN = frozenset(record.type for record in get_args(Record))
-_DEFINES = frozenset({CreateTable.type, AlterTable.type, DropTable.type})
+_DEFINES = frozenset({CreateTable.type, AlterTable.type, DropTable.type, PutObject.type})
 _ROWS = frozenset({Insert.type, Update.type, Delete.type, InsertBatch.type, LoadBatch.type, Truncate.type})
 _BATCHES = frozenset({InsertBatch.type, LoadBatch.type})
 _FRAME = Struct(">BBII").unpack_from  # type, version, length; then what is the table in records of rows
@@ -71,12 +76,13 @@ class History:
     """A table at the end of the stretch.
 
     Attributes:
-        name, definition: as they are then.
+        schema, name, definition: as they are then.
         base: the table in the snapshot, None when nothing of that can be left (made later, or truncated).
         inserted: how many rows were added, counted roughly; ``sample``: some of their keys.
         loads: what loads staged.
     """
 
+    schema: str
     name: str
     definition: bytes
     base: SnapshotTable | None
@@ -119,10 +125,22 @@ class History:
 
 
 class Histories:
-    """Every table's, while the log is read: ``take`` each entry."""
+    """Every table's, while the log is read: ``take`` each entry. Sessions' temporary tables are passed over.
 
-    def __init__(self, base: Iterable[SnapshotTable], after: LSN, crc: int | None) -> None:
-        self.tables = {one.id: History(one.name, one.definition.encode(), one) for one in base}
+    Args:
+        temporary: ids of those that stand where the log begins.
+    """
+
+    def __init__(
+        self, base: Iterable[SnapshotTable], after: LSN, crc: int | None, temporary: Iterable[int] = ()
+    ) -> None:
+        self.tables: dict[int, History] = {}
+        self._temporary = set(temporary)
+        for one in base:
+            if is_temporary(one.schema):
+                self._temporary.add(one.id)
+            else:
+                self.tables[one.id] = History(one.schema, one.name, one.definition.encode(), one)
         self._resume = (after, crc)
         self._number = 0
 
@@ -135,9 +153,10 @@ class Histories:
         if entry.complete:
             self._resume = (entry.lsn, entry.crc)
 
-    def named(self, name: str) -> History | None:
-        """That of the table which has this name now."""
-        return next((one for one in self.tables.values() if one.name == name), None)
+    def named(self, text: str) -> History | None:
+        """That of the table which this means now: a name in schema public, or "schema.name"."""
+        there = {(one.schema, one.name): one for one in self.tables.values()}
+        return next((there[meant] for meant in names_meant(text) if meant in there), None)
 
     def _transaction(self, body: bytes, where: Span) -> None:
         at, total = records_start(body), len(body)
@@ -149,7 +168,9 @@ class Histories:
             stop = at + 6 + length
             if version != 1 or stop > total or kind not in _KNOWN:
                 raise RecordError(f"a record of type {kind}, version {version} is not known here")
-            if kind in _ROWS:
+            if kind in _ROWS and table_id in self._temporary:
+                touched = -1
+            elif kind in _ROWS:
                 history = tables.get(table_id) or self._known(table_id)
                 if kind == Truncate.type:
                     history.clear()
@@ -172,14 +193,33 @@ class Histories:
     def _define(self, record: Record) -> None:
         if isinstance(record, CreateTable):
             table = shape_of(record.definition).table
-            self.tables[table.id] = History(table.name, record.definition, None)
+            if table.is_temporary:
+                self._temporary.add(table.id)
+            else:
+                self.tables[table.id] = History(table.schema, table.name, record.definition, None)
         elif isinstance(record, AlterTable):
             table = shape_of(record.definition).table
+            if table.is_temporary:
+                return
             history = self._known(table.id)
-            history.name, history.definition = table.name, record.definition
+            history.schema, history.name, history.definition = table.schema, table.name, record.definition
+        elif isinstance(record, PutObject):
+            self._relabel(decode_object(record.definition))
+        elif isinstance(record, DropTable) and record.table_id in self._temporary:
+            self._temporary.remove(record.table_id)
         elif isinstance(record, DropTable):
             self._known(record.table_id)
             del self.tables[record.table_id]
+
+    def _relabel(self, one: CatalogObject) -> None:
+        """An ENUM may have more labels now; definitions have them, so that rows can be shown."""
+        if not isinstance(one.definition, EnumDefinition):
+            return
+        for history in self.tables.values():
+            table = shape_of(history.definition).table
+            changed = relabelled(table, {one.id: one})
+            if changed is not table:
+                history.definition = encode_table(changed)
 
     def _known(self, table_id: int) -> History:
         history = self.tables.get(table_id)

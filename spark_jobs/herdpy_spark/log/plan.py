@@ -109,13 +109,17 @@ def plan_tables(
     wanted = _Wanted(address, partitions, low, high)
     if isinstance(at, LSN) and (ref := _published_at(address, at)) is not None:
         manifest = load(ref)
-        histories = Histories(manifest.tables, at, manifest.crc)
+        histories = Histories(manifest.tables, at, manifest.crc, manifest.temporary)
         return [wanted.plan(name, histories, None, ref, at, at) for name in tables]
     with opened(address) as ledgers:
         upto = _resolved(address, ledgers, at, least)
         ref, manifest_ = _snapshot_before(address, ledgers, upto)
         after, crc = (START, None) if manifest_ is None else (manifest_.lsn, manifest_.crc)
-        histories = Histories(() if manifest_ is None else manifest_.tables, after, crc)
+        histories = (
+            Histories((), after, crc)
+            if manifest_ is None
+            else Histories(manifest_.tables, after, crc, manifest_.temporary)
+        )
         for entry in read(ledgers, after, upto, crc=crc):
             histories.take(entry)
         return [wanted.plan(name, histories, ledgers, ref, after, upto) for name in tables]

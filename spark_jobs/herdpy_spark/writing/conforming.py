@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from herdpy.codec.arrow import conform
 from herdpy_spark.writing.target import TargetColumn, target_schema
+from herdpy_sql.errors import SqlError
+from herdpy_sql.values.label_columns import places_of
 
 _ROW = re.compile(r"row (\d+): (.*)", re.DOTALL)
 _SHOWN = 200  # characters of a value in a message
@@ -122,7 +124,7 @@ class Conformer:
             if column.name in names:
                 empty = pa.array([], schema.field(names[column.name]).type)
                 try:
-                    conform(empty, column.field, column.precision)
+                    _stored(empty, column)
                 except ValueError as error:
                     raise ColumnError(f'column "{column.name}": {error}: cast it in Spark') from error
 
@@ -152,7 +154,10 @@ class Conformer:
                 continue
             source = batch.column(batch.schema.get_field_index(given))
             try:
-                array = conform(source, column.field, column.precision)
+                array = _stored(source, column)
+            except SqlError as error:  # no label
+                row = int(error.fields.get("nth", "0") or 0)
+                raise self._error(row, column, error.message, batch, names) from error
             except ValueError as error:
                 raise self._explained(error, column, batch, names) from error
             if not column.nullable and array.null_count:
@@ -189,6 +194,12 @@ class Conformer:
             for name in telling
         )
         return RowError(self.rows + row + 1, column.name, _short(problem), _short(shown), self._partition)
+
+
+def _stored(array: Any, column: TargetColumn) -> Any:
+    if column.labels is not None:
+        array = places_of(array, column.labels)
+    return conform(array, column.field, column.precision)
 
 
 def _halved(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:

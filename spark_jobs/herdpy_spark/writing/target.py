@@ -13,6 +13,7 @@ from herdpy.codec.kinds import Field, Kind
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Table
+    from herdpy_sql.types import SqlType
 
 types: Any = pa.types
 _KINDS = {
@@ -39,12 +40,14 @@ class TargetColumn:
     Attributes:
         precision: of NUMERIC(p, s), where it has one.
         nullable: whether a NULL may stand in it.
+        labels: the ENUM, or array of one, that it is of; None of other types, and where that is not known.
     """
 
     name: str
     field: Field
     precision: int | None = None
     nullable: bool = True
+    labels: SqlType | None = None
 
     @property
     def type(self) -> pa.DataType:
@@ -66,13 +69,16 @@ def target_schema(columns: Sequence[TargetColumn]) -> pa.Schema:
 
 
 def of_table(columns: Sequence[TargetColumn], table: Table) -> tuple[TargetColumn, ...]:
-    """The columns with the kinds that the table has: strings may be JSON, or NUMERIC of any scale."""
-    kinds = {column.name: column.type.kind for column in table.columns if not column.dropped}
-    return tuple(_of_kind(column, kinds.get(column.name, column.field.kind)) for column in columns)
+    """The columns as the table has them: strings may be JSON, or NUMERIC of any scale; numbers are labels."""
+    types = {column.name: column.type for column in table.columns if not column.dropped}
+    return tuple(
+        _of_type(column, types[column.name]) if column.name in types else column for column in columns
+    )
 
 
-def _of_kind(column: TargetColumn, kind: Kind) -> TargetColumn:
-    known = replace(column, field=replace(column.field, kind=kind))
+def _of_type(column: TargetColumn, type_: SqlType) -> TargetColumn:
+    labels = type_ if type_.enum is not None else None
+    known = replace(column, field=replace(column.field, kind=type_.kind), labels=labels)
     return known if known.type == column.type else column
 
 

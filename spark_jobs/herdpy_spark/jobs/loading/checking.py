@@ -20,7 +20,7 @@ from herdpy_spark.jobs.loading.sources import CORRUPT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
 REASON = "__reason"
 SQL_TYPE = "herdpy.type"
@@ -31,6 +31,15 @@ _PATTERNS = {
     "numeric": r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*$|^\s*[+-]?(?i:nan|inf|infinity)\s*$",
     "time without time zone": r"^\s*\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?\s*$",
 }
+_DAY = r"[+-]?\d{4,6}-\d{1,2}-\d{1,2}"
+_CLOCK = r"[ T]\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?"
+_ZONE = r"(Z|[A-Za-z_]+(/[A-Za-z_]+)*|[+-]\d{1,2}(:?\d{2})?)"
+_GIVEN_PATTERNS = {
+    "date": rf"^\s*{_DAY}\s*$",
+    "timestamp without time zone": rf"^\s*{_DAY}({_CLOCK})?\s*$",
+    "timestamp with time zone": rf"^\s*{_DAY}({_CLOCK}\s*{_ZONE}?)?\s*$",
+}
+"""Of texts that Spark would read more into: a time of today, the first of a month, a day before anything."""
 _LENGTH = re.compile(r"character(?: varying)?\((\d+)\)")
 
 
@@ -60,6 +69,7 @@ def columns_of(source: Sequence[str], table: StructType, renamed: Mapping[str, s
 def checked(rows: DataFrame, table: StructType, columns: Mapping[str, str]) -> DataFrame:
     """The table's columns that ``columns`` names, the whole record as ``__source``, and ``REASON``."""
     from pyspark.sql import functions as sql
+    from pyspark.sql.types import StringType
 
     values, reasons = [], []
     for field in table.fields:
@@ -67,7 +77,8 @@ def checked(rows: DataFrame, table: StructType, columns: Mapping[str, str]) -> D
             given = sql.col(quoted(columns[field.name]))
             value = _value(given, rows.schema[columns[field.name]], field)
             values.append(value.alias(field.name))
-            reasons.append(_reason(given, value, field))
+            is_text = isinstance(rows.schema[columns[field.name]].dataType, StringType)
+            reasons.append(_reason(given, value, field, is_text=is_text))
     if CORRUPT in rows.columns:
         broken = sql.col(CORRUPT).isNotNull()
         reasons.insert(0, sql.when(broken, sql.lit("the record is damaged, or has another number of fields")))
@@ -118,11 +129,50 @@ def _value(given: Column, source: StructField, target: StructField) -> Column:
         )
     if isinstance(source.dataType, StringType):
         return sql.trim(given).try_cast(target.dataType)
-    return given.try_cast(target.dataType)
+    if _family(source.dataType) != _family(target.dataType):
+        return sql.lit(None).cast(target.dataType)
+    value = given.try_cast(target.dataType)
+    kept = _kept(given, value, source, target)
+    return value if kept is None else sql.when(kept, value)
 
 
-def _reason(given: Column, value: Column, field: StructField) -> Column:
+def _kept(given: Column, value: Column, source: StructField, target: StructField) -> Column | None:
+    """Where a cast of Spark's leaves the value what it is, or rounds it as INSERT would; None: everywhere.
+
+    Spark cuts fractions and times of day off, counts seconds as numbers, and knows infinities of its own.
+    """
     from pyspark.sql import functions as sql
+    from pyspark.sql.types import DateType, FractionalType, IntegralType, NumericType
+
+    one, other = source.dataType, target.dataType
+    if isinstance(one, FractionalType) and isinstance(other, IntegralType):
+        return given == sql.floor(given)
+    if isinstance(one, NumericType) and isinstance(other, FractionalType):
+        return ~sql.coalesce(value.cast("double").isin(*_INFINITE), sql.lit(False)) | (
+            given.cast("double").isin(*_INFINITE)
+        )
+    if isinstance(other, DateType) and not isinstance(one, DateType):
+        return given == sql.date_trunc("day", given)
+    return None
+
+
+_INFINITE = (float("inf"), float("-inf"))
+
+
+def _family(type_: DataType) -> str:
+    """Types of one family are assigned to each other."""
+    from pyspark.sql.types import DateType, NumericType, TimestampNTZType, TimestampType
+
+    if isinstance(type_, NumericType):
+        return "number"
+    if isinstance(type_, DateType | TimestampType | TimestampNTZType):
+        return "time"
+    return type_.typeName()
+
+
+def _reason(given: Column, value: Column, field: StructField, *, is_text: bool) -> Column:
+    from pyspark.sql import functions as sql
+    from pyspark.sql.types import DoubleType, FloatType
 
     kind = str(field.metadata.get(SQL_TYPE, field.dataType.simpleString()))
     place = sql.lit(f"column {field.name}: ")
@@ -130,6 +180,10 @@ def _reason(given: Column, value: Column, field: StructField) -> Column:
     fits = value.isNotNull()
     if kind in _PATTERNS:
         fits = fits & value.rlike(_PATTERNS[kind])
+    if is_text and kind in _GIVEN_PATTERNS:
+        fits = fits & given.rlike(_GIVEN_PATTERNS[kind])
+    if is_text and isinstance(field.dataType, FloatType | DoubleType):
+        fits = fits & (~value.isin(*_INFINITE) | given.rlike("(?i)inf"))
     if kind == "json":
         fits = fits & sql.try_parse_json(value).isNotNull()
     reason = sql.when(given.isNotNull() & ~fits, sql.concat(place, shown, sql.lit(f" is no {kind}")))

@@ -35,7 +35,7 @@ class Client:
     """One client of one workload; for one thread.
 
     random: decides what it does. process: its number, another one after each unknown outcome.
-    isolation: for BEGIN, in capitals; None for the server's own.
+    isolation: for BEGIN, in capitals; None for the server's own. way: where it reads, and how.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Client:
         self.process = recorder.next_process()
         self.session: Session = sessions.open(replace(way, read_level="linearizable"))
         self._reader = sessions.open(way) if way.follows else self.session
-        self._way = way
+        self.way = way
         self._recorder = recorder
         self._rate_per_s = rate_per_s
         self._stop = threading.Event() if stop is None else stop
@@ -89,7 +89,7 @@ class Client:
             else:
                 call.done(result)
         if failed is None:
-            if changes and self._way.read_level == "at_lsn":
+            if changes and self.way.read_level == "at_lsn":
                 self._note_position(call)
             return result
         if call.operation.outcome is Outcome.UNKNOWN:
@@ -102,10 +102,10 @@ class Client:
 
         The operation's details have the level, and `sees_from_s`: how old what it shows may be.
         """
-        if not self._way.follows or self.random.random() < _LINEARIZABLE_SHARE:
+        if not self.way.follows or self.random.random() < _LINEARIZABLE_SHARE:
             return self.read_now(name, arguments, work, **details)
-        own = self._own if self._way.read_level == "at_lsn" else None
-        level: dict[str, Any] = {"read_level": self._way.read_level, "sees_from_s": self._sees_from_s()}
+        own = self._own if self.way.read_level == "at_lsn" else None
+        level: dict[str, Any] = {"read_level": self.way.read_level, "sees_from_s": self._sees_from_s()}
         if own is not None:
             level["own"] = [own.name, own.arguments]
 
@@ -136,9 +136,9 @@ class Client:
             self._reader.close()
 
     def _sees_from_s(self) -> float:
-        match self._way.read_level:
+        match self.way.read_level:
             case "bounded":
-                return self._recorder.now_s() - self._way.max_staleness_s
+                return self._recorder.now_s() - self.way.max_staleness_s
             case "at_lsn" if self._own is not None:
                 return self._own.called_s
         return 0.0

@@ -25,6 +25,7 @@ from herdpy.drill.checkers import errors
 from herdpy.drill.crew import Crew, Job, one_client
 from herdpy.drill.drill import Drill, DrillResult
 from herdpy.drill.faults import FAULTS, Fault
+from herdpy.drill.faults.fault import Poised
 from herdpy.drill.hands import CannotError, ClusterView, Hands
 from herdpy.drill.hands.view import ViewError
 from herdpy.drill.judging import Anomaly, Verdict
@@ -161,7 +162,7 @@ class Conduct:
         with LeaderWatch(self._view, self._recorder), ExitStack() as stack:
             for fault in made:
                 stack.callback(fault.end)
-                fault.tell = lambda text: self._note(text)
+                self._hear(fault, crew)
                 fault.prepare(self._hands, self._view)
             stack.callback(crew.stop)
             crew.start()
@@ -185,8 +186,7 @@ class Conduct:
     def _make(self, fault: Fault, crew: Crew, left_s: float) -> None:
         """One fault from its beginning to its end."""
         self._tell(Progress(fault.name, self._done()))
-        fault.tell = lambda text: self._note(text)
-        fault.mark = lambda kind, name, text: self._recorder.event(kind, text, fault=name)
+        self._hear(fault, crew)
         try:
             began_s = self._recorder.now_s()
             text = self._meanwhile(fault.name, lambda: fault.begin(self._hands, self._view))
@@ -200,6 +200,17 @@ class Conduct:
         finally:
             self._meanwhile(fault.name, fault.end)
         self._recorder.event("fault-end", f"{fault.name} is over", fault=fault.name)
+
+    def _hear(self, fault: Fault, crew: Crew) -> None:
+        """Give a fault its ways to say what happens, and to have clients poised."""
+
+        def poise(server: str) -> Poised:
+            place = self._view.place(server)
+            return Poised(*crew.poise((place.host, place.ports["sql"])))
+
+        fault.tell = lambda text: self._note(text)
+        fault.mark = lambda kind, name, text: self._recorder.event(kind, text, fault=name)
+        fault.poise = poise
 
     def _meanwhile(self, phase: str, work: Callable[[], T]) -> T:
         """Do what may take long, and tell all the time how far the drill is."""

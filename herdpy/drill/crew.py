@@ -7,7 +7,8 @@ the database is decided here: they come in turn, so that every run has all of th
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -18,6 +19,14 @@ from herdpy.drill.plain_session import PlainSessions
 from herdpy.drill.recorder import Recorder
 from herdpy.drill.sessions import READ_LEVELS, Sessions, Way
 from herdpy.drill.workloads import Workload
+
+_POISED = 2
+"""How many more clients of each workload are poised at a server."""
+_POISED_S = 60.0
+"""A poised client hangs up after that; a leader that sleeps wakes before."""
+_CONNECTS_S = 5.0
+_SENDS_S = 0.3
+"""Until clients that were let go have sent a statement."""
 
 
 class CrewError(Exception):
@@ -60,12 +69,16 @@ class Crew:
         self._rate_per_s = rate_per_s
         self._plain = PlainSessions()
         kinds: list[Sessions] = [DriverSessions(), self._plain]
+        self._jobs = jobs
+        self._poised: list[threading.Event] = []  # set: the clients that were poised together end
         self._threads = [
-            threading.Thread(
-                target=self._run,
-                args=(job, number, kinds[(number + place) % 2], READ_LEVELS[(number + 2 * place) % 4]),
-                name=f"drill-{job.label}-{number}",
-                daemon=True,
+            self._thread(
+                job,
+                str(number),
+                number,
+                kinds[(number + place) % 2],
+                replace(way, read_level=READ_LEVELS[(number + 2 * place) % 4]),
+                self._stop,
             )
             for place, job in enumerate(jobs)
             for number in range(per_job)
@@ -78,6 +91,45 @@ class Crew:
         self._hung_up = True
         for thread in self._threads:
             thread.start()
+
+    def poise(self, server: tuple[str, int]) -> tuple[Callable[[], None], Callable[[], None]]:
+        """Connect more clients of each workload to that server (host and port), who never hang up.
+
+        It returns when each has been answered there once. They go on when the first of what is returned is
+        called, and end, when they are answered, when the second is: `faults.fault.Poised`.
+        """
+        go, over, asks = threading.Event(), threading.Event(), threading.Semaphore(0)
+        self._poised += [go, over]
+        way = replace(self._way, first=server, statement_s=_POISED_S)
+
+        def stepped() -> None:
+            if not go.is_set():
+                asks.release()
+                go.wait()
+                asks.release()
+
+        number = len(self._poised) // 2
+        threads = [
+            self._thread(job, f"poised-{number}-{one}", one, self._plain, way, over, stepped)
+            for job in self._jobs
+            for one in range(_POISED)
+        ]
+        self._threads += threads
+        for thread in threads:
+            thread.start()
+
+        def await_asks() -> None:
+            deadline = time.monotonic() + _CONNECTS_S
+            for _thread in threads:
+                asks.acquire(timeout=max(0.0, deadline - time.monotonic()))
+
+        def speak() -> None:
+            go.set()
+            await_asks()
+            over.wait(_SENDS_S)
+
+        await_asks()
+        return speak, over.set
 
     def acknowledged(self, since: int = 0) -> int:
         """How many operations were acknowledged, of those behind place `since` of the history."""
@@ -92,7 +144,8 @@ class Crew:
 
     def stop(self, timeout_s: float = 120.0) -> None:
         """Let the clients end what they are doing, and wait for that. Raises CrewError."""
-        self._stop.set()
+        for event in (self._stop, *self._poised):
+            event.set()
         try:
             for thread in self._threads:
                 if thread.ident is not None:
@@ -108,27 +161,42 @@ class Crew:
             )
         self.check()
 
-    def _run(self, job: Job, number: int, sessions: Sessions, read_level: str) -> None:
-        client: Client | None = None
-        try:
-            client = Client(
-                job.label,
-                sessions,
-                replace(self._way, read_level=read_level),
-                self._recorder,
-                Random(f"{self._seed}/{job.label}/{number}"),
-                isolation=job.isolations[number % len(job.isolations)] if job.isolations else None,
-                rate_per_s=self._rate_per_s,
-                stop=self._stop,
-            )
-            while not self._stop.is_set():
-                client.pause()
-                job.workload.step(client)
-        except BaseException as error:  # noqa: BLE001 - the runner raises it
-            self._errors.append(error)
-        finally:
-            if client is not None:
-                client.close()
+    def _thread(
+        self,
+        job: Job,
+        name: str,
+        number: int,
+        sessions: Sessions,
+        way: Way,
+        stop: threading.Event,
+        stepped: Callable[[], object] = lambda: None,
+    ) -> threading.Thread:
+        """A client that steps through its workload until `stop`; `stepped` is called behind each step."""
+
+        def run() -> None:
+            client: Client | None = None
+            try:
+                client = Client(
+                    job.label,
+                    sessions,
+                    way,
+                    self._recorder,
+                    Random(f"{self._seed}/{job.label}/{name}"),
+                    isolation=job.isolations[number % len(job.isolations)] if job.isolations else None,
+                    rate_per_s=self._rate_per_s,
+                    stop=stop,
+                )
+                while not stop.is_set():
+                    client.pause()
+                    job.workload.step(client)
+                    stepped()
+            except BaseException as error:  # noqa: BLE001 - the runner raises it
+                self._errors.append(error)
+            finally:
+                if client is not None:
+                    client.close()
+
+        return threading.Thread(target=run, name=f"drill-{job.label}-{name}", daemon=True)
 
 
 def one_client(job: Job, way: Way, recorder: Recorder, seed: int) -> Client:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from herdpy.drill.drill import Drill
 from herdpy.drill.workloads import WORKLOADS
 
-_KEPT = "registers", "list-append", "bank", "inserts"
+_KEPT = "registers", "list-append", "bank", "inserts", "sequences"
 _RACED = "registers", "list-append", "sets", "unique-keys"
 _PARTITION = "no old leader answers or writes behind the back of a new one"
 
@@ -25,6 +25,16 @@ DRILLS: dict[str, Drill] = {
         ),
         _drill("partition-leader-from-bookies", "cut the leader off from its log: " + _PARTITION, *_KEPT),
         _drill(
+            "partition-leader-from-two-bookies",
+            "cut the leader off from all bookies but one: another leads soon, which reaches them",
+            *_KEPT,
+        ),
+        _drill(
+            "partition-preferred-leader",
+            "cut the preferred leader off from its log: another leads until it reaches it again",
+            *_KEPT,
+        ),
+        _drill(
             "partition-leader-from-both", "cut the leader off from ZooKeeper and log: " + _PARTITION, *_RACED
         ),
         _drill(
@@ -34,14 +44,34 @@ DRILLS: dict[str, Drill] = {
         ),
         _drill("partition-leader-one-way", "lose packets in one direction only: " + _PARTITION, *_KEPT),
         _drill(
+            "lose-in-flight",
+            "lose what the leader sends, and then the leader: nobody was told that it was kept",
+            *("inserts", "sequences", "registers"),
+        ),
+        _drill(
+            "lose-only-witness",
+            "lose the leader and the one bookie that it reached: nobody was told that it was kept",
+            *("inserts", "sequences", "registers"),
+        ),
+        _drill(
+            "delay-in-flight",
+            "have what a leader sent arrive when another one leads: it is in no ledger, and nobody is told",
+            *("inserts", "sets", "sequences"),
+        ),
+        _drill(
+            "kill-leader-and-bookies",
+            "kill the leader and two bookies at once: nobody leads who cannot know where the log ends",
+            *("inserts", "sets", "list-append"),
+        ),
+        _drill(
             "kill-follower",
             "kill a follower: nobody waits for it, and it comes back with everything",
-            *("registers", "sets", "list-append"),
+            *("registers", "sets", "list-append", "indexed"),
         ),
         _drill(
             "roll-ledgers",
             "roll tiny ledgers while followers stand still: they miss no entry of any",
-            *("list-append", "sets", "inserts"),
+            *("list-append", "sets", "inserts", "indexed", "redefined"),
         ),
         _drill(
             "kill-bookie",
@@ -51,11 +81,17 @@ DRILLS: dict[str, Drill] = {
         _drill(
             "pause-bookie",
             "stop a bookie without its connections ending: writing goes on without it",
-            *("registers", "inserts", "bank"),
+            *("registers", "inserts", "bank", "unique-keys", "redefined"),
         ),
         _drill(
             "lose-bookie-disk",
             "lose a bookie's disk: its entries are copied from the others, and none is missing",
+            *("inserts", "sets", "bank"),
+            seconds=45.0,
+        ),
+        _drill(
+            "empty-bookie",
+            "lose a bookie's disk with the servers while another is away: the third one has everything",
             *("inserts", "sets", "bank"),
             seconds=45.0,
         ),
@@ -68,7 +104,7 @@ DRILLS: dict[str, Drill] = {
         _drill(
             "trim-and-seed",
             "wipe a follower and trim the log: it is made anew from another replica",
-            *("sets", "bank", "list-append"),
+            *("sets", "bank", "list-append", "sequences", "indexed"),
         ),
         _drill(
             "full-disk",
@@ -88,7 +124,7 @@ DRILLS: dict[str, Drill] = {
         _drill(
             "rolling-restart",
             "restart every server, one after the other: clients only wait, and nothing is done twice",
-            *("inserts", "queue", "unique-keys", "list-append"),
+            *("inserts", "queue", "unique-keys", "list-append", "sequences", "redefined"),
             seconds=45.0,
         ),
         _drill(

@@ -81,6 +81,7 @@ class PlainSession:
         self._way = way
         self._hang_up = hang_up
         self._conninfo = _conninfo(way)
+        self._first = way.first
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
         self._position = ""
         self._position_until = 0.0
@@ -179,8 +180,12 @@ class PlainSession:
             return self._connection
         if self._in_transaction:
             raise FailedError(Outcome.NOT_DONE, None, "the connection was lost, and the transaction with it")
+        info, first = self._conninfo, self._first
+        if first is not None:
+            self._first = None
+            info = conninfo.make_conninfo(info, host=first[0], port=first[1], target_session_attrs="any")
         try:
-            self._connection = psycopg.connect(self._conninfo, autocommit=True)
+            self._connection = psycopg.connect(info, autocommit=True)
         except psycopg.Error as error:
             said = str(error).partition("\n")[0]
             raise FailedError(Outcome.NOT_DONE, error.sqlstate, f"no server was found: {said}") from error

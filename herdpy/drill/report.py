@@ -149,7 +149,13 @@ class Report:
                 {"server": one.server, "begin_s": one.begin_s, "end_s": one.end_s} for one in line.reigns
             ],
             "faults": [
-                {"name": one.name, "text": one.text, "begin_s": one.begin_s, "end_s": one.end_s}
+                {
+                    "name": one.name,
+                    "text": one.text,
+                    "begin_s": one.begin_s,
+                    "end_s": one.end_s,
+                    "write_gap": _gap(one.write_gap),
+                }
                 for one in line.faults
             ],
             "notes": [

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from herdpy.drill import words
 from herdpy.drill.history import Operation, Outcome
 from herdpy.drill.report import Report
-from herdpy.drill.timeline import NOTE, PHASES, WRITE, Reign, Timeline
+from herdpy.drill.timeline import NOTE, PHASES, WRITE, FaultSpan, Reign, Timeline
 
 _EVENTS = 16
 _ANOMALIES = 3
@@ -68,7 +68,9 @@ def _events(report: Report) -> Iterator[str]:
     for fault in line.faults:
         told.append((fault.begin_s, 0, f"{fault.name} begins{_after(fault.text)}"))
         if fault.end_s is not None:
-            told.append((fault.end_s, 0, f"{fault.name} is over{_after(fault.ended)}"))
+            told.append(
+                (fault.end_s, 0, f"{fault.name} is over{_after(fault.ended)}{_without_writes(fault)}")
+            )
     is_told = {f"{fault.name}: {fault.text}" for fault in line.faults}
     told += [
         (event.at_s, 2, event.text)
@@ -89,6 +91,11 @@ def _events(report: Report) -> Iterator[str]:
             yield from _wrapped(one[2], f"{words.moment(one[0]):>10}  ")
     for left, reason in report.skipped:
         yield from _wrapped(f"{left}: {reason}", "   skipped  ")
+
+
+def _without_writes(fault: FaultSpan) -> str:
+    gap = fault.write_gap
+    return "" if gap is None else f" (longest without an acknowledged write: {words.seconds(gap.seconds)})"
 
 
 def _after(text: str | None) -> str:

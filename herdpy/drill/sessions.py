@@ -58,6 +58,7 @@ class Way:
     max_staleness_s: of `bounded`.
     patience_s: how long a leader is looked for, and an outcome asked for.
     statement_s: how long a statement may be unanswered before plain psycopg's program hangs up.
+    first: host and port of the one server that plain psycopg's program connects to first.
     """
 
     url: str
@@ -65,6 +66,7 @@ class Way:
     max_staleness_s: float = 0.5
     patience_s: float = 30.0
     statement_s: float = 4.0
+    first: tuple[str, int] | None = None
 
     @property
     def follows(self) -> bool:

@@ -44,21 +44,6 @@ class Reign:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultSpan:
-    """A fault was there. `name` is short ("kill-leader"), `text` says what was done to whom.
-
-    end_s: None when it did not end within the drill.
-    ended: what was done to end it; None when nothing was said.
-    """
-
-    name: str
-    text: str
-    begin_s: float
-    end_s: float | None
-    ended: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Gap:
     """A time in which clients tried and none was answered."""
 
@@ -69,6 +54,24 @@ class Gap:
     def seconds(self) -> float:
         """How long."""
         return self.end_s - self.begin_s
+
+
+@dataclass(frozen=True, slots=True)
+class FaultSpan:
+    """A fault was there. `name` is short ("kill-leader"), `text` says what was done to whom.
+
+    end_s: None when it did not end within the drill.
+    ended: what was done to end it; None when nothing was said.
+    write_gap: the longest time without an acknowledged write that is at least partly within it; None: there
+        were no writes.
+    """
+
+    name: str
+    text: str
+    begin_s: float
+    end_s: float | None
+    ended: str | None = None
+    write_gap: Gap | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,8 @@ def timeline_of(history: History) -> Timeline:
         default=0.0,
     )
     by_kind = operations_by_kind(history)
-    faults = faults_of(events)
+    gaps = list(gaps_of(by_kind[WRITE]))
+    faults = [replace(one, write_gap=_longest_within(gaps, one)) for one in faults_of(events)]
     phases = _phases(faults, [one for found in by_kind.values() for one in found], seconds)
     return Timeline(
         seconds,
@@ -245,6 +249,12 @@ def gaps_of(operations: Sequence[Operation]) -> Iterable[Gap]:
     for begin_s, end_s, acknowledged in _trying(operations):
         for before, after in pairwise([begin_s, *sorted(acknowledged), end_s]):
             yield Gap(before, after)
+
+
+def _longest_within(gaps: Iterable[Gap], fault: FaultSpan) -> Gap | None:
+    end_s = math.inf if fault.end_s is None else fault.end_s
+    within = [gap for gap in gaps if gap.begin_s < end_s and gap.end_s > fault.begin_s]
+    return max(within, key=lambda gap: gap.seconds, default=None)
 
 
 def _trying(operations: Sequence[Operation]) -> Iterable[tuple[float, float, list[float]]]:

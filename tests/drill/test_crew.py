@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 
 import pytest
 
@@ -105,3 +106,42 @@ def test_a_client_that_does_not_end_is_told() -> None:
 
 def test_a_crew_that_never_began_is_stopped() -> None:
     crew(Recorder(), Noting()).stop()
+
+
+class Answering(Noting):
+    """Asks for nothing but where it is, so that no database is needed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: Counter[tuple[str, int] | None] = Counter()
+
+    def step(self, client: Client) -> None:
+        self.steps[client.way.first] += 1
+
+
+def test_poised_clients_wait_until_they_are_to_speak_and_end_when_they_are_let() -> None:
+    workload = Answering()
+    made = crew(Recorder(), workload)
+    made.start()
+    speak, end = made.poise(("here", 7))
+    assert workload.steps[("here", 7)] == 2
+    poised = [thread for thread in threading.enumerate() if "poised" in thread.name]
+    assert len(poised) == 2
+    speak()
+    assert workload.steps[("here", 7)] > 2
+    end()
+    for thread in poised:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert any(thread.name.startswith("drill-job 0-") for thread in threading.enumerate())
+    made.stop()
+    assert workload.steps[None]
+
+
+def test_poised_clients_end_with_all_others() -> None:
+    workload = Answering()
+    made = crew(Recorder(), workload)
+    made.start()
+    made.poise(("here", 7))
+    made.stop()
+    assert not [thread for thread in threading.enumerate() if "poised" in thread.name]

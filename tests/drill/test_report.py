@@ -56,8 +56,15 @@ def test_the_document():
     assert [one["name"] for one in found["phases"]] == ["before", "during", "after"]
     assert found["phases"][0]["write"]["p50_s"] < found["phases"][0]["write"]["p99_s"]
     assert found["leaders"][1] == {"server": None, "begin_s": 10.1, "end_s": 13.2}
+    gap = found["longest_gap"]["write"]
     assert found["faults"] == [
-        {"name": "kill-leader", "text": "server-1 is killed", "begin_s": 10.0, "end_s": 18.0}
+        {
+            "name": "kill-leader",
+            "text": "server-1 is killed",
+            "begin_s": 10.0,
+            "end_s": 18.0,
+            "write_gap": gap,
+        }
     ]
     assert 3.2 < found["longest_gap"]["write"]["seconds"] < 3.7
     assert len(found["unknown"]) == found["operations"]["unknown"]

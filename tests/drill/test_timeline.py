@@ -91,7 +91,9 @@ def test_a_failover():
         Reign("server-2", 13.2, None),
     ]
     assert line.faults == [
-        FaultSpan("kill-leader", "server-1 is killed", 10.0, 18.0, "everything is as it was")
+        FaultSpan(
+            "kill-leader", "server-1 is killed", 10.0, 18.0, "everything is as it was", line.gaps[WRITE]
+        )
     ]
     assert line.clients == 8
     for kind in (WRITE, READ):
@@ -129,6 +131,19 @@ def test_each_fault_ends_with_the_end_of_its_own_name():
         ("c", 4.0, None),
     ]
     assert line.phases == {BEFORE: (0.0, 1.0), DURING: (1.0, 9.0)}
+
+
+def test_each_fault_has_its_own_time_without_writes():
+    events = [
+        Event(at_s, kind, "x", {"fault": "slow-disk"})
+        for at_s, kind in ((1.0, "fault-begin"), (3.0, "fault-end"), (6.0, "fault-begin"), (7.0, "fault-end"))
+    ]
+    writes = [write(0.0, 0.8), write(0.8, 2.5), write(2.5, 3.5), write(3.5, 6.5), write(6.5, 6.9)]
+    refused = write(6.9, 9.0, Outcome.NOT_DONE)
+    found = timeline_of(History([*writes, refused], events)).faults
+    assert [one.write_gap for one in found] == [Gap(0.8, 2.5), Gap(3.5, 6.5)]
+    (lone,) = timeline_of(History([], events[:1])).faults
+    assert lone.write_gap is None
 
 
 def test_of_two_of_a_name_the_inner_one_ends_first():

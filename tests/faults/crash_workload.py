@@ -25,6 +25,7 @@ SETTINGS = {
     "checkpoint_rows": 300,
     "max_ledger_bytes": 100_000,
     "log_retention_bytes": 300_000,
+    "transaction_memory_bytes": 20_000,  # what is larger lies in files
 }
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import herdpy
 from herdpy_server.embedded import Database, opened
+from herdpy_server.tablespace.seeding import check_room
 from herdpy_sql.errors import SqlError
 
 ROWS = 50
@@ -139,6 +141,17 @@ def test_a_log_that_lost_a_ledger_is_refused(checkpointed: Path) -> None:
     with pytest.raises(SqlError) as caught:
         Database.open(checkpointed)
     assert caught.value.sqlstate == "XX001"
+
+
+def test_the_root_of_a_fresh_file_system_is_a_place_for_a_database(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    check_room(tmp_path)  # of a copy of another replica
+    with pytest.raises(herdpy.OperationalError) as caught:
+        herdpy.connect(tmp_path, create=False)
+    assert caught.value.sqlstate == "08001"
+    for _ in range(2):
+        with herdpy.connect(tmp_path, autocommit=True) as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS t (a integer)")
 
 
 def test_a_directory_that_is_something_else_is_refused(tmp_path: Path) -> None:

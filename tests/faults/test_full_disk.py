@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from herdpy_server.embedded import Database, opened
+from herdpy_server.sessions import Session
 from herdpy_sql.errors import SqlError
 
 SIZE_MIB = 48
@@ -110,3 +111,32 @@ def test_opening_with_a_full_disk_says_so_and_works_once_there_is_space(small_di
     with opened(path) as database:
         session = database.session()
         assert database.run(session.execute("SELECT v FROM t")).rows == [("kept",)]
+
+
+def fill_a_transaction(database: Database, session: Session) -> tuple[str, str]:
+    """Insert rows in an open transaction until the disk is full; what that is refused with."""
+    for start in range(0, 1_000_000, 1000):
+        rows = [(start + i, "y" * 2000) for i in range(1000)]
+        try:
+            database.run(session.execute_many("INSERT INTO t VALUES ($1, $2)", rows))
+        except SqlError as error:
+            return error.sqlstate, str(error)
+    raise AssertionError("the disk never filled up")
+
+
+def test_a_small_disk_fails_a_large_transaction_alone(small_disk: Path) -> None:
+    path = small_disk / "db"
+    with opened(path, transaction_memory_bytes=1 << 20, max_ledger_bytes=1 << 20) as database:
+        session, other = database.session(), database.session()
+        database.run(session.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)"))
+        database.run(session.execute("BEGIN"))
+        sqlstate, message = fill_a_transaction(database, session)
+        assert sqlstate == "53100"
+        assert "large transaction" in message
+        database.run(session.rollback())
+        database.run(other.execute("INSERT INTO t VALUES (1, 'other')"))
+        assert database.run(session.execute("SELECT * FROM t")).rows == [(1, "other")]
+        assert len(database.tablespace.locks) == 0
+    with opened(path) as database:
+        assert list(database.store.check()) == []
+        assert database.run(database.session().execute("SELECT count(*) FROM t")).rows == [(1,)]

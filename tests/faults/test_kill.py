@@ -104,3 +104,54 @@ def test_some_kills_lose_nothing(tmp_path: Path, record_property: pytest.RecordP
 def test_hundreds_of_kills_lose_nothing(tmp_path: Path, turn: int) -> None:
     print(f"replay with HERDPY_SEED={SEED}")
     assert kill_rounds(tmp_path / "db", 20, SEED + 1000 * turn)
+
+
+LARGE = """
+import sys
+import herdpy
+
+connection = herdpy.connect(f"herdpy://{sys.argv[1]}", transaction_memory_bytes=100_000)
+connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)")
+connection.execute("INSERT INTO t VALUES (0, 'before')")
+connection.commit()
+for start in range(1, 20_001, 4000):
+    source = f"generate_series({start}, {start + 3999}) g (i)"
+    connection.execute(f"INSERT INTO t SELECT i, 'a text of some length ' || i FROM {source}")
+print("open", flush=True)
+sys.stdin.readline()
+connection.commit()
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("when", ["open", "committing", "done"])
+def test_a_large_transaction_is_there_whole_or_not_at_all(tmp_path: Path, when: str) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", LARGE, str(tmp_path / "db")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(ROOTS)},
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    try:
+        assert child.stdout.readline() == b"open\n"
+        if when != "open":
+            child.stdin.write(b"\n")
+            child.stdin.flush()
+        if when == "done":
+            assert child.stdout.readline() == b"done\n"
+        child.send_signal(signal.SIGKILL)
+    finally:
+        child.kill()
+        assert child.wait() == -signal.SIGKILL
+        child.stdin.close()
+        child.stdout.close()
+    left = tmp_path / "db" / "spill"
+    assert not left.exists() or list(left.iterdir()) == []
+    with opened(tmp_path / "db") as database:
+        assert list(database.store.check()) == []
+    with herdpy.connect(f"herdpy://{tmp_path / 'db'}") as connection:
+        count = connection.execute("SELECT count(*) FROM t").fetchone()
+    assert count in {"open": [(1,)], "committing": [(1,), (20_001,)], "done": [(20_001,)]}[when]

@@ -278,10 +278,12 @@ class World:
             if self.faults and rng.random() < 0.02:
                 raise Crash
 
-        def after_commit() -> Any:
+        def after_commit(reserved: Any = None) -> Any:
+            if reserved is None:
+                return renewed()
             if self.flushing and rng.random() < 0.05 and self.faults and self.committing:
                 raise Crash
-            return renewed()
+            return renewed(reserved)
 
         disk.write_meta, disk.renewed = before_commit, after_commit  # type: ignore[method-assign]
         original = self.store.apply_entry

@@ -4,21 +4,27 @@ from collections.abc import Mapping
 
 from herdpy.drill.faults.bit_rot import BitRot
 from herdpy.drill.faults.clocks import ClockJump
-from herdpy.drill.faults.disks import FullDisk, LoseBookieDisk, LoseLeaderDisk, SlowDisk
+from herdpy.drill.faults.disks import EmptyBookie, FullDisk, LoseBookieDisk, LoseLeaderDisk, SlowDisk
 from herdpy.drill.faults.fault import Fault
 from herdpy.drill.faults.ledgers import RollLedgers, TrimAndSeed
 from herdpy.drill.faults.partitions import (
+    DelayInFlight,
+    LoseInFlight,
+    LoseOnlyWitness,
     PartitionLeader,
     PartitionLeaderFromBookies,
     PartitionLeaderFromBoth,
     PartitionLeaderFromClients,
+    PartitionLeaderFromMostBookies,
     PartitionLeaderFromZooKeeper,
     PartitionLeaderOneWay,
+    PartitionPreferredLeader,
 )
 from herdpy.drill.faults.processes import (
     KillBookie,
     KillFollower,
     KillLeader,
+    KillLeaderAndBookies,
     KillZooKeeper,
     PauseBookie,
     PauseLeader,
@@ -35,14 +41,21 @@ FAULTS: Mapping[str, type[Fault]] = {
         PartitionLeader,
         PartitionLeaderFromZooKeeper,
         PartitionLeaderFromBookies,
+        PartitionLeaderFromMostBookies,
+        PartitionPreferredLeader,
         PartitionLeaderFromBoth,
         PartitionLeaderFromClients,
         PartitionLeaderOneWay,
+        LoseInFlight,
+        LoseOnlyWitness,
+        DelayInFlight,
+        KillLeaderAndBookies,
         KillFollower,
         RollLedgers,
         KillBookie,
         PauseBookie,
         LoseBookieDisk,
+        EmptyBookie,
         KillZooKeeper,
         ExpireSession,
         TrimAndSeed,

@@ -20,8 +20,8 @@ _STEP_S = 0.5
 class LoseBookieDisk(Fault):
     """A bookie is gone for good; auto recovery copies what it had, then it comes back as a new one.
 
-    An empty bookie under an old name would say of entries that it has acknowledged that they never were:
-    so it stays away until no ledger names it.
+    It stays away until no ledger names it, so that every entry has all its copies again; what becomes of one
+    that comes back at once is drilled by `EmptyBookie`.
     """
 
     name = "lose-bookie-disk"
@@ -56,6 +56,53 @@ class LoseBookieDisk(Fault):
         )
         self.tell(f"no ledger needs {name} any more")
         hands.start(name)
+
+
+class EmptyBookie(Fault):
+    """The log has two bookies left; all servers and one of the two are killed, whose disk is lost.
+
+    It comes back empty under its name, together with the servers, and says "no such ledger" of entries that
+    it has acknowledged. The other one has all of them, and what was acknowledged has to be there.
+    """
+
+    name = "empty-bookie"
+    summary = "a bookie away, another killed with all servers and back empty under its name"
+    needs = Needs(bookies=3)
+    hold_s = 3.0
+    _ENTRIES = 20
+
+    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+        """See `Fault.cannot`."""
+        bookies, servers = view.names("bookie"), view.names("server")
+        reason = first_reason(hands, bookies, "kill", "wipe", "start")
+        reason = reason or first_reason(hands, servers, "kill", "start")
+        if reason is None and len(bookies) < 3:
+            reason = "there are not three bookies"
+        return reason
+
+    def begin(self, hands: Hands, view: ClusterView) -> str:
+        """See `Fault.begin`."""
+        bookies = view.names("bookie")
+        _kept, lost, *away = self.chance.sample(bookies, len(bookies))
+        servers = view.names("server")
+        leader = view.await_leader()
+        before = view.standing(leader)["log_end"]
+        for name in (*away, lost, *servers):
+            self._undo.callback(hands.start, name)  # nothing, where it runs
+        for name in away:
+            hands.kill(name)
+        view.await_standing(
+            leader, lambda one: _entries_since(before, one["log_end"]) >= self._ENTRIES, "be written to"
+        )
+        self.tell(f"{', '.join(away)} killed, and the log goes on with two bookies")
+        for name in (*servers, lost):
+            hands.kill(name)
+        hands.wipe(lost)
+        hands.start(lost)
+        for name in servers:
+            hands.start(name, wait=False)
+        new = view.await_leader()
+        return f"{', '.join(away)} away, and {lost} is back empty, as all servers are back; {new} leads"
 
 
 class LoseLeaderDisk(Fault):
@@ -108,7 +155,7 @@ class FullDisk(Fault):
     name = "full-disk"
     summary = "every write to a file of the leader, or of a bookie, fails with ENOSPC"
     needs = Needs(bad_luck=True)
-    hold_s = 4.0
+    hold_s = 6.0  # a leader looks for others with room first
 
     def __init__(self, chance: Random, *, of: str | None = None) -> None:
         """`of`: "leader" or "bookie"; by chance without."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
@@ -18,24 +19,45 @@ from herdpy.drill.hands import Action, ClusterView, Hands, Needs
 from herdpy.drill.judging import Verdict
 
 
+def _nothing() -> None:
+    """There is nobody to be poised."""
+
+
+@dataclass(frozen=True)
+class Poised:
+    """Clients that have a connection to a leader that is about to sleep, and never hang up.
+
+    speak: has them send their next statements, and returns when they wait for the answers. Called late in the
+        leader's sleep, when others have written elsewhere: what it answers when it wakes may not be older.
+    end: lets them go when they are answered.
+    """
+
+    speak: Callable[[], None]
+    end: Callable[[], None]
+
+
 class Fault(ABC):
     """One fault of one drill; what it chooses comes from `chance` alone.
 
     hold_s: how long the runner waits between `begin` and `end`, unless it is told otherwise.
+    least_s: what is shorter shows nothing; a storm may make it last anything from there on.
     tell: is called with a line for each thing that happens; the runner makes events of kind "note" of them.
     mark: is called by a fault that is made of others when one of them begins or ends: with the kind of event
         ("fault-begin", "fault-end"), its name, and what happened.
+    poise: connects more clients of every workload to one server alone, by its name: see `Poised`.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     needs: ClassVar[Needs] = Needs()
     hold_s: float = 3.0
+    least_s: float = 0.3
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance
         self.tell: Callable[[str], None] = lambda _text: None
         self.mark: Callable[[str, str, str], object] = lambda _kind, _fault, _text: None
+        self.poise: Callable[[str], Poised] = lambda _server: Poised(_nothing, _nothing)
         self._undo = ExitStack()
 
     @abstractmethod

@@ -1,14 +1,21 @@
-"""The leader is cut off from others, who are all well."""
+"""The leader is cut off from others: who are all well, or are lost together with it."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+import threading
+from random import Random
+from typing import Any, ClassVar, Literal
+
+import psycopg
 
 from herdpy.drill.faults.fault import Fault, first_reason
+from herdpy.drill.faults.processes import without_bookies, without_followers
 from herdpy.drill.hands import CLIENTS, ClusterView, Hands, Needs, OneWay
+from herdpy.drill.hands.view import ViewError
+from herdpy.testing.waiting import await_until
 
-From = Literal["zookeeper", "bookies", "both", "clients", "one way"]
-_KINDS: tuple[From, ...] = ("zookeeper", "bookies", "both", "clients", "one way")
+From = Literal["zookeeper", "bookies", "most bookies", "both", "clients", "one way"]
+_KINDS: tuple[From, ...] = ("zookeeper", "bookies", "most bookies", "both", "clients", "one way")
 _WAYS: tuple[OneWay, ...] = ("sent", "received")
 
 
@@ -16,7 +23,10 @@ class PartitionLeader(Fault):
     """Packets between the leader and some others are lost; from whom, a drill's seed says."""
 
     name = "partition-leader"
-    summary = "packets between the leader and others are lost: ZooKeeper, bookies, both, clients, or one way"
+    summary = (
+        "packets between the leader and others are lost: ZooKeeper, bookies, all bookies but one, both,"
+        " clients, or one way"
+    )
     needs = Needs(network=True)
     hold_s = 5.0
     from_: ClassVar[From | None] = None
@@ -30,14 +40,21 @@ class PartitionLeader(Fault):
         leader = view.await_leader()
         chosen = self.from_ if self.from_ is not None else self.chance.choice(_KINDS)
         way = self.chance.choice(_WAYS) if chosen == "one way" else None
+        others = self._others(view, chosen)
+        return self._cut(hands, leader, others, way)
+
+    def _others(self, view: ClusterView, chosen: From) -> list[str]:
         zookeeper, bookies = view.names("zookeeper"), view.names("bookie")
-        others = {
+        return {
             "zookeeper": zookeeper,
             "bookies": bookies,
+            "most bookies": self.chance.sample(bookies, max(len(bookies) - 1, 1)),
             "both": [*zookeeper, *bookies],
             "clients": [CLIENTS],
             "one way": [*zookeeper, *bookies],
         }[chosen]
+
+    def _cut(self, hands: Hands, leader: str, others: list[str], way: OneWay | None) -> str:
         self._undo.callback(hands.heal, leader)
         hands.cut(leader, from_=others, one_way=way)
         lost = f"what it {'sends' if way == 'sent' else 'is sent'} is lost" if way else "both ways"
@@ -58,6 +75,69 @@ class PartitionLeaderFromBookies(PartitionLeader):
     name = "partition-leader-from-bookies"
     summary = "packets between the leader and all bookies are lost"
     from_ = "bookies"
+
+
+class PartitionLeaderFromMostBookies(PartitionLeader):
+    """It leads, can read its log, and can write nothing."""
+
+    name = "partition-leader-from-two-bookies"
+    summary = "packets between the leader and all bookies but one are lost"
+    from_ = "most bookies"
+    hold_s = 8.0
+
+
+class PartitionPreferredLeader(PartitionLeader):
+    """The leader that the tablespace prefers can write nothing, and would be given the leadership back.
+
+    It leads again when it is healed, and only then.
+    """
+
+    name = "partition-preferred-leader"
+    summary = "the preferred leader is cut from all bookies or all but one, both ways or one way"
+    hold_s = 8.0
+
+    def begin(self, hands: Hands, view: ClusterView) -> str:
+        """See `Fault.begin`."""
+        leader = view.await_leader()
+        self._undo.callback(self._prefer, view, _preferred(view))
+        self._prefer(view, leader)
+        self._undo.callback(self._await_return, view, leader)
+        kinds: tuple[From, ...] = ("bookies", "most bookies")
+        others = self._others(view, self.chance.choice(kinds))
+        return self._cut(hands, leader, others, self.chance.choice((None, *_WAYS)))
+
+    def _prefer(self, view: ClusterView, leader: str | None) -> None:
+        chosen = "NONE" if leader is None else f"'{leader}'"
+        _run(view, f'ALTER TABLESPACE "{view.tablespace}" LEADER {chosen}')
+
+    def _await_return(self, view: ClusterView, leader: str) -> None:
+        view.await_standing(leader, lambda one: one["role"] == "leader", "lead again when it was healed")
+        self.tell(f"{leader} leads again")
+
+
+def _preferred(view: ClusterView) -> str | None:
+    query = f"SELECT preferred_leader FROM herdpy.tablespaces WHERE name = '{view.tablespace}'"
+    found: str | None = _run(view, query)[0][0]
+    return found
+
+
+def _run(view: ClusterView, statement: str) -> list[tuple[Any, ...]]:
+    """Run it where the leader is; again while that fails, as it may when all are busy. Raises ViewError."""
+    rows: list[tuple[Any, ...]] = []
+    told = ""
+
+    def is_done() -> bool:
+        nonlocal rows, told
+        try:
+            rows = view.run(view.await_leader(), statement)
+        except psycopg.Error as error:
+            told = str(error).strip()
+            return False
+        return True
+
+    if not await_until(is_done, view.patience_s):
+        raise ViewError(f"{statement} was not done within {view.patience_s:g} s: {told}")
+    return rows
 
 
 class PartitionLeaderFromBoth(PartitionLeader):
@@ -82,3 +162,100 @@ class PartitionLeaderOneWay(PartitionLeader):
     name = "partition-leader-one-way"
     summary = "packets from the leader to ZooKeeper and bookies are lost, or those to it"
     from_ = "one way"
+
+
+class LoseInFlight(Fault):
+    """What the leader sends to the bookies is lost; then it is killed, as it waits for their answers.
+
+    Nobody has what it sent meanwhile: whatever clients were told of that was told too early.
+    """
+
+    name = "lose-in-flight"
+    summary = "what the leader sends to the bookies is lost, and then the leader is"
+    needs = Needs(network=True)
+    _SENDS_S = 1.0  # for so long it appends, and no bookie hears of it
+
+    def __init__(self, chance: Random) -> None:
+        super().__init__(chance)
+        self._waits = threading.Event()
+
+    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+        """See `Fault.cannot`."""
+        return first_reason(hands, view.names("server"), "cut", "kill", "start")
+
+    def begin(self, hands: Hands, view: ClusterView) -> str:
+        """See `Fault.begin`."""
+        leader = view.await_leader()
+        deaf = self._deaf(view)
+        self._undo.callback(hands.start, leader)
+        self._undo.callback(hands.heal, leader)
+        hands.cut(leader, from_=deaf, one_way="sent")
+        self._waits.wait(self._SENDS_S)
+        hands.kill(leader)
+        lost = self._lose_others(hands, view, deaf)
+        return f"what {leader}, the leader, sends to {', '.join(deaf)} is lost, then it is killed{lost}"
+
+    def _deaf(self, view: ClusterView) -> list[str]:
+        return view.names("bookie")
+
+    def _lose_others(self, _hands: Hands, _view: ClusterView, _deaf: list[str]) -> str:
+        """Lose more, now that the leader is gone; in words, for the end of a sentence."""
+        return ""
+
+
+class LoseOnlyWitness(LoseInFlight):
+    """What the leader sends reaches one bookie alone; then both are killed at once.
+
+    The others must do for the next leader. What one bookie has had was never acknowledged.
+    """
+
+    name = "lose-only-witness"
+    summary = "what the leader sends reaches one bookie alone, and then both are killed"
+
+    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+        """See `Fault.cannot`."""
+        reason = super().cannot(hands, view) or first_reason(hands, view.names("bookie"), "kill", "start")
+        return reason or without_bookies(view)
+
+    def _deaf(self, view: ClusterView) -> list[str]:
+        names = view.names("bookie")
+        return self.chance.sample(names, len(names) - 1)
+
+    def _lose_others(self, hands: Hands, view: ClusterView, deaf: list[str]) -> str:
+        (witness,) = set(view.names("bookie")) - set(deaf)
+        self._undo.callback(hands.start, witness)
+        hands.kill(witness)
+        new = view.await_leader()  # before the witness is back, or it shows what it has
+        return f" together with {witness}; {new} leads without them"
+
+
+class DelayInFlight(Fault):
+    """What the leader has sent arrives when another one leads, while the leader itself stands still.
+
+    The network holds the packets back, and TCP sends them again when it has healed. They belong to a ledger
+    that is closed by then: what bookies answer, and the leader finds when it wakes, may acknowledge nothing.
+    """
+
+    name = "delay-in-flight"
+    summary = "what the leader has sent to the bookies arrives when another one leads, and then it wakes"
+    needs = Needs(network=True)
+    hold_s = 8.0  # TCP tries again at growing intervals
+    least_s = 8.0
+
+    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+        """See `Fault.cannot`."""
+        return first_reason(hands, view.names("server"), "cut", "pause", "resume") or without_followers(view)
+
+    def begin(self, hands: Hands, view: ClusterView) -> str:
+        """See `Fault.begin`."""
+        leader = view.await_leader()
+        poised = self.poise(leader)
+        self._undo.callback(poised.end)
+        self._undo.callback(hands.resume, leader)
+        self._undo.callback(hands.heal, leader)
+        hands.cut(leader, from_=view.names("bookie"), one_way="sent")
+        poised.speak()
+        hands.pause(leader)
+        new = view.await_leader(other_than=leader)
+        hands.heal(leader)
+        return f"what {leader}, the leader, has sent arrives when {new} leads, and it stands still"

@@ -26,12 +26,13 @@ class KillLeader(Fault):
 
 class PauseLeader(Fault):
     """SIGSTOP of the leader for longer than its session lasts, then SIGCONT: Ctrl-Z and fg of BookKeeper's
-    tutorial.
+    tutorial. Clients are poised at it: what they have sent is what it does first when it wakes.
     """
 
     name = "pause-leader"
     summary = "SIGSTOP of the leader for longer than its session lasts, then SIGCONT"
-    hold_s = 4.0
+    hold_s = 7.0  # so that clients have hung up by then, and have written elsewhere
+    least_s = 6.0
 
     def cannot(self, hands: Hands, view: ClusterView) -> str | None:
         """See `Fault.cannot`."""
@@ -40,9 +41,32 @@ class PauseLeader(Fault):
     def begin(self, hands: Hands, view: ClusterView) -> str:
         """See `Fault.begin`."""
         leader = view.await_leader()
+        poised = self.poise(leader)
+        self._undo.callback(poised.end)
         self._undo.callback(hands.resume, leader)
         hands.pause(leader)
-        return f"{leader}, the leader, stands still"
+        self._undo.callback(poised.speak)
+        return f"{leader}, the leader, stands still, and clients wait there for its answers"
+
+
+class KillLeaderAndBookies(Fault):
+    """Two bookies and the leader are lost at once: nobody can know where the log ends before one is back."""
+
+    name = "kill-leader-and-bookies"
+    summary = "SIGKILL of the leader and of two bookies at once, which come back with their disks"
+
+    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+        """See `Fault.cannot`."""
+        names = [*view.names("server"), *view.names("bookie")]
+        return first_reason(hands, names, "kill", "start") or without_bookies(view)
+
+    def begin(self, hands: Hands, view: ClusterView) -> str:
+        """See `Fault.begin`."""
+        lost = [*self.chance.sample(view.names("bookie"), 2), view.await_leader()]
+        for name in lost:
+            self._undo.callback(hands.start, name)
+            hands.kill(name)
+        return f"{', '.join(lost)}, the leader, are killed"
 
 
 class KillFollower(Fault):

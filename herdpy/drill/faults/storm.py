@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+from collections.abc import Sequence
 from random import Random
 
 from herdpy.drill.faults.clocks import ClockJump
 from herdpy.drill.faults.disks import FullDisk, SlowDisk
 from herdpy.drill.faults.fault import Fault
-from herdpy.drill.faults.partitions import PartitionLeader
+from herdpy.drill.faults.partitions import DelayInFlight, LoseInFlight, LoseOnlyWitness, PartitionLeader
 from herdpy.drill.faults.processes import (
     KillBookie,
     KillFollower,
     KillLeader,
+    KillLeaderAndBookies,
     KillZooKeeper,
     PauseBookie,
     PauseLeader,
@@ -21,10 +24,12 @@ from herdpy.drill.faults.sessions import ExpireSession
 from herdpy.drill.hands import ClusterView, Hands, HandsError, Needs
 from herdpy.drill.hands.view import ViewError
 
+LEADING: tuple[type[Fault], ...] = (KillLeader, PauseLeader, PartitionLeader, LoseInFlight, LoseOnlyWitness)
+"""What threatens a leader, and so every promise: each of these comes early."""
 KINDS: tuple[type[Fault], ...] = (
-    KillLeader,
-    PauseLeader,
-    PartitionLeader,
+    *LEADING,
+    DelayInFlight,
+    KillLeaderAndBookies,
     KillFollower,
     KillBookie,
     PauseBookie,
@@ -39,11 +44,38 @@ _LONGEST_S = 4.0
 _SECOND_ONE = 0.4
 
 
+class Bag:
+    """Faults are dealt from a shuffled bag: all of them have come before one comes again.
+
+    Those of `LEADING` take turns with the others, so that a short storm has had them, whatever its seed is.
+    """
+
+    def __init__(self, kinds: Sequence[type[Fault]], chance: Random) -> None:
+        self._kinds = kinds
+        self._chance = chance
+        self._left: list[type[Fault]] = []
+        self.waiting = set(kinds)  # those that were never dealt
+
+    def deal(self) -> type[Fault]:
+        """The next one; the bag is filled again when it is empty."""
+        if not self._left:
+            leading = [kind for kind in self._kinds if kind in LEADING]
+            others = [kind for kind in self._kinds if kind not in LEADING]
+            self._chance.shuffle(leading)
+            self._chance.shuffle(others)
+            turns = itertools.zip_longest(leading, others)
+            self._left = [kind for turn in turns for kind in turn if kind is not None][::-1]
+        dealt = self._left.pop()
+        self.waiting.discard(dealt)
+        return dealt
+
+
 class Storm(Fault):
     """One fault after the other, sometimes a second one within the first, from `begin` until `end`.
 
-    What is chosen follows from the seed; what the cluster makes of it depends on its timing. A fault that
-    cannot happen at its moment, because another has left nobody to whom, is told and passed over.
+    What is dealt follows from the seed (`Bag`); what the cluster makes of it depends on its timing. A fault
+    that cannot happen at its moment, because another has left nobody to whom, is told and passed over; so is
+    at the end what the storm was too short for.
     """
 
     name = "storm"
@@ -66,8 +98,10 @@ class Storm(Fault):
         """See `Fault.begin`. It goes on in a thread until `end`."""
         able = self._able(hands, view)
         short = ClusterView(hands, patience_s=_PATIENCE_S, root=view.root, ledgers_root=view.ledgers_root)
-        thread = threading.Thread(target=self._blow, args=(hands, short, able), name="storm")
+        bag = Bag(able, self.chance)
+        thread = threading.Thread(target=self._blow, args=(hands, short, bag), name="storm")
         self._undo.callback(self._calm)
+        self._undo.callback(self._tell_what_never_came, bag)
         self._undo.callback(thread.join)
         self._undo.callback(self._over.set)
         thread.start()
@@ -79,22 +113,21 @@ class Storm(Fault):
     def _able(self, hands: Hands, view: ClusterView) -> list[type[Fault]]:
         return [kind for kind in KINDS if kind(Random(0)).cannot(hands, view) is None]
 
-    def _blow(self, hands: Hands, view: ClusterView, able: list[type[Fault]]) -> None:
+    def _blow(self, hands: Hands, view: ClusterView, bag: Bag) -> None:
         try:
             while not self._over.is_set():
-                self._one(hands, view, able, self.chance.choice(able), is_inner=False)
+                self._one(hands, view, bag, is_inner=False)
                 self._over.wait(self.chance.uniform(0.0, 1.0))
         except BaseException as error:  # noqa: BLE001 - raised by `end`
             self._failed = error
 
-    def _one(
-        self, hands: Hands, view: ClusterView, able: list[type[Fault]], kind: type[Fault], *, is_inner: bool
-    ) -> None:
+    def _one(self, hands: Hands, view: ClusterView, bag: Bag, *, is_inner: bool) -> None:
         """One fault from its beginning to its end, perhaps with another within."""
+        kind = bag.deal()
         fault = kind(self.chance)
-        fault.tell = self.tell
-        lasts_s = self.chance.uniform(0.3, _LONGEST_S)
-        second = self.chance.choice(able) if not is_inner and self.chance.random() < _SECOND_ONE else None
+        fault.tell, fault.poise = self.tell, self.poise
+        lasts_s = self.chance.uniform(fault.least_s, max(fault.least_s, _LONGEST_S))
+        has_second = not is_inner and self.chance.random() < _SECOND_ONE
         text: str | None = None
         try:
             try:
@@ -104,12 +137,17 @@ class Storm(Fault):
                 return
             self.mark("fault-begin", kind.name, text)
             self._over.wait(lasts_s)
-            if second is not None and not self._over.is_set():
-                self._one(hands, view, able, second, is_inner=True)
+            if has_second and not self._over.is_set():
+                self._one(hands, view, bag, is_inner=True)
         finally:
             fault.end()
             if text is not None:
                 self.mark("fault-end", kind.name, f"{kind.name} is over")
+
+    def _tell_what_never_came(self, bag: Bag) -> None:
+        if bag.waiting:
+            names = sorted(kind.name for kind in bag.waiting)
+            self.tell(f"the storm was too short for {', '.join(names)}")
 
     def _calm(self) -> None:
         if self._failed is not None:

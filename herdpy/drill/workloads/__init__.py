@@ -1,15 +1,30 @@
 """What clients do while a drill runs, and how each history is judged. `WORKLOADS` has all of them by name."""
 
 from herdpy.drill.workloads.bank import Bank
+from herdpy.drill.workloads.indexed import Indexed
 from herdpy.drill.workloads.inserts import Inserts, Sets
 from herdpy.drill.workloads.list_append import ListAppend
 from herdpy.drill.workloads.queue import Queue
+from herdpy.drill.workloads.redefined import Redefined
 from herdpy.drill.workloads.registers import Registers
+from herdpy.drill.workloads.sequences import Sequences
 from herdpy.drill.workloads.unique_keys import UniqueKeys
 from herdpy.drill.workloads.workload import Workload
 
 WORKLOADS: dict[str, type[Workload]] = {
-    one.name: one for one in (Registers, ListAppend, Bank, Inserts, Sets, Queue, UniqueKeys)
+    one.name: one
+    for one in (
+        Registers,
+        ListAppend,
+        Bank,
+        Inserts,
+        Sets,
+        Queue,
+        UniqueKeys,
+        Sequences,
+        Indexed,
+        Redefined,
+    )
 }
 
 __all__ = ["WORKLOADS", "Workload"]

@@ -88,13 +88,12 @@ def test_lose_leader_disk(hands: LocalHands, view: ClusterView):
 @pytest.mark.usefixtures("_lucky")
 def test_full_disk_of_the_leader(hands: LocalHands, view: ClusterView):
     """It cannot write its store; the log is the bookies', so that nothing that is acknowledged is lost."""
-    with writing(view, hands.url):
+    with writing(view, hands.url) as writer:
         leader = view.await_following()
         with happening(FullDisk(Random(1), of="leader"), hands, view):
-            problem = "SELECT problem FROM herdpy.log_status WHERE tablespace = 'herdpy'"
-            assert await_until(
-                lambda: view.leader() != leader or view.run(leader, problem) != [(None,)], PATIENCE_S
-            )
+            view.await_standing(leader, lambda one: one["unfit"], "say that its disk is full")
+            view.await_leader(other_than=leader)
+            writer.go_on()
 
 
 @LONG

@@ -10,6 +10,7 @@ from pathlib import Path
 from herdpy.dev import LocalCluster
 from herdpy.drill.faults.ledgers import TINY_LEDGERS
 from herdpy.drill.hands.local import LocalHands
+from herdpy.testing.network import Network
 
 IN_SERVERS = Path(__file__).parent / "in_servers"
 
@@ -48,13 +49,17 @@ class Switch:
 
 @contextmanager
 def switched_cluster(directory: Path) -> Iterator[tuple[LocalHands, Switch]]:
-    """Three servers, three bookies and ledgers that roll every second; stopped at the end."""
+    """Three servers and three bookies that can be cut off, and ledgers that roll every second."""
     switch = Switch(directory / "bug")
-    with LocalCluster(
-        directory / "cluster",
-        servers=3,
-        bookies=3,
-        server_settings=TINY_LEDGERS,
-        environment=switch.environment,
-    ) as cluster:
+    with (
+        Network() as network,
+        LocalCluster(
+            directory / "cluster",
+            servers=3,
+            bookies=3,
+            server_settings=TINY_LEDGERS,
+            environment=switch.environment,
+            network=network,
+        ) as cluster,
+    ):
         yield LocalHands(cluster), switch

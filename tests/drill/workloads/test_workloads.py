@@ -25,6 +25,7 @@ def test_a_right_database_is_found_right(name: str, tmp_path: Path) -> None:
         "inserts",
         "queue",
         "unique-keys",
+        "sequences",
     )
 
 
@@ -80,6 +81,31 @@ def reads_the_past(words: str) -> Bend:
     return bend
 
 
+def counts_back() -> Bend:
+    """Now and then a sequence gives the number before the one that it is at."""
+    now = Every(10)
+
+    def bend(session: EmbeddedSession, sql: str, parameters: tuple[object, ...]) -> Answer | None:
+        if "nextval" not in sql or not now():
+            return None
+        ((number,),) = session.truly(sql, *parameters).rows
+        return Answer([(number - 1,)], 1)
+
+    return bend
+
+
+def forgets_a_row_of_the_index() -> Bend:
+    """Now and then a look along the index lacks its first row."""
+    now = Every(10)
+
+    def bend(session: EmbeddedSession, sql: str, parameters: tuple[object, ...]) -> Answer | None:
+        if "WHERE tag >= 0" not in sql or not now():
+            return None
+        return Answer(session.truly(sql, *parameters).rows[1:], None)
+
+    return bend
+
+
 def gives_a_key_twice() -> Bend:
     """Tells who comes second for a unique key, too, that he has it."""
     now = Every(2)
@@ -121,6 +147,11 @@ def gives_a_job_twice() -> Bend:
         ("queue", acknowledges_and_forgets("INSERT")),
         ("queue", gives_a_job_twice()),
         ("unique-keys", gives_a_key_twice()),
+        ("sequences", counts_back()),
+        ("sequences", acknowledges_and_forgets("INSERT")),
+        ("sequences", does_twice("INSERT")),
+        ("indexed", forgets_a_row_of_the_index()),
+        ("redefined", reads_the_past("SELECT a, b")),
     ],
 )
 def test_a_wrong_database_is_found_wrong(name: str, bend: Bend, tmp_path: Path) -> None:

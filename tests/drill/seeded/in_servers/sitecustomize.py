@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import itertools
 import mmap
 import os
 import sys
@@ -31,6 +32,16 @@ def _bug(module: str) -> Callable[[Callable[[ModuleType, Callable[[], bool]], No
         return patch
 
     return keep
+
+
+def _left_out(step: Callable[..., None], is_on: Callable[[], bool]) -> Callable[..., None]:
+    """The step, or nothing while the bug is on."""
+
+    def maybe(*arguments: Any, **options: Any) -> None:
+        if not is_on():
+            step(*arguments, **options)
+
+    return maybe
 
 
 @_bug("herdpy_server.tablespace.requests")
@@ -133,6 +144,155 @@ def keeps_the_plan_of_an_old_catalog(module: ModuleType, is_on: Callable[[], boo
             make(self, catalog, engine)
 
     module.Prepared._make = once
+
+
+@_bug("herdpy_server.tablespace.tablespace")
+def answers_before_it_is_durable(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """A commit is acknowledged when it has its place in the queue of the log."""
+    tablespace, commit = module.Tablespace, module.Tablespace.commit
+
+    def at_once(self: Any, *arguments: Any) -> Any:
+        append = commit(self, *arguments)
+        if append is not None and is_on():
+            append.lsn = self.log.lac
+            append.resolve(append.lsn)
+        return append
+
+    tablespace.commit = at_once
+
+
+@_bug("herdpy_server.tablespace.tablespace")
+def answers_who_reads_what_is_not_durable(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """Who has read a change that waits for the log is answered at once."""
+    tablespace, durable_of = module.Tablespace, module.Tablespace.durable_of
+
+    def at_once(self: Any, position: int) -> Any:
+        return None if is_on() else durable_of(self, position)
+
+    tablespace.durable_of = at_once
+
+
+@_bug("herdpy.bookkeeper.write.pipeline")
+def takes_one_bookie_for_a_quorum(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """An entry is confirmed when one bookie has it."""
+    pipeline, confirm = module.Pipeline, module.Pipeline.confirm
+
+    def by_one(self: Any) -> None:
+        quorum = self._ack_quorum
+        self._ack_quorum = 1 if is_on() else quorum
+        try:
+            confirm(self)
+        finally:
+            self._ack_quorum = quorum
+
+    pipeline.confirm = by_one
+
+
+@_bug("herdpy_server.tablespace.tablespace")
+def acknowledges_and_forgets(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """Every fiftieth commit is answered, and is nowhere."""
+    tablespace, commit = module.Tablespace, module.Tablespace.commit
+    number = itertools.count(1)
+
+    def forgetful(self: Any, transaction: Any, *arguments: Any) -> Any:
+        if is_on() and transaction.workspace.records and next(number) % 50 == 0:
+            transaction.workspace.records.clear()
+        return commit(self, transaction, *arguments)
+
+    tablespace.commit = forgetful
+
+
+@_bug("herdpy.bookkeeper.read.recovery")
+def recovers_to_the_last_add_confirmed(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """A new leader closes a ledger at what its entries tell, and looks for nothing behind."""
+    recovery = module._Recovery  # type: ignore[attr-defined]
+    read_forward = recovery._read_forward
+
+    async def nothing(self: Any, first: int, readds: Any) -> Any:
+        return None if is_on() else await read_forward(self, first, readds)
+
+    recovery._read_forward = nothing
+
+
+@_bug("herdpy_server.replica.guard")
+def believes_in_its_lease_for_ever(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """Who leads, as far as it knows, answers."""
+    guard, holds = module.ReplicaGuard, module.ReplicaGuard.holds
+
+    def always(self: Any, wanted: Any, basis: Any) -> bool:
+        return is_on() or holds(self, wanted, basis)
+
+    guard.holds = always
+
+
+@_bug("herdpy_server.replica.guard")
+def does_not_wait_for_a_position(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """A follower answers at level at_lsn whatever it has applied."""
+    guard, is_open = module.ReplicaGuard, module.ReplicaGuard.is_open
+
+    def at_once(self: Any, wanted: Any) -> bool:
+        return (is_on() and wanted.level == "at_lsn") or is_open(self, wanted)
+
+    guard.is_open = at_once
+
+
+@_bug("herdpy_server.replica.guard")
+def believes_to_be_fresh_for_ever(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """A follower answers at level bounded however long ago it has asked where the log ends."""
+    guard, is_open = module.ReplicaGuard, module.ReplicaGuard.is_open
+
+    def fresh(self: Any, wanted: Any) -> bool:
+        return (is_on() and wanted.level == "bounded") or is_open(self, wanted)
+
+    guard.is_open = fresh
+
+
+@_bug("herdpy_server.store.apply")
+def leaves_sequences_out(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """What a sequence has given is applied by nobody: a new leader counts from where it began."""
+    applier = module.Applier
+    advance = applier._sequence_advance
+
+    kinds = module._APPLY  # type: ignore[attr-defined]
+    (kind,) = [kind for kind, apply in kinds.items() if apply is advance]
+    kinds[kind] = _left_out(advance, is_on)
+
+
+@_bug("herdpy_server.store.apply")
+def leaves_old_index_entries(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """A row that changes keeps its old entries in secondary indexes."""
+    applier = module.Applier
+    applier._remove_entries = _left_out(applier._remove_entries, is_on)
+
+
+@_bug("herdpy_server.store.writing")
+def checks_no_unique_index(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """A row is inserted whoever has its unique value."""
+    writing = module.Writing
+    writing._check_entries = _left_out(writing._check_entries, is_on)
+
+
+@_bug("herdpy_server.store.writing")
+def locks_nothing_for_update(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """SELECT ... FOR UPDATE reads, and keeps nobody from the rows."""
+    writing = module.Writing
+    for name in ("lock_row", "lock_rows"):
+        setattr(writing, name, _left_out(getattr(writing, name), is_on))
+
+
+@_bug("herdpy_server.store.held")
+def judges_no_reads(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """A serializable transaction commits whatever became of what it has read."""
+    workspace = module.HeldWorkspace
+    workspace.judge = _left_out(workspace.judge, is_on)
+
+
+@_bug("herdpy_server.store.held")
+def overwrites_what_it_has_not_seen(module: ModuleType, is_on: Callable[[], bool]) -> None:
+    """A repeatable read changes a row of its snapshot that others have changed since."""
+    workspace = module.HeldWorkspace
+    for name in ("_unchanged", "_none_changed"):
+        setattr(workspace, name, _left_out(getattr(workspace, name), is_on))
 
 
 def names() -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from herdpy.drill.clients import Client
-from herdpy.drill.history import History
+from herdpy.drill.history import History, Operation, Outcome
 from herdpy.drill.judging import Anomaly, Verdict
 from herdpy.drill.sessions import Session
 from herdpy.drill.workloads.workload import Numbers, Workload
@@ -29,7 +29,7 @@ class Redefined(Workload):
     def step(self, client: Client) -> None:
         """Mostly a look, at times another table."""
         if client.random.random() >= self._CHANGES:
-            client.read_now("look", [], self._look)
+            client.read("look", [], self._look)
             return
         number = next(self._numbers)
 
@@ -44,13 +44,31 @@ class Redefined(Workload):
         client.read_now("look", [], self._look)
 
     def judge(self, history: History) -> list[Verdict]:
-        """One row, as one of the tables had it."""
+        """One row, as one of the tables had it, and no table that another had replaced by then."""
+        changes = {_number(one.arguments): one for one in history.of("redefine")}
+        looks = [one for one in history.of("look") if one.outcome is Outcome.DONE]
         anomalies = []
-        for look in history.of("look"):
+        for look in looks:
             rows: Any = look.result
-            if rows is not None and not (len(rows) == 1 and rows[0][0] > 0 and rows[0][0] == -rows[0][1]):
+            if not (len(rows) == 1 and rows[0][0] > 0 and rows[0][0] == -rows[0][1]):
                 anomalies.append(Anomaly("wrong rows", f"no table had these rows: {rows}", [look]))
-        return [Verdict.of(self.name, anomalies, f"{len(history.of('look').operations)} looks")]
+            elif (shown := self._unfit(rows[0][0], look, changes)) is not None:
+                anomalies.append(shown)
+        return [Verdict.of(self.name, anomalies, f"{len(changes)} tables, {len(looks)} looks")]
+
+    def _unfit(self, number: int, look: Operation, changes: dict[int, Operation]) -> Anomaly | None:
+        """Why the look must not show that table: it never was, or another was certainly made behind it."""
+        made, made_s = changes.get(number), 0.0  # the first one is there before all clients
+        if made is not None and made.final is Outcome.NOT_DONE:
+            text = f"process {look.process} saw table {number}, of which was told that it was not made"
+            return Anomaly("undone table", text, [made, look])
+        if made is not None:
+            made_s = made.ended_s  # never, when nobody knows whether it was made
+        for other in changes.values():
+            if other.final is Outcome.DONE and made_s < other.called_s and other.ended_s < look.sees_from_s:
+                text = f"process {look.process} saw table {number}, which {other.arguments} had replaced"
+                return Anomaly("stale table", text, [other, look])
+        return None
 
     def _make(self, session: Session, number: int) -> None:
         columns = ("a INTEGER", "b INTEGER") if number % 2 else ("b INTEGER", "a INTEGER")
@@ -59,3 +77,7 @@ class Redefined(Workload):
 
     def _look(self, session: Session) -> list[list[int]]:
         return [list(row) for row in session.execute(f"SELECT a, b FROM {self.table}").rows]
+
+
+def _number(arguments: Any) -> int:
+    return int(arguments[0])

@@ -15,6 +15,7 @@ from herdpy.cli.command_sql import sql_command
 from herdpy.cli.command_state import checkpoint_command, info_command, version_command
 from herdpy.cli.errors import guarded
 from herdpy.cli.place import DatabaseCommand, takes_profile
+from herdpy.cli.rescue import rescue_command
 from herdpy.cli.server import server_command
 from herdpy.cli.spark import CONTEXT as SPARK_CONTEXT
 from herdpy.cli.spark import spark_command
@@ -65,6 +66,7 @@ _snapshots = typer.Typer(help=published.HELP, cls=published.SnapshotGroup, no_ar
 for _name, _command in published.COMMANDS:
     _on_database(_snapshots, _name, _command)
 _snapshots.command("list", help=_help(published.list_command))(guarded(published.list_command))
+_snapshots.command("rescue", help=_help(rescue_command))(guarded(rescue_command))
 app.add_typer(_snapshots, name="snapshot")
 
 _ledgers = typer.Typer(help=ledgers.HELP, no_args_is_help=True)

@@ -43,6 +43,9 @@ def up_command(
         list[str] | None,
         typer.Option("--set-bookie", metavar="NAME=VALUE", help="A line of every bookie's configuration."),
     ] = None,
+    auto_recovery: Annotated[
+        bool, typer.Option("--auto-recovery", help="BookKeeper's daemon of that name, too.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Start a cluster, or what of it does not run; it comes back with the ports and the data it had.
@@ -57,11 +60,18 @@ def up_command(
       herdpy dev up --dir /tmp/c --servers 3 --bookies 3 --json
       herdpy dev up --dir /tmp/c --servers 4
       herdpy dev up --dir /tmp/c --set logging.level=debug
+      herdpy dev up --dir /tmp/c --bookies 4 --auto-recovery
     """
     from herdpy.cli import dev_show
 
     dev_show.up(
-        directory, servers=servers, bookies=bookies, settings=set_ or (), lines=set_bookie or (), json=json
+        directory,
+        servers=servers,
+        bookies=bookies,
+        settings=set_ or (),
+        lines=set_bookie or (),
+        auto_recovery=auto_recovery,
+        json=json,
     )
 
 

@@ -29,6 +29,7 @@ def up(
     bookies: int | None,
     settings: Sequence[str],
     lines: Sequence[str],
+    auto_recovery: bool,
     json: bool,
 ) -> None:
     """Start a cluster and show it."""
@@ -40,6 +41,7 @@ def up(
             bookies=bookies,
             server_settings=values[0],
             bookie_configuration=values[1],
+            auto_recovery=auto_recovery,
             on_progress=progress.tell,
         )
         found = cluster.up()

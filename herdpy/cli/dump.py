@@ -164,7 +164,7 @@ class Exporter:
         columns = [column.name for column in self._table.columns]
         if self._table.hidden_key:
             columns += [part.name for part in self._key]
-        sql = f"SELECT {', '.join(map(schema.quoted, columns))} FROM {schema.quoted(self._table.name)}"
+        sql = f"SELECT {', '.join(map(schema.quoted, columns))} FROM {self._table.sql_name}"
         values: Sequence[str] = self._state.key
         if values and self._servers is not None:  # COPY takes no parameters
             sql, values = f"{sql} WHERE {_after(self._key, [literal(text) for text in values])}", ()

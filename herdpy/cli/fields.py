@@ -96,9 +96,17 @@ class TargetField:
         if array.type == self.arrow_type:
             return array
         try:
-            return array.cast(self.arrow_type)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            if pa.types.is_string(array.type) or pa.types.is_string(self.arrow_type):
+                return array.cast(self.arrow_type)
+            return self.conformed(array)
+        except (ValueError, pa.ArrowNotImplementedError) as error:  # pa.ArrowInvalid is a ValueError
             raise Misfit(str(error)) from error
+
+    def conformed(self, array: Array) -> Array:
+        """The values as INSERT would assign them; ValueError for one that would not be the same any more."""
+        from herdpy.codec.arrow import conform
+
+        return conform(array, self.type.field, self.type.precision)
 
 
 def why(error: Any) -> str:

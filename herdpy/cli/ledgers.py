@@ -16,7 +16,7 @@ import typer
 from herdpy.cli.command_state import JsonOption
 from herdpy.cli.errors import USAGE, CliError
 
-HELP = """Look into a BookKeeper cluster's ledgers: list, show, read, recover, delete.
+HELP = """Look into a BookKeeper cluster's ledgers: list, show, read, recover, delete, go on without.
 
 The cluster is named by its ZooKeeper: --cluster, or the variable HERDPY_CLUSTER.
 
@@ -108,22 +108,83 @@ def recover_command(
     ledger: LedgerId,
     cluster: Cluster = LOCAL,
     password_file: PasswordFile = None,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(help="Also when bookies that lost their disks leave open what it had; that is lost."),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Take an open ledger from its writer and close it: fence it, find its end, make that final.
 
-    Every entry that was acknowledged stays. A writer that is still there fails from now on. A closed
-    ledger is left as it is.
+    Every entry that was acknowledged stays, as far as bookies have it. A writer that is still there fails
+    from now on. A closed ledger is left as it is.
 
     \b
     Examples:
       herdpy ledgers recover 7
+      herdpy ledgers recover 7 --accept-loss
       herdpy ledgers recover 7 --yes --json
     """
     from herdpy.cli import ledgers_change
 
-    ledgers_change.recover(cluster, ledger, password_file=password_file, yes=yes, json=json)
+    ledgers_change.recover(
+        cluster, ledger, password_file=password_file, accept_loss=accept_loss, yes=yes, json=json
+    )
+
+
+def keep_replica_command(
+    tablespace: Annotated[str, typer.Argument(metavar="TABLESPACE", help="The tablespace.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="The server whose replica is kept.")],
+    cluster: Cluster = LOCAL,
+    root: Annotated[str, typer.Option(metavar="ZNODE", help="The servers' cluster.root.")] = "/herdpy",
+    accept_loss: Annotated[
+        bool,
+        typer.Option(help="Also when the log, or another replica, has or may have more; that is lost."),
+    ] = False,
+    timeout: Annotated[float, typer.Option(metavar="S", min=1, help="How long it may take.")] = 60.0,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Have a tablespace that nobody leads go on from what one replica has, when bookies have lost the log.
+
+    That replica leads, with a new ledger after its last entry. Others that have no more get its state; one
+    that has more is kept as it is, ahead of the log. Refused while somebody leads, and when the log has, or
+    may have, transactions that the replica lacks. Needs the server extra.
+
+    \b
+    Examples:
+      herdpy ledgers keep-replica herdpy server-2
+      herdpy ledgers keep-replica sales db1 --cluster zk://zoo1:2181,zoo2:2181/ledgers --yes --json
+      herdpy ledgers keep-replica herdpy server-2 --accept-loss
+    """
+    from herdpy.cli import ledgers_keep
+
+    ledgers_keep.keep_replica(
+        cluster, root, tablespace, node, accept_loss=accept_loss, timeout_s=timeout, yes=yes, json=json
+    )
+
+
+def copies_command(
+    ledgers: Annotated[
+        list[int] | None, typer.Argument(metavar="LEDGER...", min=0, help="All, if none.")
+    ] = None,
+    cluster: Cluster = LOCAL,
+    json: JsonOption = False,
+) -> None:
+    """Read every copy of every entry, and tell which are missing: how safe the log is after a loss.
+
+    Ledgers that are open are left out: another leader closes that of a tablespace. The exit code is 1 when a
+    copy is missing.
+
+    \b
+    Examples:
+      herdpy ledgers copies
+      herdpy ledgers copies 7 8 --json
+    """
+    from herdpy.cli import ledgers_copies
+
+    ledgers_copies.copies(cluster, ledgers or [], json=json)
 
 
 def rm_command(
@@ -164,6 +225,8 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("show", show_command),
     ("cat", cat_command),
     ("recover", recover_command),
+    ("keep-replica", keep_replica_command),
+    ("copies", copies_command),
     ("rm", rm_command),
     ("bookies", bookies_command),
 )

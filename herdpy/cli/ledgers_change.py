@@ -18,17 +18,20 @@ if TYPE_CHECKING:
     from herdpy.bookkeeper import BookKeeper
 
 
-def recover(uri: str, ledger_id: int, *, password_file: Path | None, yes: bool, json: bool) -> None:
+def recover(
+    uri: str, ledger_id: int, *, password_file: Path | None, accept_loss: bool, yes: bool, json: bool
+) -> None:
     """Recover one ledger and say where it ends."""
     before = with_cluster(uri, lambda bk: bk.ledger_metadata(ledger_id))
     was_closed = before.is_closed
     if not was_closed:
-        _confirm(f"Ledger {ledger_id} is open. Take it from its writer and close it?", yes=yes)
+        confirm(f"Ledger {ledger_id} is open. Take it from its writer and close it?", yes=yes)
 
     async def work(bk: BookKeeper) -> dict[str, Any]:
         with Bar(f"recovering ledger {ledger_id}", "ledgers") as bar:
             bar.update(0, None, 0)
-            reader = await bk.open_ledger(ledger_id, password_of(before, password_file), recover=True)
+            password = password_of(before, password_file)
+            reader = await bk.open_ledger(ledger_id, password, recover=True, accept_loss=accept_loss)
         facts = {
             "ledger": ledger_id,
             "was_closed": was_closed,
@@ -50,7 +53,7 @@ def rm(uri: str, ledger_ids: Sequence[int], *, yes: bool, json: bool) -> None:
     """Delete ledgers; the exit code is 1 when one was not there."""
     wanted = sorted(set(ledger_ids))
     named = f"ledger {wanted[0]}" if len(wanted) == 1 else f"{len(wanted)} ledgers"
-    _confirm(f"Delete {named} of {uri} for good?", yes=yes)
+    confirm(f"Delete {named} of {uri} for good?", yes=yes)
 
     async def work(bk: BookKeeper) -> tuple[list[int], list[int]]:
         from herdpy.bookkeeper.errors import NoSuchLedgerError
@@ -78,7 +81,8 @@ def rm(uri: str, ledger_ids: Sequence[int], *, yes: bool, json: bool) -> None:
         raise typer.Exit(FAILED)
 
 
-def _confirm(question: str, *, yes: bool) -> None:
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something is changed; CliError when the answer is no, or there is none."""
     if yes:
         return
     try:

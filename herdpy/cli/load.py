@@ -81,7 +81,7 @@ class Importer:
         self._connection = connection
         self._source = source
         self._plan = plan
-        self._name = schema.folded(plan.table)
+        self._schema, self._name = schema.place(connection, plan.table)
         self._journal = journal.Journal(connection, key)
         self.resumed_at = 0
         self.progress: Progress = journal.Progress(str(plan.path), plan.table, "running", False)
@@ -155,7 +155,7 @@ class Importer:
                 f"table {plan.table} exists already: --key and --type are for one that is made", code=USAGE
             )
         if drop:
-            self._connection.execute(f"DROP TABLE {schema.quoted(table.name)}").close()  # type: ignore[union-attr]
+            self._connection.execute(f"DROP TABLE {table.sql_name}").close()  # type: ignore[union-attr]
         if table is None or drop:
             self._connection.execute(self._definition()).close()
         self.progress = replace(self.progress, created=table is None or drop)
@@ -174,7 +174,8 @@ class Importer:
         if self._plan.key:
             lines.append(f"PRIMARY KEY ({', '.join(map(schema.quoted, self._plan.key))})")
         body = ",\n  ".join(lines)
-        return f"CREATE TABLE {schema.quoted(self._name)} (\n  {body}\n)"
+        within = "" if self._schema is None else f"{schema.quoted(self._schema)}."
+        return f"CREATE TABLE {within}{schema.quoted(self._name)} (\n  {body}\n)"
 
     def _fields(self, table: schema.Table) -> list[TargetField]:
         """The columns of the table that the file fills, by name (letter case aside)."""
@@ -187,7 +188,7 @@ class Importer:
             column = columns.get(name) or columns.get(name.lower())
             if column is None:
                 raise CliError(
-                    f"table {table.name} has no column for {name!r} of the file",
+                    f"table {table.label} has no column for {name!r} of the file",
                     hint=f"It has: {', '.join(column.name for column in table.columns)}",
                 )
             fields.append(TargetField(column.name, column.sql_type, place))
@@ -230,7 +231,7 @@ class Importer:
             self._connection.execute("SAVEPOINT herdpy_import").close()
         try:
             with self._connection.cursor() as cursor:
-                cursor.adbc_ingest(self._name, batch.rows, mode="append")
+                cursor.adbc_ingest(self._name, batch.rows, mode="append", db_schema_name=self._schema)
         except Exception as error:
             found = database_error(error)
             if found is None or not str(getattr(found, "sqlstate", "")).startswith(_ROW_ERRORS):

@@ -68,7 +68,7 @@ def _describe(shell: Shell, arguments: list[str]) -> bool:
     if not arguments:
         return _tables(shell, [])
     table = schema.table(shell.connection, arguments[0].rstrip(";"))
-    shell.out.write(f'Table "{table.name}"\n')
+    shell.out.write(f'Table "{table.label}"\n')
     rows = [(c.name, c.type, "" if c.nullable else "not null", c.default or "") for c in table.columns]
     write_table(["Column", "Type", "Nullable", "Default"], rows, shell.out)
     if table.key:
@@ -89,14 +89,14 @@ def _tables(shell: Shell, arguments: list[str]) -> bool:
     if not tables:
         shell.out.write("There are no tables.\n")
         return True
-    rows = [(t.name, len(t.columns), ", ".join(t.key_text) or None, len(t.indexes)) for t in tables]
+    rows = [(t.label, len(t.columns), ", ".join(t.key_text) or None, len(t.indexes)) for t in tables]
     write_table(["Table", "Columns", "Primary key", "Indexes"], rows, shell.out)
     return True
 
 
 def _indexes(shell: Shell, arguments: list[str]) -> bool:
     rows = [
-        (index.name, table.name, "yes" if index.unique else "no", ", ".join(index.parts))
+        (index.name, table.label, "yes" if index.unique else "no", ", ".join(index.parts))
         for table in schema.tables(shell.connection)
         for index in (schema.Index(table.key_name, True, table.key_text), *table.indexes)
         if index.parts

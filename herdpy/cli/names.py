@@ -54,7 +54,7 @@ class Names:
         if table_id is None:
             return None
         known = self._tables.get(table_id)
-        return known.name if known else f"#{table_id}"
+        return _label(known) if known else f"#{table_id}"
 
     def describe(self, report: RecordReport) -> str:
         """A record on one line."""
@@ -63,7 +63,7 @@ class Names:
 
         words = [report.name]
         if isinstance(report.record, CreateTable | AlterTable):
-            words.append(decode_table(report.record.definition).name)
+            words.append(_label(decode_table(report.record.definition)))
         elif report.table_id is not None:
             words.append(self.table(report.table_id) or "")
         if report.rows:
@@ -95,6 +95,10 @@ class Names:
                     keys = json_names(batch.schema.names)
                     columns = [column.to_pylist() for column in batch.columns]
                     yield from (json_object(keys, row) for row in zip(*columns, strict=True))
+
+
+def _label(table: Table) -> str:
+    return table.name if table.schema == "public" else f"{table.schema}.{table.name}"
 
 
 def _object(table: Table, values: Any, positions: tuple[int, ...] | None = None) -> str:

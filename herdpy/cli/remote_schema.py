@@ -13,26 +13,29 @@ if TYPE_CHECKING:
     from herdpy_sql.types import SqlType
 
 _COLUMNS = """
-SELECT table_name, name, type, not_null, default_value, key_position
-FROM herdpy.columns ORDER BY table_name, position
+SELECT schema_name, table_name, name, type, not_null, default_value, key_position
+FROM herdpy.columns ORDER BY schema_name, table_name, position
 """
 
 
 def tables(connection: Any) -> list[Table]:
-    """Every table, by name; without indexes and checks. ``connection`` is the driver's."""
+    """Every table, without indexes and checks. ``connection`` is the driver's."""
     with connection.execute(_COLUMNS) as cursor:
         rows = cursor.fetchall()
-    return [_table(name, list(columns)) for name, columns in groupby(rows, itemgetter(0))]
+    return [
+        _table(schema, name, list(columns)) for (schema, name), columns in groupby(rows, itemgetter(0, 1))
+    ]
 
 
-def _table(name: str, rows: list[tuple[Any, ...]]) -> Table:
-    key = sorted((place, column) for _table, column, _type, _not_null, _default, place in rows if place)
+def _table(schema: str, name: str, rows: list[tuple[Any, ...]]) -> Table:
+    key = sorted((place, column) for *_named, column, _type, _not_null, _default, place in rows if place)
     catalog = target.needed("herdpy_sql.catalog")
     return Table(
         name=name,
+        schema=schema,
         columns=tuple(
             Column(column, _type(text), not not_null, default)
-            for _table, column, text, not_null, default, _place in rows
+            for _schema, _table, column, text, not_null, default, _place in rows
         ),
         key=tuple(KeyPart(column, descending=False) for _place, column in key),
         key_name="",

@@ -61,6 +61,7 @@ class Table:
     """A table; ``key`` is empty when none was declared, and ``hidden_key`` then names the hidden one."""
 
     name: str
+    schema: str
     columns: tuple[Column, ...]
     key: tuple[KeyPart, ...]
     key_name: str
@@ -69,35 +70,70 @@ class Table:
     checks: tuple[Check, ...]
 
     @property
+    def sql_name(self) -> str:
+        """SQL text that means just this table."""
+        return f"{quoted(self.schema)}.{quoted(self.name)}"
+
+    @property
+    def label(self) -> str:
+        """The name for people: with its schema where that is not public."""
+        return self.name if self.schema == "public" else f"{self.schema}.{self.name}"
+
+    @property
     def key_text(self) -> tuple[str, ...]:
         """The key's columns, with DESC where that is so."""
         return tuple(f"{part.name} DESC" if part.descending else part.name for part in self.key)
 
 
 def tables(connection: Any) -> list[Table]:
-    """Every table, by name."""
+    """Every table but other sessions' temporary ones, by name."""
     if _is_remote(connection):
         from herdpy.cli import remote_schema
 
-        return remote_schema.tables(connection)
-    return sorted((_table(found) for found in _catalog(connection).tables.values()), key=lambda t: t.name)
+        found = remote_schema.tables(connection)
+    else:
+        found = [_table(one) for one in _catalog(connection).tables.values()]
+    path = _path(connection)
+    return sorted(
+        (one for one in found if one.schema in path or not one.schema.startswith("pg_temp_")),
+        key=lambda one: (one.name, one.schema),
+    )
 
 
 def find(connection: Any, name: str) -> Table | None:
-    """The table of that name, unquoted names in lower case as SQL has them; None if there is none."""
-    if _is_remote(connection):
-        there = {one.name: one for one in tables(connection)}
-        return there.get(name) or there.get(folded(name))
-    catalog = _catalog(connection)
-    found = catalog.table_named(name) or catalog.table_named(folded(name))
-    return None if found is None else _table(found)
+    """The table of that name along the search path, or of "schema.name"; None if there is none.
+
+    Unquoted names are in lower case, as SQL has them.
+    """
+    there = {(one.schema, one.name): one for one in tables(connection)}
+    path = _path(connection)
+    for text in (name, folded(name)):
+        schema, dot, own = text.partition(".")
+        for meant in (*((one, text) for one in path), *([(schema, own)] if dot else [])):
+            if meant in there:
+                return there[meant]
+    return None
+
+
+def place(connection: Any, name: str) -> tuple[str | None, str]:
+    """Schema and name of the table that is meant; of a new one no schema, unless it is "schema.name"."""
+    found = find(connection, name)
+    if found is not None:
+        return found.schema, found.name
+    text = folded(name)
+    schema, dot, own = text.partition(".")
+    if dot:
+        with connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = $1", (schema,)) as cursor:
+            if cursor.fetchone() is not None:
+                return schema, own
+    return None, text
 
 
 def table(connection: Any, name: str) -> Table:
     """As :func:`find`; CliError when there is no such table."""
     found = find(connection, name)
     if found is None:
-        names = [known.name for known in tables(connection)]
+        names = [known.label for known in tables(connection)]
         some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         raise CliError(
             f'there is no table "{name}"', hint=f"There are: {some}" if names else "There are no tables yet."
@@ -122,6 +158,14 @@ def _is_remote(connection: Any) -> bool:
     return not hasattr(connection._link, "_session")
 
 
+def _path(connection: Any) -> tuple[str, ...]:
+    """The schemas of the search path, a session's own among them."""
+    if not _is_remote(connection):
+        return _catalog(connection).path
+    with connection.execute("SELECT unnest(current_schemas(true))") as cursor:
+        return tuple(name for (name,) in cursor.fetchall())
+
+
 def _catalog(connection: Any) -> catalog.Catalog:
     found: catalog.Catalog = connection._link._session.catalog  # the driver has no public way to it yet
     return found
@@ -132,6 +176,7 @@ def _table(found: catalog.Table) -> Table:
     hidden = found.has_hidden_key
     return Table(
         name=found.name,
+        schema=found.schema,
         columns=tuple(
             Column(column.name, column.type, not column.not_null, column.default)
             for column in found.columns

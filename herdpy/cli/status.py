@@ -121,12 +121,19 @@ def problems_of(tablespace: Row) -> Iterable[str]:
             "or expect fewer (herdpy tablespace alter)"
         )
     for one in wanted:
-        if one["state"] == "away":
+        if one["state"] == "away" and one.get("problem"):
+            yield (
+                f"{name}: node {one['node']} is away; its replica is ahead of the log, and stays its until "
+                "you decide"
+            )
+        elif one["state"] == "away":
             yield f"{name}: node {one['node']} is away; its replica is replaced after cluster.replace_after_s"
         elif one["state"] not in _GOOD:
             yield f"{name}: the replica on {one['node']} is {one['state']}"
         elif (one["lag_entries"] or 0) > _LAG_ENTRIES:
             yield f"{name}: the replica on {one['node']} is {one['lag_entries']} entries behind"
+        if one.get("problem"):
+            yield f"{name}: the replica on {one['node']} says: {one['problem']}"
 
 
 def as_json(value: object) -> object:

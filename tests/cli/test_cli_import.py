@@ -187,6 +187,57 @@ def test_parquet_types(run, db, tmp_path):
     assert "which no column of a table can have" in run("import", db, file, "-t", "u", code=1).stderr
 
 
+@pytest.mark.parametrize(
+    ("kind", "given", "kept", "rejected"),
+    [
+        ("int", pa.array([1.0, 2.5]), ["1"], [2]),
+        ("date", pa.array([0, 1, 86_400_000_000], pa.timestamp("us")), ["1970-01-01", "1970-01-02"], [2]),
+        ("numeric(10,2)", pa.array([1.005, 1.2345]), ["1.01", "1.23"], []),
+        ("numeric(10,2)", pa.array(["1.23456"]).cast(pa.decimal128(12, 5)), ["1.23"], []),
+        ("boolean", pa.array([1, 0]), [], [1, 2]),
+    ],
+)
+def test_parquet_values_are_what_they_were_or_refused(run, db, tmp_path, kind, given, kept, rejected):
+    """Into a table that is there: exact, rounded as INSERT rounds, or kept aside with the row."""
+    file = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"v": given}), file)
+    with herdpy.connect(db, autocommit=True) as connection:
+        connection.execute(f"CREATE TABLE t (v {kind})")
+    run("import", db, file, "-t", "t", "--append", "--on-error", "skip")
+    assert [text for (text,) in rows(db, "SELECT v::text FROM t ORDER BY v")] == kept
+    rejects = tmp_path / "a.parquet.rejects.jsonl"
+    lines = rejects.read_text().splitlines() if rejects.exists() else []
+    assert [json.loads(line)["line"] for line in lines] == rejected
+
+
+def test_every_row_of_an_import_has_a_default_of_its_own(run, db, tmp_path):
+    with herdpy.connect(db, autocommit=True) as connection:
+        connection.execute("CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, v int, n serial)")
+    (tmp_path / "a.csv").write_text("v\n10\n20\n30\n")
+    run("import", db, tmp_path / "a.csv", "-t", "t", "--append")
+    assert rows(db, "SELECT id, v, n FROM t ORDER BY id") == [(1, 10, 1), (2, 20, 2), (3, 30, 3)]
+
+
+def test_a_table_in_a_schema_is_the_one_that_is_meant(run, db, tmp_path):
+    with herdpy.connect(db, autocommit=True) as connection:
+        for sql in ("CREATE SCHEMA s2", "CREATE TABLE t (v int)", "CREATE TABLE s2.t (v int)"):
+            connection.execute(sql)
+        connection.execute("INSERT INTO t VALUES (1)")
+        connection.execute("INSERT INTO s2.t VALUES (2)")
+    (tmp_path / "a.csv").write_text("v\n3\n")
+    run("import", db, tmp_path / "a.csv", "-t", "s2.t", "--append")
+    assert rows(db, "SELECT v FROM s2.t ORDER BY v") == [(2,), (3,)]
+    run("import", db, tmp_path / "a.csv", "-t", "s2.t", "--replace", "--restart")
+    assert rows(db, "SELECT v FROM s2.t") == [(3,)]
+    assert rows(db, "SELECT v FROM t") == [(1,)]
+    run("import", db, tmp_path / "a.csv", "-t", "s2.fresh")
+    assert rows(db, "SELECT v FROM s2.fresh") == [(3,)]
+    run("export", db, "s2.t", tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == "v\n3\n"
+    run("export", db, "t", tmp_path / "public.csv")
+    assert (tmp_path / "public.csv").read_text() == "v\n1\n"
+
+
 def write_numbers(path, kind, count):
     if kind == "csv":
         path.write_text("id,name\n" + "".join(f'{n},"name\n{n}"\n' for n in range(count)))

@@ -53,7 +53,7 @@ def _serve(binaries: Path, directory: Path, identity: tuple[int, int] | None) ->
     environment = {"LC_ALL": "C", "PATH": os.environ.get("PATH", ""), "TZ": "UTC"}
     data = directory / "data"
     subprocess.run(
-        [binaries / "initdb", "-D", data, "-A", "trust", "-U", "herdpy", "-E", "UTF8", "--locale=C", "-N"],
+        [*f"{binaries}/initdb -A trust -U herdpy -E UTF8 --locale=C --lc-ctype=C.UTF-8 -N -D".split(), data],
         check=True,
         capture_output=True,
         env=environment,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from herdpy_sql.system.relation import HERDPY, relations
+from herdpy_sql.system_relations import HERDPY, relations
 
 PAGE = (Path(__file__).parents[2] / "docs" / "system-tables.md").read_text()
 TYPES = {

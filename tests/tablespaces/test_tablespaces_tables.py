@@ -15,7 +15,7 @@ from herdpy_server.cluster.layout import Layout, encode
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.replica.facts import ClusterFacts
 from herdpy_sql.errors import SqlError
-from herdpy_sql.system.relation import HERDPY, relations
+from herdpy_sql.system_relations import HERDPY, relations
 
 NAMES = sorted(name for schema, name in relations() if schema == HERDPY)
 

@@ -17,6 +17,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import NotOwn
 from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.misspellings import missing_column, missing_relation
+from herdpy_sql.system_relations import find_relation
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog, ColumnOrigin
@@ -40,8 +41,6 @@ def find_table(catalog: Catalog, schema: str | None, name: str) -> Table:
     """The table of that name; SqlError 42P01, or 42501 for one of the system's."""
     table = catalog.find(schema, name)
     if not isinstance(table, Table):
-        from herdpy_sql.system import find_relation  # loads DuckDB, which most statements do not need
-
         if find_relation(schema, name) is not None:
             raise SqlError("42501", f'permission denied: "{name}" is a system catalog', table=name)
         if table is not None:

@@ -7,15 +7,18 @@ the catalog, comes here whole (``concerns``):
     select     the plan: that text, bound over empty relations for its columns
     query      the text with what it reads, run over Arrow tables made for the occasion
     contents   the rows of each relation, a function of the catalog and the server's state
-    relation   names, ids and column types of the relations (``relations.txt``, ``types.txt``)
+    types      PostgreSQL's types and their names (``types.txt``)
     state      what a server tells of itself: sessions, roles, settings
 
 What PostgreSQL writes in such queries and DuckDB does not know is translated in ``rewrite_*``,
 ``calls`` and ``casts`` and nowhere else. Nothing here can be written to.
+
+This package stands above the parts of ``plan`` that read definitions (views, types, checks), and above
+``herdpy_sql.system_relations``, which has the relations' names and columns. Of ``plan`` only ``prepare``
+stands above this package: it hands such queries over.
 """
 
 from herdpy_sql.system.query import SystemQuery
-from herdpy_sql.system.relation import find_relation
 from herdpy_sql.system.rewrite_from import concerns
 from herdpy_sql.system.select import SystemSelect, system_select
 from herdpy_sql.system.state import Activity, LocalState, Role, ServerState
@@ -28,6 +31,5 @@ __all__ = [
     "SystemQuery",
     "SystemSelect",
     "concerns",
-    "find_relation",
     "system_select",
 ]

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.typenames import ENUM
-from herdpy_sql.system.relation import column_types
+from herdpy_sql.system_relations import column_types
 from herdpy_sql.types import EnumType
 
 _ID_TYPES = {"regclass": "class", "regtype": "type", "regnamespace": "namespace", "regrole": "role"}

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system import kept
-from herdpy_sql.system.relation import Relation, relations
 from herdpy_sql.system.seen import seen
 from herdpy_sql.system.state import Activity
+from herdpy_sql.system_relations import SystemRelation, relations
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
@@ -125,7 +125,7 @@ def always_in(name: str) -> Callable[[Callable[[], Rows]], Callable[[], Rows]]:
     return register
 
 
-def table(relation: Relation, context: Context) -> pa.Table:
+def table(relation: SystemRelation, context: Context) -> pa.Table:
     """The rows of a relation, now."""
     maker = MAKERS.get((relation.schema, relation.name))
     if maker is None:
@@ -135,16 +135,16 @@ def table(relation: Relation, context: Context) -> pa.Table:
     return _made(relation, maker, context)
 
 
-def _made(relation: Relation, maker: Callable[[Context], Rows], context: Context) -> pa.Table:
+def _made(relation: SystemRelation, maker: Callable[[Context], Rows], context: Context) -> pa.Table:
     made = relation.table(seen(relation, context, maker(context)))
     return pa.concat_tables([made, _builtin(relation)]) if relation.label in BUILTIN else made
 
 
 @functools.lru_cache(maxsize=64)
-def _builtin(relation: Relation) -> pa.Table:
+def _builtin(relation: SystemRelation) -> pa.Table:
     return relation.table(BUILTIN[relation.label]())
 
 
 @functools.lru_cache(maxsize=256)
-def _without_rows(relation: Relation) -> pa.Table:
+def _without_rows(relation: SystemRelation) -> pa.Table:
     return relation.table(())

@@ -19,8 +19,8 @@ from herdpy_sql.system.contents_objects import shown_default, views
 from herdpy_sql.system.contents_tables import tables
 from herdpy_sql.system.contents_types import own_type
 from herdpy_sql.system.definitions import indexes_of, table_oid
-from herdpy_sql.system.relation import relations
 from herdpy_sql.system.types import by_oid, type_oid
+from herdpy_sql.system_relations import relations
 from herdpy_sql.types import VECTOR, Base, array_of
 
 if TYPE_CHECKING:

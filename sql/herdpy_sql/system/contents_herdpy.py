@@ -15,7 +15,7 @@ from herdpy_sql.system.contents import Context, Rows, rows_of
 from herdpy_sql.system.contents_server import moment
 from herdpy_sql.system.contents_tables import tables
 from herdpy_sql.system.definitions import default_text, index_text, indexes_of, key_text, table_oid
-from herdpy_sql.system.relation import HERDPY, relations
+from herdpy_sql.system_relations import HERDPY, relations
 
 TOLD = ("tablespaces", "replicas", "nodes", "ledgers", "log_status", "limits")
 """What ``ServerState.facts`` is asked for."""

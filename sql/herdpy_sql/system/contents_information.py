@@ -16,8 +16,8 @@ from herdpy_sql.system.contents_objects import schema_oid, shown_default, user_s
 from herdpy_sql.system.contents_rights import owned_schema
 from herdpy_sql.system.contents_tables import tables
 from herdpy_sql.system.contents_types import own_type
-from herdpy_sql.system.relation import relations
 from herdpy_sql.system.types import by_oid, type_oid
+from herdpy_sql.system_relations import relations
 from herdpy_sql.types import Base
 
 if TYPE_CHECKING:

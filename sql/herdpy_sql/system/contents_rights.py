@@ -24,8 +24,8 @@ from herdpy_sql.rights.privileges import NAMES, OF_KIND
 from herdpy_sql.system.contents import SCHEMAS, Context, Rows, role_oid, rows_of
 from herdpy_sql.system.contents_objects import schema_oid, user_schemas
 from herdpy_sql.system.definitions import indexes_of
-from herdpy_sql.system.relation import relations
 from herdpy_sql.system.role_keys import keys_of
+from herdpy_sql.system_relations import relations
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Table

@@ -19,7 +19,7 @@ from herdpy_sql.system.contents import (
 from herdpy_sql.system.contents_objects import schema_oid, sequences, views
 from herdpy_sql.system.contents_rights import owned_relation
 from herdpy_sql.system.definitions import indexes_of, table_oid
-from herdpy_sql.system.relation import relations
+from herdpy_sql.system_relations import relations
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog, Table

@@ -26,8 +26,8 @@ from herdpy_sql.system.contents_objects import (
     user_schemas,
     views,
 )
-from herdpy_sql.system.relation import CATALOG, relations
 from herdpy_sql.system.state import setting_values
+from herdpy_sql.system_relations import CATALOG, relations
 
 _ID: Any = pa.int64()
 _TEXT: Any = pa.string()

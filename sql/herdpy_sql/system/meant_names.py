@@ -12,9 +12,9 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.system.contents import SCHEMAS
 from herdpy_sql.system.contents_objects import named_relations, user_schemas
 from herdpy_sql.system.contents_types import own_types
-from herdpy_sql.system.relation import CATALOG, relations
 from herdpy_sql.system.types import array_oid, oid_of_name, oid_of_words
 from herdpy_sql.system.written_names import TypeText, parts_of, single_part, type_text
+from herdpy_sql.system_relations import CATALOG, relations
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog

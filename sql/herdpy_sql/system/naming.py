@@ -7,8 +7,8 @@ from typing import Any
 from sqlglot import exp
 
 from herdpy_sql.system import casts
-from herdpy_sql.system.relation import column_types
 from herdpy_sql.system.rewriter import function_name
+from herdpy_sql.system_relations import column_types
 
 _TOLD = {'"char"': 18, "name": 19}
 _UNNAMED = "?column?"

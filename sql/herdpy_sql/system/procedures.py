@@ -8,9 +8,9 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.functions import FUNCTIONS
 from herdpy_sql.library import ROUTINES
 from herdpy_sql.system.meant_names import AbsentError, check_schema, qualified, type_oid
-from herdpy_sql.system.relation import CATALOG
 from herdpy_sql.system.types import format_type, known_procedures
 from herdpy_sql.system.written_names import arguments_of, parts_of
+from herdpy_sql.system_relations import CATALOG
 from herdpy_sql.types import SqlType
 
 if TYPE_CHECKING:

@@ -26,10 +26,10 @@ from herdpy_sql.system import contents, engine, lookups
 from herdpy_sql.system.actions import Sleep, perform
 from herdpy_sql.system.asked import Asked, running
 from herdpy_sql.system.contents_herdpy import TOLD
-from herdpy_sql.system.relation import HERDPY, Relation
 from herdpy_sql.system.rewriter import Action
 from herdpy_sql.system.signals import Signal
 from herdpy_sql.system.state import FrozenState, LocalState, ServerState
+from herdpy_sql.system_relations import HERDPY, SystemRelation
 from herdpy_sql.types import BOOLEAN, SqlType
 from herdpy_sql.values import label_columns
 
@@ -49,7 +49,7 @@ class SystemQuery:
 
     sql: str
     catalog: Catalog
-    relations: tuple[Relation, ...]
+    relations: tuple[SystemRelation, ...]
     lookups: tuple[str, ...]
     scans: tuple[Scan, ...]
     columns: tuple[OutputColumn, ...]

@@ -13,8 +13,8 @@ from sqlglot import exp
 
 from herdpy_sql.catalog import Table
 from herdpy_sql.system.definitions import table_oid
-from herdpy_sql.system.relation import find_relation, relations
 from herdpy_sql.system.rewriter import folded
+from herdpy_sql.system_relations import find_relation, relations
 
 if TYPE_CHECKING:
     from herdpy_sql.system.rewriter import Rewriter

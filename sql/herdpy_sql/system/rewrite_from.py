@@ -11,8 +11,8 @@ from herdpy_sql.columnar.query import Scan
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import CatalogObject
 from herdpy_sql.system import calls, casts
-from herdpy_sql.system.relation import CATALOG, INFORMATION, Relation, find_relation
 from herdpy_sql.system.rewriter import Rewriter, folded, function_name, handles, undefined
+from herdpy_sql.system_relations import CATALOG, INFORMATION, SystemRelation, find_relation
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
@@ -52,7 +52,7 @@ def concerns(tree: exp.Expression, catalog: Catalog) -> bool:
     return False
 
 
-def _system_relation(node: exp.Table, catalog: Catalog) -> Relation | None:
+def _system_relation(node: exp.Table, catalog: Catalog) -> SystemRelation | None:
     if not isinstance(node.this, exp.Identifier):
         return None
     schema = node.args.get("db")

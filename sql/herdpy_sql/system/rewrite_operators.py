@@ -8,12 +8,12 @@ from sqlglot import exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.system import casts
-from herdpy_sql.system.relation import CATALOG, INFORMATION, column_types
 from herdpy_sql.system.rewrite_calls import call
 from herdpy_sql.system.rewrite_columns import system_column
 from herdpy_sql.system.rewrite_likes import like
 from herdpy_sql.system.rewrite_lists import list_of
 from herdpy_sql.system.rewriter import VECTORS, Rewriter, function_name, handles
+from herdpy_sql.system_relations import CATALOG, INFORMATION, column_types
 
 _OPERATORS: dict[str, tuple[type[exp.Expression], bool]] = {
     "~": (exp.RegexpLike, False),

@@ -10,9 +10,9 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.coerce import MAX_PARAMS
 from herdpy_sql.system import calls, casts
 from herdpy_sql.system.advisory import NAMES
-from herdpy_sql.system.relation import column_types
 from herdpy_sql.system.rewrite_lists import list_of
 from herdpy_sql.system.rewriter import Rewriter, handles
+from herdpy_sql.system_relations import column_types
 from herdpy_sql.types import BIGINT, BOOLEAN, INTEGER, OIDS, SMALLINT, TEXT, TIMESTAMPTZ, SqlType, array_of
 
 _TYPES = {

@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.system.relation import CATALOG, Relation, find_relation
+from herdpy_sql.system_relations import CATALOG, SystemRelation, find_relation
 from herdpy_sql.types import UNKNOWN, Base, SqlType
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Rewritten:
     """
 
     catalog: Catalog
-    relations: dict[str, Relation] = field(default_factory=dict)
+    relations: dict[str, SystemRelation] = field(default_factory=dict)
     lookups: set[str] = field(default_factory=set)
     scans: dict[str, Scan] = field(default_factory=dict)
     params: dict[int, SqlType] = field(default_factory=dict)

@@ -20,9 +20,9 @@ from herdpy_sql.system.contents_objects import user_schemas
 from herdpy_sql.system.contents_rights import letters_held, things
 from herdpy_sql.system.contents_types import own_types
 from herdpy_sql.system.procedures import procedure
-from herdpy_sql.system.relation import relations
 from herdpy_sql.system.role_keys import keys_of
 from herdpy_sql.system.types import by_oid
+from herdpy_sql.system_relations import relations
 
 if TYPE_CHECKING:
     from herdpy_sql.system.contents import Context

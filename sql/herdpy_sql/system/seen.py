@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy_sql.rights.acl import held
 from herdpy_sql.rights.held import Subject, acl_of, owner_of, schema_subject, subject_of
-from herdpy_sql.system.relation import INFORMATION, Relation, relations
 from herdpy_sql.system.role_keys import keys_of
+from herdpy_sql.system_relations import INFORMATION, SystemRelation, relations
 
 if TYPE_CHECKING:
     from herdpy_sql.system.contents import Context, Rows
@@ -35,7 +35,7 @@ LETTERS = {
 """By view: one of these privileges lets a role see what is not its own."""
 
 
-def seen(relation: Relation, context: Context, rows: Rows) -> Rows:
+def seen(relation: SystemRelation, context: Context, rows: Rows) -> Rows:
     """The rows of a relation that the current user may see."""
     letters = LETTERS.get(relation.name) if relation.schema == INFORMATION else None
     keys = None if letters is None else keys_of(context, context.state.user)
@@ -45,7 +45,7 @@ def seen(relation: Relation, context: Context, rows: Rows) -> Rows:
 
 
 def _filtered(
-    relation: Relation, context: Context, rows: Rows, letters: str, keys: set[str]
+    relation: SystemRelation, context: Context, rows: Rows, letters: str, keys: set[str]
 ) -> Iterator[Mapping[str, Any]]:
     known: dict[tuple[str, str], tuple[bool, bool]] = {}
     for row in rows:
@@ -59,7 +59,7 @@ def _filtered(
             yield row
 
 
-def _name(relation: Relation, row: Mapping[str, Any]) -> tuple[str, str]:
+def _name(relation: SystemRelation, row: Mapping[str, Any]) -> tuple[str, str]:
     if relation.name == "schemata":
         return "", row["schema_name"]
     prefix = "sequence" if relation.name == "sequences" else "table"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from herdpy_sql.system.relation import lines
+from herdpy_sql.system_relations import words_of_lines
 
 _COLUMNS = [
     "oid",
@@ -56,7 +56,7 @@ _PRECISIONS = frozenset({1083, 1114, 1184, 1266})
 def type_rows() -> tuple[Mapping[str, Any], ...]:
     """A row of pg_type for each type, with ``shown``: format_type's name."""
     rows = []
-    for words in lines("types.txt"):
+    for words in words_of_lines("herdpy_sql.system", "types.txt"):
         row: dict[str, Any] = {}
         for name, word in zip(_COLUMNS, words, strict=False):
             row[name] = int(word) if name in _NUMBERS else word == "t" if name in _FLAGS else word

@@ -1,6 +1,7 @@
 """The system relations: names, object ids and column types, and their rows as Arrow tables.
 
-``relations.txt`` has a line for each: schema.name, id, kind ("r" table, "v" view), name:type of each
+Below ``plan``, which must know such a name to refuse changes of it, and ``system``, which makes the rows.
+``system_relations.txt`` has a line for each: schema.name, id, kind ("r" table, "v" view), name:type of each
 column. The facts are those of PostgreSQL 15, so that ``SELECT *`` has its columns.
 """
 
@@ -36,7 +37,7 @@ _ARROW: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Relation:
+class SystemRelation:
     """A system table or view. ``columns`` are names and PostgreSQL's types."""
 
     schema: str
@@ -72,24 +73,24 @@ def arrow_of(type_: str) -> pa.DataType:
     return pa.list_(pa.string()) if type_.endswith("[]") else pa.string()
 
 
-def lines(name: str) -> list[list[str]]:
-    """The words of each line of a data file beside this module."""
-    text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+def words_of_lines(package: str, name: str) -> list[list[str]]:
+    """The words of each line of a data file of a package."""
+    text = resources.files(package).joinpath(name).read_text(encoding="utf-8")
     return [line.split() for line in text.splitlines() if line and not line.startswith("#")]
 
 
 @functools.lru_cache(maxsize=1)
-def relations() -> Mapping[tuple[str, str], Relation]:
+def relations() -> Mapping[tuple[str, str], SystemRelation]:
     """Every system relation by schema and name."""
     found = {}
-    for full, oid, kind, *columns in lines("relations.txt"):
+    for full, oid, kind, *columns in words_of_lines("herdpy_sql", "system_relations.txt"):
         schema, name = full.split(".")
         parts = tuple((c.partition(":")[0], c.partition(":")[2]) for c in columns)
-        found[schema, name] = Relation(schema, name, int(oid), kind, parts)
+        found[schema, name] = SystemRelation(schema, name, int(oid), kind, parts)
     return found
 
 
-def find_relation(schema: str | None, name: str) -> Relation | None:
+def find_relation(schema: str | None, name: str) -> SystemRelation | None:
     """The system relation that a name means; without a schema, one of pg_catalog."""
     return relations().get((schema or CATALOG, name))
 

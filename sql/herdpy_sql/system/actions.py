@@ -13,7 +13,7 @@ from herdpy_sql.system.state import ServerState, setting_values, unknown_setting
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_sql.columnar.engine import Interrupt
-    from herdpy_sql.system.rewriter import Action
+    from herdpy_sql.system.rewriter import SessionAction
 
 _SLEEP_STEP_S = 0.02
 
@@ -36,7 +36,7 @@ class Sleep:
             time.sleep(min(rest, _SLEEP_STEP_S))
 
 
-def perform(action: Action, state: ServerState, params: Sequence[Datum]) -> object:
+def perform(action: SessionAction, state: ServerState, params: Sequence[Datum]) -> object:
     """Do it; what the function gives. SqlError 42704, 22023, 55P02 of settings, 22P02."""
     given = [params[a - 1] if isinstance(a, int) else a for a in action.arguments]
     if action.name == "current_setting":

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 _numbers = itertools.count(1)
 T = TypeVar("T")
-_running: dict[int, Asked] = {}
+_running: dict[int, RunningQuery] = {}
 
 
-class Asked:
+class RunningQuery:
     """A query that is run.
 
     Attributes:
@@ -38,9 +38,9 @@ class Asked:
 
 
 @contextlib.contextmanager
-def running(context: Context) -> Iterator[Asked]:
+def running(context: Context) -> Iterator[RunningQuery]:
     """Answer a query's functions for as long as the block lasts."""
-    one = Asked(context)
+    one = RunningQuery(context)
     _running[one.number] = one
     try:
         yield one
@@ -48,7 +48,7 @@ def running(context: Context) -> Iterator[Asked]:
         del _running[one.number]
 
 
-def _guarded(number: int | None, answer: Callable[[Asked], T]) -> T | None:
+def _guarded(number: int | None, answer: Callable[[RunningQuery], T]) -> T | None:
     """The answer; None when there is no query that is run: DuckDB only wants to know the type."""
     one = _running.get(number or 0)
     if one is None:

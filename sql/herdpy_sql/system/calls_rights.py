@@ -1,8 +1,39 @@
-"""has_..._privilege and pg_has_role, as templates over the lookups of rights; see ``calls``."""
+"""has_..._privilege and pg_has_role: what each is about, and their templates; see ``calls``.
+
+Below ``rights_asked``, which computes their results.
+"""
 
 from __future__ import annotations
 
-from herdpy_sql.system.rights_asked import FUNCTIONS
+from typing import NamedTuple
+
+_COLUMN_WORDS = ("SELECT", "INSERT", "UPDATE", "REFERENCES")
+_TABLE_WORDS = (*_COLUMN_WORDS, "DELETE", "TRUNCATE", "TRIGGER", "RULE")
+
+
+class PrivilegeFunction(NamedTuple):
+    """One of these functions: what it is about, and the privileges that it knows."""
+
+    about: str
+    words: tuple[str, ...]
+
+
+FUNCTIONS = {
+    "has_table_privilege": PrivilegeFunction("relation", _TABLE_WORDS),
+    "has_any_column_privilege": PrivilegeFunction("relation", _COLUMN_WORDS),
+    "has_column_privilege": PrivilegeFunction("relation", _COLUMN_WORDS),
+    "has_sequence_privilege": PrivilegeFunction("sequence", ("USAGE", "SELECT", "UPDATE")),
+    "has_schema_privilege": PrivilegeFunction("schema", ("CREATE", "USAGE")),
+    "has_database_privilege": PrivilegeFunction("database", ("CREATE", "TEMPORARY", "TEMP", "CONNECT")),
+    "has_function_privilege": PrivilegeFunction("function", ("EXECUTE",)),
+    "has_type_privilege": PrivilegeFunction("type", ("USAGE",)),
+    "has_language_privilege": PrivilegeFunction("language", ("USAGE",)),
+    "has_tablespace_privilege": PrivilegeFunction("tablespace", ("CREATE",)),
+    "has_foreign_data_wrapper_privilege": PrivilegeFunction("foreign-data wrapper", ("USAGE",)),
+    "has_server_privilege": PrivilegeFunction("server", ("USAGE",)),
+    "has_parameter_privilege": PrivilegeFunction("parameter", ("SET", "ALTER SYSTEM")),
+    "pg_has_role": PrivilegeFunction("role", ("USAGE", "MEMBER")),
+}
 
 GROUPS = frozenset(FUNCTIONS)
 """The functions' names."""

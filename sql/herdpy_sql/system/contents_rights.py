@@ -24,7 +24,7 @@ from herdpy_sql.rights.privileges import NAMES, OF_KIND
 from herdpy_sql.system.contents import SCHEMAS, Context, Rows, role_oid, rows_of
 from herdpy_sql.system.contents_objects import schema_oid, user_schemas
 from herdpy_sql.system.definitions import indexes_of
-from herdpy_sql.system.role_keys import keys_of
+from herdpy_sql.system.state import keys_of
 from herdpy_sql.system_relations import relations
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _defaults(context: Context) -> Rows:
 @rows_of(_INFORMATION, "table_privileges", "role_table_grants")
 def _grants(context: Context) -> Rows:
     names = context.role_names()
-    own = keys_of(context, context.state.user)
+    own = keys_of(context.state, context.state.user)
     for one in _relations(context):
         subject = subject_of(one)
         if subject.kind not in {"table", "view"}:
@@ -127,7 +127,7 @@ def _grants(context: Context) -> Rows:
 @rows_of(_INFORMATION, "enabled_roles", "applicable_roles")
 def _enabled(context: Context) -> Rows:
     by_key = {role.key: role for role in context.state.roles()}
-    own = keys_of(context, context.state.user)
+    own = keys_of(context.state, context.state.user)
     for role in by_key.values():
         if own is None or role.key in own:
             yield {"role_name": role.name, "grantee": context.state.user, "is_grantable": "NO"}

@@ -125,7 +125,7 @@ def _vectorised(function: Any, arity: int, result: pa.DataType) -> Any:
     }[arity]
 
 
-class Reader:
+class CatalogReader:
     """A cursor of the database, and the tables that it knows: those that are kept need not be told again."""
 
     def __init__(self, zone: str) -> None:
@@ -150,17 +150,17 @@ class Reader:
             self.cursor.unregister(self._passing.pop())
 
 
-_idle: dict[str, list[Reader]] = {}
+_idle: dict[str, list[CatalogReader]] = {}
 
 
 @contextlib.contextmanager
-def reader(zone: str) -> Iterator[Reader]:
+def reader(zone: str) -> Iterator[CatalogReader]:
     """A reader for one query; one that had no error is used again."""
     waiting = _idle.setdefault(zone, [])
     try:
         one = waiting.pop()
     except IndexError:
-        one = Reader(zone)
+        one = CatalogReader(zone)
     try:
         yield one
         one.forget()

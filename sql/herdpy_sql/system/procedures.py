@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.functions import FUNCTIONS
 from herdpy_sql.library import ROUTINES
+from herdpy_sql.system.calls import NATIVE, SPECIAL
 from herdpy_sql.system.meant_names import AbsentError, check_schema, qualified, type_oid
 from herdpy_sql.system.types import format_type, known_procedures
 from herdpy_sql.system.written_names import arguments_of, parts_of
@@ -60,8 +61,6 @@ def _name(context: Context, text: str, name: str, oids: list[int] | None) -> str
 
 def _count(name: str, oids: list[int] | None) -> int:
     """How many functions there are of a name, for arguments of these types; of some the name is enough."""
-    from herdpy_sql.system.calls import NATIVE, SPECIAL
-
     signatures = FUNCTIONS.get(name)
     if signatures is not None and name not in ROUTINES:
         return sum(oids is None or [SqlType(base).oid for base in one.args] == oids for one in signatures)

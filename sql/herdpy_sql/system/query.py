@@ -24,9 +24,9 @@ from herdpy_sql.plan import type_names
 from herdpy_sql.storage import Clock
 from herdpy_sql.system import contents, engine, lookups
 from herdpy_sql.system.actions import Sleep, perform
-from herdpy_sql.system.asked import Asked, running
+from herdpy_sql.system.asked import RunningQuery, running
 from herdpy_sql.system.contents_herdpy import TOLD
-from herdpy_sql.system.rewriter import Action
+from herdpy_sql.system.rewriter import SessionAction
 from herdpy_sql.system.signals import Signal
 from herdpy_sql.system.state import FrozenState, LocalState, ServerState
 from herdpy_sql.system_relations import HERDPY, SystemRelation
@@ -56,7 +56,7 @@ class SystemQuery:
     param_types: tuple[SqlType, ...]
     used: tuple[int, ...]
     values: tuple[str, ...]
-    actions: tuple[Action, ...]
+    actions: tuple[SessionAction, ...]
     signals: tuple[Signal, ...] = ()
     unqualified: tuple[str, ...] = ()
     state: ServerState | None = None
@@ -151,7 +151,7 @@ class SystemQuery:
         return found
 
     def _answer(
-        self, cursor: Any, values: dict[str, Any], interrupt: Interrupt | None, asked: Asked
+        self, cursor: Any, values: dict[str, Any], interrupt: Interrupt | None, asked: RunningQuery
     ) -> pa.Table:
         try:
             if interrupt is not None:

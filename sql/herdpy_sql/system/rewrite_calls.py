@@ -12,7 +12,7 @@ from herdpy_sql.system import calls, casts
 from herdpy_sql.system.advisory import ANSWERING, hashtext
 from herdpy_sql.system.calls_rights import privilege_template
 from herdpy_sql.system.rewrite_texts import to_char
-from herdpy_sql.system.rewriter import HOLE, Action, Rewriter, function_name, handles, undefined
+from herdpy_sql.system.rewriter import HOLE, Rewriter, SessionAction, function_name, handles, undefined
 
 
 @handles(exp.CurrentTimestamp)
@@ -132,7 +132,7 @@ def _action(rewriter: Rewriter, name: str, arguments: list[exp.Expression]) -> e
         constants[0], name = _named_setting(arguments[0]), "set_config if there"
     if any(isinstance(c, exp.Expression) for c in constants):
         raise SqlError("0A000", f"{name} takes constants and parameters only")
-    rewriter.out.actions.append(Action(name, tuple(constants)))  # type: ignore[arg-type]
+    rewriter.out.actions.append(SessionAction(name, tuple(constants)))  # type: ignore[arg-type]
     type_ = "BOOLEAN" if name in _TRUTHS else "VARCHAR"
     return rewriter.template(f"CAST($a{len(rewriter.out.actions) - 1} AS {type_})")
 

@@ -50,7 +50,7 @@ HOLE = re.compile(r":(\d)")
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class SessionAction:
     """A function carried out when the query begins; its arguments are texts or numbers of parameters."""
 
     name: str
@@ -78,7 +78,7 @@ class Rewritten:
     params: dict[int, SqlType] = field(default_factory=dict)
     used: set[int] = field(default_factory=set)
     values: set[str] = field(default_factory=set)
-    actions: list[Action] = field(default_factory=list)
+    actions: list[SessionAction] = field(default_factory=list)
     unqualified: set[str] = field(default_factory=set)
 
 

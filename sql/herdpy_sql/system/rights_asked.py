@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import ViewDefinition
 from herdpy_sql.rights.held import Subject
 from herdpy_sql.rights.privileges import LETTERS
 from herdpy_sql.system import meant_names
+from herdpy_sql.system.calls_rights import FUNCTIONS
 from herdpy_sql.system.contents import SCHEMAS, role_oid
 from herdpy_sql.system.contents_objects import user_schemas
 from herdpy_sql.system.contents_rights import letters_held, things
 from herdpy_sql.system.contents_types import own_types
 from herdpy_sql.system.procedures import procedure
-from herdpy_sql.system.role_keys import keys_of
+from herdpy_sql.system.state import keys_of
 from herdpy_sql.system.types import by_oid
 from herdpy_sql.system_relations import relations
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from herdpy_sql.system.contents import Context
     from herdpy_sql.system.state import Role
 
-_COLUMN_WORDS = ("SELECT", "INSERT", "UPDATE", "REFERENCES")
-_TABLE_WORDS = (*_COLUMN_WORDS, "DELETE", "TRUNCATE", "TRIGGER", "RULE")
 _GRANT, _ADMIN = " WITH GRANT OPTION", " WITH ADMIN OPTION"
 _SYSTEM_COLUMNS = {"ctid": -1, "xmin": -2, "cmin": -3, "xmax": -4, "cmax": -5, "tableoid": -6}
 _LANGUAGES = {"internal": 12, "c": 13, "sql": 14}
@@ -41,31 +40,6 @@ _OF_EVERYBODY = frozenset(
     {"function", "type", "language", "tablespace", "foreign-data wrapper", "server", "parameter"}
 )
 """What everybody may use, if it is there: nothing is granted on it."""
-
-
-class Function(NamedTuple):
-    """One of the functions: what it is about, and the privileges that it knows."""
-
-    about: str
-    words: tuple[str, ...]
-
-
-FUNCTIONS = {
-    "has_table_privilege": Function("relation", _TABLE_WORDS),
-    "has_any_column_privilege": Function("relation", _COLUMN_WORDS),
-    "has_column_privilege": Function("relation", _COLUMN_WORDS),
-    "has_sequence_privilege": Function("sequence", ("USAGE", "SELECT", "UPDATE")),
-    "has_schema_privilege": Function("schema", ("CREATE", "USAGE")),
-    "has_database_privilege": Function("database", ("CREATE", "TEMPORARY", "TEMP", "CONNECT")),
-    "has_function_privilege": Function("function", ("EXECUTE",)),
-    "has_type_privilege": Function("type", ("USAGE",)),
-    "has_language_privilege": Function("language", ("USAGE",)),
-    "has_tablespace_privilege": Function("tablespace", ("CREATE",)),
-    "has_foreign_data_wrapper_privilege": Function("foreign-data wrapper", ("USAGE",)),
-    "has_server_privilege": Function("server", ("USAGE",)),
-    "has_parameter_privilege": Function("parameter", ("SET", "ALTER SYSTEM")),
-    "pg_has_role": Function("role", ("USAGE", "MEMBER")),
-}
 
 
 class RightsAsked:
@@ -101,7 +75,7 @@ class RightsAsked:
     def _keys(self, given: str) -> set[str] | None:
         """The keys of a role: None of a superuser, nothing but everybody's for an id that is no role's."""
         role = None if given == _EVERYBODY else self._role(given)
-        return set() if role is None else keys_of(self._context, role.name)
+        return set() if role is None else keys_of(self._context.state, role.name)
 
     def _role(self, given: str) -> Role | None:
         for role in self._context.state.roles():
@@ -155,7 +129,7 @@ class RightsAsked:
         return any(self._is_member(role, other, word) for word in words)
 
     def _is_member(self, role: Role, other: Role, word: str) -> bool:
-        keys = keys_of(self._context, role.name, inherited=word == "USAGE")
+        keys = keys_of(self._context.state, role.name, inherited=word == "USAGE")
         if keys is None:
             return True
         if not word.endswith("OPTION"):

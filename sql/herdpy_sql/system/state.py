@@ -268,6 +268,23 @@ class FrozenState(LocalState):
         return self._cursors
 
 
+def keys_of(state: ServerState, user: str, *, inherited: bool = True) -> set[str] | None:
+    """Keys that a role acts as; None of a superuser, who may do everything."""
+    by_key: dict[str, Role] = {role.key: role for role in state.roles()}
+    role = next((one for one in by_key.values() if one.name == user), None)
+    if role is None or role.superuser:
+        return None
+    found, waiting = {role.key}, [role]
+    while waiting:
+        one = waiting.pop()
+        for member in one.memberships if one.inherits or not inherited else ():
+            other = by_key.get(member.role)
+            if other is not None and other.key not in found:
+                found.add(other.key)
+                waiting.append(other)
+    return found
+
+
 def setting_values(state: ServerState) -> Mapping[str, str]:
     """The session's settings by name."""
     return {row.name.lower(): row.value for row in state.settings()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdpy_sql.plan import comments, schemas, sequences, views
+from herdpy_sql.plan import comments, define_view, schemas, sequences
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from herdpy_sql.parse.object_commands import ObjectCommand
 
 
-def plan(command: ObjectCommand, catalog: Catalog, planned: views.Planned) -> Plan:
+def plan(command: ObjectCommand, catalog: Catalog, planned: define_view.Planned) -> Plan:
     """The plan of such a statement; ``planned`` plans a query."""
     kind = command.name.split()[-1]
     if kind == "SEQUENCE":
@@ -20,5 +20,5 @@ def plan(command: ObjectCommand, catalog: Catalog, planned: views.Planned) -> Pl
     if kind == "SCHEMA":
         return schemas.plan(command, catalog)
     if kind == "VIEW":
-        return views.plan(command, catalog, planned)
+        return define_view.plan(command, catalog, planned)
     return comments.plan(command, catalog)

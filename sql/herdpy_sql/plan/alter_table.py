@@ -38,7 +38,7 @@ from herdpy_sql.plan.renames import with_column_renamed, with_table_renamed
 from herdpy_sql.plan.rules import bind_check, rules_of
 from herdpy_sql.plan.scope import find_table, name_of
 from herdpy_sql.plan.table_change import TableChange
-from herdpy_sql.plan.view_renames import rename_in_views
+from herdpy_sql.plan.view_users import rename_in_views
 from herdpy_sql.sequences import relation_names
 
 if TYPE_CHECKING:

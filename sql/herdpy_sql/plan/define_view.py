@@ -23,8 +23,8 @@ from herdpy_sql.plan.qualified import settle_qualified
 from herdpy_sql.plan.remarks import absent_relation, with_remarks
 from herdpy_sql.plan.scope import name_of
 from herdpy_sql.plan.type_names import mark_types, types_by_id
-from herdpy_sql.plan.view_renames import BY_ID, renamed_views
 from herdpy_sql.plan.view_targets import check_option
+from herdpy_sql.plan.view_users import BY_ID, renamed_views
 from herdpy_sql.plan.views import definition_of, expand, is_cte, view_named, view_query
 from herdpy_sql.quoting import quote_ident
 from herdpy_sql.types import SqlType

@@ -19,7 +19,7 @@ from herdpy_sql.objects import VIEW, CatalogObject, ViewDefinition
 from herdpy_sql.parse import parse, split
 from herdpy_sql.plan.scope import name_of
 from herdpy_sql.plan.type_names import shorten_types, types_by_name
-from herdpy_sql.plan.view_renames import BY_ID
+from herdpy_sql.plan.view_users import BY_ID
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog

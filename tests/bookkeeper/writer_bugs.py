@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from herdpy.bookkeeper.write.add import Add
 from herdpy.bookkeeper.write.ensemble_change import EnsembleChange
-from herdpy.bookkeeper.write.pipeline import Pipeline
+from herdpy.bookkeeper.write.pipeline import Add, Pipeline
 from tests.bookkeeper.writer_fakes import FENCED
 
 real_use = Pipeline.use

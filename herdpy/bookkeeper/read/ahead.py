@@ -12,8 +12,7 @@ from typing import Final
 
 from herdpy.bookkeeper.digest import Entry
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerState
-from herdpy.bookkeeper.read.entry_read import EntryRead
-from herdpy.bookkeeper.read.entry_reader import EntryReader
+from herdpy.bookkeeper.read.entry_read import EntryRead, EntryReader
 from herdpy.bookkeeper.read.view import LedgerView
 from herdpy.bookkeeper.settings import ClientSettings
 

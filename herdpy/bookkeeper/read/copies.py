@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from herdpy.bookkeeper.digest import Digest
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata
-from herdpy.bookkeeper.read.entry_reader import EntryReader
+from herdpy.bookkeeper.read.entry_read import EntryReader
 from herdpy.bookkeeper.read.replicas import ReplicaOrder
 from herdpy.bookkeeper.schedule import write_set
 from herdpy.bookkeeper.settings import ClientSettings

@@ -10,8 +10,7 @@ from collections.abc import AsyncGenerator
 from herdpy.bookkeeper.digest import Entry
 from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError, NoSuchEntryError, NoSuchLedgerError
 from herdpy.bookkeeper.read.ahead import Ahead
-from herdpy.bookkeeper.read.entry_read import EntryRead
-from herdpy.bookkeeper.read.entry_reader import EntryReader
+from herdpy.bookkeeper.read.entry_read import EntryRead, EntryReader
 from herdpy.bookkeeper.read.view import LedgerView
 from herdpy.bookkeeper.read.window import ReadWindow
 from herdpy.bookkeeper.settings import ClientSettings

@@ -16,7 +16,7 @@ from herdpy.bookkeeper.digest import Digest, Entry
 from herdpy.bookkeeper.errors import ClosedClientError, NoSuchEntryError
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, Versioned
-from herdpy.bookkeeper.read.entry_reader import EntryReader
+from herdpy.bookkeeper.read.entry_read import EntryReader
 from herdpy.bookkeeper.read.last_confirmed import read_last_confirmed
 from herdpy.bookkeeper.read.ranges import RangeReader
 from herdpy.bookkeeper.read.replicas import ReplicaOrder

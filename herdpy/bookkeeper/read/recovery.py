@@ -1,7 +1,7 @@
 """Recovery: taking a ledger from a writer that is gone, finding where it truly ends, and closing it there.
 
 Between ``BookKeeper.open_ledger(recover=True)`` and the parts: the ledger store (state changes by
-compare-and-set), ``fencing``, ``entry_reader`` through ``window`` (forward reads), ``readds``. The steps:
+compare-and-set), ``fencing``, ``entry_read`` through ``window`` (forward reads), ``readds``. The steps:
 
 1. The state becomes IN_RECOVERY, so that the writer cannot change the ensemble or close. A ledger that
    already is in recovery may belong to a recoverer that is alive or dead: this one goes on all the same.
@@ -39,8 +39,7 @@ from herdpy.bookkeeper.errors import (
 )
 from herdpy.bookkeeper.metadata.ledger_metadata import NO_ENTRY, LedgerMetadata, LedgerState, Segment
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, Versioned, update
-from herdpy.bookkeeper.read.entry_read import EntryRead
-from herdpy.bookkeeper.read.entry_reader import EntryReader
+from herdpy.bookkeeper.read.entry_read import EntryRead, EntryReader
 from herdpy.bookkeeper.read.fencing import Fenced, fence
 from herdpy.bookkeeper.read.patience import Patience
 from herdpy.bookkeeper.read.readds import ReAdds

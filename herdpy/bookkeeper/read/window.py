@@ -1,6 +1,6 @@
 """Many entries in order, read ahead of their consumer within a bound of bytes and of entries.
 
-Between the iterators users hold (``ranges``, ``tail``), or recovery, and ``entry_reader``. There is no
+Between the iterators users hold (``ranges``, ``tail``), or recovery, and ``entry_read``. There is no
 task: taking an entry makes room and starts further reads, replies wake the consumer only when it waits. So
 a consumer that stops leaves nothing behind but replies that nobody looks at.
 
@@ -16,8 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from herdpy.bookkeeper.digest import Entry
-from herdpy.bookkeeper.read.entry_read import EntryRead
-from herdpy.bookkeeper.read.entry_reader import EntryReader
+from herdpy.bookkeeper.read.entry_read import EntryRead, EntryReader
 from herdpy.bookkeeper.settings import ClientSettings
 
 MAX_TAKEN: Final = 32

@@ -29,11 +29,10 @@ from herdpy.bookkeeper.metadata.versioned import Versioned
 from herdpy.bookkeeper.placement import Placement
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.wire.adds import AddEncoder
-from herdpy.bookkeeper.write.add import Add, AppendSink
 from herdpy.bookkeeper.write.ending import close_ledger
 from herdpy.bookkeeper.write.explicit_lac import ExplicitLac
 from herdpy.bookkeeper.write.force import force_ledger
-from herdpy.bookkeeper.write.pipeline import Pipeline, restated
+from herdpy.bookkeeper.write.pipeline import Add, AppendSink, Pipeline, restated
 from herdpy.bookkeeper.write.room import Room
 from herdpy.bookkeeper.write.upkeep import Upkeep
 

@@ -15,8 +15,7 @@ from herdpy.bookkeeper import BookKeeper
 from herdpy.bookkeeper.read import last_confirmed
 from herdpy.bookkeeper.wire import requests
 from herdpy.bookkeeper.wire.reads import encode_read
-from herdpy.bookkeeper.write.add import Resent
-from herdpy.bookkeeper.write.pipeline import Pipeline
+from herdpy.bookkeeper.write.pipeline import Pipeline, Resent
 from tests.bookkeeper.faults.workload import IN_FLIGHT, Tailing, appending
 from tests.bookkeeper.faults.world import LOUD, reaches, run
 from tests.support.relay import relay_to

@@ -14,15 +14,14 @@ from unittest.mock import patch
 
 from herdpy.bookkeeper.errors import BookKeeperError, Outcome
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
-from herdpy.bookkeeper.read.entry_reader import EntryReader
+from herdpy.bookkeeper.read.entry_read import EntryReader
 from herdpy.bookkeeper.read.readds import ReAdds
 from herdpy.bookkeeper.schedule import Coverage
 from herdpy.bookkeeper.wire import requests
 from herdpy.bookkeeper.wire.adds import AddEncoder
 from herdpy.bookkeeper.wire.reads import encode_read
 from herdpy.bookkeeper.write import pipeline as pipeline_module
-from herdpy.bookkeeper.write.add import Add
-from herdpy.bookkeeper.write.pipeline import Pipeline
+from herdpy.bookkeeper.write.pipeline import Add, Pipeline
 
 Bug = Callable[[], AbstractContextManager[None]]
 BUGS: dict[str, Bug] = {}

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from herdpy.bookkeeper.bookie import Bookie, BookiePool
+from herdpy.bookkeeper.bookie import AnsweringBookie, Bookie, BookiePool
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.wire.proto import protocol_pb2 as pb
 from herdpy.bookkeeper.wire.status import Operation
@@ -175,7 +175,7 @@ class Op:
         self.statuses: list[int] = []
         self._told = asyncio.Event()
 
-    def on_add_reply(self, bookie: Bookie, status: int) -> None:
+    def on_add_reply(self, bookie: AnsweringBookie, status: int) -> None:
         self.statuses.append(status)
         self._told.set()
 

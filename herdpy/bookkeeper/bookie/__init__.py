@@ -3,7 +3,7 @@
 from herdpy.bookkeeper.bookie.auth import AuthExchange, AuthProvider
 from herdpy.bookkeeper.bookie.handle import Bookie
 from herdpy.bookkeeper.bookie.metrics import BookieMetrics, Metrics
-from herdpy.bookkeeper.bookie.pending import AddReceiver
+from herdpy.bookkeeper.bookie.pending import AddReceiver, AnsweringBookie
 from herdpy.bookkeeper.bookie.pool import BookiePool, address_of
 from herdpy.bookkeeper.bookie.sasl import SaslDigestMd5
 from herdpy.bookkeeper.statuses import TIMED_OUT, UNAVAILABLE
@@ -12,6 +12,7 @@ __all__ = [
     "TIMED_OUT",
     "UNAVAILABLE",
     "AddReceiver",
+    "AnsweringBookie",
     "AuthExchange",
     "AuthProvider",
     "Bookie",

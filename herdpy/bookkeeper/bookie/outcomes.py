@@ -10,19 +10,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from herdpy.bookkeeper.bookie.connection import Frame
-from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, AwaitedEntry, Pending, Settling
+from herdpy.bookkeeper.bookie.pending import (
+    AddReceiver,
+    AnsweringBookie,
+    Awaited,
+    AwaitedEntry,
+    Pending,
+    Settling,
+)
 from herdpy.bookkeeper.errors import BookKeeperError, ProtocolError
 from herdpy.bookkeeper.statuses import error_of
 from herdpy.bookkeeper.wire.adds import parse_add_reply
 from herdpy.bookkeeper.wire.reads import find_body, parse_read_reply
 from herdpy.bookkeeper.wire.replies import parse_reply
 from herdpy.bookkeeper.wire.status import Operation, Status
-
-if TYPE_CHECKING:
-    from herdpy.bookkeeper.bookie.handle import Bookie
 
 log = logging.getLogger("herdpy.bookkeeper.bookie")
 
@@ -36,7 +40,7 @@ _READ_AT_5: Final = bytes([Operation.READ_ENTRY])  # where the usual header has 
 class Outcomes:
     """Ends the pending requests of one bookie."""
 
-    def __init__(self, bookie: Bookie, pending: Pending) -> None:
+    def __init__(self, bookie: AnsweringBookie, pending: Pending) -> None:
         self._bookie = bookie
         self._pending = pending
         self._metrics = bookie.metrics

@@ -8,15 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
+from herdpy.bookkeeper.bookie.metrics import BookieMetrics
 from herdpy.bookkeeper.wire.status import Operation
-
-if TYPE_CHECKING:
-    from herdpy.bookkeeper.bookie.handle import Bookie
 
 MAX_ABANDONED = 10_000
 """Requests given up whose late replies are still recognised as such."""
+
+
+class AnsweringBookie(Protocol):
+    """A bookie as those see it who end requests, or receive its answers. See `Bookie` for the attributes."""
+
+    pending_bytes: int
+    unsettled: dict[Settling, None] | None
+
+    @property
+    def id(self) -> str:
+        """The bookie's id, as ensembles name it."""
+
+    @property
+    def metrics(self) -> BookieMetrics:
+        """What is counted of it."""
 
 
 class AddReceiver(Protocol):
@@ -34,7 +47,7 @@ class AddReceiver(Protocol):
     def size_bytes(self) -> int:
         """Bytes held while it is unanswered."""
 
-    def on_add_reply(self, bookie: Bookie, status: int) -> None:
+    def on_add_reply(self, bookie: AnsweringBookie, status: int) -> None:
         """Told once for each `send_add`: a status of the protocol, TIMED_OUT or UNAVAILABLE."""
 
 

@@ -41,7 +41,7 @@ from herdpy.bookkeeper.metadata.znodes import (
 from herdpy.bookkeeper.metadata.zookeeper_bridge import LOST, AsyncResult, Bridge
 from herdpy.bookkeeper.metadata.zookeeper_ending import KazooLog, end_session
 from herdpy.bookkeeper.metadata.zookeeper_reads import Fire, Reads
-from herdpy.bookkeeper.metadata.zookeeper_watch import ChildrenWatch, DataWatch, PersistentWatch
+from herdpy.bookkeeper.metadata.zookeeper_watch import PersistentWatch
 from herdpy.zookeeper_access import IN_THE_CLEAR, ZooKeeperAccess
 
 _log = logging.getLogger("herdpy.bookkeeper.zookeeper")
@@ -213,13 +213,19 @@ class KazooZnodes:
             return None
 
     def watch_data(self, path: str, callback: Callable[[Znode | None], None]) -> Watch:
-        return self._watch(DataWatch(self, path, callback))
+        return self._watch(path, self._read_data_watched, callback)
 
     def watch_children(self, path: str, callback: Callable[[list[str] | None], None]) -> Watch:
-        return self._watch(ChildrenWatch(self, path, callback))
+        return self._watch(path, self._read_children_watched, callback)
 
-    def _watch(self, watch: PersistentWatch[Any]) -> Watch:
+    def _watch(
+        self,
+        path: str,
+        read: Callable[[str, Fire], Awaitable[T]],
+        callback: Callable[[T], None],
+    ) -> Watch:
         self._refuse_closed()
+        watch = PersistentWatch(path, read, callback, self._post_from_thread, self._watches.discard)
         self._watches.add(watch)
         watch.refresh()
         return watch
@@ -230,19 +236,15 @@ class KazooZnodes:
 
     # What the watches use.
 
-    def forget(self, watch: PersistentWatch[Any]) -> None:
-        """A watch was cancelled."""
-        self._watches.discard(watch)
-
-    async def read_watched(self, path: str, fire: Fire) -> Znode | None:
+    async def _read_data_watched(self, path: str, fire: Fire) -> Znode | None:
         """The znode, with kazoo's one-shot watch set on it, or on its creation when there is none."""
         return await self._read(path, lambda: self._reads.data_watched(path, fire))
 
-    async def read_children_watched(self, path: str, fire: Fire) -> list[str] | None:
+    async def _read_children_watched(self, path: str, fire: Fire) -> list[str] | None:
         """The names of the children, watched as above."""
         return await self._read(path, lambda: self._reads.children_watched(path, fire))
 
-    def post_from_thread(self, call: Callable[..., object], *arguments: object) -> None:
+    def _post_from_thread(self, call: Callable[..., object], *arguments: object) -> None:
         """Call something on the loop, from one of kazoo's threads, unless all is over."""
         if self._closing is None:
             self._bridge.post(call, *arguments)
@@ -298,7 +300,7 @@ class KazooZnodes:
             raise ClosedClientError("the ZooKeeper client is closed", outcome=Outcome.NOT_DONE)
 
     def _state_in_thread(self, state: str) -> None:
-        self.post_from_thread(self._state_changed, _STATES[state])
+        self._post_from_thread(self._state_changed, _STATES[state])
 
     def _state_changed(self, state: SessionState) -> None:
         if self._closing is not None:

@@ -10,15 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
 
 from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError
-from herdpy.bookkeeper.metadata.znodes import Znode
-
-if TYPE_CHECKING:
-    from herdpy.bookkeeper.metadata.zookeeper import KazooZnodes
+from herdpy.bookkeeper.metadata.zookeeper_reads import Fire
 
 _log = logging.getLogger("herdpy.bookkeeper.zookeeper")
 
@@ -28,11 +24,27 @@ _RETRY_S = 1.0
 _NOTHING_TOLD = object()
 
 
-class PersistentWatch(ABC, Generic[S]):
-    """One watched znode; the protocol ``Watch`` says what ``cancel`` does."""
+class PersistentWatch(Generic[S]):
+    """One watched znode; the protocol ``Watch`` says what ``cancel`` does.
 
-    def __init__(self, znodes: KazooZnodes, path: str, callback: Callable[[S], None]) -> None:
-        self._znodes = znodes
+    Args:
+        read: reads the state of a path now, and sets the one-shot watch.
+        callback: gets each new state.
+        post: calls something on the loop, from one of kazoo's threads.
+        forget: called when the watch is cancelled.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        read: Callable[[str, Fire], Awaitable[S]],
+        callback: Callable[[S], None],
+        post: Callable[[Callable[[], None]], None],
+        forget: Callable[[PersistentWatch[S]], None],
+    ) -> None:
+        self._read = read
+        self._post = post
+        self._forget = forget
         self._path = path
         self._callback: Callable[[S], None] | None = callback
         self._told: object = _NOTHING_TOLD
@@ -42,10 +54,6 @@ class PersistentWatch(ABC, Generic[S]):
         self._timer: asyncio.TimerHandle | None = None
         # One object for the watch's life: kazoo keeps a set of them for each path, and it does not grow.
         self._fire = self._fired_in_thread
-
-    @abstractmethod
-    async def _read(self) -> S:
-        """The state now, with the one-shot watch set."""
 
     def refresh(self) -> None:
         """Read the state (again); on the loop."""
@@ -61,10 +69,10 @@ class PersistentWatch(ABC, Generic[S]):
             self._reading.cancel()
         if self._timer is not None:
             self._timer.cancel()
-        self._znodes.forget(self)
+        self._forget(self)
 
     def _fired_in_thread(self, _event: Any) -> None:
-        self._znodes.post_from_thread(self._fired)
+        self._post(self._fired)
 
     def _fired(self) -> None:
         self._has_fired = True
@@ -76,7 +84,7 @@ class PersistentWatch(ABC, Generic[S]):
                 self._stale = False
                 has_fired, self._has_fired = self._has_fired, False
                 try:
-                    state = await self._read()
+                    state = await self._read(self._path, self._fire)
                 except BaseException:
                     self._has_fired |= has_fired
                     raise
@@ -97,17 +105,3 @@ class PersistentWatch(ABC, Generic[S]):
     def _tell(self, state: S) -> None:
         if self._callback is not None:
             self._callback(state)
-
-
-class DataWatch(PersistentWatch[Znode | None]):
-    """Watches a znode's data, and whether it exists."""
-
-    async def _read(self) -> Znode | None:
-        return await self._znodes.read_watched(self._path, self._fire)
-
-
-class ChildrenWatch(PersistentWatch[list[str] | None]):
-    """Watches the names of a znode's children."""
-
-    async def _read(self) -> list[str] | None:
-        return await self._znodes.read_children_watched(self._path, self._fire)

@@ -29,7 +29,7 @@ from herdpy.bookkeeper.wire.adds import AddEncoder
 from herdpy.bookkeeper.wire.status import Status
 
 if TYPE_CHECKING:
-    from herdpy.bookkeeper.bookie import Bookie, BookiePool
+    from herdpy.bookkeeper.bookie import AnsweringBookie, BookiePool
     from herdpy.bookkeeper.placement import Placement
 
 log = logging.getLogger("herdpy.bookkeeper.recovery")
@@ -111,7 +111,7 @@ class ReAdds:
         """Want no more answers."""
         self._under_way.clear()
 
-    def answered(self, readd: _ReAdd, bookie: Bookie, status: int) -> None:
+    def answered(self, readd: _ReAdd, bookie: AnsweringBookie, status: int) -> None:
         """A bookie answered an add; for _ReAdd."""
         if self._under_way.get(readd.entry_id) is not readd or self._error is not None:
             return
@@ -220,6 +220,6 @@ class _ReAdd:
         self.size_bytes = len(body)
         self.deadline_s = 0.0
 
-    def on_add_reply(self, bookie: Bookie, status: int) -> None:
+    def on_add_reply(self, bookie: AnsweringBookie, status: int) -> None:
         """A bookie's answer."""
         self._owner.answered(self, bookie, status)

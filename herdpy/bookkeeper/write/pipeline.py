@@ -1,6 +1,10 @@
 """The entries in flight and the bookies they go to: who has what, and what is therefore confirmed.
 
-The core of the write path, with no clock, socket or metadata in it. In: entries in order (``push``), what
+The core of the write path, with no clock, socket or metadata in it. ``Pipeline`` owns the order of the
+entries; ``Add`` is one entry, until each of its bookies has answered. Every reply comes in at ``Add``, so
+this is the hot path: an entry counts its acknowledgements as bits of one integer, one bit for each index of
+the ensemble.
+ In: entries in order (``push``), what
 bookies answered (``Add.on_add_reply``), a changed ensemble (``use``), an end (``fail``). Out: frames handed
 to bookies, futures resolved strictly in entry order, and calls of the hooks below.
 
@@ -32,6 +36,7 @@ from herdpy.bookkeeper.write.milestones import Milestones
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie.handle import Bookie
+    from herdpy.bookkeeper.bookie.pending import AnsweringBookie
 
 _EUA = int(Status.EUA)
 _EFENCED = int(Status.EFENCED)
@@ -137,7 +142,7 @@ class Pipeline:
         self.wake: Callable[[], None] = _nothing
         self.bookies: tuple[Bookie, ...] = ()
         self._watched: tuple[Bookie, ...] = ()
-        self.bit_of: dict[Bookie, int] = {}
+        self.bit_of: dict[AnsweringBookie, int] = {}
         self._adopt(bookies)
 
     def has_room(self) -> bool:
@@ -202,7 +207,7 @@ class Pipeline:
             self.lac_length = length
             self._on_lac()
 
-    def refused(self, add: Add, bookie: Bookie, status: int) -> None:
+    def refused(self, add: Add, bookie: AnsweringBookie, status: int) -> None:
         """A replica did not take an entry: the ledger is lost to us, or that bookie has to be replaced."""
         if self.failure is not None:
             return
@@ -360,7 +365,7 @@ class Add:
         self.future = future
         self.deadline_s = deadline_s
 
-    def on_add_reply(self, bookie: Bookie, status: int) -> None:
+    def on_add_reply(self, bookie: AnsweringBookie, status: int) -> None:
         """A replica answered; called once for each time the entry was sent."""
         pipeline = self.pipeline
         if status:
@@ -385,6 +390,6 @@ class Resent:
         self.deadline_s = deadline_s
         self.size_bytes = add.size_bytes
 
-    def on_add_reply(self, bookie: Bookie, status: int) -> None:
+    def on_add_reply(self, bookie: AnsweringBookie, status: int) -> None:
         """The successor answered."""
         self._add.on_add_reply(bookie, status)

@@ -1,0 +1,73 @@
+"""Figures of how the packages are built, each with a limit, which is lowered when the figure falls.
+
+A figure above its limit fails, and so does one that has fallen by more than the room that the table leaves.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from tests.house import structure
+from tests.house.structure import Module
+
+_LINES_OF_A_FUNCTION = 70
+
+
+class Limit(NamedTuple):
+    """What a figure may be at most, and how far it may be below that before the limit must be lowered."""
+
+    most: int
+    room: int
+
+
+# The room is wide while several refactorings land beside each other; it is to be a few.
+LIMITS = {
+    "class names in several modules": Limit(130, 130),
+    "modules in import knots": Limit(183, 183),
+    "classes in the longest chain": Limit(9, 9),
+    "private names of other files": Limit(91, 91),
+    "functions over 70 lines": Limit(6, 6),
+}
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, list[str]]:
+    """What each figure counts."""
+    modules = structure.read()
+    chains = structure.class_chains(modules)
+    longest = max(chains, key=lambda name: chains[name])
+    knots = structure.import_knots(modules)
+    return {
+        "class names in several modules": structure.repeated_classes(modules),
+        "modules in import knots": [f"{name} (of {len(knot)})" for knot in knots for name in knot],
+        "classes in the longest chain": [f"the chain of {longest}"] * chains[longest],
+        "private names of other files": structure.foreign_privates(modules),
+        "functions over 70 lines": structure.long_functions(modules, _LINES_OF_A_FUNCTION),
+    }
+
+
+@pytest.mark.parametrize("figure", LIMITS)
+def test_a_figure_only_falls(figure: str, found: dict[str, list[str]]) -> None:
+    limit, cases = LIMITS[figure], found[figure]
+    count = len(cases)
+    assert count <= limit.most, f"{count} {figure}, {limit.most} at most:\n" + "\n".join(cases)
+    assert count >= limit.most - limit.room, f"only {count} {figure}: set the limit in {__name__} to {count}"
+
+
+def test_the_counting_code_counts() -> None:
+    inner = Module("a.b", "a")
+    inner.imports, inner.defined = [("a", "c", "c")], {"_x"}
+    inner.classes = {"One": [], "Two": ["One"]}
+    outer = Module("a.c", "a")
+    outer.imports, outer.taken = [("a.b", "Two", "Two")], [("_x", 3)]
+    outer.classes = {"One": ["Two"]}
+    apart = Module("a.d", "a")
+    apart.imports, apart.functions = [("a.b", "", "a.b")], [("long", 1, 71), ("short", 80, 70)]
+    modules = {one.name: one for one in (inner, outer, apart)}
+    assert structure.repeated_classes(modules) == ["One: a.b, a.c"]
+    assert structure.import_knots(modules) == [["a.b", "a.c"]]
+    assert structure.class_chains(modules) == {"a.b.One": 1, "a.b.Two": 2, "a.c.One": 3}
+    assert structure.foreign_privates(modules) == ["a.c:3: _x"]
+    assert structure.long_functions(modules, 70) == ["a.d:1: long has 71 lines"]

@@ -112,7 +112,7 @@ class Engine:
                 self.recovery: Recovery = run_blocking(self.tablespace.recover(rows))
             except LogError as error:
                 raise sql_error(error) from error
-            self.tablespace.temporary.sweep(self.tablespace)
+            self.tablespace.drop_temporary_leftovers()
             if fresh:
                 directory.write_marker()
             self.checkpointer = Checkpointer(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from herdpy_server.embedded import Database, opened
-from herdpy_server.tablespace.temporary import TemporarySchemas
+from herdpy_server.tablespace import Tablespace
 from herdpy_sql.errors import SqlError
 
 
@@ -56,7 +56,7 @@ def test_the_sessions_own_schema_is_not_the_one_to_create_in(tmp_path: Path):
 
 def test_what_a_dead_session_left_goes_when_the_database_opens(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(TemporarySchemas, "sweep", lambda self, tablespace: None)
+        patch.setattr(Tablespace, "drop_temporary_leftovers", lambda self: None)
         with opened(tmp_path / "db") as database:
             session = database.session()
             ask(database, session, "CREATE TEMP TABLE t (id SERIAL, v INT)")

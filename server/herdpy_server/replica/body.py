@@ -119,7 +119,7 @@ class Body:
         """From now on commits go to ``log``; sessions learn whether they may write."""
         self.tablespace.stand_on(log)
         if leads:
-            self.tablespace.temporary.sweep(self.tablespace)
+            self.tablespace.drop_temporary_leftovers()
         for session in list(self.sessions):
             session.settings.set_standby(not leads)
 

@@ -162,4 +162,4 @@ class SessionBase:
             self.settings.use_temporary_schema("")
             self.tablespace.temporary.living.discard(schema)
             if not self.settings.standby:
-                self.tablespace.temporary.sweep(self.tablespace)
+                self.tablespace.drop_temporary_leftovers()

@@ -19,7 +19,7 @@ class Owner(Protocol):
 
     @property
     def partner(self) -> Owner | None:
-        """Who waits and goes on with it: see ``deadlocks``."""
+        """Who waits and goes on with it: see ``locks.would_deadlock``."""
 
     @property
     def lock_timeout_s(self) -> float | None:

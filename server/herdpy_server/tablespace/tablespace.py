@@ -44,6 +44,7 @@ from herdpy_server.tablespace.temporary import TemporarySchemas, end_of_transact
 from herdpy_server.tablespace.transaction import Transaction, now_us
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.errors import SqlError
+from herdpy_sql.storage import MustWait
 
 Isolation = Literal["read committed", "repeatable read", "serializable"]
 """What the view of a transaction can be."""
@@ -175,6 +176,18 @@ class Tablespace:
         else:
             self.isolate(transaction, isolation)
         return transaction
+
+    def drop_temporary_leftovers(self) -> None:
+        """Drop temporary tables of sessions that are no more; what cannot be dropped now, the next time."""
+        if not self.temporary.has_leftovers(self.catalog):
+            return
+        transaction = self.begin(instant=True)
+        try:
+            self.temporary.drop_leftovers(transaction.workspace)
+            self.commit(transaction)
+        except (MustWait, SqlError, LogError) as error:
+            self.rollback(transaction)
+            logger.info("temporary tables are dropped later: %s", error)
 
     def isolate(self, transaction: Transaction, isolation: Isolation) -> None:
         """Give a transaction that has read and written nothing yet a view of an isolation level."""

@@ -1,30 +1,24 @@
 """Temporary tables: tables in a schema of the session's own, which go with it.
 
-Beside ``tablespace``. They are logged as others are; a leader that begins drops what is left of sessions that
+Below ``tablespace``. They are logged as others are; a leader that begins drops what is left of sessions that
 are no more.
 """
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
-from herdpy.log import LogError
-from herdpy_sql.errors import SqlError
+from herdpy_sql.catalog import Catalog, Table
 from herdpy_sql.sequences import owned_by
-from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:
     from herdpy_server.store import Workspace
-    from herdpy_server.tablespace.tablespace import Tablespace
-
-logger = logging.getLogger("herdpy.tablespace")
 
 PREFIX = "pg_temp_"
 
 
 class TemporarySchemas:
-    """Gives sessions schemas of their own, and drops what was in them.
+    """Gives sessions schemas of their own, and knows what is left in them.
 
     Attributes:
         living: those of sessions that there are.
@@ -41,23 +35,18 @@ class TemporarySchemas:
         self.living.add(name)
         return name
 
-    def sweep(self, tablespace: Tablespace) -> None:
-        """Drop what is in schemas of no living session; what cannot be dropped now, the next time."""
-        if not any(
-            table.schema.startswith(PREFIX) and table.schema not in self.living
-            for table in tablespace.catalog.tables.values()
-        ):
-            return
-        transaction = tablespace.begin(instant=True)
-        workspace = transaction.workspace
-        try:
-            for table in list(workspace.catalog.tables.values()):
-                if table.schema.startswith(PREFIX) and table.schema not in self.living:
-                    _drop(workspace, table.id)
-            tablespace.commit(transaction)
-        except (MustWait, SqlError, LogError) as error:
-            tablespace.rollback(transaction)
-            logger.info("temporary tables are dropped later: %s", error)
+    def has_leftovers(self, catalog: Catalog) -> bool:
+        """Whether there are tables of sessions that are no more."""
+        return any(self._is_left(table) for table in catalog.tables.values())
+
+    def drop_leftovers(self, workspace: Workspace) -> None:
+        """Drop the tables of sessions that are no more."""
+        for table in list(workspace.catalog.tables.values()):
+            if self._is_left(table):
+                _drop(workspace, table.id)
+
+    def _is_left(self, table: Table) -> bool:
+        return table.schema.startswith(PREFIX) and table.schema not in self.living
 
 
 def end_of_transaction(workspace: Workspace, schema: str) -> None:

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from herdpy.aio.worker import Call, Worker, aside
+from herdpy.aio.worker import Worker, WorkerCall, aside
 from herdpy.dbapi.connection import Connection
 from herdpy.dbapi.errors import InterfaceError
 from herdpy.dbapi.notices import Notice, Notices
@@ -100,7 +100,7 @@ class Calls:
         finally:
             turn.release()
 
-    async def _end(self, call: Call, stops: bool) -> None:
+    async def _end(self, call: WorkerCall, stops: bool) -> None:
         """Wait until a call has ended whose task was cancelled.
 
         Not for ever, and no longer when the task is cancelled again.

@@ -21,7 +21,7 @@ from herdpy.dbapi.errors import InterfaceError
 from herdpy.dbapi.link import TransactionStatus
 from herdpy.dbapi.rows import R, RowFactory, tuple_row
 from herdpy.pool import settings
-from herdpy.pool.core import Ask, Held, PoolStats
+from herdpy.pool.core import Held, PoolRequest, PoolStats
 from herdpy.pool.ending import Ending
 from herdpy.pool.lent import Lent
 from herdpy.pool.settings import PoolSettings
@@ -106,7 +106,7 @@ class AsyncPool(AsyncMaking[R], Ending[AsyncConnection[R]]):
     async def _take(self, deadline: float) -> Held[AsyncConnection[R]]:
         self._settle()
         woken = asyncio.Event()
-        ask: Ask[AsyncConnection[R]] = self._core.ask(self._loop.time(), woken.set)
+        ask: PoolRequest[AsyncConnection[R]] = self._core.ask(self._loop.time(), woken.set)
         try:
             if ask.is_in_line:
                 try:

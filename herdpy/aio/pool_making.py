@@ -15,7 +15,7 @@ from herdpy.dbapi.errors import Error
 from herdpy.dbapi.link import TransactionStatus
 from herdpy.dbapi.rows import R
 from herdpy.pool import settings
-from herdpy.pool.core import Ask, Core, Held
+from herdpy.pool.core import Core, Held, PoolRequest
 from herdpy.pool.lent import Lent
 from herdpy.pool.settings import PoolSettings, logger
 
@@ -98,7 +98,7 @@ class AsyncMaking(Generic[R]):
                 await self._end(connection)
         return True
 
-    async def _decline(self, ask: Ask[AsyncConnection[R]]) -> None:
+    async def _decline(self, ask: PoolRequest[AsyncConnection[R]]) -> None:
         """Who asked does not want it any more."""
         now = self._loop.time()
         if ask.is_in_line:

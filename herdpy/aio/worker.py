@@ -30,7 +30,7 @@ _cancellers: set[threading.Thread] = set()
 """Threads that cancel, or have just ended."""
 
 
-class Call:
+class WorkerCall:
     """A blocking call, on its way to the thread and back.
 
     Attributes:
@@ -108,7 +108,7 @@ class Worker:
 
     def __init__(self) -> None:
         self.interrupt: Callable[[], None] | None = None
-        self._calls: SimpleQueue[Call | Callable[[], object] | None] = SimpleQueue()
+        self._calls: SimpleQueue[WorkerCall | Callable[[], object] | None] = SimpleQueue()
         self._thread = threading.Thread(
             target=_work, args=(self._calls,), name=f"herdpy-aio-{next(_numbers)}", daemon=True
         )
@@ -120,9 +120,9 @@ class Worker:
 
     def submit(
         self, loop: asyncio.AbstractEventLoop, function: Callable[..., Any], arguments: tuple[Any, ...]
-    ) -> Call:
+    ) -> WorkerCall:
         """Have ``function(*arguments)`` called, after what was submitted before."""
-        call = Call(loop, function, arguments)
+        call = WorkerCall(loop, function, arguments)
         self._calls.put(call)
         return call
 
@@ -144,9 +144,9 @@ class Worker:
             _workers.discard(self)
 
 
-def _work(calls: SimpleQueue[Call | Callable[[], object] | None]) -> None:
+def _work(calls: SimpleQueue[WorkerCall | Callable[[], object] | None]) -> None:
     while (call := calls.get()) is not None:
-        if isinstance(call, Call):
+        if isinstance(call, WorkerCall):
             call.run()
         else:
             call()

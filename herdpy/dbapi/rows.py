@@ -36,28 +36,28 @@ RowMaker = Callable[[Values], T]
 _NO_LETTER = re.compile(r"\W")
 
 
-class Described(Protocol):
+class DescribedResult(Protocol):
     """What factories look at: a cursor, sync or async."""
 
     @property
     def description(self) -> Sequence[Column] | None: ...
 
 
-RowFactory = Callable[[Described], RowMaker[T]]
+RowFactory = Callable[[DescribedResult], RowMaker[T]]
 
 
-def tuple_row(cursor: Described) -> RowMaker[tuple[Any, ...]]:
+def tuple_row(cursor: DescribedResult) -> RowMaker[tuple[Any, ...]]:
     """Rows are tuples: the default, and the fastest."""
     return _as_it_is
 
 
-def dict_row(cursor: Described) -> RowMaker[dict[str, Any]]:
+def dict_row(cursor: DescribedResult) -> RowMaker[dict[str, Any]]:
     """Rows are dicts by column name; of columns of one name the last one counts."""
     names = _names(cursor)
     return lambda values: dict(zip(names, values, strict=True))
 
 
-def namedtuple_row(cursor: Described) -> RowMaker[Any]:
+def namedtuple_row(cursor: DescribedResult) -> RowMaker[Any]:
     """Rows are named tuples. Names that are no identifiers are changed: ``?column?`` is ``f_column_``,
     and of two columns of one name the second is ``_1``, by its number from 0.
     """
@@ -70,7 +70,7 @@ def class_row(cls: Callable[..., T]) -> RowFactory[T]:
     A column that ``cls`` does not take is a TypeError when rows are fetched.
     """
 
-    def factory(cursor: Described) -> RowMaker[T]:
+    def factory(cursor: DescribedResult) -> RowMaker[T]:
         names = _names(cursor)
         return lambda values: cls(**dict(zip(names, values, strict=True)))
 
@@ -85,7 +85,7 @@ def args_row(function: Callable[..., T]) -> RowFactory[T]:
     return lambda cursor: lambda values: function(*values)
 
 
-def scalar_row(cursor: Described) -> RowMaker[Any]:
+def scalar_row(cursor: DescribedResult) -> RowMaker[Any]:
     """Rows are the value of their first column. ProgrammingError when there is no column."""
     if not _names(cursor):
         raise ProgrammingError("a row without columns has no first value")
@@ -96,7 +96,7 @@ def _as_it_is(values: Values) -> Values:
     return values
 
 
-def _names(cursor: Described) -> list[str]:
+def _names(cursor: DescribedResult) -> list[str]:
     description = cursor.description
     if description is None:
         raise ProgrammingError("the last statement returned no rows")

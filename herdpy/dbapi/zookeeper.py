@@ -70,7 +70,7 @@ def members(place: ZooKeeper, tablespace: str, deadline: float) -> Members:
         InterfaceError: kazoo is not installed.
         ZooKeeperError: it does not answer in time, or has no such tablespace.
     """
-    with Znodes(place.hosts, deadline, place.access) as znodes:
+    with ZnodeReader(place.hosts, deadline, place.access) as znodes:
         info = znodes.read(f"{place.root}/tablespaces/{tablespace}")
         if info is None or info.get("dropped"):
             raise ZooKeeperError(
@@ -106,8 +106,9 @@ def address(record: object) -> Host | None:
     return host, port
 
 
-class Znodes:
-    """A session for reading znodes whose data are JSON objects: ``with Znodes(hosts, deadline) as znodes``.
+class ZnodeReader:
+    """A session for reading znodes whose data are JSON objects:
+    ``with ZnodeReader(hosts, deadline) as znodes``.
 
     Several hosts are tried side by side, each a little after the one before it, so that one that is silent
     costs a moment only; a refusal is followed by the next at once.
@@ -123,7 +124,7 @@ class Znodes:
         self._client: KazooClient | None = None
         self._told = _Told()
 
-    def __enter__(self) -> Znodes:
+    def __enter__(self) -> ZnodeReader:
         try:
             from kazoo.client import KazooClient
         except ImportError as error:

@@ -4,7 +4,7 @@ Whoever wants a connection asks. He gets the idle one that was used last, or lea
 are fewer than ``max_size``, or his place in line. What comes back, and leave to make what was lost, goes to
 the first in line. ``sync`` and ``herdpy.aio.pool`` call this under their lock, and do the rest.
 
-    ask -> Ask.held | Ask.may_make | in line        put, lost -> the next in line is woken
+    ask -> PoolRequest.held | PoolRequest.may_make | in line        put, lost -> the next in line is woken
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Held(Generic[C]):
 
 
 @dataclass(slots=True, eq=False)
-class Ask(Generic[C]):
+class PoolRequest(Generic[C]):
     """Somebody who wants a connection.
 
     Attributes:
@@ -127,14 +127,14 @@ class Core(Generic[C]):
     lent: int = 0
     is_closed: bool = False
     idle: deque[Held[C]] = field(default_factory=deque)  # that which was used last is at the end
-    line: deque[Ask[C]] = field(default_factory=deque)
+    line: deque[PoolRequest[C]] = field(default_factory=deque)
     counts: Counts = field(default_factory=Counts)
 
     # Asking.
 
-    def ask(self, now: float, wake: Callable[[], None]) -> Ask[C]:
+    def ask(self, now: float, wake: Callable[[], None]) -> PoolRequest[C]:
         """Ask for a connection."""
-        ask: Ask[C] = Ask(wake, now)
+        ask: PoolRequest[C] = PoolRequest(wake, now)
         self.counts.asked += 1
         if self.is_closed:
             ask.is_refused = True
@@ -149,7 +149,7 @@ class Core(Generic[C]):
             self.line.append(ask)
         return ask
 
-    def leave(self, ask: Ask[C], now: float) -> bool:
+    def leave(self, ask: PoolRequest[C], now: float) -> bool:
         """Wait no longer. False when something was decided meanwhile, which must be used or given back."""
         if not ask.is_in_line:
             return False
@@ -199,7 +199,7 @@ class Core(Generic[C]):
             self.counts.broken += 1
             self.lost(now, lent=True)
 
-    def _first(self, now: float) -> Ask[C] | None:
+    def _first(self, now: float) -> PoolRequest[C] | None:
         if not self.line:
             return None
         first = self.line.popleft()

@@ -13,7 +13,7 @@ Tend = Callable[[], float | None]
 """Looks after the pool; in how many seconds to look again (infinity: when told to), None for never."""
 
 
-class Keeper:
+class PoolKeeper:
     """A thread that calls a method of the pool, when it is time or when it is told to.
 
     Attributes:

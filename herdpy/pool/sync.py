@@ -21,9 +21,9 @@ from herdpy.dbapi import lifetime
 from herdpy.dbapi.connection import Connection
 from herdpy.dbapi.rows import R, RowFactory, tuple_row
 from herdpy.pool import settings
-from herdpy.pool.core import Ask, Held, PoolStats
+from herdpy.pool.core import Held, PoolRequest, PoolStats
 from herdpy.pool.ending import Ending
-from herdpy.pool.keeper import Keeper
+from herdpy.pool.keeper import PoolKeeper
 from herdpy.pool.lent import Lent
 from herdpy.pool.settings import PoolSettings
 from herdpy.pool.sync_making import Making
@@ -73,7 +73,7 @@ class Pool(Making[R], Ending[Connection[R]]):
     ) -> None:
         place = settings.address(url, {**options, "autocommit": autocommit or None})
         factory: RowFactory[Any] = row_factory or tuple_row
-        keeper = Keeper(weakref.WeakMethod(self._tend))
+        keeper = PoolKeeper(weakref.WeakMethod(self._tend))
         super().__init__(
             PoolSettings(place, factory, min_size, max_size, timeout_s, max_idle_s, max_lifetime_s),
             Lent(keeper.nudge),
@@ -128,7 +128,7 @@ class Pool(Making[R], Ending[Connection[R]]):
         woken = threading.Event()
         with self._lock:
             self._settle()
-            ask: Ask[Connection[R]] = self._core.ask(time.monotonic(), woken.set)
+            ask: PoolRequest[Connection[R]] = self._core.ask(time.monotonic(), woken.set)
         try:
             if ask.is_in_line:
                 self._start_keeper()

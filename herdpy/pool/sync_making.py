@@ -12,7 +12,7 @@ from herdpy.dbapi.errors import Error
 from herdpy.dbapi.link import TransactionStatus
 from herdpy.dbapi.rows import R
 from herdpy.pool import settings
-from herdpy.pool.core import Ask, Core, Held
+from herdpy.pool.core import Core, Held, PoolRequest
 from herdpy.pool.lent import Lent
 from herdpy.pool.settings import PoolSettings, logger
 
@@ -97,7 +97,7 @@ class Making(Generic[R]):
             if not kept:
                 self._end(connection)
 
-    def _decline(self, ask: Ask[Connection[R]]) -> None:
+    def _decline(self, ask: PoolRequest[Connection[R]]) -> None:
         """Who asked does not want it any more."""
         refused: Connection[R] | None = None
         with self._lock:

@@ -11,7 +11,7 @@ import pytest
 
 import herdpy
 from herdpy.dbapi.remote import wire as wires
-from herdpy.dbapi.remote.statements import Kind, kind_of
+from herdpy.dbapi.remote.statements import StatementKind, kind_of
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_a_read_leaves_no_transaction_to_roll_back(url, monkeypatch):
 
 @pytest.mark.parametrize("sql", ["SELECT nextval('interrupted_numbers')", "VALUES (setval('s', 1))"])
 def test_what_takes_values_of_a_sequence_is_named(sql):
-    assert kind_of(sql) is Kind.WRITE
+    assert kind_of(sql) is StatementKind.WRITE
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_what_takes_values_of_a_sequence_is_named(sql):
     ],
 )
 def test_what_acts_is_not_sent_again(call):
-    assert kind_of(f"SELECT {call}") is Kind.OTHER
-    assert kind_of(f"VALUES ({call})") is Kind.OTHER
+    assert kind_of(f"SELECT {call}") is StatementKind.OTHER
+    assert kind_of(f"VALUES ({call})") is StatementKind.OTHER
 
 
 def test_a_sequence_is_set_once(url, monkeypatch):

@@ -16,14 +16,14 @@ from herdpy.dbapi.remote.connection import checked
 from herdpy.dbapi.remote.errors import ConnectionLostError
 from herdpy.dbapi.remote.fetch import ArrowFetches
 from herdpy.dbapi.remote.sent import Request, step
-from herdpy.dbapi.remote.statements import Kind
+from herdpy.dbapi.remote.statements import StatementKind
 from herdpy.dbapi.remote.values import Told
 
 if TYPE_CHECKING:
     from herdpy.dbapi.parameters import Translation
     from herdpy.dbapi.remote.wire import Wire
 
-_GO_ON = frozenset({Kind.READ, Kind.WRITE, Kind.SESSION})
+_GO_ON = frozenset({StatementKind.READ, StatementKind.WRITE, StatementKind.SESSION})
 
 
 class BegunTransactions(ArrowFetches):
@@ -32,16 +32,20 @@ class BegunTransactions(ArrowFetches):
     _begun: tuple[str, Wire, int] | None = None
     """The text of BEGIN, the connection that it was sent on, and how much that had sent then."""
 
-    def _request(self, sql: str, kind: Kind, wanted: Request, source: Translation | None) -> list[Any] | Told:
+    def _request(
+        self, sql: str, kind: StatementKind, wanted: Request, source: Translation | None
+    ) -> list[Any] | Told:
         """See Requests."""
-        if kind is not Kind.BEGIN:
+        if kind is not StatementKind.BEGIN:
             return super()._request(sql, kind, wanted, source)
         idle = self.status() == TransactionStatus.IDLE
         results = super()._request(sql, kind, wanted, source)
         self._begun = (sql, self._wire, self._wire.exchanges) if idle and self._wire is not None else None
         return results
 
-    def _within(self, sql: str, kind: Kind, wanted: Request, source: Translation | None) -> list[Any]:
+    def _within(
+        self, sql: str, kind: StatementKind, wanted: Request, source: Translation | None
+    ) -> list[Any]:
         """See Requests."""
         begun, self._begun = self._begun, None
         is_first = begun is not None and begun[1] is self._wire and begun[1].exchanges == begun[2]

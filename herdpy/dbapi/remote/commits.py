@@ -18,7 +18,7 @@ from herdpy.dbapi.remote.connection import PAUSE_S, HeldConnection, checked, ref
 from herdpy.dbapi.remote.errors import ConnectionLostError, error_of, is_old_name, lost_transaction, no_answer
 from herdpy.dbapi.remote.options import RemoteOptions
 from herdpy.dbapi.remote.sent import named, step
-from herdpy.dbapi.remote.statements import Kind, chains
+from herdpy.dbapi.remote.statements import StatementKind, chains
 from herdpy.dbapi.remote.values import RemoteResult, Told
 from herdpy.dbapi.remote.wire import Wire
 
@@ -153,16 +153,16 @@ class NamedCommits(HeldConnection):
         self._settings.ended(committed=False)
         raise lost_transaction(cause)
 
-    def _in_lost(self, kind: Kind, *, chained: bool = False) -> Result:
+    def _in_lost(self, kind: StatementKind, *, chained: bool = False) -> Result:
         """A statement in a transaction that was lost: only its end is taken.
 
         Args:
             chained: it asks for a transaction like this one, whose characteristics went with the connection.
         """
         assert self._lost is not None
-        if not chained and kind in (Kind.ROLLBACK, Kind.COMMIT):
+        if not chained and kind in (StatementKind.ROLLBACK, StatementKind.COMMIT):
             lost, self._lost = self._lost, None
-            if kind is Kind.COMMIT:
+            if kind is StatementKind.COMMIT:
                 raise lost_transaction(lost)
             return Told("ROLLBACK")
         raise lost_transaction(self._lost)

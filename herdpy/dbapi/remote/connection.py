@@ -10,8 +10,8 @@ from psycopg import pq
 from herdpy.dbapi.errors import Error
 from herdpy.dbapi.link import TransactionStatus
 from herdpy.dbapi.remote.errors import ConnectionLostError, error_of, is_not_leading, no_answer
-from herdpy.dbapi.remote.leader import Leader
-from herdpy.dbapi.remote.limit import Limit
+from herdpy.dbapi.remote.leader import LeaderFinder
+from herdpy.dbapi.remote.limit import StatementLimit
 from herdpy.dbapi.remote.options import RemoteOptions
 from herdpy.dbapi.remote.positions import is_after
 from herdpy.dbapi.remote.sent import step
@@ -38,13 +38,13 @@ class HeldConnection:
     def __init__(self, options: RemoteOptions, autocommit: bool) -> None:
         self.autocommit = autocommit
         self._options = options
-        self._leader = Leader(options)
+        self._leader = LeaderFinder(options)
         self._settings = SessionSettings(options.settings)
         self._wire: Wire | None = None
         self._lost: ConnectionLostError | None = None  # that took the transaction with it
         self._unanswered = ""  # the name of a commit that was sent, or is about to be
         self._is_alone = False  # what is sent is in no transaction block
-        self._limit = Limit()
+        self._limit = StatementLimit()
         self._named_position = ""  # that the session was told to wait for
         self.commit_position: str | None = None
         self.said: list[Any] = []

@@ -14,7 +14,7 @@ from herdpy.dbapi import scanner
 from herdpy.dbapi.link import ArrowResult, Result
 from herdpy.dbapi.remote.requests import Requests
 from herdpy.dbapi.remote.sent import CopyOut, Request, Steps
-from herdpy.dbapi.remote.statements import Kind, chains, first_word, kind_of
+from herdpy.dbapi.remote.statements import StatementKind, chains, first_word, kind_of
 from herdpy.dbapi.remote.values import RemoteResult, Told, dump, literal
 from herdpy.dbapi.remote.words import without_end
 
@@ -35,7 +35,7 @@ class ArrowFetches(Requests):
         kind = kind_of(sql)
         if self._is_lost():
             return self._in_lost(kind, chained=chains(sql))
-        if first_word(sql) not in _QUERIES or kind is Kind.OTHER:
+        if first_word(sql) not in _QUERIES or kind is StatementKind.OTHER:
             request: Request = Steps([(sql, dump(params))])
             results = self._request(sql, kind, request, source)
             if isinstance(results, Told):

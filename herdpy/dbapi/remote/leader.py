@@ -45,7 +45,7 @@ _KEEPALIVE = {
 }
 
 
-class Leader:
+class LeaderFinder:
     """The way to the server that leads. The one that led last is asked first.
 
     Attributes:

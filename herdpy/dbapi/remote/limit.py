@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 
-class Limit:
+class StatementLimit:
     """How long the statement that a caller waits for may take; of a link, whichever connection it has.
 
     Attributes:

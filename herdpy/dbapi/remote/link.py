@@ -20,7 +20,7 @@ from herdpy.dbapi.remote.gathered import Gathered
 from herdpy.dbapi.remote.many import many_as_copy
 from herdpy.dbapi.remote.options import RemoteOptions, remote_options
 from herdpy.dbapi.remote.sent import Steps, step
-from herdpy.dbapi.remote.statements import Kind, chains, has_copy, kind_of
+from herdpy.dbapi.remote.statements import StatementKind, chains, has_copy, kind_of
 from herdpy.dbapi.remote.values import RemoteResult, Told, dump
 from herdpy.dbapi.remote.words import statements_of, without_end
 
@@ -54,17 +54,17 @@ class RemoteLink(BegunTransactions):
         kind = kind_of(sql)
         if self._is_lost():
             return self._in_lost(kind, chained=chains(sql))
-        if kind is Kind.COPY:
+        if kind is StatementKind.COPY:
             raise _no_copy()
-        if kind is Kind.COMMIT and self.status() == TransactionStatus.INTRANS:
+        if kind is StatementKind.COMMIT and self.status() == TransactionStatus.INTRANS:
             return self._commit(sql)
         results = self._request(sql, kind, Steps([(sql, dump(params))]), source)
         if isinstance(results, Told):
             return results
         result = RemoteResult(results[-1])
-        if kind in (Kind.ROLLBACK, Kind.COMMIT):
+        if kind in (StatementKind.ROLLBACK, StatementKind.COMMIT):
             self._settings.ended(committed=result.tag == "COMMIT")  # a failed one is rolled back
-        elif kind is Kind.SETTING:
+        elif kind is StatementKind.SETTING:
             self._settings.ran(sql, in_transaction=self.status() != TransactionStatus.IDLE)
             self._named_position = ""  # it may have been changed
         return result
@@ -72,7 +72,7 @@ class RemoteLink(BegunTransactions):
     def execute_many(self, statement: Translation, rows: Iterable[Sequence[object]]) -> Result:
         """Run one statement for each row of parameters: one request, and all or none of it happens."""
         if self._is_lost():
-            return self._in_lost(Kind.WRITE)
+            return self._in_lost(StatementKind.WRITE)
         rows = rows if isinstance(rows, list) else list(rows)
         if not rows:
             return Told("", 0)
@@ -116,7 +116,7 @@ class RemoteLink(BegunTransactions):
         if count <= 1:
             return [self.execute(without_end(text))] if count else []
         if self._is_lost():
-            return [self._in_lost(Kind.OTHER)]
+            return [self._in_lost(StatementKind.OTHER)]
         if has_copy(text):
             raise _no_copy()
         return self._script(text)
@@ -133,7 +133,7 @@ class RemoteLink(BegunTransactions):
         from herdpy.dbapi.remote.load import load
 
         if self._is_lost():
-            self._in_lost(Kind.WRITE)
+            self._in_lost(StatementKind.WRITE)
         own = self.status() == TransactionStatus.IDLE
         deadline = time.monotonic() + self._options.failover_timeout_s
         batches = list(data)

@@ -19,7 +19,7 @@ PREPARE_AFTER = 2
 MOST_PREPARED = 200
 
 
-class Prepared:
+class PreparedStatements:
     """The prepared statements of a connection, and how often those were sent that are not."""
 
     def __init__(self, pgconn: Any) -> None:

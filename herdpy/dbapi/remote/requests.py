@@ -29,7 +29,7 @@ from herdpy.dbapi.remote.errors import (
 )
 from herdpy.dbapi.remote.sent import Request, Step, step
 from herdpy.dbapi.remote.statements import (
-    Kind,
+    StatementKind,
     begins_transaction,
     chains,
     first_word,
@@ -46,7 +46,9 @@ if TYPE_CHECKING:
 class Requests(NamedCommits):
     """Sends statements, one request at a time."""
 
-    def _request(self, sql: str, kind: Kind, wanted: Request, source: Translation | None) -> list[Any] | Told:
+    def _request(
+        self, sql: str, kind: StatementKind, wanted: Request, source: Translation | None
+    ) -> list[Any] | Told:
         """Send statements, again where that is safe; their results, or what is told of lost ones."""
         if self.status() != TransactionStatus.IDLE:
             return self._within(sql, kind, wanted, source)
@@ -61,7 +63,7 @@ class Requests(NamedCommits):
                 if not self.autocommit and begins_transaction(sql):
                     before = [step("BEGIN")]
                 self._is_alone = not before
-                if kind is Kind.WRITE and not before:
+                if kind is StatementKind.WRITE and not before:
                     request_id = self._name(wire)
                     self._unanswered, self._ends_block = request_id, False
                 results = wanted.send(wire, before, request_id)
@@ -93,11 +95,13 @@ class Requests(NamedCommits):
                     if returns_rows(sql):
                         raise no_answer(cause, "done")
                     return Told(first_word(sql))
-            elif kind is Kind.OTHER and not before and isinstance(cause, ConnectionLostError):
+            elif kind is StatementKind.OTHER and not before and isinstance(cause, ConnectionLostError):
                 raise no_answer(cause, "unknown")
             self._again_or_raise(cause, deadline)
 
-    def _within(self, sql: str, kind: Kind, wanted: Request, source: Translation | None) -> list[Any]:
+    def _within(
+        self, sql: str, kind: StatementKind, wanted: Request, source: Translation | None
+    ) -> list[Any]:
         """Send statements of a transaction that is open: if the connection breaks, it is lost."""
         if self._wire is None:
             raise lost_transaction(self._lost)
@@ -116,7 +120,7 @@ class Requests(NamedCommits):
             lost = ConnectionLostError(str(error))
         except ConnectionLostError as broken:
             lost = broken
-        ends = kind is Kind.ROLLBACK and not chains(sql)  # what AND CHAIN would begin is lost, too
+        ends = kind is StatementKind.ROLLBACK and not chains(sql)  # what AND CHAIN would begin is lost, too
         self._drop(lost, in_transaction=not ends)
         if ends:
             return self._connected(time.monotonic() + self._options.failover_timeout_s).run(
@@ -165,12 +169,12 @@ class Requests(NamedCommits):
             self._again_or_raise(cause, deadline)
 
 
-def _learn(wire: Wire, sql: str, kind: Kind) -> None:
+def _learn(wire: Wire, sql: str, kind: StatementKind) -> None:
     """Prepare statements anew after a definition, and after a ROLLBACK that may have taken one back."""
-    if kind is Kind.WRITE:
+    if kind is StatementKind.WRITE:
         if first_word(sql) in ("CREATE", "ALTER", "DROP"):
             wire.forget_prepared()
             wire.has_redefined = wire.status != TransactionStatus.IDLE
-    elif wire.has_redefined and kind is not Kind.READ:
+    elif wire.has_redefined and kind is not StatementKind.READ:
         wire.forget_prepared()
         wire.has_redefined = wire.status != TransactionStatus.IDLE

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from herdpy.dbapi.remote.words import Token, calls, first_tokens, starts, statements_of, tokens_of
 
 
-class Kind(enum.Enum):
+class StatementKind(enum.Enum):
     """How a statement is to be treated."""
 
     READ = enum.auto()  # changes nothing: may be sent again
@@ -26,18 +26,18 @@ class Kind(enum.Enum):
 
 
 _KINDS = {
-    **dict.fromkeys(("SELECT", "VALUES", "TABLE"), Kind.READ),
-    **dict.fromkeys(("INSERT", "UPDATE", "DELETE", "WITH", "TRUNCATE", "MERGE"), Kind.WRITE),
-    **dict.fromkeys(("BEGIN", "START"), Kind.BEGIN),
-    **dict.fromkeys(("COMMIT", "END"), Kind.COMMIT),
-    **dict.fromkeys(("ROLLBACK", "ABORT"), Kind.ROLLBACK),
-    **dict.fromkeys(("SET", "RESET", "DISCARD"), Kind.SETTING),
+    **dict.fromkeys(("SELECT", "VALUES", "TABLE"), StatementKind.READ),
+    **dict.fromkeys(("INSERT", "UPDATE", "DELETE", "WITH", "TRUNCATE", "MERGE"), StatementKind.WRITE),
+    **dict.fromkeys(("BEGIN", "START"), StatementKind.BEGIN),
+    **dict.fromkeys(("COMMIT", "END"), StatementKind.COMMIT),
+    **dict.fromkeys(("ROLLBACK", "ABORT"), StatementKind.ROLLBACK),
+    **dict.fromkeys(("SET", "RESET", "DISCARD"), StatementKind.SETTING),
     **dict.fromkeys(
-        ("SAVEPOINT", "RELEASE", "PREPARE", "DEALLOCATE", "DECLARE", "FETCH", "CLOSE"), Kind.SESSION
+        ("SAVEPOINT", "RELEASE", "PREPARE", "DEALLOCATE", "DECLARE", "FETCH", "CLOSE"), StatementKind.SESSION
     ),
-    "SHOW": Kind.READ,
-    "EXPLAIN": Kind.READ,
-    "COPY": Kind.COPY,
+    "SHOW": StatementKind.READ,
+    "EXPLAIN": StatementKind.READ,
+    "COPY": StatementKind.COPY,
 }
 _QUERIES = ("SELECT", "VALUES")
 _DEFINES = ("CREATE", "ALTER", "DROP")
@@ -58,26 +58,28 @@ _FALSE = frozenset({"FALSE", "OFF"})
 
 
 @functools.lru_cache(2048)
-def kind_of(sql: str) -> Kind:
+def kind_of(sql: str) -> StatementKind:
     """What kind of statement ``sql`` is."""
     tokens = first_tokens(sql, 3)
     first = tokens[0].word if tokens else ""
     if first == "EXPLAIN" and _runs_what_it_explains(first_tokens(sql, _OPTIONS)[1:]):
-        return Kind.WRITE
+        return StatementKind.WRITE
     if first == "ROLLBACK" and starts(_after_work(tokens), "TO"):
-        return Kind.SESSION
+        return StatementKind.SESSION
     if first in _DEFINES:
-        return Kind.OTHER if len(tokens) > 1 and tokens[1].word in _NOT_LOGGED else Kind.WRITE
+        return (
+            StatementKind.OTHER if len(tokens) > 1 and tokens[1].word in _NOT_LOGGED else StatementKind.WRITE
+        )
     if first in _QUERIES and _MAY_ACT.search(sql) is not None:
         return _kind_of_query(tokens_of(sql))
-    return _KINDS.get(first, Kind.OTHER)
+    return _KINDS.get(first, StatementKind.OTHER)
 
 
-def _kind_of_query(tokens: Sequence[Token]) -> Kind:
+def _kind_of_query(tokens: Sequence[Token]) -> StatementKind:
     if calls(tokens, _SET_CONFIG) or any(map(_acts, tokens, tokens[1:])):
-        return Kind.OTHER
+        return StatementKind.OTHER
     makes_table = any(token.word == "INTO" for token in tokens)
-    return Kind.WRITE if makes_table or calls(tokens, _SEQUENCES) else Kind.READ
+    return StatementKind.WRITE if makes_table or calls(tokens, _SEQUENCES) else StatementKind.READ
 
 
 def _acts(token: Token, after: Token) -> bool:
@@ -110,7 +112,7 @@ def begins_transaction(sql: str) -> bool:
     """Whether the statement, outside a transaction and without autocommit, begins one."""
     if starts(first_tokens(sql, 2), "SET", "LOCAL"):
         return True
-    return kind_of(sql) is Kind.WRITE or first_word(sql) in _OWN_TRANSACTION
+    return kind_of(sql) is StatementKind.WRITE or first_word(sql) in _OWN_TRANSACTION
 
 
 def returns_rows(sql: str) -> bool:

@@ -19,8 +19,8 @@ from psycopg import generators, pq
 
 from herdpy.dbapi.remote.errors import ConnectionLostError, notice_of
 from herdpy.dbapi.remote.exchanges import after_copy, copied, pipelined
-from herdpy.dbapi.remote.limit import Limit
-from herdpy.dbapi.remote.prepared import Key, Prepared
+from herdpy.dbapi.remote.limit import StatementLimit
+from herdpy.dbapi.remote.prepared import Key, PreparedStatements
 from herdpy.dbapi.remote.sent import Step, step
 from herdpy.dbapi.remote.values import Parameters
 
@@ -54,10 +54,10 @@ class Wire:
         self.is_broken = False
         self.has_redefined = False
         self._is_alive = is_alive
-        self._prepared = Prepared(pgconn)
-        self._limit = Limit()
+        self._prepared = PreparedStatements(pgconn)
+        self._limit = StatementLimit()
 
-    def belongs(self, limit: Limit, said: list[Any]) -> None:
+    def belongs(self, limit: StatementLimit, said: list[Any]) -> None:
         """The link that has it says how long statements may take, and keeps what the server says."""
         self._limit = limit
         self.pgconn.notice_handler = lambda result: said.append(notice_of(result))

@@ -12,7 +12,7 @@ from pathlib import Path
 from herdpy.dbapi.errors import InterfaceError
 from herdpy.dbapi.remote.options import RemoteOptions, remote_options
 from herdpy.dbapi.url import Server, boolean, parse
-from herdpy.dbapi.zookeeper import Znodes, ZooKeeperError
+from herdpy.dbapi.zookeeper import ZnodeReader, ZooKeeperError
 from herdpy.rpc.place import Place
 from herdpy_spark.access.errors import AccessError
 from herdpy_spark.access.servers import Servers, door
@@ -41,7 +41,7 @@ def find(url: str, user: str | None, password: str | None) -> tuple[LogAddress, 
     assert place is not None
     info_path = f"{place.root}/tablespaces/{name}"
     try:
-        with Znodes(place.hosts, time.monotonic() + _TIMEOUT_S, place.access) as znodes:
+        with ZnodeReader(place.hosts, time.monotonic() + _TIMEOUT_S, place.access) as znodes:
             info, ledgers = znodes.read_all([info_path, f"{info_path}/ledgers"])
             if info is None or info.get("dropped"):
                 raise AccessError(

@@ -224,7 +224,7 @@ def test_of_a_big_answer_that_is_never_read_little_is_made(killed: ThreadServer)
             for n in range(300):
                 assert other.execute("SELECT %s::int", (n,)).fetchone() == (n,)
         waiting = killed.look(lambda: connection.transport.get_write_buffer_size())
-        settings = killed.server.settings
+        settings = killed.server.context.settings
         assert waiting <= settings.write_ahead_bytes + 4 * settings.chunk_bytes
         assert sum(1 for one in wire.replies() if one.kind == "D") == 100_000
     killed.wait_for(killed.is_clean)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from herdpy_server.pgwire import conversation, round_trip, simple
+from herdpy_server.pgwire import opening, round_trip, simple
 from herdpy_server.sessions.quick import QuickStatements
 from tests.pgwire.servers import ThreadServer
 from tests.pgwire.wire import SYNC, Reply, Wire, bind, describe, execute, parse, query
@@ -114,7 +114,7 @@ def test_the_short_way_says_what_the_long_one_does(
 
 
 def without_the_short_way(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(conversation, "round_trip", lambda *_: False)
+    patch.setattr(opening, "HANDLERS", opening.HANDLERS._replace(round_trip=lambda *_: False))
     patch.setattr(simple, "plain_query", lambda *_: False)
 
 

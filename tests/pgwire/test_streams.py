@@ -54,7 +54,7 @@ def is_stuck(server: ThreadServer) -> Callable[[], bool]:
     """Whether the connections of a server wait until their clients read."""
     return lambda: all(
         conversation.connection.is_full and conversation.is_waiting
-        for conversation in server.server._conversations
+        for conversation in server.server.admission.conversations
     )
 
 
@@ -121,7 +121,9 @@ def test_a_portal_makes_what_is_fetched(streaming: ThreadServer) -> None:
             assert numbers(replies) == list(range(start, start + 250))
             assert replies[-2].kind == "s"
             assert fed.made == start // BATCH_ROWS + 1
-        portal = streaming.look(lambda: next(iter(streaming.server._conversations)).session.portals["p"])
+        portal = streaming.look(
+            lambda: next(iter(streaming.server.admission.conversations)).session.portals["p"]
+        )
         assert portal.window is not None
         assert portal.window.first >= 2 * BATCH_ROWS  # what was passed is gone
 

@@ -58,7 +58,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, files: Path) -> Iterator[Th
     ) as found:
         store = found.server.registry.role_store
         assert store is not None
-        found.server.authority = RuleAuthority(RULES, store.verifier)
+        found.server.context.authority = RuleAuthority(RULES, store.verifier)
         yield found
         found.wait_for(found.is_clean)
 

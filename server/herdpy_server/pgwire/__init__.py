@@ -1,9 +1,13 @@
 """PostgreSQL's protocol 3 in front of sessions.
 
     messages, backend, errors, startup, scram, inbox     pure: bytes to requests, answers to bytes
+    context                                              what a server's connections share
     connection                                           asyncio: one client
-    opening -> conversation                              what a connection is at: who it is, then its requests
-    simple, extended, copying, results, rare             the requests
+    conversation                                         one session's messages; given what answers them
+    simple, extended, round_trip, copying, results       the requests
+    handlers                                             which of them answers which message
+    admission                                            a server's sessions
+    opening                                              from the first byte to the session
     server                                               listens, knows all connections, ends them
 
 A statement's way: ``Connection.data_received`` -> ``Conversation.advance`` -> ``extended.bind`` and

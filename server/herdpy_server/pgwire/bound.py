@@ -1,14 +1,15 @@
 """What the door remembers of prepared statements and portals: the functions between bytes and datums.
 
-Beside ``extended``. Made once for a statement and the formats that its client uses, and kept for as long
-as the session's own object is the same one, so that binding and answering look nothing up by type.
+Below ``conversation``, which keeps them. Made once for a statement and the formats that its client uses, and
+kept for as long as the session's own object is the same one, so that binding and answering look nothing up by
+type.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from herdpy_server.pgwire.backend import row_description
 from herdpy_server.pgwire.errors import ProtocolError
@@ -17,7 +18,6 @@ from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
-    from herdpy_server.pgwire.round_trip import Form
     from herdpy_server.sessions.portals import Portal
     from herdpy_server.sessions.prepared import PreparedStatement
     from herdpy_sql.plan import OutputColumn
@@ -137,6 +137,20 @@ class BoundPortal:
     def row_description(self, columns: Sequence[OutputColumn]) -> bytes:
         """RowDescription of its rows."""
         return self.bound.row_description(columns, self.results)
+
+
+class Form(NamedTuple):
+    """How an answer is put.
+
+    Attributes:
+        text: of the statement, for who counts statements.
+        head: the messages before the rows.
+        encode: makes DataRow messages; None where there are no rows.
+    """
+
+    text: str
+    head: bytes
+    encode: RowsEncoder | None
 
 
 class Shape:

@@ -1,9 +1,9 @@
-"""One client's connection: bytes in, bytes out, and who makes sense of them.
+"""One client's connection: bytes in, bytes out, and the stage that takes the messages.
 
-The asyncio side of ``pgwire``. A connection begins with an :class:`Opening`, which settles encryption and
-who the client is, and goes on with a :class:`Conversation`, which answers its messages. Both are told
-when something has arrived, take messages from the inbox, and put answers into ``out``; the connection
-writes them in one piece when a pass over the input is over.
+The asyncio side of ``pgwire``, above ``context`` and ``inbox``. A connection begins with an :class:`Opening`,
+which settles encryption and who the client is, and goes on with a :class:`Conversation`, which answers its
+messages. Both are told when something has arrived, take messages from the inbox, and put answers into
+``out``; the connection writes them in one piece when a pass over the input is over.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from herdpy_server.pgwire.errors import FatalError, HangUp, error_response
 from herdpy_server.pgwire.inbox import Inbox
 
 if TYPE_CHECKING:
-    from herdpy_server.pgwire.server import PgServer
+    from collections.abc import Callable
+
+    from herdpy_server.pgwire.context import PgContext
 
 logger = logging.getLogger("herdpy.pgwire")
 
@@ -47,6 +49,7 @@ class Connection(asyncio.Protocol):
     """One connection.
 
     Attributes:
+        context: what it shares with the server's other connections.
         out: messages made and not yet written; ``out_bytes`` counts the large ones among them.
         flush: write them when this pass is over.
         is_full: the client does not read what it is sent: make no more.
@@ -56,9 +59,12 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
+        "_closed",
         "_drained",
+        "_opened",
         "_reading",
         "_stage",
+        "context",
         "eof",
         "flush",
         "inbox",
@@ -69,13 +75,20 @@ class Connection(asyncio.Protocol):
         "out_bytes",
         "peer",
         "peer_port",
-        "server",
         "transport",
     )
 
-    def __init__(self, server: PgServer) -> None:
-        self.server = server
-        self.inbox = Inbox(server.settings.max_message_bytes)
+    def __init__(
+        self,
+        context: PgContext,
+        opened: Callable[[Connection], Stage],
+        closed: Callable[[Connection], object],
+    ) -> None:
+        """``opened`` gives the first stage; ``closed`` is called when the connection is gone."""
+        self.context = context
+        self._opened = opened
+        self._closed = closed
+        self.inbox = Inbox(context.settings.max_message_bytes)
         self.out: list[bytes] = []
         self.out_bytes = 0
         self.flush = False
@@ -94,12 +107,12 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport = cast("asyncio.Transport", transport)  # uvloop's are of no such class
-        transport.set_write_buffer_limits(high=self.server.settings.write_ahead_bytes)
+        transport.set_write_buffer_limits(high=self.context.settings.write_ahead_bytes)
         address = transport.get_extra_info("peername")
         if isinstance(address, tuple):
             self.peer, self.peer_port = address[:2]
             _no_delay(transport)
-        self._stage = self.server.opened(self)
+        self._stage = self._opened(self)
 
     def data_received(self, data: bytes) -> None:
         self.inbox.feed(data)
@@ -130,7 +143,7 @@ class Connection(asyncio.Protocol):
         if drained is not None:
             drained.fail(ConnectionLost())
         self._stage.lost()
-        self.server.closed(self)
+        self._closed(self)
 
     # What stages do.
 
@@ -157,7 +170,7 @@ class Connection(asyncio.Protocol):
         if self.flush or self.out_bytes > FLUSH_BYTES:
             self.write()
         if waiting or self.is_full:
-            if self._reading and self.inbox.waiting_bytes > self.server.settings.read_ahead_bytes:
+            if self._reading and self.inbox.waiting_bytes > self.context.settings.read_ahead_bytes:
                 self._reading = False
                 self.transport.pause_reading()
         elif not self._reading and not self.is_lost:
@@ -179,7 +192,7 @@ class Connection(asyncio.Protocol):
         if self.is_full:
             self._drained = wait
         else:
-            self.server.loop.call_soon(wait.resolve, None)
+            self.context.loop.call_soon(wait.resolve, None)
         await wait
         if self.is_lost:
             raise ConnectionLost
@@ -203,7 +216,7 @@ class Connection(asyncio.Protocol):
     def linger(self) -> None:
         """Give the client some time to read what was written last."""
         if not self.is_lost:
-            self.server.loop.call_later(_LINGER_S, self.abort)
+            self.context.loop.call_later(_LINGER_S, self.abort)
 
     def abort(self) -> None:
         """End the connection now; what the client has not read is lost to it."""

@@ -1,7 +1,8 @@
 """A session's messages, taken one after the other and answered: the state machine of protocol 3.
 
-Above ``simple``, ``extended`` and ``copying``, which know the messages; here is what is common: the order of
-requests, what happens after an error, and what is waited for. Most messages are answered within
+Above ``connection``, below ``simple``, ``extended`` and ``copying``, which know the messages: a conversation
+is given their functions as :class:`MessageHandlers`. Here is what is common: the order of requests, what
+happens after an error, and what is waited for. Most messages are answered within
 :meth:`Conversation.advance`. A statement that waits (for a lock, the log, a worker, the client's reading)
 blocks the conversation and no other: what arrives meanwhile stays in the inbox.
 
@@ -12,8 +13,8 @@ ReadyForQuery at once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from herdpy.log.wait import Wait
 from herdpy_server.pgwire import backend
@@ -22,13 +23,11 @@ from herdpy_server.pgwire.errors import FatalError, HangUp, error_response, noti
 from herdpy_server.pgwire.idling import Idling
 from herdpy_server.pgwire.messages import HEAD, SMALL_MESSAGE_BYTES
 from herdpy_server.pgwire.report import COMMIT_POSITION, report
-from herdpy_server.pgwire.round_trip import round_trip
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.pgwire.bound import Bound, BoundPortal
+    from herdpy_server.pgwire.bound import Bound, BoundPortal, Form
     from herdpy_server.pgwire.connection import Connection
-    from herdpy_server.pgwire.round_trip import Form
     from herdpy_server.serving import Run
     from herdpy_server.sessions import Session
     from herdpy_server.sessions.registry import SessionEntry
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("herdpy.pgwire")
 
 Handler = Callable[["Conversation", bytes, int, int], None]
-HANDLERS: dict[int, Handler] = {}
-"""What answers each type of message, given the buffer and where in it the body begins and ends."""
+"""Answers a message, given the buffer and where in it the body begins and ends."""
 
 PASS_MESSAGES = 128
 """So many of one client's messages are answered in one go, and then others have their turn."""
@@ -47,6 +45,19 @@ _HEAD_BYTES = HEAD.size
 _BIND = ord("B")
 _UNSKIPPED = frozenset(b"SX")
 _READY = backend.READY
+
+
+class MessageHandlers(NamedTuple):
+    """What answers messages.
+
+    Attributes:
+        round_trip: answers a Bind message and all that follows it up to Sync, if it can; False: it has done
+            nothing.
+        by_type: what answers each type of message.
+    """
+
+    round_trip: Callable[[Conversation, bytes, int, int], bool]
+    by_type: Mapping[int, Handler]
 
 
 class Conversation:
@@ -68,7 +79,9 @@ class Conversation:
 
     __slots__ = (
         "_fatal",
+        "_handlers",
         "_has_left",
+        "_left",
         "_run",
         "_told_position",
         "_turn_is_due",
@@ -89,8 +102,17 @@ class Conversation:
         "texts",
     )
 
-    def __init__(self, connection: Connection, session: Session) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        session: Session,
+        handlers: MessageHandlers,
+        left: Callable[[Conversation], object],
+    ) -> None:
+        """``left`` is called once the session has ended."""
         self.connection = connection
+        self._handlers = handlers
+        self._left = left
         self.session = session
         self.entry: SessionEntry | None = None
         self.out = connection.out
@@ -118,6 +140,7 @@ class Conversation:
         connection = self.connection
         inbox = connection.inbox
         unpack = HEAD.unpack_from
+        round_trip, handlers = self._handlers
         if self.blocked:
             if self.input_wanted is not None:
                 self._wake()
@@ -133,7 +156,7 @@ class Conversation:
             while not (self.blocked or self.is_over or connection.is_full):
                 if not left and not connection.eof:
                     self._turn_is_due = True
-                    connection.server.loop.call_soon(self._take_turn)  # after the others'
+                    connection.context.loop.call_soon(self._take_turn)  # after the others'
                     break
                 left -= 1
                 data, at = inbox.data, inbox.at
@@ -144,7 +167,7 @@ class Conversation:
                 # What Inbox.next does, in line for short messages that are whole.
                 kind, length = unpack(data, at) if len(data) - at >= _HEAD_BYTES else (0, 0)
                 stop = at + 1 + length
-                if kind in HANDLERS and 4 <= length <= SMALL_MESSAGE_BYTES and stop <= len(data):
+                if kind in handlers and 4 <= length <= SMALL_MESSAGE_BYTES and stop <= len(data):
                     at += _HEAD_BYTES
                     inbox.at = stop
                 else:
@@ -160,7 +183,7 @@ class Conversation:
                     continue
                 try:
                     if kind != _BIND or not round_trip(self, data, at, stop):
-                        HANDLERS[kind](self, data, at, stop)
+                        handlers[kind](self, data, at, stop)
                 except (FatalError, HangUp):
                     raise
                 except SqlError as error:
@@ -170,7 +193,7 @@ class Conversation:
                         self.fail(error)
                 except Exception as error:  # noqa: BLE001 - no error of one statement ends its session
                     self.fail(error)
-                if connection.out_bytes > connection.server.settings.write_ahead_bytes:
+                if connection.out_bytes > connection.context.settings.write_ahead_bytes:
                     connection.write()
         except (FatalError, HangUp) as error:
             self.end(error)
@@ -218,7 +241,7 @@ class Conversation:
         self.connection.flush = True
         if self.idling is not None:
             self.idling.begin()
-        if self.connection.server.is_stopping and status == "idle":
+        if self.connection.context.is_stopping and status == "idle":
             self.terminate(shutting_down())
 
     def begin_reports(self) -> None:
@@ -226,7 +249,7 @@ class Conversation:
         settings = self.session.settings
         self.reported = report(settings)
         if self.idling is None and (settings.idle_session_s or settings.idle_transaction_s):
-            self.idling = Idling(self)
+            self.idling = Idling(self.connection.context.loop, self.session, self.terminate)
 
     def _report(self) -> None:
         before = self.reported
@@ -240,7 +263,7 @@ class Conversation:
 
     def drive(self, steps: Coroutine[Any, Any, None]) -> None:
         """Go through ``steps``; no other message is taken before they are done."""
-        run = self.connection.server.databases.run(self._guarded(steps), self._ran)
+        run = self.connection.context.databases.run(self._guarded(steps), self._ran)
         self.blocked = True
         self._run = run
         if run.start():
@@ -350,13 +373,12 @@ class Conversation:
         self._has_left = True
         if self.idling is not None:
             self.idling.stop()
-        server = self.connection.server
-        run = server.databases.run(self.session.close(), self._closed)
+        run = self.connection.context.databases.run(self.session.close(), self._closed)
         if run.start():
             self._closed(run)
 
     def _closed(self, run: Run[None]) -> None:
-        self.connection.server.left(self)
+        self._left(self)
         run.result()
 
 

@@ -1,8 +1,8 @@
 """COPY: data of any format in CopyData messages, from the client and to it.
 
-A part of :class:`Conversation`. The formats are ``herdpy_server.copy``'s, the table is the session's; here
-are the messages. Coming in, messages are taken from the inbox one by one by the coroutine that the statement
-is; going out, messages are made no faster than the client reads them.
+Above ``conversation``, below ``simple`` and ``extended``. The formats are ``herdpy_server.copy``'s, the table
+is the session's; here are the messages. Coming in, messages are taken from the inbox one by one by the
+coroutine that the statement is; going out, messages are made no faster than the client reads them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The extended query: Parse, Bind, Describe, Execute, Close, Flush, Sync.
 
-A part of :class:`Conversation`; the hot path of the server. A portal that need not wait is run by one
-``send`` into the session's coroutine, with no run made for it.
+Above ``conversation``: handlers that it is given; the hot path of the server. A portal that need not wait is
+run by one ``send`` into the session's coroutine, with no run made for it.
 """
 
 from __future__ import annotations

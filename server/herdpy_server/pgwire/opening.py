@@ -1,7 +1,8 @@
 """From a connection's first byte to its session: encryption, version, who the client is, first settings.
 
-The first stage of a :class:`Connection`. Nothing of it waits but TLS's handshake and the client; its time is
-limited as a whole, so that those who never say who they are go again.
+The first stage of a :class:`Connection`; above ``admission``, which gives it the session. Nothing of it waits
+but TLS's handshake and the client; its time is limited as a whole, so that those who never say who they are
+go again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from herdpy_server.pgwire import backend
 from herdpy_server.pgwire.authority import REJECT, SCRAM, common_name
 from herdpy_server.pgwire.conversation import Conversation
 from herdpy_server.pgwire.errors import FatalError, HangUp
+from herdpy_server.pgwire.handlers import HANDLERS
 from herdpy_server.pgwire.inbox import PASSWORD
 from herdpy_server.pgwire.messages import string
 from herdpy_server.pgwire.scram import BOUND, PLAIN, Exchange, no_such_user
@@ -30,6 +32,9 @@ from herdpy_server.pgwire.startup import (
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from herdpy_server.pgwire.admission import SessionAdmission
     from herdpy_server.pgwire.connection import Connection
 
 logger = logging.getLogger("herdpy.pgwire")
@@ -47,26 +52,33 @@ class Opening:
     """
 
     __slots__ = (
+        "_admission",
         "_connection",
         "_exchange",
         "_is_refused",
         "_start",
         "_timer",
         "_tls",
+        "_when_over",
         "_wishes",
         "is_crowded",
     )
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(
+        self, connection: Connection, admission: SessionAdmission, over: Callable[[Opening], object]
+    ) -> None:
+        """``over`` is called once the connection has become a session, or has ended."""
         self._connection = connection
+        self._admission = admission
+        self._when_over = over
         self._start: Start | None = None
         self._is_refused = False
         self.is_crowded = False
         self._exchange: Exchange | None = None
         self._tls: asyncio.Task[None] | None = None
         self._wishes: set[type] = set()  # for encryption: each can be had once
-        server = connection.server
-        self._timer = server.loop.call_later(server.settings.startup_timeout_s, self._late)
+        context = connection.context
+        self._timer = context.loop.call_later(context.settings.startup_timeout_s, self._late)
 
     # Taking what comes.
 
@@ -120,7 +132,7 @@ class Opening:
     def _tell(self, event: str, sqlstate: str = "") -> None:
         """For the record. SqlError 58030 it cannot be told."""
         connection, start = self._connection, self._start
-        auditor = connection.server.registry.auditor
+        auditor = connection.context.registry.auditor
         if auditor is None or start is None:
             return
         fields: dict[str, object] = {
@@ -135,7 +147,7 @@ class Opening:
 
     def _over(self) -> None:
         self._timer.cancel()
-        self._connection.server.opening_over(self)
+        self._when_over(self)
 
     # Start-up packets.
 
@@ -154,7 +166,7 @@ class Opening:
             self._encryption(wish)
             return True
         if isinstance(wish, CancelRequest):
-            connection.server.cancel(wish.pid, wish.secret)
+            self._admission.cancel(wish.pid, wish.secret)
             self._refuse(HangUp("a cancel request"))
             return False
         self._begin(wish)
@@ -168,7 +180,7 @@ class Opening:
                 "0A000", f"unsupported frontend protocol 1234.{code}: server supports 3.0 to 3.0"
             )
         self._wishes.add(type(wish))
-        context = connection.server.tls
+        context = connection.context.tls
         if isinstance(wish, GssRequest) or context is None or connection.peer is None:
             connection.out.append(b"N")
             connection.write()
@@ -183,19 +195,19 @@ class Opening:
         connection.transport.pause_reading()  # what comes now is the handshake's
         connection.out.append(b"S")
         connection.write()
-        self._tls = connection.server.loop.create_task(self._start_tls())
+        self._tls = connection.context.loop.create_task(self._start_tls())
 
     async def _start_tls(self) -> None:
         connection = self._connection
-        server = connection.server
-        assert server.tls is not None
+        context = connection.context
+        assert context.tls is not None
         try:
-            transport = await server.loop.start_tls(
+            transport = await context.loop.start_tls(
                 connection.transport,
                 connection,
-                server.tls,
+                context.tls,
                 server_side=True,
-                ssl_handshake_timeout=server.settings.startup_timeout_s,
+                ssl_handshake_timeout=context.settings.startup_timeout_s,
             )
         except (OSError, EOFError) as error:  # ssl.SSLError is an OSError
             logger.info("TLS with %s failed: %s", connection.peer, error)
@@ -206,7 +218,7 @@ class Opening:
         if transport is None or connection.is_lost:
             return
         connection.transport = transport
-        transport.set_write_buffer_limits(high=server.settings.write_ahead_bytes)
+        transport.set_write_buffer_limits(high=context.settings.write_ahead_bytes)
         connection.is_encrypted = True
         self.advance()
 
@@ -214,15 +226,15 @@ class Opening:
 
     def _begin(self, start: Start) -> None:
         connection = self._connection
-        server = connection.server
+        context = connection.context
         minor = PROTOCOL & 0xFFFF
         if start.minor > minor or start.unknown:
             connection.out.append(backend.negotiate_protocol_version(PROTOCOL, start.unknown))
         self._start = start
         if self.is_crowded:
             raise FatalError("53300", f"too many connections from address {connection.peer}")
-        method = server.authority.method(start.user, connection.peer)
-        if server.settings.tls_required and not connection.is_encrypted and connection.peer is not None:
+        method = context.authority.method(start.user, connection.peer)
+        if context.settings.tls_required and not connection.is_encrypted and connection.peer is not None:
             method = REJECT
         if method == REJECT:
             raise FatalError(
@@ -230,11 +242,11 @@ class Opening:
                 f'no rule lets user "{start.user}" in from host "{connection.peer or "[local]"}", '
                 f"{'TLS' if connection.is_encrypted else 'no encryption'}",
             )
-        self._check_certificate(server.authority.certificate(start.user, connection.peer))
+        self._check_certificate(context.authority.certificate(start.user, connection.peer))
         if method == SCRAM:
             connection.inbox.kinds = frozenset({PASSWORD})
             connection.inbox.max_message_bytes = _MAX_PASSWORD_BYTES
-            bound = [BOUND] if connection.is_encrypted and server.binding else []
+            bound = [BOUND] if connection.is_encrypted and context.binding else []
             connection.send(backend.authentication_sasl([*bound, PLAIN]))
             connection.flush = True
         else:
@@ -278,9 +290,9 @@ class Opening:
     def _first(self, body: bytes) -> None:
         connection, start = self._connection, self._start
         assert start is not None
-        server = connection.server
+        context = connection.context
         mechanism, at = string(body, 0, len(body))
-        offered = connection.is_encrypted and server.binding is not None
+        offered = connection.is_encrypted and context.binding is not None
         if mechanism != PLAIN and not (mechanism == BOUND and offered):
             raise FatalError("08P01", "client selected an invalid SASL authentication mechanism")
         if len(body) < at + 4:
@@ -289,8 +301,8 @@ class Opening:
         first = body[at + 4 :]
         if length != len(first):
             raise FatalError("08P01", "malformed SASL initial response")
-        verifier = server.authority.verifier(start.user) or no_such_user(start.user, server.mock_key)
-        self._exchange = Exchange(mechanism, verifier, binding=server.binding, offered=offered)
+        verifier = context.authority.verifier(start.user) or no_such_user(start.user, context.mock_key)
+        self._exchange = Exchange(mechanism, verifier, binding=context.binding, offered=offered)
         connection.send(backend.authentication_sasl_continue(self._exchange.first(first)))
 
     def _final(self, body: bytes) -> None:
@@ -307,9 +319,9 @@ class Opening:
         """Begin the session."""
         connection, start = self._connection, self._start
         assert start is not None
-        server = connection.server
+        context = connection.context
         try:
-            session = server.admit(start)
+            session = self._admission.admit(start)
         except SqlError as error:
             if error.sqlstate != _NOT_NOW:
                 connection.send(backend.AUTHENTICATION_OK)
@@ -318,14 +330,14 @@ class Opening:
         for name, value in start.settings().items():
             session.settings.start_with(name, value.strip("'") if name == "client_encoding" else value)
         self._tell("login")
-        conversation = Conversation(connection, session)
-        entry = server.enter(conversation, start)
+        conversation = Conversation(connection, session, HANDLERS, self._admission.left)
+        entry = self._admission.enter(conversation, start)
         self._over()
         for name, value in conversation.reported.values.items():
             connection.out.append(backend.parameter_status(name, value))
         connection.out.append(backend.backend_key_data(entry.pid, entry.secret))
-        connection.inbox.kinds = server.kinds
-        connection.inbox.max_message_bytes = server.settings.max_message_bytes
+        connection.inbox.kinds = frozenset(HANDLERS.by_type)
+        connection.inbox.max_message_bytes = context.settings.max_message_bytes
         connection.enter(conversation)
         conversation.ready()
         connection.write()

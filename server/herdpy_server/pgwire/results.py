@@ -1,6 +1,6 @@
 """Large answers, made and sent bit by bit, no faster than the client reads them.
 
-A part of :class:`Conversation`.
+Above ``conversation``, below ``extended``, ``simple`` and ``copying``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ async def send_rows(conversation: Conversation, result: Result, results: Formats
 
 async def send_bytes(connection: Connection, data: bytes) -> None:
     """Send messages that were made elsewhere; ConnectionLost when the client went away."""
-    chunk_bytes = connection.server.settings.chunk_bytes
+    chunk_bytes = connection.context.settings.chunk_bytes
     if len(data) <= 2 * chunk_bytes:
         connection.send(data)
         await _show(connection)
@@ -74,7 +74,7 @@ async def _show(connection: Connection) -> None:
 
 
 async def _send(connection: Connection, encode: RowsEncoder, pieces: Iterable[list[Row]]) -> None:
-    chunk_bytes = connection.server.settings.chunk_bytes
+    chunk_bytes = connection.context.settings.chunk_bytes
     step = SMALL_ROWS
     for rows in pieces:
         start = 0

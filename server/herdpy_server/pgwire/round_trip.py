@@ -9,10 +9,10 @@ time, an error, a plan that takes long. Then nothing has been answered, and noth
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from herdpy_server.pgwire import backend
-from herdpy_server.pgwire.bound import TEXT, make_encoder
+from herdpy_server.pgwire.bound import TEXT, Form, make_encoder
 from herdpy_server.sessions.named import name_of
 from herdpy_server.sessions.portals import Portal
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from herdpy.codec.kinds import Datum
-    from herdpy_server.pgwire.bound import Bound, RowsEncoder, Shape
+    from herdpy_server.pgwire.bound import Bound, Shape
     from herdpy_server.pgwire.conversation import Conversation
     from herdpy_server.sessions import Quick
     from herdpy_sql.plan import Plan
@@ -29,20 +29,6 @@ _REST = b"D\0\0\0\6P\0E\0\0\0\t\0\0\0\0\0S\0\0\0\4"
 """Describe and Execute of the unnamed portal, all its rows, and Sync."""
 _REST_BYTES = len(_REST)
 _PLANS = 64
-
-
-class Form(NamedTuple):
-    """How an answer is put.
-
-    Attributes:
-        text: of the statement, for who counts statements.
-        head: the messages before the rows.
-        encode: makes DataRow messages; None where there are no rows.
-    """
-
-    text: str
-    head: bytes
-    encode: RowsEncoder | None
 
 
 def round_trip(conversation: Conversation, data: bytes, at: int, stop: int) -> bool:

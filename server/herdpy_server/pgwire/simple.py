@@ -1,6 +1,6 @@
 """The simple query: a text of any number of statements, each answered with its rows in text.
 
-A part of :class:`Conversation`.
+Above ``conversation``: one of the handlers that it is given.
 """
 
 from __future__ import annotations

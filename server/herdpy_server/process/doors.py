@@ -93,9 +93,9 @@ class PostgresDoor:
         """Take over the rules, and certificate and key. Who is connected stays."""
         self._config, self._told = config, None
         self._authority.set_rules(config.authentication.rules)
-        self.server.settings = pg_settings(config)
+        self.server.context.settings = pg_settings(config)
         try:
-            self.server.load_tls()
+            self.server.context.load_tls()
         except (OSError, ValueError) as error:
             logger.error("certificate and key are not taken over: %s", error)
 

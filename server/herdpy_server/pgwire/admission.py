@@ -1,0 +1,143 @@
+"""The sessions of one server: who gets one, which there are, and how all of them end.
+
+Above ``conversation``, below ``opening``, which asks for a session, and ``server``, which ends them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from herdpy_server.pgwire.conversation import Conversation, shutting_down
+from herdpy_server.pgwire.errors import FatalError
+from herdpy_server.sessions.rights import may
+from herdpy_sql.rights.held import DATABASE
+
+if TYPE_CHECKING:
+    from herdpy_server.pgwire.context import PgContext
+    from herdpy_server.pgwire.startup import Start
+    from herdpy_server.sessions import Session
+    from herdpy_server.sessions.registry import SessionEntry
+
+logger = logging.getLogger("herdpy.pgwire")
+
+_END_PATIENCE_S = 60.0
+
+
+class SessionAdmission:
+    """Admits clients to sessions.
+
+    Attributes:
+        conversations: those that have begun and not ended.
+    """
+
+    def __init__(self, context: PgContext) -> None:
+        self.conversations: set[Conversation] = set()
+        self._context = context
+        self._all_left: asyncio.Event | None = None
+
+    def admit(self, start: Start) -> Session:
+        """A session for a client who proved who he is.
+
+        Raises:
+            FatalError: 53300 there are too many, 28000 the role may not log in, 42501 it may not connect to
+                this database, 57P03 the server is
+                going down.
+            SqlError: 3D000 there is no such database, 57P03 it cannot be used.
+        """
+        context = self._context
+        if context.is_stopping or context.databases.is_closed:
+            raise FatalError("57P03", "the database system is shutting down")
+        if len(self.conversations) >= context.settings.max_connections:
+            raise FatalError("53300", "sorry, too many clients already")
+        self._check_role(start.user)
+        session = context.databases.session(start.database)
+        standing = context.registry.standings.of_name(start.user)
+        if not may(session.tablespace.catalog, DATABASE, "c", standing):
+            raise FatalError(
+                "42501",
+                f'permission denied for database "{start.database}"',
+                detail="User does not have CONNECT privilege.",
+            )
+        return session
+
+    def _check_role(self, user: str) -> None:
+        """FatalError when a role of this name may not log in, or has too many sessions."""
+        registry = self._context.registry
+        store = registry.role_store
+        role = None if store is None else store.get(user)
+        if role is None:
+            return
+        if not role.can_login:
+            raise FatalError("28000", f'role "{role.name}" is not permitted to log in')
+        most = self._context.settings.max_connections_per_user
+        if not role.is_superuser and 0 < most <= registry.of_user(role.name):
+            raise FatalError("53300", f'too many connections for role "{role.name}"')
+        if not role.is_superuser and 0 <= role.connection_limit <= registry.of_user(role.name):
+            raise FatalError("53300", f'too many connections for role "{role.name}"')
+
+    def enter(self, conversation: Conversation, start: Start) -> SessionEntry:
+        """A session begins: it has a number from now on."""
+        context = self._context
+        peer = conversation.connection
+        entry = context.registry.add(
+            conversation.session,
+            user=start.user,
+            database=start.database,
+            end=conversation.terminate,
+            address=peer.peer,
+            port=peer.peer_port,
+        )
+        conversation.entry = entry
+        conversation.session.settings.tell(
+            {
+                "max_connections": str(context.settings.max_connections),
+                "port": str(context.port),
+                "ssl": "off" if context.tls is None else "on",
+            }
+        )
+        conversation.begin_reports()
+        self.conversations.add(conversation)
+        return entry
+
+    def left(self, conversation: Conversation) -> None:
+        """A session has ended."""
+        self.conversations.discard(conversation)
+        if conversation.entry is not None:
+            self._context.registry.remove(conversation.entry)
+        if self._all_left is not None and not self.conversations:
+            self._all_left.set()
+
+    def cancel(self, pid: int, secret: int) -> None:
+        """Cancel what session ``pid`` is doing, if ``secret`` is its."""
+        if not self._context.registry.cancel(pid, secret):
+            logger.info("a request to cancel session %d is refused", pid)
+
+    async def end_all(self, graceful_timeout_s: float) -> None:
+        """End all sessions, and wait until they have ended. The context says already that the server stops.
+
+        Idle sessions end at once, others when their transaction does, or with 57P01 after the time.
+        """
+        for conversation in list(self.conversations):
+            if conversation.is_idle:
+                conversation.terminate(shutting_down())
+        if not await self._all_ended(graceful_timeout_s):
+            for conversation in list(self.conversations):
+                conversation.terminate(shutting_down())
+            if not await self._all_ended(_END_PATIENCE_S):
+                logger.error("%d sessions did not end", len(self.conversations))
+
+    async def _all_ended(self, timeout_s: float) -> bool:
+        """Wait until there is no session; False when time is up."""
+        if not self.conversations:
+            return True
+        self._all_left = asyncio.Event()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._all_left.wait()
+        except TimeoutError:
+            return not self.conversations
+        finally:
+            self._all_left = None
+        return True

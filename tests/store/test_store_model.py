@@ -9,7 +9,7 @@ import pytest
 from herdpy.codec.arrow import datums_to_array
 from herdpy.log.lsn import LSN
 from herdpy.log.records import InsertBatch, decode_record
-from herdpy_server.store import NoLocks, Store, bulk, flush, kept_columns, layers, memory, sorted_keys
+from herdpy_server.store import NoLocks, Store, bulk, columns, flush, layers, memory, sorted_keys
 from herdpy_sql.catalog import Catalog, Column, Index, KeyPart, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import BIGINT, BYTEA, INTEGER, TEXT
@@ -354,8 +354,8 @@ def limits(request, monkeypatch):
             (memory, "_PENDING_CHAIN", 2),
             (bulk, "_FEW", 1),
             (flush, "_CHUNK", 3),
-            (kept_columns, "_BLOCK_ROWS", 4),
-            (kept_columns, "_FEW", 6),
+            (columns, "_BLOCK_ROWS", 4),
+            (columns, "_FEW", 6),
             (sorted_keys, "_MANY", 6),
             (sorted_keys, "_SEARCHED", 2),
         ):

@@ -13,8 +13,7 @@ import numpy as np
 
 from herdpy.log.records import Delete, Insert, InsertBatch, LoadOp, Update
 from herdpy_server.loading.rows import KeptRows
-from herdpy_server.store.batches import to_stream
-from herdpy_server.store.bulk import Expanded
+from herdpy_server.store.batches import Expanded, to_stream
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import pyarrow as pa
 from herdpy.log.published import KEY_COLUMN
 from herdpy_server.publishing.state import State
 from herdpy_server.store import StoreDamagedError
+from herdpy_server.store.columns import decoded
 from herdpy_server.store.flush import row_hash
-from herdpy_server.store.kept_columns import decoded
 from herdpy_sql.catalog import Table
 from herdpy_sql.values.interval_columns import has_intervals, texts_of
 

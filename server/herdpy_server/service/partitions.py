@@ -17,7 +17,7 @@ from herdpy_server.service.plans import Plans, Range, TablePlan, Wanted, positio
 from herdpy_server.service.positions import reached
 from herdpy_server.serving.tablespaces import Tablespaces
 from herdpy_server.store import StoreSnapshot
-from herdpy_server.store.kept_columns import decoded
+from herdpy_server.store.columns import decoded
 from herdpy_sql.catalog import Catalog, Table
 from herdpy_sql.definitions import encode_table
 from herdpy_sql.errors import SqlError

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
 from herdpy.log.records import CreateIndex, InsertBatch, LoadBatch, Record
-from herdpy_server.store import batches, bulk
+from herdpy_server.store import batches
 from herdpy_server.store.apply import Applier
 from herdpy_server.store.errors import ApplyError
+from herdpy_server.store.index_build import fill_slowly
 from herdpy_server.store.layers import ENTRY_BYTES, Delta, Item, Layer, Missing, find, overlay, showing
 from herdpy_server.store.spill_file import SpillFile
 from herdpy_server.store.spilling import SpillSettings, move_rows
@@ -152,7 +153,7 @@ class StepApplier(Applier):
         ops = self._ops(record.table_id)
         delta = Delta(cleared=True)
         rows = self._apart.scan(record.table_id, before.may_be_long)
-        clash = yield from bulk.fill_slowly(ops, ops.index(index.id), rows, delta)
+        clash = yield from fill_slowly(ops, ops.index(index.id), rows, delta)
         if clash is not None:
             raise ValueError(f"the rows of {ops.table.name} are not unique in {index.name}")
         self._apart.adopt_delta(index.id, delta)

@@ -33,12 +33,12 @@ from herdpy.log.records import (
     Truncate,
     Update,
 )
-from herdpy_server.store import batches, bulk
-from herdpy_server.store.bulk import Expanded
+from herdpy_server.store import batches
+from herdpy_server.store.batches import Expanded
 from herdpy_server.store.errors import ApplyError
-from herdpy_server.store.layers import ENTRY_BYTES, Delta, Item
+from herdpy_server.store.index_build import fill_index
+from herdpy_server.store.layers import ENTRY_BYTES, SEQUENCE_KEY, Delta, Item
 from herdpy_server.store.memory import Memory
-from herdpy_server.store.sequences import KEY as SEQUENCE_KEY
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.definitions import decode_index, decode_table
@@ -246,7 +246,7 @@ class Applier:
         ops = self._ops(record.table_id)
         delta = Delta(cleared=True)
         rows = self._state.scan(record.table_id, before.may_be_long)
-        if bulk.fill_index(ops, ops.index(index.id), rows, delta) is not None:
+        if fill_index(ops, ops.index(index.id), rows, delta) is not None:
             raise ValueError(f"the rows of {ops.table.name} are not unique in {index.name}")
         self._memory.adopt_delta(index.id, delta)
 

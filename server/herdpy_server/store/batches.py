@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from herdpy.codec import arrow
 from herdpy.log.records import InsertBatch, LoadBatch
-from herdpy_server.store.bulk import Expanded
 from herdpy_sql.catalog import Table
+
+
+class Expanded(NamedTuple):
+    """The rows of an Arrow batch as they are kept."""
+
+    keys: list[bytes]
+    images: list[bytes]
 
 
 def expand(table: Table, batch: pa.RecordBatch) -> Expanded:

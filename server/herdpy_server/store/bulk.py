@@ -7,16 +7,17 @@ LMDB by one merge of sorted keys. Nothing is changed before all checks have pass
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import repeat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from herdpy.codec.kinds import Datum
 from herdpy.log.records import Insert, InsertBatch
+from herdpy_server.store import batches
+from herdpy_server.store.batches import Expanded
 from herdpy_server.store.constraints import duplicate
-from herdpy_server.store.layers import ENTRY_BYTES, Delta, Item
-from herdpy_server.store.physical import MAX_PLAIN
+from herdpy_server.store.layers import ENTRY_BYTES
 from herdpy_server.store.tables import IndexOps, TableOps
 from herdpy_sql.catalog import KeyPart, Table
 from herdpy_sql.errors import SqlError
@@ -28,16 +29,8 @@ if TYPE_CHECKING:
 
 
 _FEW = 8
-_STEP = 63
 
 Values = Callable[[int], Sequence[Datum]]
-
-
-class Expanded(NamedTuple):
-    """The rows of an Arrow batch as they are kept."""
-
-    keys: list[bytes]
-    images: list[bytes]
 
 
 def insert_many(space: Writing, table: Table, rows: Iterable[Sequence[Datum]]) -> int:
@@ -61,8 +54,6 @@ def insert_many(space: Writing, table: Table, rows: Iterable[Sequence[Datum]]) -
 
 def insert_batch(space: Writing, table: Table, batch: pa.RecordBatch) -> int:
     """Add an Arrow batch, logged as it is; errors as :func:`insert_many`."""
-    from herdpy_server.store import batches
-
     ops = space.ops(table)
     if not batch.num_rows:
         return 0
@@ -187,56 +178,3 @@ def _check(
 def _refused(row: int, error: SqlError) -> SqlError:
     error.fields["nth"] = str(row)
     return error
-
-
-def is_plain(keys: Iterable[bytes]) -> bool:
-    """Whether LMDB takes all of these keys as they are."""
-    return max(map(len, keys)) <= MAX_PLAIN
-
-
-def fill_index(ops: TableOps, one: IndexOps, rows: Iterable[Item], delta: Delta) -> Sequence[Datum] | None:
-    """Put the entries of all ``rows`` into ``delta``; the values of a row that is not unique, or None."""
-    steps = fill_slowly(ops, one, rows, delta)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            clash: Sequence[Datum] | None = stop.value
-            return clash
-
-
-def fill_slowly(
-    ops: TableOps, one: IndexOps, rows: Iterable[Item], delta: Delta
-) -> Generator[None, None, Sequence[Datum] | None]:
-    """As :func:`fill_index`, in steps of few rows."""
-    entry, decode, entries = one.entry, ops.decode, delta.rows
-    nbytes = 0
-    for count, (key, image) in enumerate(rows, 1):
-        values = decode(image)
-        made, exclusive = entry(values, key)
-        if made:
-            if exclusive and made in entries:
-                return values
-            entries[made] = key
-            nbytes += len(made) + len(key) + ENTRY_BYTES
-        if not count & _STEP:
-            yield
-    delta.nbytes += nbytes
-    return None
-
-
-def take_back(delta: Delta, keys: Iterable[bytes], previous: dict[bytes, bytes | None]) -> None:
-    """Undo the addition of ``keys``, of which ``previous`` has those that the delta had before."""
-    rows = delta.rows
-    if isinstance(rows, dict) and not previous and len(rows) == len(keys):  # type: ignore[arg-type]
-        rows.clear()
-        delta.nbytes = 0
-    else:
-        taken = sum(len(key) + len(rows[key] or b"") + ENTRY_BYTES for key in keys)
-        delta.nbytes = max(delta.nbytes - taken, 0)
-        for key in keys:
-            if key in previous:
-                rows[key] = previous[key]
-            else:
-                del rows[key]
-    delta.forget_order()

@@ -9,13 +9,12 @@ of memory, the oldest of it goes into files (``spilling``), step by step, as muc
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import NamedTuple
 
 from herdpy.log.records import InsertBatch, Record
 from herdpy.log.transaction import encode_records
-from herdpy_server.store import bulk
 from herdpy_server.store.layers import ENTRY_BYTES, MISSING, Delta, Layer
 from herdpy_server.store.spill_file import SpillFile
 from herdpy_server.store.spilling import AT_ONCE, Spill, SpillSettings, move_rows
@@ -246,7 +245,7 @@ class Changes:
                 else:
                     where.rows[key] = previous  # type: ignore[assignment]
             else:
-                bulk.take_back(where, key, previous)  # type: ignore[arg-type]
+                _take_back_many(where, key, previous)  # type: ignore[arg-type]
 
     def _move_taken_back(self) -> None:
         """What was taken back of rows in the file is noted in memory: not too much of that, if it can be."""
@@ -328,3 +327,20 @@ class Changes:
         if self._frozen[0] != self._writes:
             self._frozen = (self._writes, {db: delta.copy() for db, delta in self.layer.items()})
         return self._frozen[1]
+
+
+def _take_back_many(delta: Delta, keys: Iterable[bytes], previous: dict[bytes, bytes | None]) -> None:
+    """Undo the addition of ``keys``, of which ``previous`` has those that the delta had before."""
+    rows = delta.rows
+    if isinstance(rows, dict) and not previous and len(rows) == len(keys):  # type: ignore[arg-type]
+        rows.clear()
+        delta.nbytes = 0
+    else:
+        taken = sum(len(key) + len(rows[key] or b"") + ENTRY_BYTES for key in keys)
+        delta.nbytes = max(delta.nbytes - taken, 0)
+        for key in keys:
+            if key in previous:
+                rows[key] = previous[key]
+            else:
+                del rows[key]
+    delta.forget_order()

@@ -1,25 +1,198 @@
 """Store layer, inside: columns of tables as Arrow, kept and brought up to date.
 
-The first time that columns of a whole table are asked for they are built and kept; from then on an
-answer is what was kept, with what changed since (``kept_columns``). A snapshot older than the
-columns does not use them: then, and for ranges of what is not kept, rows are read one by one.
+The first time that columns of a whole table are asked for they are built by a scan of the applied state, in
+blocks, and kept (``KeptColumns``, by table in ``ColumnCache``). From then on an answer is the kept blocks
+without the rows whose keys may have changed since, and those rows read anew from the snapshot and
+decoded. Which keys those are:
+
+* those in deltas of the snapshot (its own, pending or applied) that the kept columns do not
+  include; deltas that a snapshot holds never change, so their serial numbers tell;
+* those that flushes moved to LMDB out of deltas that were not included.
+
+To take a key for changed when it is not only costs the reading of it, so the set only grows, until
+it is a few percent of the table and the columns are built again. A snapshot older than the columns does not
+use them: then, and for ranges of what is not kept, rows are read one by one.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from herdpy_server.store.kept_columns import KeptColumns, blocks, decoded
-from herdpy_server.store.layers import Chain
-from herdpy_sql.catalog import Table
+from herdpy.codec import arrow
+from herdpy_server.store.layers import Chain, Delta
+from herdpy_server.store.snapshot import StoreSnapshot
+from herdpy_server.store.sorted_keys import SortedKeys
+from herdpy_sql.catalog import Column, Table
 
-if TYPE_CHECKING:
-    from herdpy_server.store.snapshot import StoreSnapshot
+_BLOCK_ROWS = 65_536
+_FEW = 2000
+_PART = 50  # one in so many rows changed: build anew
+
+
+def decoded(table: Table, positions: Sequence[int], images: Sequence[bytes]) -> pa.RecordBatch:
+    """Columns of row images."""
+    names = [table.columns[at].name for at in positions]
+    precisions = [table.columns[at].type.precision for at in positions]
+    return arrow.images_to_batch(table.fields, names, positions, images, precisions)
+
+
+def blocks(table: Table, positions: Sequence[int], images: Iterator[bytes]) -> Iterator[pa.RecordBatch]:
+    """Columns of row images, a block at a time."""
+    while taken := list(islice(images, _BLOCK_ROWS)):
+        yield decoded(table, positions, taken)
+
+
+class KeptColumns:
+    """Columns of one table as of one moment, and what may have changed since."""
+
+    def __init__(self, snapshot: StoreSnapshot, table: Table, positions: Sequence[int]) -> None:
+        self.lock = threading.Lock()
+        self.spoilt = False  # the table was truncated or dropped since
+        self.definition: tuple[Column, ...] = table.columns
+        self.positions = tuple(dict.fromkeys((*positions, *table.key_positions)))
+        self.sequence = snapshot.sequence
+        chain = snapshot.applied_chain(table.id)
+        # A short memtable is taken for changes: what is under it is read faster alone.
+        self.alone = sum(len(delta.rows) for delta in chain) <= _FEW and not any(
+            delta.cleared for delta in chain
+        )
+        self.included = set() if self.alone else {delta.serial for delta in chain}
+        self.seen: set[int] = set()
+        self.unplaced: deque[Collection[bytes]] = deque()  # appended to by flushes
+        self.changed: dict[bytes, int] = {}  # possibly changed keys, and their rows here (-1: none)
+        self.dead: dict[int, list[int]] = {}  # the rows of those by block
+        self._thinned: dict[tuple[int, int], tuple[int, pa.Array[Any]]] = {}
+        self.blocks: list[pa.RecordBatch] = []
+        self.keys = SortedKeys(table, snapshot.ops(table).fixed_key, _BLOCK_ROWS)
+
+    def fill(self, snapshot: StoreSnapshot, table: Table) -> None:
+        """Read the rows. Flushes are taken note of from before."""
+        places = [self.positions.index(at) for at in table.key_positions]
+        if self.alone and not snapshot.ops(table).may_be_long:
+            images = snapshot.disk.values(table.id)
+        elif self.alone:
+            images = (image for _, image in snapshot.disk_scan(table))
+        else:
+            images = (image for _, image in snapshot.applied_scan(table))
+        for block in blocks(table, self.positions, images):
+            self.blocks.append(block)
+            self.keys.add([block.column(place) for place in places])
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes of memory."""
+        return self.keys.nbytes + sum(block.nbytes for block in self.blocks)
+
+    def serves(self, table: Table, positions: Sequence[int]) -> bool:
+        """Whether these columns are here."""
+        return self.definition == table.columns and set(positions) <= set(self.positions)
+
+    @property
+    def worn(self) -> bool:
+        """Whether so much has changed that it pays to build anew."""
+        count = len(self.changed) + sum(map(len, tuple(self.unplaced)))
+        return count > max(_FEW, len(self.keys) // _PART)
+
+    def flushed(self, chain: Chain) -> None:
+        """These deltas left the chains for LMDB. Runs in the checkpointer's thread."""
+        for delta in chain:
+            if delta.serial not in self.included and delta.serial not in self.seen:
+                self.unplaced.append(delta.rows.keys())
+
+    def _note(self, deltas: Collection[Delta]) -> bool:
+        """Add to the keys that may have changed; False when they are too many."""
+        if self.worn or any(delta.is_large and delta.serial not in self.included for delta in deltas):
+            return False
+        fresh: dict[bytes, None] = {}
+        while self.unplaced:
+            fresh.update(dict.fromkeys(self.unplaced.popleft()))
+        for delta in deltas:
+            if delta.serial not in self.included and delta.serial not in self.seen:
+                self.seen.add(delta.serial)
+                fresh.update(dict.fromkeys(delta.rows))
+        keys = [key for key in fresh if key not in self.changed]
+        for key, row in zip(keys, self.keys.rows_of(keys), strict=True):
+            self.changed[key] = row
+            if row >= 0:
+                block, within = divmod(row, _BLOCK_ROWS)
+                self.dead.setdefault(block, []).append(within)
+        return not self.worn
+
+    def answer(
+        self,
+        snapshot: StoreSnapshot,
+        table: Table,
+        positions: Sequence[int],
+        low: bytes | None,
+        high: bytes | None,
+    ) -> pa.Table | None:
+        """The columns as the snapshot has them; None when too much has changed."""
+        with self.lock:
+            chain = snapshot.applied_chain(table.id)
+            if any(delta.cleared and delta.serial not in self.included for delta in chain):
+                return None
+            if not self._note(chain):
+                return None
+            extra = self._extra(snapshot.unapplied_chain(table.id))
+            start = 0 if low is None else self.keys.first_from(low)
+            stop = len(self.keys) if high is None else self.keys.first_from(high)
+            batches = list(self._unchanged(positions, start, stop, extra))
+            changed = [*self.changed, *extra]
+        if low is not None or high is not None:
+            changed = [key for key in changed if (low is None or key >= low) and (high is None or key < high)]
+        changed.sort()  # so that rows that were added come in the order of their keys
+        found = [image for key in changed if (image := snapshot.get(table, key)) is not None]
+        batches.append(decoded(table, positions, found))
+        return pa.Table.from_batches([batch for batch in batches if batch.num_rows] or batches[-1:])
+
+    def _extra(self, chain: Chain) -> dict[bytes, int]:
+        """The keys that only this snapshot sees changed, and their rows."""
+        if not chain:
+            return {}
+        keys = list({key for delta in chain for key in delta.rows} - self.changed.keys())
+        return dict(zip(keys, self.keys.rows_of(keys), strict=True))
+
+    def _unchanged(
+        self, positions: Sequence[int], start: int, stop: int, extra: Mapping[bytes, int]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows from ``start`` to ``stop`` that nothing has changed, block by block."""
+        also: dict[int, list[int]] = {}
+        for row in extra.values():
+            if row >= 0:
+                also.setdefault(row // _BLOCK_ROWS, []).append(row % _BLOCK_ROWS)
+        places = [self.positions.index(at) for at in positions]
+        for nth, block in enumerate(self.blocks):
+            first = nth * _BLOCK_ROWS
+            begin, end = max(start - first, 0), min(stop - first, block.num_rows)
+            if begin >= end:
+                continue
+            chosen = block.select(places)
+            dead, more = self.dead.get(nth), also.get(nth)
+            if not dead and not more:
+                yield chosen.slice(begin, end - begin)
+            elif dead and not more and positions and end - begin == block.num_rows:
+                arrays = [self._thin(nth, block, place, dead) for place in places]
+                yield pa.RecordBatch.from_arrays(arrays, schema=chosen.schema)
+            else:
+                mask = np.ones(block.num_rows, np.bool_)
+                mask[[*(dead or ()), *(more or ())]] = False
+                yield chosen.slice(begin, end - begin).filter(pa.array(mask[begin:end]))
+
+    def _thin(self, nth: int, block: pa.RecordBatch, place: int, dead: list[int]) -> pa.Array[Any]:
+        """A column of a block without its dead rows, made again when there are more of them."""
+        kept = self._thinned.get((nth, place))
+        if kept is None or kept[0] != len(dead):
+            mask = np.ones(block.num_rows, np.bool_)
+            mask[dead] = False
+            kept = self._thinned[nth, place] = len(dead), block.column(place).filter(pa.array(mask))
+        return kept[1]
 
 
 class ColumnCache:

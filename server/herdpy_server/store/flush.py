@@ -19,8 +19,7 @@ from xxhash import xxh3_64_intdigest
 from herdpy.log.lsn import LSN
 from herdpy_server.store import loads, outcomes, physical
 from herdpy_server.store.disk import Checksums, Disk
-from herdpy_server.store.layers import Chain, Delta, Missing, find, keys_in_pieces, showing
-from herdpy_server.store.sequences import KEY as SEQUENCE_KEY
+from herdpy_server.store.layers import SEQUENCE_KEY, Chain, Delta, Missing, find, keys_in_pieces, showing
 from herdpy_sql.catalog import Catalog
 
 _CHUNK = 128

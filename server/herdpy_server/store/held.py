@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from herdpy.codec.kinds import Datum
 from herdpy.log.records import InsertBatch
-from herdpy_server.store.bulk import Expanded
+from herdpy_server.store.batches import Expanded
 from herdpy_server.store.definition_locks import differs
 from herdpy_server.store.layers import MISSING, Item, Missing, find, overlay, showing
 from herdpy_server.store.reading import watched

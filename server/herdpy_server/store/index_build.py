@@ -8,12 +8,11 @@ but for the keys that were noted, which are looked at once more.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from herdpy_server.store import bulk
-from herdpy_server.store.layers import ENTRY_BYTES, Delta, Layer
+from herdpy_server.store.layers import ENTRY_BYTES, Delta, Item, Layer
 from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ class IndexBuild:
         Returns the values of a row that is not unique, or None.
         """
         base = self._base = self._space.snapshot()
-        clash = yield from bulk.fill_slowly(self._ops, self._one, base.scan(table), self.delta)
+        clash = yield from fill_slowly(self._ops, self._one, base.scan(table), self.delta)
         rounds = 0
         while clash is None and len(self._written.keys) > FEW and rounds < _MOST_ROUNDS:
             rounds += 1
@@ -106,7 +105,7 @@ class IndexBuild:
         assert base is not None
         if self._written.lost:
             self.delta = Delta(cleared=True)
-            return bulk.fill_index(self._ops, self._one, space.scan(table), self.delta)
+            return fill_index(self._ops, self._one, space.scan(table), self.delta)
         keys = self._written.take()
         for key in keys:
             self._remove(key, base.get(table, key))
@@ -141,6 +140,37 @@ class IndexBuild:
         self.delta.rows[made] = key
         self.delta.nbytes += len(made) + len(key) + ENTRY_BYTES
         return None
+
+
+def fill_index(ops: TableOps, one: IndexOps, rows: Iterable[Item], delta: Delta) -> Sequence[Datum] | None:
+    """Put the entries of all ``rows`` into ``delta``; the values of a row that is not unique, or None."""
+    steps = fill_slowly(ops, one, rows, delta)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            clash: Sequence[Datum] | None = stop.value
+            return clash
+
+
+def fill_slowly(
+    ops: TableOps, one: IndexOps, rows: Iterable[Item], delta: Delta
+) -> Generator[None, None, Sequence[Datum] | None]:
+    """As :func:`fill_index`, in steps of few rows."""
+    entry, decode, entries = one.entry, ops.decode, delta.rows
+    nbytes = 0
+    for count, (key, image) in enumerate(rows, 1):
+        values = decode(image)
+        made, exclusive = entry(values, key)
+        if made:
+            if exclusive and made in entries:
+                return values
+            entries[made] = key
+            nbytes += len(made) + len(key) + ENTRY_BYTES
+        if not count & _STEP:
+            yield
+    delta.nbytes += nbytes
+    return None
 
 
 def locked(space: Workspace, table: Table) -> Iterator[MustWait]:

@@ -25,6 +25,8 @@ Chain = tuple["Delta", ...]
 
 ENTRY_BYTES = 150
 """What a key and a value cost beside their own bytes: two bytes objects and a place in a dict."""
+SEQUENCE_KEY = b""
+"""The one key of a sequence's database, under which its state is."""
 _TAIL = 512
 _PIECE = 4096
 _serials = count()

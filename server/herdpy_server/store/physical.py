@@ -86,3 +86,8 @@ def _sorted_block(
     for item in block:
         if (low is None or item[0] >= low) and (high is None or item[0] < high):
             yield item
+
+
+def is_plain(keys: Iterable[bytes]) -> bool:
+    """Whether LMDB takes all of these keys as they are."""
+    return max(map(len, keys)) <= MAX_PLAIN

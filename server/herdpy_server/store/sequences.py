@@ -12,14 +12,12 @@ and is undone with it.
 from __future__ import annotations
 
 from herdpy.log.records import SequenceAdvance
+from herdpy_server.store.layers import SEQUENCE_KEY
 from herdpy_server.store.reading import Reading
 from herdpy_sql import sequences
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import CatalogObject
 from herdpy_sql.sequences import SequenceMemory, SequenceState
-
-KEY = b""
-"""The one key of a sequence's database."""
 
 
 class SequenceUse(Reading):
@@ -82,7 +80,7 @@ class SequenceUse(Reading):
 
     def restart_sequence(self, one: CatalogObject, state: SequenceState) -> None:
         """Give a sequence a state as part of the transaction: others see it, or not, with the commit."""
-        self._put(one.id, KEY, state.encode())
+        self._put(one.id, SEQUENCE_KEY, state.encode())
         self.used.add(one.id)
 
     def give_back(self) -> None:
@@ -97,14 +95,14 @@ class SequenceUse(Reading):
         heads, objects = self._store.sequence_heads, self.catalog.objects
         for number in sorted(self.used & objects.keys()):
             own = self.layer.get(number)
-            state = None if own is None else own.rows.get(KEY)
+            state = None if own is None else own.rows.get(SEQUENCE_KEY)
             if state is not None:
                 heads[number] = state
             else:
                 state = heads.get(number)
                 if state is None:
                     continue  # it was set, and the setting undone
-                self._put(number, KEY, state)
+                self._put(number, SEQUENCE_KEY, state)
             self.records.append(SequenceAdvance(number, state))
         self.used.clear()
 
@@ -115,11 +113,11 @@ class SequenceUse(Reading):
 
     def _state(self, one: CatalogObject) -> bytes:
         own = self.layer.get(one.id)
-        state = None if own is None else own.rows.get(KEY)
+        state = None if own is None else own.rows.get(SEQUENCE_KEY)
         if state is None:
             state = self._store.sequence_heads.get(one.id)
         if state is None:
-            state = self._get(one.id, KEY)
+            state = self._get(one.id, SEQUENCE_KEY)
         if state is None:
             state = self._store.disk.sequences.get(one.id)
         if state is None:
@@ -128,8 +126,8 @@ class SequenceUse(Reading):
 
     def _set_state(self, number: int, state: bytes) -> None:
         own = self.layer.get(number)
-        if own is not None and KEY in own.rows:
-            self._put(number, KEY, state)
+        if own is not None and SEQUENCE_KEY in own.rows:
+            self._put(number, SEQUENCE_KEY, state)
         else:
             self._store.sequence_heads[number] = state
         self.used.add(number)

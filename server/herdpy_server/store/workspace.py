@@ -25,11 +25,10 @@ from herdpy.log.records import (
     PutObject,
     PutRole,
 )
-from herdpy_server.store import bulk
 from herdpy_server.store.constraints import not_unique
 from herdpy_server.store.defining import Defining
 from herdpy_server.store.definition_locks import place_of
-from herdpy_server.store.index_build import IndexBuild, Written, locked
+from herdpy_server.store.index_build import IndexBuild, Written, fill_slowly, locked
 from herdpy_server.store.layers import Delta
 from herdpy_server.store.reading import Reading
 from herdpy_server.store.tables import TableOps
@@ -160,7 +159,7 @@ class Workspace(Defining):
         self._take_ids([index.id])  # others may define something before the last row is in it
         ops = TableOps(catalog.with_index(index).tables[table.id])
         delta = Delta(cleared=True)
-        clash = yield from bulk.fill_slowly(ops, ops.index(index.id), reader.scan(table), delta)
+        clash = yield from fill_slowly(ops, ops.index(index.id), reader.scan(table), delta)
         if clash is not None:
             raise not_unique(table, index.parts, index.name, clash)
         self._add_index(index, delta)

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 from herdpy.codec.kinds import Datum
 from herdpy.log.records import Before, Delete, Insert, Truncate, Update
 from herdpy_server.store import bulk
+from herdpy_server.store.batches import Expanded
 from herdpy_server.store.constraints import duplicate
 from herdpy_server.store.layers import ENTRY_BYTES, showing
 from herdpy_server.store.locks import Locks
+from herdpy_server.store.physical import is_plain
 from herdpy_server.store.sequences import SequenceUse
 from herdpy_server.store.spill_file import SpillFile
 from herdpy_server.store.tables import TableOps
@@ -131,7 +133,7 @@ class Writing(SequenceUse):
                 return key
         if through:
             disk = self._store.disk.current
-            if not bulk.is_plain(keys):
+            if not is_plain(keys):
                 return next((key for key in keys if self._get(db, key) is not None), None)
             for key in disk.existing(db, sorted(keys)):
                 if key not in suspects:
@@ -149,13 +151,13 @@ class Writing(SequenceUse):
             below -= known
         if through and below:
             disk = self._store.disk.current
-            if bulk.is_plain(below):
+            if is_plain(below):
                 found.update(disk.existing(db, sorted(below)))
             else:
                 found.update(key for key in below if disk.get(db, key) is not None)
         return found
 
-    def add_batch(self, table: Table, expanded: bulk.Expanded) -> None:
+    def add_batch(self, table: Table, expanded: Expanded) -> None:
         """Add rows as :meth:`insert_batch` does, and leave it to the caller to log them."""
         bulk.add_batch(self, table, expanded)
 

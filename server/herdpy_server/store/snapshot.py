@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from herdpy.log.lsn import LSN, START
 from herdpy_server.store.disk_view import DiskView
@@ -14,7 +14,25 @@ from herdpy_sql.catalog import Catalog, Index, Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from herdpy_server.store.columns import ColumnCache
+
+class ColumnSource(Protocol):
+    """What gives a snapshot the columns of tables: ``columns.ColumnCache``, shared by snapshots.
+
+    Attributes:
+        flushes: the number of flushes that it has been notified of.
+    """
+
+    flushes: int
+
+    def arrow(
+        self,
+        snapshot: StoreSnapshot,
+        table: Table,
+        positions: Sequence[int],
+        low: bytes | None,
+        high: bytes | None,
+    ) -> pa.Table:
+        """The columns of the rows with keys in the range, as a snapshot has them."""
 
 
 class StoreSnapshot:
@@ -37,7 +55,7 @@ class StoreSnapshot:
         own: Layer,
         catalog: Catalog,
         sequence: int,
-        columns: ColumnCache,
+        columns: ColumnSource,
         durable: LSN = START,
         until: LSN | None = None,
     ) -> None:

@@ -24,11 +24,11 @@ class Limit(NamedTuple):
 
 # The room is wide while several refactorings land beside each other; it is to be a few.
 LIMITS = {
-    "class names in several modules": Limit(130, 130),
-    "modules in import knots": Limit(183, 183),
-    "classes in the longest chain": Limit(9, 9),
-    "private names of other files": Limit(91, 91),
-    "functions over 70 lines": Limit(6, 6),
+    "class names in several modules": Limit(125, 3),
+    "modules in import knots": Limit(154, 3),
+    "classes in the longest chain": Limit(9, 0),
+    "private names of other files": Limit(91, 3),
+    "functions over 70 lines": Limit(6, 1),
 }
 
 

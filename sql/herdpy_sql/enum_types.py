@@ -16,7 +16,7 @@ from herdpy_sql.types import Base, EnumType, SqlType
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Set
 
-    from herdpy_sql.catalog import Catalog, Table
+    from herdpy_sql.catalog.table import Table
 
 
 def enum_type(
@@ -54,13 +54,3 @@ def relabelled(table: Table, objects: Mapping[int, CatalogObject]) -> Table:
                 changed = True
         columns.append(column)
     return replace(table, columns=tuple(columns)) if changed else table
-
-
-def users_of(catalog: Catalog, enum_id: int) -> list[tuple[Table, str]]:
-    """The tables and columns that are of a type."""
-    return [
-        (table, column.name)
-        for table in catalog.tables.values()
-        for column in table.columns
-        if not column.dropped and column.type.enum is not None and column.type.enum.id == enum_id
-    ]

@@ -174,6 +174,15 @@ class Catalog:
         """The object of that kind and name."""
         return self.objects_by_name.get((kind, schema, name))
 
+    def columns_of_enum(self, enum_id: int) -> list[tuple[Table, str]]:
+        """The tables and columns that are of an ENUM."""
+        return [
+            (table, column.name)
+            for table in self.tables.values()
+            for column in table.columns
+            if not column.dropped and column.type.enum is not None and column.type.enum.id == enum_id
+        ]
+
     def statistics_of(self, table_id: int) -> tuple[CatalogObject, ...]:
         """What ANALYZE left of a table: one object, or none."""
         return tuple(

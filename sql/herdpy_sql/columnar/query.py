@@ -56,6 +56,11 @@ class Scan:
     positions: tuple[int, ...]
     range: KeyRange = field(default_factory=KeyRange)
 
+    @property
+    def types(self) -> list[SqlType]:
+        """The types of the columns at ``positions``."""
+        return [self.table.columns[position].type for position in self.positions]
+
     def bounds(self, params: Sequence[Datum]) -> tuple[bytes | None, bytes | None]:
         """Key bytes from (inclusive) and to (exclusive), None where open; a superset of what is needed."""
         return self.range.bounds(self.table, params)
@@ -208,9 +213,9 @@ class ColumnarQuery:
             if interrupt is not None:
                 interrupt.check()
             for scan in self.scans:
-                cursor.register(scan.name, given_names(sources[scan.name], scan))
+                cursor.register(scan.name, given_names(sources[scan.name], scan.types))
             for scan in self.given:
-                cursor.register(scan.name, given_names(self.handed[scan.name], scan))
+                cursor.register(scan.name, given_names(self.handed[scan.name], scan.types))
             yield (
                 cursor.sql(self.sql, params=values),
                 lambda: None if interrupt is None else interrupt.attach(cursor),

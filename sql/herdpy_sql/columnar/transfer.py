@@ -19,7 +19,6 @@ from herdpy_sql.types import Base, SqlType
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
-    from herdpy_sql.columnar.query import Scan
 
 
 def duck_value(value: Datum, type_: SqlType) -> Any:
@@ -49,11 +48,10 @@ def column_type(type_: SqlType) -> pa.DataType:
     return arrow_type(type_.field)
 
 
-def given_names(table: pa.Table, scan: Scan) -> pa.Table:
+def given_names(table: pa.Table, types: Sequence[SqlType]) -> pa.Table:
     """What a scan reads as DuckDB is given it: columns c0, c1 ..., of the types that are declared."""
     arrays: list[Any] = []
-    for array, position in zip(table.columns, scan.positions, strict=True):
-        type_ = scan.table.columns[position].type
+    for array, type_ in zip(table.columns, types, strict=True):
         if type_.kind in (Kind.DECIMAL64, Kind.DECIMAL128) and type_.precision is not None:
             arrays.append(narrow(array, type_.precision, type_.scale or 0))
         elif type_.element is Base.UUID:

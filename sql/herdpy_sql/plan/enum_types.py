@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdpy_sql.enum_types import users_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.objects import DefinePlan
 from herdpy_sql.objects import CatalogObject, EnumDefinition, ViewDefinition
@@ -172,7 +171,7 @@ def _drop(command: TypeCommand, catalog: Catalog) -> Plan:
         raise SqlError(
             "0A000", f"DROP TYPE ... CASCADE with views that use {shown[readers[0][0].id]} is not supported"
         )
-    users = [(one, table, column) for one in found for table, column in users_of(catalog, one.id)]
+    users = [(one, table, column) for one in found for table, column in catalog.columns_of_enum(one.id)]
     if (users or readers) and "CASCADE" not in command.options:
         reasons = [
             f"column {column} of table {table.name} depends on type "

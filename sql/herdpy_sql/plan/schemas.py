@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace as changed
 
 from herdpy_sql.catalog import PUBLIC, Catalog, Table, is_temporary
-from herdpy_sql.enum_types import users_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.detaching import detach
 from herdpy_sql.execute.objects import DefinePlan
@@ -150,7 +149,7 @@ def _refuse_types_in_use(inside: list[Table | CatalogObject], catalog: Catalog) 
     """SqlError 2BP01 for an ENUM that columns of tables elsewhere are of: those are not dropped along."""
     gone = {one.id for one in inside if isinstance(one, Table)}
     for one in inside:
-        users = users_of(catalog, one.id) if not isinstance(one, Table) and one.kind == "enum" else []
+        users = catalog.columns_of_enum(one.id) if not isinstance(one, Table) and one.kind == "enum" else []
         left = [(table, column) for table, column in users if table.id not in gone]
         if left:
             shown = f"{one.schema}.{one.name}"

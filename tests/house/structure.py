@@ -2,12 +2,17 @@
 
 ``read`` parses every module of the component roots once; the functions below it count over what it found.
 Generated stubs are left out.
+
+    python -m tests.house.structure [--lists]
+
+prints the figures, and with ``--lists`` what each of them counts.
 """
 
 from __future__ import annotations
 
 import ast
 import gc
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +27,8 @@ ROOTS = (
     (ROOT / "sql" / "herdpy_sql", ROOT / "sql"),
     (ROOT / "spark_jobs" / "herdpy_spark", ROOT / "spark_jobs"),
 )
+#: The most that a function may have.
+LINES_OF_A_FUNCTION = 70
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LEAVES = frozenset({ast.Constant, ast.Load, ast.Store, ast.Del, ast.Pass, ast.alias})
 
@@ -236,3 +243,25 @@ def _closed(open_nodes: dict[str, None], root: str) -> list[str]:
     while root in open_nodes:
         part.append(open_nodes.popitem()[0])
     return part
+
+
+def figures() -> dict[str, list[str]]:
+    """What each figure counts, by the figure's name."""
+    modules = read()
+    chains = class_chains(modules)
+    longest = max(chains, key=lambda name: chains[name])
+    knots = import_knots(modules)
+    return {
+        "class names in several modules": repeated_classes(modules),
+        "modules in import knots": [f"{name} (of {len(knot)})" for knot in knots for name in knot],
+        "classes in the longest chain": [f"the chain of {longest}"] * chains[longest],
+        "private names of other files": foreign_privates(modules),
+        "functions over 70 lines": long_functions(modules, LINES_OF_A_FUNCTION),
+    }
+
+
+if __name__ == "__main__":
+    for figure, cases in figures().items():
+        print(f"{figure:34}{len(cases):>6}")
+        if "--lists" in sys.argv[1:]:
+            print(*(f"    {case}" for case in cases), sep="\n")

@@ -12,8 +12,6 @@ import pytest
 from tests.house import structure
 from tests.house.structure import Module
 
-_LINES_OF_A_FUNCTION = 70
-
 
 class Limit(NamedTuple):
     """What a figure may be at most, and how far it may be below that before the limit must be lowered."""
@@ -22,7 +20,6 @@ class Limit(NamedTuple):
     room: int
 
 
-# The room is wide while several refactorings land beside each other; it is to be a few.
 LIMITS = {
     "class names in several modules": Limit(125, 3),
     "modules in import knots": Limit(154, 3),
@@ -35,17 +32,7 @@ LIMITS = {
 @pytest.fixture(scope="module")
 def found() -> dict[str, list[str]]:
     """What each figure counts."""
-    modules = structure.read()
-    chains = structure.class_chains(modules)
-    longest = max(chains, key=lambda name: chains[name])
-    knots = structure.import_knots(modules)
-    return {
-        "class names in several modules": structure.repeated_classes(modules),
-        "modules in import knots": [f"{name} (of {len(knot)})" for knot in knots for name in knot],
-        "classes in the longest chain": [f"the chain of {longest}"] * chains[longest],
-        "private names of other files": structure.foreign_privates(modules),
-        "functions over 70 lines": structure.long_functions(modules, _LINES_OF_A_FUNCTION),
-    }
+    return structure.figures()
 
 
 @pytest.mark.parametrize("figure", LIMITS)

@@ -22,7 +22,7 @@ from herdpy_sql.columnar.typed import (
     retyped,
 )
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.casting import castable
+from herdpy_sql.expr.casts import castable
 from herdpy_sql.types import DOUBLE, INTEGER, NUMERIC, TEXT, TIMESTAMP, Base, SqlType
 
 if TYPE_CHECKING:

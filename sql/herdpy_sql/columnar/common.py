@@ -12,7 +12,7 @@ from herdpy_sql.columnar.casts import as_numeric, coerce, implicit
 from herdpy_sql.columnar.library import full_type
 from herdpy_sql.columnar.typed import MAX_DIGITS, STRINGS, Typed, decimal_text, numeric_text, retyped
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.casting import castable
+from herdpy_sql.expr.casts import castable
 from herdpy_sql.types import NUMERIC, TEXT, Base, SqlType
 
 if TYPE_CHECKING:

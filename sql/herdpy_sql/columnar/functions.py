@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -18,12 +18,13 @@ from herdpy_sql.columnar import casts, library, rows
 from herdpy_sql.columnar.arithmetic import type_name
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.operators import is_row
-from herdpy_sql.columnar.scope import Scope
 from herdpy_sql.columnar.typed import STRINGS, Typed
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.library_calls import filled
-from herdpy_sql.expr.named_calls import named_call
+from herdpy_sql.expr.syntax import filled, named_call
 from herdpy_sql.types import INTEGER, Base
+
+if TYPE_CHECKING:
+    from herdpy_sql.columnar.scope import Scope
 
 Function = Callable[[Binder, list[Typed]], Typed]
 

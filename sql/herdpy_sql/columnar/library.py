@@ -61,7 +61,7 @@ def settled(binder: Binder, x: Typed, target: SqlType) -> Typed:
 
 def cast(binder: Binder, x: Typed, target: SqlType) -> Typed:
     """``CAST(x AS target)`` as the library has it: what no native cast can do."""
-    from herdpy_sql.expr.casting import castable
+    from herdpy_sql.expr.casts import castable
 
     source = full_type(x)
     if not castable(source, target, "explicit"):

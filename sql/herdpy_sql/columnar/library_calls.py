@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -11,16 +11,18 @@ from herdpy_sql.columnar import arrays, library
 from herdpy_sql.columnar.arithmetic import no_operator
 from herdpy_sql.columnar.binder import HANDLERS, Binder
 from herdpy_sql.columnar.functions import no_function
-from herdpy_sql.columnar.scope import Scope
 from herdpy_sql.columnar.typed import Typed
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr import named_calls
-from herdpy_sql.expr.library_calls import slice_ends
+from herdpy_sql.expr import syntax
+from herdpy_sql.expr.syntax import slice_ends
 from herdpy_sql.types import INTEGER
+
+if TYPE_CHECKING:
+    from herdpy_sql.columnar.scope import Scope
 
 
 def _named(binder: Binder, node: Any, scope: Scope) -> Typed:
-    named = named_calls.named_call(node)
+    named = syntax.named_call(node)
     assert named is not None
     name, nodes = named
     arguments = [binder.bind(arrays.written_out(one) if _is_array(one) else one, scope) for one in nodes]
@@ -38,7 +40,7 @@ def _is_array(node: Any) -> bool:
 
 
 def _bracket(binder: Binder, node: Any, scope: Scope) -> Typed:
-    base, steps = named_calls.subscripts(node)
+    base, steps = syntax.subscripts(node)
     value = binder.bind(base, scope)
     if value.array:
         return replace(_within(binder, value, steps, scope), name=_figured(base))
@@ -75,5 +77,5 @@ def _figured(base: Any) -> str | None:
 
 
 HANDLERS[exp.Bracket] = _bracket
-for _kind in (*named_calls.NAMES, exp.SHA2Digest, exp.SHA2, exp.MakeInterval):
+for _kind in (*syntax.NAMES, exp.SHA2Digest, exp.SHA2, exp.MakeInterval):
     HANDLERS.setdefault(_kind, _named)

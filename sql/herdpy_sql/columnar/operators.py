@@ -8,7 +8,7 @@ and go out as a BOOLEAN; ``order_key`` does the same for sorting and grouping. A
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -16,11 +16,13 @@ from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.arithmetic import no_operator, type_name
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.common import align, common_type
-from herdpy_sql.columnar.scope import Scope
 from herdpy_sql.columnar.typed import MAX_DIGITS, NUMBERS, STRINGS, TIMES, Typed, elements, typed
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.bind_arrays import quantifier
+from herdpy_sql.expr.syntax import quantifier
 from herdpy_sql.types import BOOLEAN, NUMERIC, TEXT, Base, SqlType
+
+if TYPE_CHECKING:
+    from herdpy_sql.columnar.scope import Scope
 
 
 def comparable(binder: Binder, symbol: str, a: Typed, b: Typed) -> tuple[str, str]:

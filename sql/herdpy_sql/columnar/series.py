@@ -16,7 +16,7 @@ from herdpy_sql.columnar.functions import no_function
 from herdpy_sql.columnar.scope import Col, Item, Rel, Scope
 from herdpy_sql.columnar.typed import INTEGERS, Typed
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.named_calls import named_call
+from herdpy_sql.expr.syntax import named_call
 from herdpy_sql.library import Resolved, resolve
 from herdpy_sql.types import BIGINT, TEXT, Base
 

@@ -19,7 +19,7 @@ from herdpy_sql.columnar.scope import Col, Item, Rel, Scope
 from herdpy_sql.columnar.typed import INTEGERS, Typed, duck_type, elements, numeric_text, typed
 from herdpy_sql.columnar.typenames import name_of
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.named_calls import named_call
+from herdpy_sql.expr.syntax import named_call
 from herdpy_sql.library import resolve
 from herdpy_sql.types import BIGINT, INTEGER, INTERVAL, NUMERIC, TIMESTAMP, Base, SqlType
 

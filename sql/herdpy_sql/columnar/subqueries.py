@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -12,11 +12,13 @@ from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.common import common_type
 from herdpy_sql.columnar.operators import comparable, compare, is_row, row_compare
 from herdpy_sql.columnar.queries import Bound, bind_query
-from herdpy_sql.columnar.scope import Scope
 from herdpy_sql.columnar.typed import Typed, elements, let, once, typed
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.bind_arrays import leaves
+from herdpy_sql.expr.syntax import leaves
 from herdpy_sql.types import BOOLEAN
+
+if TYPE_CHECKING:
+    from herdpy_sql.columnar.scope import Scope
 
 
 def _inner(binder: Binder, node: Any, scope: Scope) -> Bound:

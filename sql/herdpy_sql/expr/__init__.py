@@ -8,19 +8,18 @@
     sql_type(data_type_node) -> SqlType                         of a cast or a column definition
     walk, columns_used, params_used, is_constant, is_volatile, split_conjuncts, as_comparison, remap_columns
 
-``Scope`` is a protocol: ``resolve(table, name) -> ColumnRef``. ``Params(preset)`` collects the types
+``ColumnScope`` is a protocol: ``resolve(table, name) -> ColumnRef``. ``Params(preset)`` collects the types
 of ``$1``... in ``.types``. Wrong SQL raises SqlError; valid SQL that is not evaluated exactly here
 raises :class:`NotOwn`. Nothing here does I/O.
 """
 
-from herdpy_sql.expr.bind import Binder, NoColumns, Scope, bind, bind_condition, identifier
-from herdpy_sql.expr.bind_conditions import negated
+from herdpy_sql.expr.binder import ColumnScope, NoColumns
+from herdpy_sql.expr.binding import bind, bind_condition
 from herdpy_sql.expr.coerce import Params, coerce, common_type, settle, unify
 from herdpy_sql.expr.compile import Compiled, compile_expr
-from herdpy_sql.expr.nodes import NotOwn
-from herdpy_sql.expr.seek import ALWAYS, NEVER, seek
-from herdpy_sql.expr.typenames import sql_type
-from herdpy_sql.expr.walk import (
+from herdpy_sql.expr.conditions import negated
+from herdpy_sql.expr.nodes import (
+    NotOwn,
     as_comparison,
     children,
     columns_used,
@@ -34,16 +33,18 @@ from herdpy_sql.expr.walk import (
     takes_values,
     walk,
 )
+from herdpy_sql.expr.seek import ALWAYS, NEVER, seek
+from herdpy_sql.expr.syntax import identifier
+from herdpy_sql.expr.typenames import sql_type
 
 __all__ = [
     "ALWAYS",
     "NEVER",
-    "Binder",
+    "ColumnScope",
     "Compiled",
     "NoColumns",
     "NotOwn",
     "Params",
-    "Scope",
     "as_comparison",
     "bind",
     "bind_condition",

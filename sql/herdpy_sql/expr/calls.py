@@ -1,8 +1,13 @@
-"""Function calls: sqlglot's classes and names, brought to names of :data:`functions.FUNCTIONS`."""
+"""Binding of calls: of ``functions.FUNCTIONS``, of the library's functions, of sequences; and of arrays.
+
+Each handler takes the binder and a node of the syntax tree. sqlglot has classes of its own for many
+functions; they are brought to PostgreSQL's names and the order of its arguments. nextval and its relatives
+are carried out by the statement's ``Clock.sequences``: which sequence is meant is looked up when they run,
+by a text as a regclass is written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import expressions as exp
@@ -10,21 +15,120 @@ from sqlglot import expressions as exp
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
-from herdpy_sql.expr.coerce import coerce, settle
+from herdpy_sql.expr.coerce import coerce, settle, unify
+from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.extracts import extractor
-from herdpy_sql.expr.fold import folded
 from herdpy_sql.expr.functions import FUNCTIONS
-from herdpy_sql.expr.library_calls import bind_library, library_call
 from herdpy_sql.expr.nodes import NotOwn
-from herdpy_sql.expr.operate import call
+from herdpy_sql.expr.operate import call, library_call
 from herdpy_sql.expr.resolve import can_coerce, choose
-from herdpy_sql.expr.sequence_calls import SEQUENCE_FUNCTIONS, bind_sequence_call
+from herdpy_sql.expr.syntax import filled, function_name, is_regclass, named_call, slice_ends, subscripts
 from herdpy_sql.library import ROUTINES
-from herdpy_sql.types import Base, SqlType
+from herdpy_sql.library.array_shapes import array_of_arrays
+from herdpy_sql.types import INTEGER, Base, SqlType, array_of
 from herdpy_sql.values import to_text
 
 if TYPE_CHECKING:
-    from herdpy_sql.expr.bind import Binder
+    from collections.abc import Callable, Sequence
+
+    from herdpy_sql.expr.binder import ExprBinder, Handler
+
+
+def bind_library(binder: ExprBinder, node: exp.Expression) -> n.Expr | None:
+    """A call or an operator that the library may have; None when it has not."""
+    named = named_call(node)
+    if named is None:
+        return None
+    name, args = named
+    return library_call(name, [binder.bind(arg) for arg in args], binder.params, filled(name, args))
+
+
+def array(binder: ExprBinder, node: exp.Array) -> n.Expr:
+    """ARRAY[...] of values."""
+    if any(isinstance(item, exp.Query) for item in node.expressions):
+        raise NotOwn("ARRAY of a query")
+    if not node.expressions:
+        raise NotOwn("an empty ARRAY")
+    items = [binder.bind(item) for item in node.expressions]
+    found, parts = unify(items, binder.params, "ARRAY")
+    return folded(n.Call(array_of(found), _STACK if found.base is Base.ARRAY else _LIST, parts))
+
+
+_LIST = n.Function("array", lambda *values: values, strict=False)
+_STACK = n.Function("array", lambda *values: array_of_arrays(values), strict=False)
+
+
+def bracket(binder: ExprBinder, node: exp.Bracket) -> n.Expr:
+    """Subscripts and slices of arrays, and subscripts of JSONB."""
+    base, steps = subscripts(node)
+    value = binder.bind(base)
+    if value.type.base is Base.ARRAY:
+        return _within(binder, value, steps)
+    for step in steps:
+        found = None
+        if not isinstance(step, tuple):
+            found = library_call("subscript", [value, binder.bind(step)], binder.params)
+        if found is None:
+            raise NotOwn("a subscript")
+        value = found
+    return value
+
+
+def _within(binder: ExprBinder, array: n.Expr, steps: Sequence[Any]) -> n.Expr:
+    """One subscript for each dimension; where one is a slice all are, from 1 to where they were alone."""
+    if any(isinstance(step, tuple) for step in steps):
+        args = [_bound(binder, one, open_end) for step in steps for one, open_end in slice_ends(step)]
+        found = library_call("slice", [array, *args], binder.params)
+    else:
+        found = library_call("subscript", [array, *map(binder.bind, steps)], binder.params)
+    if found is None:
+        raise NotOwn("a subscript")
+    return found
+
+
+def _bound(binder: ExprBinder, node: Any, open_end: int) -> n.Expr:
+    if node is None:
+        return n.Const(INTEGER, open_end)
+    return coerce(binder.bind(node), INTEGER, "implicit", binder.params)
+
+
+SEQUENCE_FUNCTIONS: dict[str, tuple[tuple[SqlType, ...], ...]] = {
+    "nextval": ((t.TEXT,),),
+    "currval": ((t.TEXT,),),
+    "lastval": ((),),
+    "setval": ((t.TEXT, t.BIGINT), (t.TEXT, t.BIGINT, t.BOOLEAN)),
+}
+"""The lists of arguments that each can have, the sequence's name as a text."""
+
+
+def bind_sequence_call(binder: ExprBinder, name: str, args: Sequence[exp.Expression]) -> n.Expr:
+    """Bind a call of one of SEQUENCE_FUNCTIONS; SqlError 42883 when no list of arguments fits."""
+    bound = [binder.bind(_plain(arg)) for arg in args]
+    for wanted in SEQUENCE_FUNCTIONS[name]:
+        if len(wanted) == len(bound) and all(
+            can_coerce(one.type.base, target.base) for one, target in zip(bound, wanted, strict=True)
+        ):
+            given = (
+                coerce(one, target, "implicit", binder.params)
+                for one, target in zip(bound, wanted, strict=True)
+            )
+            return n.SequenceCall(t.BIGINT, name, tuple(given))
+    types = ", ".join(arg.type.base.value for arg in bound)
+    raise SqlError(
+        "42883",
+        f"function {name}({types}) does not exist",
+        hint="No function matches the given name and argument types. "
+        "You might need to add explicit type casts.",
+    )
+
+
+def _plain(node: exp.Expression) -> exp.Expression:
+    """What is cast to regclass, which is the name of a sequence: an object id as a text."""
+    if is_regclass(node):
+        inner: exp.Expression = node.this
+        return exp.Literal.string(inner.name) if isinstance(inner, exp.Literal) else inner
+    return node
+
 
 # Where the arguments of sqlglot's classes are, in the order of PostgreSQL's function.
 _ARGS: dict[type, tuple[str, tuple[str, ...]]] = {
@@ -61,14 +165,7 @@ _CLOCKS = {
 _TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "btrim", "": "btrim"}
 
 
-def function_name(node: exp.Expression) -> str:
-    """A name for messages."""
-    if isinstance(node, exp.Anonymous):
-        return str(node.name).lower()
-    return node.key.lower() if isinstance(node, exp.Func) else type(node).__name__.lower()
-
-
-def bind_call(binder: Binder, node: exp.Expression) -> n.Expr:
+def bind_call(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     """Bind a function call. NotOwn for functions that are not evaluated here."""
     kind = type(node)
     if kind in _ARGS:
@@ -78,9 +175,6 @@ def bind_call(binder: Binder, node: exp.Expression) -> n.Expr:
         if extra - {"is_left", "binary", "big_int", "ignore_nulls"}:
             raise NotOwn(name)
         return by_name(binder, name, args)
-    special = _SPECIAL.get(kind)
-    if special is not None:
-        return special(binder, node)
     if isinstance(node, exp.Anonymous) and isinstance(node.this, str):
         return _anonymous(binder, node.this.lower(), node.expressions)
     found = bind_library(binder, node)
@@ -89,7 +183,7 @@ def bind_call(binder: Binder, node: exp.Expression) -> n.Expr:
     return found
 
 
-def by_name(binder: Binder, name: str, args: Sequence[exp.Expression]) -> n.Expr:
+def by_name(binder: ExprBinder, name: str, args: Sequence[exp.Expression]) -> n.Expr:
     """Choose among the candidates of ``name``. SqlError 42883 when none fits."""
     bound = [binder.bind(arg) for arg in args]
     chosen = choose(FUNCTIONS[name], [arg.type.base for arg in bound], f"function {name}")
@@ -108,7 +202,7 @@ def by_name(binder: Binder, name: str, args: Sequence[exp.Expression]) -> n.Expr
     return call(chosen, bound, binder.params)
 
 
-def _anonymous(binder: Binder, name: str, args: list[exp.Expression]) -> n.Expr:
+def _anonymous(binder: ExprBinder, name: str, args: list[exp.Expression]) -> n.Expr:
     if name in _CLOCKS and not args:
         return n.Now(t.TIMESTAMPTZ, _CLOCKS[name])
     if name == "clock_timestamp" and not args:
@@ -124,20 +218,20 @@ def _anonymous(binder: Binder, name: str, args: list[exp.Expression]) -> n.Expr:
     raise NotOwn(name)
 
 
-def _now(binder: Binder, node: exp.Expression) -> n.Expr:
+def _now(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     if node.this is not None:
         raise NotOwn("CURRENT_TIMESTAMP(n)")
     return n.Now(t.TIMESTAMPTZ, "transaction")
 
 
-def _now_as(target: SqlType) -> Callable[[Binder, Any], n.Expr]:
-    def bind_now(binder: Binder, node: exp.Expression) -> n.Expr:
+def _now_as(target: SqlType) -> Callable[[ExprBinder, Any], n.Expr]:
+    def bind_now(binder: ExprBinder, node: exp.Expression) -> n.Expr:
         return coerce(_now(binder, node), target, "explicit", binder.params)
 
     return bind_now
 
 
-def _extract(binder: Binder, node: exp.Extract) -> n.Expr:
+def _extract(binder: ExprBinder, node: exp.Extract) -> n.Expr:
     source = binder.bind(node.expression)
     if source.type.base is Base.UNKNOWN:
         raise NotOwn("extract from a literal")
@@ -149,14 +243,14 @@ def _extract(binder: Binder, node: exp.Extract) -> n.Expr:
     return folded(n.Call(t.NUMERIC, extractor(node.name, source.type.base), (source,)))
 
 
-def _date_trunc(binder: Binder, node: exp.Expression) -> n.Expr:
+def _date_trunc(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     unit = node.args.get("unit")
     if not isinstance(unit, exp.Var) or node.args.get("zone") is not None:
         raise NotOwn("date_trunc")
     return by_name(binder, "date_trunc", [exp.Literal.string(unit.name), node.this])
 
 
-def _trim(binder: Binder, node: exp.Trim) -> n.Expr:
+def _trim(binder: ExprBinder, node: exp.Trim) -> n.Expr:
     args = [node.this] if node.expression is None else [node.this, node.expression]
     name = _TRIMS.get(str(node.args.get("position") or "").upper())
     if name is None:  # trim(a, b, c), of which the parser makes the place
@@ -164,22 +258,22 @@ def _trim(binder: Binder, node: exp.Trim) -> n.Expr:
     return by_name(binder, name, args)
 
 
-def _pad(binder: Binder, node: exp.Expression) -> n.Expr:
+def _pad(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     fill = node.args.get("fill_pattern")
     args = [node.this, node.expression, *([] if fill is None else [fill])]
     return by_name(binder, "lpad" if node.args.get("is_left") else "rpad", args)
 
 
-def _chr(binder: Binder, node: exp.Expression) -> n.Expr:
+def _chr(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     return by_name(binder, "chr", node.expressions)
 
 
-def _concat(binder: Binder, node: exp.Expression) -> n.Expr:
+def _concat(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     args = tuple(_output_text(binder, arg) for arg in node.expressions)
     return folded(n.Call(t.TEXT, n.Function("concat", _join_all, strict=False), args))
 
 
-def _concat_ws(binder: Binder, node: exp.Expression) -> n.Expr:
+def _concat_ws(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     separator = binder.bind(node.expressions[0])
     if not can_coerce(separator.type.base, Base.TEXT):
         raise SqlError("42883", f"function concat_ws({separator.type.base.value}, ...) does not exist")
@@ -188,7 +282,7 @@ def _concat_ws(binder: Binder, node: exp.Expression) -> n.Expr:
     return folded(n.Call(t.TEXT, n.Function("concat_ws", _join_with, strict=False), args))
 
 
-def _output_text(binder: Binder, node: exp.Expression) -> n.Expr:
+def _output_text(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     """An argument of concat(): its output form, which for BOOLEAN and CHAR is not its cast to TEXT."""
     bound = settle(binder.bind(node), binder.params)
     if bound.type.base in {Base.BOOLEAN, Base.CHAR}:
@@ -204,7 +298,7 @@ def _join_with(separator: str | None, *texts: str | None) -> str | None:
     return None if separator is None else separator.join(text for text in texts if text is not None)
 
 
-def _random(binder: Binder, node: exp.Expression) -> n.Expr:
+def _random(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     if any(node.args.values()):
         raise NotOwn(function_name(node))
     if isinstance(node, exp.Uuid):
@@ -212,13 +306,15 @@ def _random(binder: Binder, node: exp.Expression) -> n.Expr:
     return _volatile(binder, t.DOUBLE, "random")
 
 
-def _volatile(binder: Binder, type_: SqlType, name: str) -> n.Expr:
+def _volatile(binder: ExprBinder, type_: SqlType, name: str) -> n.Expr:
     if not getattr(binder.scope, "volatile", False):
         raise NotOwn(name)
     return n.Random(type_, name)
 
 
-_SPECIAL: dict[type, Callable[[Binder, Any], n.Expr]] = {
+CALLS: dict[type, Handler] = {
+    exp.Array: array,
+    exp.Bracket: bracket,
     exp.CurrentTimestamp: _now,
     exp.CurrentDate: _now_as(t.DATE),
     exp.Localtimestamp: _now_as(t.TIMESTAMP),

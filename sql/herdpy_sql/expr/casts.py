@@ -1,16 +1,16 @@
 """Which casts exist, in which contexts, and what carries them out (PostgreSQL's pg_cast).
 
-Contexts: "implicit" casts happen anywhere, "assignment" ones when a value goes into a column, and
-"explicit" ones only where CAST or :: is written. Casts from and to text go through the text forms.
+Contexts: "implicit" casts happen anywhere, "assignment" ones when a value goes into a column, and "explicit"
+ones only where CAST or :: is written. Casts from and to text go through the text forms. ``can_cast`` knows
+base types; ``castable`` what arrays hold, and ENUMs, too.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from herdpy.codec.grids import Grid, mapped
 from herdpy.codec.jsonb import read_json
@@ -25,7 +25,6 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import numeric, zones
 from herdpy_sql.expr.integers import out_of_range
 from herdpy_sql.expr.nodes import Function
-from herdpy_sql.storage import Clock
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import from_text, to_text
 from herdpy_sql.values.floats import round32
@@ -33,6 +32,12 @@ from herdpy_sql.values.labels import checked_number, fit_vector
 from herdpy_sql.values.moments import DAY_US, check_date, check_timestamp
 from herdpy_sql.values.numeric import fit, from_float
 from herdpy_sql.values.texts import INTEGER_RANGES, cut_text, limit_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from herdpy_sql.storage import Clock
+
 
 B = Base
 _LEVELS = {"implicit": 0, "assignment": 1, "explicit": 2}
@@ -319,3 +324,19 @@ _MOMENTS: dict[tuple[Base, Base], tuple[Callable[..., Any], bool]] = {
     (B.TIMESTAMPTZ, B.DATE): (lambda clock, us: timestamp_to_date(zones.to_local(us, clock.zone)), True),
     (B.TIMESTAMPTZ, B.TIME): (lambda clock, us: timestamp_to_time(zones.to_local(us, clock.zone)), True),
 }
+
+
+def castable(source: SqlType, target: SqlType, context: str) -> bool:
+    """:func:`can_cast`, of arrays' elements and ENUMs too."""
+    if source.base is Base.ARRAY and target.base is Base.ARRAY:
+        return castable(source.element_type, target.element_type, context)
+    if source.base is Base.ENUM and target.base is Base.ENUM:
+        return source.enum is not None and target.enum is not None and source.enum.id == target.enum.id
+    if Base.VECTOR in {source.base, target.base} and Base.ARRAY in {source.base, target.base}:
+        element = source.element or target.element
+        if element not in {Base.SMALLINT, Base.INTEGER, Base.REAL, Base.DOUBLE, Base.NUMERIC}:
+            return False
+        return can_cast(source.base, target.base, context) and (
+            element is Base.REAL or source.base is Base.ARRAY
+        )
+    return can_cast(source.base, target.base, context)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from herdpy.codec.grids import Grid
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.casting import castable
-from herdpy_sql.expr.casts import STRINGS, cast_function
-from herdpy_sql.expr.fold import folded
+from herdpy_sql.expr.casts import STRINGS, cast_function, castable
+from herdpy_sql.expr.compile import folded
 from herdpy_sql.expr.nodes import Cast, Const, Expr, Param
 from herdpy_sql.expr.resolve import PREFERRED, can_coerce, category
 from herdpy_sql.types import TEXT, UNKNOWN, Base, SqlType, with_dimensions
 from herdpy_sql.values import from_text
 from herdpy_sql.values.moments import parse_zoned
 from herdpy_sql.values.texts import check_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MAX_PARAMS = 65_535
 

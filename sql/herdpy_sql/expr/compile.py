@@ -1,22 +1,388 @@
-"""Expressions into closures of (row, parameters, clock).
+"""Expressions become closures of (row, parameters, clock); what has only constants inside becomes one.
 
 Evaluation follows PostgreSQL: CASE and COALESCE evaluate no further than they must, and every argument of a
-strict function is evaluated even when one is NULL already, so that its errors are seen. Conditions are in
-``compile_conditions``.
+strict function is evaluated even when one is NULL already, so that its errors are seen. Conditions have
+SQL's three-valued logic. LIKE's patterns are regular expressions, made once for each pattern and escape.
+
+``COMPILERS`` has the compiler of each class of nodes. An expression whose folding fails is left as it is, to
+fail (or not, in a CASE that never gets there) when it runs.
 """
 
 from __future__ import annotations
 
+import functools
+import operator
 import random
+import re
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from herdpy.codec.keys import KeyCodec
+from herdpy.codec.kinds import KeyField, Kind
+from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
-from herdpy_sql.expr.compile_conditions import comparer
-from herdpy_sql.expr.compiled import COMPILERS, Compiled, Row, compile_expr
 from herdpy_sql.storage import Clock
+from herdpy_sql.types import BOOLEAN, Base, SqlType
+from herdpy_sql.values.letter_case import lower
+
+Row = Sequence[Any]
+Compiled = Callable[[Row, Sequence[Any], Clock], Any]
+COMPILERS: dict[type[n.Expr], Callable[[Any], Compiled]] = {}
+
+
+def compile_expr(expr: n.Expr) -> Compiled:
+    """The function that evaluates ``expr``; it raises SqlError when the values do not allow it."""
+    return COMPILERS[type(expr)](expr)
+
+
+@functools.lru_cache(maxsize=1024)
+def matcher(pattern: str, escape: str, *, insensitive: bool) -> Callable[[str], bool]:
+    """Whether a text matches ``pattern``; ``escape`` is one character or empty for none.
+
+    Case is that of ``values.letter_case``. SqlError 22025 for an escape of
+    more than one character; 22025 for a pattern that ends with it.
+    """
+    if len(escape) > 1:
+        raise SqlError("22025", "invalid escape string", hint="Escape string must be empty or one character.")
+    if insensitive:
+        fold = matcher(lower(pattern), lower(escape), insensitive=False)
+        return lambda text: fold(lower(text))
+    pieces = _pieces(pattern, escape)
+    if "_" not in (kind for kind, _ in pieces):
+        plain = _plain(pieces)
+        if plain is not None:
+            return plain
+    return _general(pieces)
+
+
+def _pieces(pattern: str, escape: str) -> list[tuple[str, str]]:
+    """The pattern as ("%", ""), ("_", "") and ("text", characters)."""
+    pieces: list[tuple[str, str]] = []
+    at = 0
+    while at < len(pattern):
+        letter = pattern[at]
+        if letter == escape:
+            at += 1
+            if at == len(pattern):
+                raise SqlError("22025", "LIKE pattern must not end with escape character")
+            letter, kind = pattern[at], "text"
+        else:
+            kind = letter if letter in "%_" else "text"
+        at += 1
+        if kind == "text" and pieces and pieces[-1][0] == "text":
+            pieces[-1] = ("text", pieces[-1][1] + letter)
+        elif kind != "%" or not pieces or pieces[-1][0] != "%":
+            pieces.append((kind, letter if kind == "text" else ""))
+    return pieces
+
+
+def _plain(pieces: list[tuple[str, str]]) -> Callable[[str], bool] | None:
+    kinds = [kind for kind, _ in pieces]
+    texts = [text for kind, text in pieces if kind == "text"]
+    if not kinds:
+        return lambda text: not text
+    if kinds == ["%"]:
+        return lambda text: True
+    if len(texts) != 1:
+        return None
+    wanted = texts[0]
+    if kinds == ["text"]:
+        return lambda text: text == wanted
+    if kinds == ["text", "%"]:
+        return lambda text: text.startswith(wanted)
+    if kinds == ["%", "text"]:
+        return lambda text: text.endswith(wanted)
+    return lambda text: wanted in text
+
+
+def _general(pieces: list[tuple[str, str]]) -> Callable[[str], bool]:
+    """Greedy matching between the ``%``: linear in text times pattern, where backtracking is not.
+
+    The atomic group keeps each stretch at its first place, which for LIKE never loses a match except
+    in the last stretch, and that one is anchored at the end.
+    """
+    stretches: list[str] = [""]
+    for kind, text in pieces:
+        if kind == "%":
+            stretches.append("")
+        else:
+            stretches[-1] += "." if kind == "_" else re.escape(text)
+    first, *rest = stretches
+    source = first
+    if rest:
+        source += "".join(f"(?>.*?{middle})" for middle in rest[:-1] if middle) + ".*" + rest[-1]
+    compiled = re.compile(source, re.DOTALL)
+    return lambda text: compiled.fullmatch(text) is not None
+
+
+_FLOATS = frozenset({Base.REAL, Base.DOUBLE})
+_ORDER: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+# PostgreSQL's order of floats: NaN equals itself and is greater than everything else.
+_FLOAT_ORDER: dict[str, Callable[[float, float], bool]] = {
+    "=": lambda a, b: a == b or (a != a and b != b),  # noqa: PLR0124
+    "<>": lambda a, b: a != b and (a == a or b == b),  # noqa: PLR0124
+    "<": lambda a, b: a < b or (b != b and a == a),  # noqa: PLR0124
+    "<=": lambda a, b: a <= b or b != b,  # noqa: PLR0124
+    ">": lambda a, b: a > b or (a != a and b == b),  # noqa: PLR0124
+    ">=": lambda a, b: a >= b or a != a,  # noqa: PLR0124
+}
+
+
+_KEYED = frozenset({Base.INTERVAL, Base.ARRAY, Base.JSONB, Base.VECTOR})
+_NOT_PLAIN = _FLOATS | _KEYED
+
+
+@functools.lru_cache(maxsize=256)
+def order_of(sql_type: SqlType) -> Callable[[Any], Any] | None:
+    """What a datum compares by, where it is not the datum itself: an interval's span, the bytes of a key."""
+    if sql_type.base is Base.INTERVAL:
+        return lambda value: value.span
+    if sql_type.base not in _KEYED:
+        return None
+    field = sql_type.plain.field
+    shaped = 2 if field.kind is Kind.ARRAY else 0  # a datum may have other dimensions than its type
+    encode = KeyCodec([KeyField(field.kind, shaped, element=field.element)]).encode
+    return lambda value: encode((value,))
+
+
+def comparer(op: str, left: n.Expr, right: n.Expr) -> Callable[[Any, Any], bool]:
+    """The comparison of two datums, neither of them NULL."""
+    key = order_of(left.type)
+    if key is not None:
+        compare = _ORDER[op]
+        return lambda a, b: compare(key(a), key(b))
+    floats = left.type.base in _FLOATS or right.type.base in _FLOATS
+    return (_FLOAT_ORDER if floats else _ORDER)[op]
+
+
+def _comparison(expr: n.Comparison) -> Compiled:
+    left, right = compile_expr(expr.left), compile_expr(expr.right)
+    compare = comparer(expr.op, expr.left, expr.right)
+    if (
+        isinstance(expr.left, n.ColumnRef)
+        and isinstance(expr.right, n.Const)
+        and expr.right.value is not None
+    ):
+        index, constant = expr.left.index, expr.right.value
+
+        def with_constant(row: Row, params: Sequence[Any], clock: Clock) -> bool | None:
+            value = row[index]
+            return None if value is None else compare(value, constant)
+
+        return with_constant
+
+    def run(row: Row, params: Sequence[Any], clock: Clock) -> bool | None:
+        a = left(row, params, clock)
+        b = right(row, params, clock)
+        return None if a is None or b is None else compare(a, b)
+
+    return run
+
+
+def _distinct(expr: n.Distinct) -> Compiled:
+    left, right = compile_expr(expr.left), compile_expr(expr.right)
+    equal = comparer("=", expr.left, expr.right)
+    negated = expr.negated
+
+    def run(row: Row, params: Sequence[Any], clock: Clock) -> bool:
+        a = left(row, params, clock)
+        b = right(row, params, clock)
+        same = a is b if a is None or b is None else equal(a, b)
+        return same is negated
+
+    return run
+
+
+def _and(expr: n.And) -> Compiled:
+    args = [compile_expr(arg) for arg in expr.args]
+    if len(args) == 2:
+        left, right = args
+
+        def both(row: Row, params: Sequence[Any], clock: Clock) -> bool | None:
+            a = left(row, params, clock)
+            if a is False:
+                return False
+            b = right(row, params, clock)
+            return b if a or b is False else None
+
+        return both
+
+    def every(row: Row, params: Sequence[Any], clock: Clock) -> bool | None:
+        result: bool | None = True
+        for arg in args:
+            value = arg(row, params, clock)
+            if value is False:
+                return False
+            if value is None:
+                result = None
+        return result
+
+    return every
+
+
+def _or(expr: n.Or) -> Compiled:
+    args = [compile_expr(arg) for arg in expr.args]
+
+    def run(row: Row, params: Sequence[Any], clock: Clock) -> bool | None:
+        result: bool | None = False
+        for arg in args:
+            value = arg(row, params, clock)
+            if value:
+                return True
+            if value is None:
+                result = None
+        return result
+
+    return run
+
+
+def _not(expr: n.Not) -> Compiled:
+    arg = compile_expr(expr.arg)
+
+    def run(row: Row, params: Sequence[Any], clock: Clock) -> bool | None:
+        value = arg(row, params, clock)
+        return None if value is None else not value
+
+    return run
+
+
+def _is_null(expr: n.IsNull) -> Compiled:
+    arg = compile_expr(expr.arg)
+    if expr.negated:
+        return lambda row, params, clock: arg(row, params, clock) is not None
+    return lambda row, params, clock: arg(row, params, clock) is None
+
+
+def _is_truth(expr: n.IsTruth) -> Compiled:
+    arg, truth, negated = compile_expr(expr.arg), expr.truth, expr.negated
+    return lambda row, params, clock: (arg(row, params, clock) is truth) is not negated
+
+
+_FEW = 8
+
+
+def _in_array(expr: n.In, elements: n.Elements) -> Compiled:
+    """IN over a parameter that is an array; of an empty one nothing is a member, not even NULL."""
+    arg, negated, index = compile_expr(expr.arg), expr.negated, elements.number - 1
+    equal = comparer("=", expr.arg, elements)
+    plain = not {expr.arg.type.base, elements.type.base} & _NOT_PLAIN
+    known: tuple[Any, frozenset[Any]] = ((), frozenset())  # the newest array, and what is in it
+
+    def member(row: Row, params: Sequence[Any], clock: Clock) -> bool | None:
+        value = arg(row, params, clock)
+        array = params[index]
+        if array is None:
+            return None
+        if not array:
+            return negated
+        if value is None:
+            return None
+        if plain and len(array) > _FEW:
+            nonlocal known
+            if known[0] is not array:
+                known = (array, frozenset(array))
+            array = known[1]
+        if value in array if plain else any(one is not None and equal(value, one) for one in array):
+            return not negated
+        return None if None in array else negated
+
+    return member
+
+
+def _in(expr: n.In) -> Compiled:
+    if isinstance(expr.items[0], n.Elements):
+        return _in_array(expr, expr.items[0])
+    arg = compile_expr(expr.arg)
+    negated = expr.negated
+    if expr.arg.type.base not in _NOT_PLAIN and all(isinstance(item, n.Const) for item in expr.items):
+        known = {item.value for item in expr.items if isinstance(item, n.Const)}
+        has_null = None in known
+
+        def member(row: Row, params: Sequence[Any], clock: Clock) -> bool | None:
+            value = arg(row, params, clock)
+            if value is None:
+                return None
+            if value in known:
+                return not negated
+            return None if has_null else negated
+
+        return member
+    items = [compile_expr(item) for item in expr.items]
+    equal = comparer("=", expr.arg, expr.arg)
+
+    def search(row: Row, params: Sequence[Any], clock: Clock) -> bool | None:
+        value = arg(row, params, clock)
+        others = [item(row, params, clock) for item in items]
+        if value is None:
+            return None
+        unsure = False
+        for other in others:
+            if other is None:
+                unsure = True
+            elif equal(value, other):
+                return not negated
+        return None if unsure else negated
+
+    return search
+
+
+def _between(expr: n.Between) -> Compiled:
+    arg, low, high = compile_expr(expr.arg), compile_expr(expr.low), compile_expr(expr.high)
+    above = comparer(">=", expr.arg, expr.low)
+    below = comparer("<=", expr.arg, expr.high)
+
+    def run(row: Row, params: Sequence[Any], clock: Clock) -> bool | None:
+        value = arg(row, params, clock)
+        least = low(row, params, clock)
+        first = None if value is None or least is None else above(value, least)
+        if first is False:
+            return False
+        most = high(row, params, clock)
+        if value is None or most is None:
+            return None
+        return False if not below(value, most) else first
+
+    return run
+
+
+def _like(expr: n.Like) -> Compiled:
+    arg, pattern, escape = compile_expr(expr.arg), compile_expr(expr.pattern), compile_expr(expr.escape)
+    insensitive, negated = expr.insensitive, expr.negated
+
+    def run(row: Row, params: Sequence[Any], clock: Clock) -> bool | None:
+        text = arg(row, params, clock)
+        wanted = pattern(row, params, clock)
+        mark = escape(row, params, clock)
+        if text is None or wanted is None or mark is None:
+            return None
+        return matcher(wanted, mark, insensitive=insensitive)(text) is not negated
+
+    return run
+
+
+COMPILERS.update(
+    {
+        n.Comparison: _comparison,
+        n.Distinct: _distinct,
+        n.And: _and,
+        n.Or: _or,
+        n.Not: _not,
+        n.IsNull: _is_null,
+        n.IsTruth: _is_truth,
+        n.In: _in,
+        n.Between: _between,
+        n.Like: _like,
+    }
+)
 
 
 def _column(expr: n.ColumnRef) -> Compiled:
@@ -216,3 +582,46 @@ COMPILERS.update(
 )
 
 __all__ = ["Compiled", "compile_expr"]
+
+
+_NO_CLOCK = Clock(0, 0)
+
+
+def folded(expr: n.Expr) -> n.Expr:
+    """``expr``, or its value when its parts are constants and it does not look at the clock."""
+    if isinstance(expr, n.Const | n.Now | n.Random | n.SequenceCall):
+        return expr
+    if isinstance(expr, n.And | n.Or):
+        return _folded_logic(expr)
+    if _strict(expr) and any(isinstance(part, n.Const) and part.value is None for part in n.children(expr)):
+        return n.Const(expr.type, None)
+    if isinstance(expr, n.Call | n.Cast) and expr.function is not None and expr.function.needs_clock:
+        return expr
+    parts = n.children(expr)
+    if not parts or not all(isinstance(part, n.Const) for part in parts):
+        return expr
+    try:
+        return n.Const(expr.type, compile_expr(expr)((), (), _NO_CLOCK))
+    except SqlError:
+        return expr
+
+
+def _strict(expr: n.Expr) -> bool:
+    """Whether it is NULL, without looking at the rest, when one of its parts is."""
+    if isinstance(expr, n.Call):
+        return expr.function.strict
+    return isinstance(expr, n.Comparison | n.Like)
+
+
+def _folded_logic(expr: n.And | n.Or) -> n.Expr:
+    """Without the arguments that change nothing; only a constant when one of them decides."""
+    decides, neutral = (n.FALSE, n.TRUE) if isinstance(expr, n.And) else (n.TRUE, n.FALSE)
+    kept: list[n.Expr] = []
+    for arg in expr.args:
+        if arg == decides:
+            return decides
+        if arg != neutral and not (isinstance(arg, n.Const) and arg in kept):
+            kept.append(arg)
+    if not kept:
+        return neutral
+    return kept[0] if len(kept) == 1 else type(expr)(BOOLEAN, tuple(kept))

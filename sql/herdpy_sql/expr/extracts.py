@@ -7,8 +7,8 @@ double precision and has, is the library's.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from herdpy.codec.kinds import (
     DATE_INFINITY,
@@ -21,7 +21,6 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import numeric, zones
 from herdpy_sql.expr.nodes import NOT_OWN, Function, NotOwn
 from herdpy_sql.expr.resolve import Signature
-from herdpy_sql.storage import Clock
 from herdpy_sql.types import Base
 from herdpy_sql.values.moments import (
     DAY_US,
@@ -31,6 +30,11 @@ from herdpy_sql.values.moments import (
     days_from_civil,
     days_in_month,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from herdpy_sql.storage import Clock
 
 B = Base
 _HOUR = 3_600_000_000

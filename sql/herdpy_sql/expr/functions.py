@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
@@ -20,6 +19,9 @@ from herdpy_sql.expr.resolve import Signature
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import letter_case
 from herdpy_sql.values.texts import INTEGER_RANGES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 B = Base
 _LONGEST = 256 * 1024 * 1024

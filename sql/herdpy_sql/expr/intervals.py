@@ -7,13 +7,17 @@ session's zone for TIMESTAMPTZ; microseconds are exact.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from herdpy.codec.kinds import TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY, Interval
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import zones
 from herdpy_sql.expr.casts import date_to_timestamp
-from herdpy_sql.storage import Clock
 from herdpy_sql.values.intervals import checked, negate
 from herdpy_sql.values.moments import DAY_US, check_timestamp, civil_from_days, days_from_civil, days_in_month
+
+if TYPE_CHECKING:
+    from herdpy_sql.storage import Clock
 
 
 def add(timestamp: int, interval: Interval) -> int:

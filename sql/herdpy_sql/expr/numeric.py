@@ -7,10 +7,13 @@ Sums keep the larger scale, products the sum of the scales, quotients at least 1
 from __future__ import annotations
 
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, Decimal
+from typing import TYPE_CHECKING
 
-from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.integers import division_by_zero
 from herdpy_sql.values.numeric import EXACT, MAX_SCALE, normal, quantum, rescale
+
+if TYPE_CHECKING:
+    from herdpy_sql.errors import SqlError
 
 _SIGNIFICANT = 16
 _DIGITS = 4  # decimal digits in one of PostgreSQL's base-10000 digits

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
-from herdpy_sql.expr.casting import castable
-from herdpy_sql.expr.casts import STRINGS
-from herdpy_sql.expr.coerce import Params, coerce
-from herdpy_sql.expr.fold import folded
-from herdpy_sql.expr.library_calls import library_call
-from herdpy_sql.expr.nodes import NOT_OWN, NotOwn
+from herdpy_sql.expr.casts import STRINGS, castable
+from herdpy_sql.expr.coerce import Params, coerce, settle
+from herdpy_sql.expr.compile import folded
+from herdpy_sql.expr.nodes import NOT_OWN, NotOwn, comparable_as_is
 from herdpy_sql.expr.operators import BINARY, COMPARABLE, MOMENTS, UNARY
 from herdpy_sql.expr.resolve import Signature, choose
-from herdpy_sql.expr.walk import comparable_as_is
+from herdpy_sql.library import Resolved, reshaped, resolve, routine_of
 from herdpy_sql.types import BOOLEAN, Base, SqlType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _HINT = "No {} matches the given name and argument types. You might need to add explicit type casts."
 _CONCAT = n.Function("||", lambda left, right: left + right)
@@ -153,3 +154,30 @@ def _side(side: n.Expr, wanted: Base, other: n.Expr, params: Params) -> n.Expr:
     ):
         return side  # an integer beside a NUMERIC, a VARCHAR beside a TEXT: the datums compare already
     return coerce(side, target, "implicit", params)
+
+
+def library_call(
+    name: str, args: Sequence[n.Expr], params: Params, dimensions: int | None = None
+) -> n.Expr | None:
+    """The library's function of that name over these arguments; None when there is none.
+
+    ``dimensions``: of the array that it gives, where they are not its arguments'.
+    """
+    found = resolve(name, [arg.type for arg in args])
+    if found is None:
+        return None
+    if found.routine.setof:
+        raise NotOwn(f"set-returning {name}")
+    coerced = tuple(
+        settle(arg, params) if arg.type == wanted else coerce(arg, wanted, "implicit", params)
+        for arg, wanted in zip(args, found.args, strict=True)
+    )
+    found = reshaped(found, [arg.type for arg in coerced], dimensions)
+    return folded(n.Call(found.result, _function(found), coerced))
+
+
+@functools.lru_cache(maxsize=4096)
+def _function(found: Resolved) -> n.Function:
+    """The same object for the same call, so that equal expressions are found to be equal."""
+    chosen = found.routine
+    return n.Function(chosen.name, routine_of(found), strict=chosen.strict, needs_clock=chosen.clocked)

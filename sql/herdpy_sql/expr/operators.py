@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from herdpy.codec.kinds import DATE_INFINITY, DATE_NEGATIVE_INFINITY
 from herdpy_sql import types as t
@@ -18,6 +17,9 @@ from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import intervals as spans
 from herdpy_sql.values.floats import round32
 from herdpy_sql.values.moments import check_date, check_timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 B = Base
 INTS = (B.SMALLINT, B.INTEGER, B.BIGINT)

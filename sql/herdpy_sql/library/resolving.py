@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from herdpy_sql.expr.casting import castable
+from herdpy_sql.expr.casts import castable
 from herdpy_sql.library.routine import ROUTINES, Argument, Poly, Resolved
 from herdpy_sql.types import TEXT, Base, SqlType, array_of, with_dimensions
 

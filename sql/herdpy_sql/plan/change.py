@@ -9,8 +9,8 @@ from sqlglot import expressions as exp
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.change import ColumnarMatches, DeletePlan, Matches, OwnMatches, UpdatePlan
 from herdpy_sql.expr import NotOwn, Params, bind, compile_expr, split_conjuncts
-from herdpy_sql.expr.named_calls import subscripts
 from herdpy_sql.expr.nodes import And, ColumnRef, Expr
+from herdpy_sql.expr.syntax import subscripts
 from herdpy_sql.plan.access import choose
 from herdpy_sql.plan.columnar import columnar_select, with_param_types
 from herdpy_sql.plan.elements import Elements, bound, put_of

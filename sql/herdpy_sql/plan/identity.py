@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as changed
 from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.sequence_calls import is_regclass
-from herdpy_sql.objects import SequenceDefinition
+from herdpy_sql.expr.syntax import is_regclass
 from herdpy_sql.plan.sequences import build
 from herdpy_sql.sequences import find_sequence
 from herdpy_sql.types import BIGINT, INTEGER, SMALLINT, Base, SqlType
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from herdpy_sql.catalog import Catalog, Table
+    from herdpy_sql.objects import SequenceDefinition
     from herdpy_sql.parse.object_commands import Option
 
 SERIALS = {

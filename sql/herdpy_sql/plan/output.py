@@ -10,8 +10,8 @@ from sqlglot import expressions as exp
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.expr import compile_expr, sql_type
-from herdpy_sql.expr.named_calls import named_call
 from herdpy_sql.expr.nodes import ColumnRef
+from herdpy_sql.expr.syntax import named_call
 from herdpy_sql.expr.typenames import catalog_name
 from herdpy_sql.plan.scope import name_of
 

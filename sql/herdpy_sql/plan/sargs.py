@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from herdpy_sql.expr import columns_used
-from herdpy_sql.expr.nodes import TRUE, And, Between, ColumnRef, Comparison, In, Or
-from herdpy_sql.expr.walk import comparable_as_is
+from herdpy_sql.expr.nodes import TRUE, And, Between, ColumnRef, Comparison, In, Or, comparable_as_is
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

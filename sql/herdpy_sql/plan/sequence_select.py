@@ -6,7 +6,6 @@ place in the query that is asked, and the call is made here for each row of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,12 +15,15 @@ from herdpy_sql.catalog import Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Outcome, OutputColumn, Plan
 from herdpy_sql.execute.insert import datum_rows
-from herdpy_sql.expr.sequence_calls import SEQUENCE_FUNCTIONS, is_regclass
+from herdpy_sql.expr.calls import SEQUENCE_FUNCTIONS
+from herdpy_sql.expr.syntax import is_regclass
 from herdpy_sql.plan.output import output_name
 from herdpy_sql.sequences import owned_by, split_name
 from herdpy_sql.types import BIGINT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
 
     from herdpy_sql.catalog import Catalog

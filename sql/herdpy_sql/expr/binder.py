@@ -1,17 +1,17 @@
-"""The binder: from sqlglot's expression nodes to typed trees, by PostgreSQL's rules.
+"""The binder of own plans: it walks sqlglot's nodes and makes typed trees, by PostgreSQL's rules.
 
-A node is bound by the method or function that ``_BINDERS`` names for its class: leaves and operators
-here, conditions in ``bind_conditions``, CASE and its relatives in ``bind_cases``, calls in ``calls``;
-functions and operators choose their candidates in ``resolve``. Nesting is limited (SqlError 54001), and
-long runs of AND, OR and left-deep operators are flattened, so that no input makes Python's stack overflow.
+A node is bound by the handler of its class. Leaves and operators are bound here; ``conditions`` and
+``calls``, above this, bind the rest, and ``bind`` gives all of them to the binder. Nesting is limited
+(SqlError 54001), and long runs of left-deep operators are flattened, so that no input makes Python's stack
+overflow.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import expressions as exp
 
@@ -19,33 +19,23 @@ from herdpy_sql import types as t
 from herdpy_sql.collations import BY_CODE_POINT, collation_name
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import nodes as n
-from herdpy_sql.expr.bind_cases import case, coalesce, extreme, nullif
-from herdpy_sql.expr.bind_conditions import (
-    bare,
-    between,
-    comparison,
-    conjunction,
-    disjunction,
-    escape,
-    in_,
-    is_,
-    is_distinct,
-    like,
-    negation,
-)
-from herdpy_sql.expr.calls import bind_call, function_name
 from herdpy_sql.expr.coerce import Params, coerce, settle
-from herdpy_sql.expr.library_calls import array, bracket, library_call
 from herdpy_sql.expr.nodes import NotOwn
-from herdpy_sql.expr.operate import binary, concatenate, unary
+from herdpy_sql.expr.operate import binary, concatenate, library_call, unary
+from herdpy_sql.expr.syntax import bare, function_name, identifier, interval_words
 from herdpy_sql.expr.typenames import of_moment, sql_type
-from herdpy_sql.types import BOOLEAN, UNKNOWN, Base, SqlType
+from herdpy_sql.types import BOOLEAN, UNKNOWN, Base
 from herdpy_sql.values.intervals import parse_interval
 from herdpy_sql.values.numeric import parse_numeric
 from herdpy_sql.values.texts import INTEGER_RANGES, check_text
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
 MAX_DEPTH = 200
 _CHAIN = 16
+_TEXTS = frozenset({Base.TEXT, Base.VARCHAR, Base.CHAR})
 _INTEGER = re.compile(r"[0-9]+")
 
 _ARITHMETIC: dict[type, str] = {
@@ -62,17 +52,9 @@ _ARITHMETIC: dict[type, str] = {
     exp.BitwiseLeftShift: "<<",
     exp.BitwiseRightShift: ">>",
 }
-_COMPARISONS: dict[type, str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
 
 
-class Scope(Protocol):
+class ColumnScope(Protocol):
     """What names mean where an expression stands."""
 
     def resolve(self, table: str | None, name: str) -> n.ColumnRef:
@@ -90,35 +72,24 @@ class NoColumns:
         raise SqlError("42703", f'column "{name}" does not exist')
 
 
-def bind(node: exp.Expression, scope: Scope, params: Params, expected: SqlType | None = None) -> n.Expr:
-    """The typed tree of a scalar expression.
+Handler = Callable[["ExprBinder", Any], n.Expr]
+
+
+class ExprBinder:
+    """Binds the parts of one expression.
 
     Args:
-        expected: the type that a literal or parameter without a type takes here; an expression that
-            has a type keeps it (use :func:`coerce`). Without it such a literal stays UNKNOWN (use
-            :func:`settle`).
-
-    Raises:
-        SqlError: for wrong SQL, with PostgreSQL's SQLSTATE.
-        NotOwn: for valid SQL that is not evaluated here.
+        handlers: what binds a node, by the node's class.
+        otherwise: what binds a node of another class.
     """
-    bound = Binder(scope, params).bind(node)
-    if bound.type.base is Base.UNKNOWN and expected is not None:
-        bound = coerce(bound, expected, "assignment", params)
-    return bound
 
-
-def bind_condition(node: exp.Expression, scope: Scope, params: Params, clause: str = "WHERE") -> n.Expr:
-    """A BOOLEAN expression. SqlError 42804 naming ``clause`` when it is of another type."""
-    return Binder(scope, params).condition(node, clause)
-
-
-class Binder:
-    """Binds the parts of one expression."""
-
-    def __init__(self, scope: Scope, params: Params) -> None:
+    def __init__(
+        self, scope: ColumnScope, params: Params, handlers: Mapping[type, Handler], otherwise: Handler
+    ) -> None:
         self.scope = scope
         self.params = params
+        self._handlers = handlers
+        self._otherwise = otherwise
         self._depth = 0
 
     def bind(self, node: exp.Expression) -> n.Expr:
@@ -128,14 +99,7 @@ class Binder:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise SqlError("54001", "statement too complex", detail="The expression is nested too deeply.")
-        kind = type(node)
-        if kind in _ARITHMETIC:
-            result = self._arithmetic(node)
-        elif kind in _COMPARISONS:
-            result = comparison(self, node, _COMPARISONS[kind])
-        else:
-            binder = _BINDERS.get(kind)
-            result = binder(self, node) if binder is not None else bind_call(self, node)
+        result = self._handlers.get(type(node), self._otherwise)(self, node)
         self._depth -= 1
         return result
 
@@ -210,7 +174,7 @@ class Binder:
 
     # Operators.
 
-    def _arithmetic(self, node: exp.Expression) -> n.Expr:
+    def arithmetic(self, node: exp.Expression) -> n.Expr:
         """A left-deep run of operators, without recursion along it."""
         run: list[exp.Expression] = []
         while type(node) in _ARITHMETIC:
@@ -253,19 +217,18 @@ class Binder:
     def invert(self, node: exp.BitwiseNot) -> n.Expr:
         return unary("~", self.bind(node.this), self.params)
 
+    def collate(self, node: exp.Collate) -> n.Expr:
+        """COLLATE by code point, which is how all text is compared here; others are the columnar engine's."""
+        arg = settle(self.bind(node.this), self.params)
+        name = collation_name(node.expression)
+        if name.upper() not in BY_CODE_POINT:
+            raise NotOwn(f"collation {name}")
+        if arg.type.base not in _TEXTS:
+            raise SqlError("42804", f"collations are not supported by type {arg.type.name}")
+        return arg
+
     def not_own(self, node: exp.Expression) -> n.Expr:
         raise NotOwn(function_name(node))
-
-
-def interval_words(node: exp.Interval) -> str:
-    """The text of an INTERVAL literal, with the unit that stands after it where that says anything."""
-    text, unit = str(node.this.this), node.args.get("unit")
-    if unit is None:
-        return text
-    if isinstance(unit, exp.IntervalSpan):
-        bare_number = re.fullmatch(r"\s*[+-]?\d+\s*", text)
-        return f"{text} {unit.expression.name}" if bare_number else text
-    return f"{text} {unit.name}"
 
 
 def number(text: str) -> n.Const:
@@ -282,59 +245,24 @@ def number(text: str) -> n.Const:
     return n.Const(t.NUMERIC, parse_numeric(text))
 
 
-def identifier(node: exp.Expression) -> str:
-    """A name as PostgreSQL reads it: lower case unless quoted."""
-    name: str = node.name
-    return name if node.args.get("quoted") else name.lower()
-
-
-def collate(binder: Binder, node: exp.Collate) -> n.Expr:
-    """COLLATE by code point, which is how all text is compared here; others are the columnar engine's."""
-    arg = settle(binder.bind(node.this), binder.params)
-    name = collation_name(node.expression)
-    if name.upper() not in BY_CODE_POINT:
-        raise NotOwn(f"collation {name}")
-    if arg.type.base not in _TEXTS:
-        raise SqlError("42804", f"collations are not supported by type {arg.type.name}")
-    return arg
-
-
-_TEXTS = frozenset({Base.TEXT, Base.VARCHAR, Base.CHAR})
-_BINDERS: dict[type, Callable[[Binder, Any], n.Expr]] = {
-    exp.Column: Binder.column,
-    exp.Literal: Binder.literal,
-    exp.RawString: Binder.text,
-    exp.National: Binder.text,
-    exp.ByteString: Binder.text,
-    exp.Boolean: Binder.boolean,
-    exp.Null: Binder.null,
-    exp.Parameter: Binder.parameter,
-    exp.Placeholder: Binder.placeholder,
-    exp.Interval: Binder.interval,
-    exp.And: conjunction,
-    exp.Or: disjunction,
-    exp.Not: negation,
-    exp.Is: is_,
-    exp.NullSafeEQ: is_distinct,
-    exp.NullSafeNEQ: is_distinct,
-    exp.In: in_,
-    exp.Between: between,
-    exp.Like: like,
-    exp.ILike: like,
-    exp.Escape: escape,
-    exp.Case: case,
-    exp.Coalesce: coalesce,
-    exp.Greatest: extreme,
-    exp.Least: extreme,
-    exp.Nullif: nullif,
-    exp.Cast: Binder.cast,
-    exp.Collate: collate,
-    exp.Array: array,
-    exp.Bracket: bracket,
-    exp.Neg: Binder.minus,
-    exp.BitwiseNot: Binder.invert,
-    exp.Subquery: Binder.not_own,
-    exp.Select: Binder.not_own,
-    exp.Exists: Binder.not_own,
-    exp.Window: Binder.not_own,
+LEAVES_AND_OPERATORS: dict[type, Handler] = {
+    exp.Column: ExprBinder.column,
+    exp.Literal: ExprBinder.literal,
+    exp.RawString: ExprBinder.text,
+    exp.National: ExprBinder.text,
+    exp.ByteString: ExprBinder.text,
+    exp.Boolean: ExprBinder.boolean,
+    exp.Null: ExprBinder.null,
+    exp.Parameter: ExprBinder.parameter,
+    exp.Placeholder: ExprBinder.placeholder,
+    exp.Interval: ExprBinder.interval,
+    exp.Cast: ExprBinder.cast,
+    exp.Neg: ExprBinder.minus,
+    exp.BitwiseNot: ExprBinder.invert,
+    exp.Subquery: ExprBinder.not_own,
+    exp.Select: ExprBinder.not_own,
+    exp.Exists: ExprBinder.not_own,
+    exp.Window: ExprBinder.not_own,
+    exp.Collate: ExprBinder.collate,
+    **dict.fromkeys(_ARITHMETIC, ExprBinder.arithmetic),
 }

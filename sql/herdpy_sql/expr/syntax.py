@@ -1,12 +1,20 @@
-"""What sqlglot makes classes of, as the library calls it: a name, or an operator's symbol, and arguments."""
+"""What sqlglot's nodes say, as both engines read them: names, calls and their arguments, subscripts.
+
+A call or an operator gets the name that the library has for it, and its arguments in the library's order.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
+from herdpy_sql.library.array_shapes import FROM_FIRST, TO_LAST
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NAMES: dict[type, str] = {
     exp.ArrayContainsAll: "@>",
@@ -144,3 +152,69 @@ def subscripts(node: exp.Bracket) -> tuple[exp.Expression, list[Any]]:
     while isinstance(base, exp.Paren):
         base = base.this
     return base, steps[::-1]
+
+
+def function_name(node: exp.Expression) -> str:
+    """A name for messages."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.name).lower()
+    return node.key.lower() if isinstance(node, exp.Func) else type(node).__name__.lower()
+
+
+def interval_words(node: exp.Interval) -> str:
+    """The text of an INTERVAL literal, with the unit that stands after it where that says anything."""
+    text, unit = str(node.this.this), node.args.get("unit")
+    if unit is None:
+        return text
+    if isinstance(unit, exp.IntervalSpan):
+        bare_number = re.fullmatch(r"\s*[+-]?\d+\s*", text)
+        return f"{text} {unit.expression.name}" if bare_number else text
+    return f"{text} {unit.name}"
+
+
+def identifier(node: exp.Expression) -> str:
+    """A name as PostgreSQL reads it: lower case unless quoted."""
+    name: str = node.name
+    return name if node.args.get("quoted") else name.lower()
+
+
+def quantifier(node: exp.Expression) -> exp.Expression:
+    """ALL over what is no subquery, which sqlglot takes for a function's call, as ALL; all else as it is."""
+    if isinstance(node, exp.Anonymous) and str(node.this).upper() == "ALL" and len(node.expressions) == 1:
+        return exp.All(this=node.expressions[0])
+    return node
+
+
+def leaves(array: exp.Array) -> list[exp.Expression]:
+    """The elements of ARRAY[...], of several dimensions those of the innermost."""
+    items: list[exp.Expression] = list(array.expressions)
+    if items and all(isinstance(item, exp.Array) for item in items):
+        return [leaf for item in items if isinstance(item, exp.Array) for leaf in leaves(item)]
+    return items
+
+
+def bare(node: exp.Expression) -> exp.Expression:
+    """``node`` out of its parentheses."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def filled(name: str, args: Sequence[exp.Expression]) -> int | None:
+    """How many dimensions ``array_fill`` gives its array, if that can be seen; None of other calls."""
+    if name != "array_fill" or len(args) < 2 or not isinstance(args[1], exp.Array):
+        return None
+    return len(args[1].expressions) or None
+
+
+def slice_ends(step: Any) -> tuple[tuple[Any, int], tuple[Any, int]]:
+    low, high = step if isinstance(step, tuple) else (None, step)
+    return (low, FROM_FIRST), (high, TO_LAST)
+
+
+def is_regclass(node: exp.Expression) -> bool:
+    """Whether it is a cast to regclass."""
+    return isinstance(node, exp.Cast) and node.to.sql("postgres").lower() in {
+        "regclass",
+        "pg_catalog.regclass",
+    }

@@ -1,0 +1,49 @@
+"""``bind`` and ``bind_condition``: an expression's syntax tree becomes a typed tree.
+
+Above ``binder``, ``conditions`` and ``calls``, whose handlers are put together here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from herdpy_sql.expr.binder import LEAVES_AND_OPERATORS, ColumnScope, ExprBinder
+from herdpy_sql.expr.calls import CALLS, bind_call
+from herdpy_sql.expr.coerce import Params, coerce
+from herdpy_sql.expr.conditions import CONDITIONS
+from herdpy_sql.types import Base, SqlType
+
+if TYPE_CHECKING:
+    from sqlglot import expressions as exp
+
+    from herdpy_sql.expr import nodes as n
+
+
+_HANDLERS = {**LEAVES_AND_OPERATORS, **CONDITIONS, **CALLS}
+
+
+def bind(node: exp.Expression, scope: ColumnScope, params: Params, expected: SqlType | None = None) -> n.Expr:
+    """The typed tree of a scalar expression.
+
+    Args:
+        expected: the type that a literal or parameter without a type takes here; an expression that
+            has a type keeps it (use :func:`coerce`). Without it such a literal stays UNKNOWN (use
+            :func:`settle`).
+
+    Raises:
+        SqlError: for wrong SQL, with PostgreSQL's SQLSTATE.
+        NotOwn: for valid SQL that is not evaluated here.
+    """
+    bound = _binder(scope, params).bind(node)
+    if bound.type.base is Base.UNKNOWN and expected is not None:
+        bound = coerce(bound, expected, "assignment", params)
+    return bound
+
+
+def bind_condition(node: exp.Expression, scope: ColumnScope, params: Params, clause: str = "WHERE") -> n.Expr:
+    """A BOOLEAN expression. SqlError 42804 naming ``clause`` when it is of another type."""
+    return _binder(scope, params).condition(node, clause)
+
+
+def _binder(scope: ColumnScope, params: Params) -> ExprBinder:
+    return ExprBinder(scope, params, _HANDLERS, bind_call)

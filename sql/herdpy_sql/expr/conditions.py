@@ -1,0 +1,391 @@
+"""Binding of conditions, and of what chooses by them: comparisons, IN, ANY, LIKE, AND, OR; CASE, COALESCE.
+
+Each handler takes the binder and a node of the syntax tree, and gives a typed tree. Long runs of AND and OR
+are flattened, so that they cost no depth. ``= ANY`` and ``<> ALL`` are IN and NOT IN: of the elements that
+are written out, or of a parameter that is an array, whose elements are known when the statement runs. All
+else of ANY and ALL is the columnar engine's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import expressions as exp
+
+from herdpy_sql import types as t
+from herdpy_sql.errors import SqlError
+from herdpy_sql.expr import nodes as n
+from herdpy_sql.expr.coerce import coerce, common_type, unify
+from herdpy_sql.expr.compile import folded
+from herdpy_sql.expr.nodes import NotOwn
+from herdpy_sql.expr.operate import compare, compared_type, distinct, no_operator
+from herdpy_sql.expr.syntax import bare, leaves, quantifier
+from herdpy_sql.expr.typenames import sql_type
+from herdpy_sql.types import BOOLEAN, UNKNOWN, Base, SqlType, array_of
+from herdpy_sql.values.arrays import split_array
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from herdpy_sql.expr.binder import ExprBinder, Handler
+
+
+def quantified(binder: ExprBinder, left: exp.Expression, op: str, right: exp.Any | exp.All) -> n.Expr:
+    """``left = ANY (array)`` and ``left <> ALL (array)``."""
+    array: exp.Expression = right.this
+    while isinstance(array, exp.Paren):
+        array = array.this
+    every = isinstance(right, exp.All)
+    if op != ("<>" if every else "=") or isinstance(left, exp.Tuple):
+        raise NotOwn("ALL" if every else "ANY")
+    arg = binder.bind(left)
+    found = _among(binder, arg, array)
+    if not every:
+        return found
+    return replace(found, negated=True) if isinstance(found, n.In) else folded(n.Not(BOOLEAN, found))
+
+
+def _among(binder: ExprBinder, arg: n.Expr, array: exp.Expression) -> n.Expr:
+    if isinstance(array, exp.Array) and array.expressions:
+        return member(binder, arg, [binder.bind(item) for item in leaves(array)])
+    element: SqlType | None = None
+    if isinstance(array, exp.Cast):
+        element = element_of(array.args["to"])
+        if element is None:
+            raise NotOwn("ANY of something cast")
+        array = array.this
+    if isinstance(array, exp.Literal) and array.is_string:
+        items = [
+            n.Const(arg.type, None) if text is None else _literal(binder, text, element)
+            for text in split_array(array.this)
+        ]
+        if not items:
+            raise NotOwn("ANY of an empty array")
+        return member(binder, arg, items)
+    if not isinstance(array, exp.Parameter):
+        raise NotOwn("ANY")
+    return _parameter(binder, arg, array, element)
+
+
+def _literal(binder: ExprBinder, text: str, element: SqlType | None) -> n.Expr:
+    found = n.Const(SqlType(Base.UNKNOWN), text)
+    return found if element is None else coerce(found, element, "explicit", binder.params)
+
+
+def _parameter(binder: ExprBinder, arg: n.Expr, node: exp.Parameter, element: SqlType | None) -> n.Expr:
+    param = binder.parameter(node)
+    if not isinstance(param, n.Param):
+        raise NotOwn("ANY")
+    if param.type.base is Base.UNKNOWN:
+        if element is None and arg.type.base is Base.UNKNOWN:
+            raise NotOwn("ANY of an array of nothing that is known")
+        param = binder.params.fix(param, array_of((element or arg.type).base))
+    held = param.type.element
+    if held is None:
+        raise SqlError("42809", "op ANY/ALL (array) requires array on right side")
+    if element is not None and not _wider(held, element.base):
+        raise NotOwn("an array that is cast")
+    one = n.Elements(SqlType(held), param.number)
+    if arg.type.base is Base.UNKNOWN:
+        arg = coerce(arg, one.type, "implicit", binder.params)
+    found = compare("=", arg, one, binder.params)
+    if not isinstance(found, n.Comparison) or found.right is not one:
+        raise NotOwn("an array of another type")
+    return n.In(BOOLEAN, found.left, (one,), False)
+
+
+_INTEGERS = (Base.SMALLINT, Base.INTEGER, Base.BIGINT)
+
+
+def _wider(held: Base, wanted: Base) -> bool:
+    """Whether a cast of elements changes nothing that a comparison sees."""
+    if held in _INTEGERS and wanted in _INTEGERS:
+        return _INTEGERS.index(held) <= _INTEGERS.index(wanted)
+    return held is wanted or {held, wanted} == {Base.TEXT, Base.VARCHAR}
+
+
+def element_of(to: exp.Expression) -> SqlType | None:
+    """The type of the elements of a type of arrays; None for another type."""
+    if not isinstance(to, exp.DataType) or to.this is not exp.DataType.Type.ARRAY or len(to.expressions) != 1:
+        return None
+    inner = to.expressions[0]
+    return None if element_of(inner) is not None else sql_type(inner)
+
+
+def member(binder: ExprBinder, arg: n.Expr, items: list[n.Expr]) -> n.Expr:
+    """``arg IN (items)``: over one common type where there is one, else as a run of OR."""
+    try:
+        shared = common_type([arg.type, *(item.type for item in items)], "IN")
+    except SqlError:
+        shared = None
+    if shared is not None:
+        if arg.type.base is Base.UNKNOWN:
+            arg = coerce(arg, shared, "implicit", binder.params)
+        items = [
+            coerce(item, shared, "implicit", binder.params) if item.type.base is Base.UNKNOWN else item
+            for item in items
+        ]
+    parts = [compare("=", arg, item, binder.params) for item in items]
+    comparisons = [part for part in parts if isinstance(part, n.Comparison)]
+    if (
+        len(comparisons) == len(parts)
+        and len({id(one.left) if one.left is arg else one.left for one in comparisons}) == 1
+    ):
+        return n.In(BOOLEAN, comparisons[0].left, tuple(one.right for one in comparisons), False)
+    return parts[0] if len(parts) == 1 else folded(n.Or(BOOLEAN, tuple(parts)))
+
+
+def conjunction(binder: ExprBinder, node: exp.Expression) -> n.Expr:
+    """AND, a whole run of it at once."""
+    return folded(n.And(BOOLEAN, tuple(binder.condition(part, "AND") for part in _flat(node, exp.And))))
+
+
+def disjunction(binder: ExprBinder, node: exp.Expression) -> n.Expr:
+    """OR, a whole run of it at once."""
+    return folded(n.Or(BOOLEAN, tuple(binder.condition(part, "OR") for part in _flat(node, exp.Or))))
+
+
+def negation(binder: ExprBinder, node: exp.Not) -> n.Expr:
+    """NOT."""
+    return negated(binder.condition(node.this, "NOT"))
+
+
+def is_(binder: ExprBinder, node: exp.Is) -> n.Expr:
+    """IS [NOT] NULL, TRUE or FALSE."""
+    negate = bool(node.args.get("negate"))
+    what = node.expression
+    if isinstance(node.this, exp.Tuple):
+        raise NotOwn("row IS NULL")
+    if isinstance(what, exp.Null):
+        return folded(n.IsNull(BOOLEAN, binder.typed(node.this), negate))
+    if isinstance(what, exp.Boolean):
+        name = f"IS {'NOT ' if negate else ''}{'TRUE' if what.this else 'FALSE'}"
+        return folded(n.IsTruth(BOOLEAN, binder.condition(node.this, name), bool(what.this), negate))
+    raise NotOwn("IS")
+
+
+def comparison(binder: ExprBinder, node: exp.Expression) -> n.Expr:
+    """A comparison of two values, of two rows (``=`` and ``<>``), or of a value with ANY of an array."""
+    op = _COMPARISONS[type(node)]
+    left, right = bare(node.this), quantifier(bare(node.expression))
+    if isinstance(right, exp.Any | exp.All):
+        return quantified(binder, left, op, right)
+    if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
+        return _rows(binder, op, left, right)
+    return compare(op, binder.bind(left), binder.bind(right), binder.params)
+
+
+def _rows(binder: ExprBinder, op: str, left: exp.Tuple, right: exp.Tuple) -> n.Expr:
+    if len(left.expressions) != len(right.expressions):
+        raise SqlError("42601", "unequal number of entries in row expressions")
+    pairs = [
+        (binder.bind(a), binder.bind(b)) for a, b in zip(left.expressions, right.expressions, strict=True)
+    ]
+    if op not in {"=", "<>"}:
+        return _ordered_rows(binder, op, pairs)
+    parts = tuple(compare(op, a, b, binder.params) for a, b in pairs)
+    if len(parts) == 1:
+        return parts[0]
+    return folded(n.And(BOOLEAN, parts) if op == "=" else n.Or(BOOLEAN, parts))
+
+
+def _ordered_rows(binder: ExprBinder, op: str, pairs: Sequence[tuple[n.Expr, n.Expr]]) -> n.Expr:
+    """``(a, b) < (x, y)`` as ``a < x OR (a = x AND b < y)``: the first that differ decide, NULLs too."""
+    *before, (a, b) = pairs
+    found = compare(op, a, b, binder.params)
+    for a, b in reversed(before):
+        less, same = compare(op[0], a, b, binder.params), compare("=", a, b, binder.params)
+        found = folded(n.Or(BOOLEAN, (less, folded(n.And(BOOLEAN, (same, found))))))
+    return found
+
+
+def is_distinct(binder: ExprBinder, node: exp.Expression) -> n.Expr:
+    """IS [NOT] DISTINCT FROM."""
+    same = isinstance(node, exp.NullSafeEQ)
+    return distinct(binder.bind(node.this), binder.bind(node.expression), same, binder.params)
+
+
+def in_(binder: ExprBinder, node: exp.In) -> n.Expr:
+    """IN of a list, of values or of rows."""
+    if node.args.get("query") is not None or node.args.get("unnest") is not None:
+        raise NotOwn("subquery")
+    if node.args.get("field") is not None:
+        raise NotOwn("IN")
+    left = bare(node.this)
+    if isinstance(left, exp.Tuple):
+        rows = [bare(row) for row in node.expressions]
+        if not all(isinstance(row, exp.Tuple) for row in rows):
+            raise NotOwn("row IN")
+        parts = tuple(_rows(binder, "=", left, row) for row in rows)  # type: ignore[arg-type]
+        return parts[0] if len(parts) == 1 else folded(n.Or(BOOLEAN, parts))
+    return member(binder, binder.bind(left), [binder.bind(item) for item in node.expressions])
+
+
+def between(binder: ExprBinder, node: exp.Between) -> n.Expr:
+    """BETWEEN; one node where both comparisons are over the same value."""
+    if node.args.get("symmetric"):
+        raise NotOwn("BETWEEN SYMMETRIC")
+    arg = binder.bind(node.this)
+    low, high = binder.bind(node.args["low"]), binder.bind(node.args["high"])
+    first, second = compare(">=", arg, low, binder.params), compare("<=", arg, high, binder.params)
+    if isinstance(first, n.Comparison) and isinstance(second, n.Comparison) and first.left == second.left:
+        return n.Between(BOOLEAN, first.left, first.right, second.right)
+    return folded(n.And(BOOLEAN, (first, second)))
+
+
+def like(binder: ExprBinder, node: exp.Expression) -> n.Expr:
+    """LIKE and ILIKE."""
+    return _like(binder, node, n.Const(t.TEXT, "\\"))
+
+
+def escape(binder: ExprBinder, node: exp.Escape) -> n.Expr:
+    """LIKE and ILIKE with ESCAPE."""
+    if not isinstance(node.this, exp.Like | exp.ILike):
+        raise NotOwn("ESCAPE")
+    mark = coerce(binder.bind(node.expression), t.TEXT, "implicit", binder.params)
+    return _like(binder, node.this, mark)
+
+
+def _like(binder: ExprBinder, node: exp.Expression, escape: n.Expr) -> n.Expr:
+    if isinstance(node.expression, exp.Any | exp.All | exp.Tuple | exp.Array):
+        raise NotOwn("LIKE ANY")
+    arg, pattern = binder.bind(node.this), binder.bind(node.expression)
+    insensitive = isinstance(node, exp.ILike)
+    for one in (arg, pattern):
+        if one.type.base is Base.BYTEA:
+            raise NotOwn("LIKE on bytea")
+    arg, pattern = (
+        _like_side(binder, arg, pattern, insensitive),
+        _like_side(binder, pattern, arg, insensitive),
+    )
+    negate = bool(node.args.get("negate"))
+    return folded(n.Like(BOOLEAN, arg, pattern, escape, insensitive, negate))
+
+
+def _like_side(binder: ExprBinder, side: n.Expr, other: n.Expr, insensitive: bool) -> n.Expr:
+    base = side.type.base
+    if base is Base.CHAR and side.type.length is not None:
+        # LIKE, unlike comparison, sees the blanks that CHAR(n) is padded with.
+        width = side.type.length
+        return n.Call(t.TEXT, n.Function("pad", lambda text: text.ljust(width)), (side,))
+    if base not in {Base.TEXT, Base.VARCHAR, Base.CHAR, Base.UNKNOWN}:
+        symbol = "~~*" if insensitive else "~~"
+        raise no_operator(symbol, [side.type, other.type])
+    return coerce(side, t.TEXT, "implicit", binder.params)
+
+
+def negated(condition: n.Expr) -> n.Expr:
+    """NOT of a condition, taken into the nodes that have a negated form."""
+    if isinstance(condition, n.In | n.Like | n.IsNull | n.IsTruth | n.Distinct):
+        return replace(condition, negated=not condition.negated)
+    return folded(n.Not(BOOLEAN, condition))
+
+
+def _flat(node: exp.Expression, kind: type) -> list[exp.Expression]:
+    parts: list[exp.Expression] = []
+    stack = [node]
+    while stack:
+        one = bare(stack.pop())
+        if isinstance(one, kind):
+            stack.append(one.expression)
+            stack.append(one.this)
+        else:
+            parts.append(one)
+    return parts
+
+
+def case(binder: ExprBinder, node: exp.Case) -> n.Expr:
+    """CASE with an operand or with conditions; SqlError 42804 when the branches have no common type."""
+    operand: n.Expr | None = None
+    whens: list[n.Expr] = []
+    branches = node.args["ifs"]
+    if node.this is not None:
+        operand = binder.typed(node.this)
+        place = n.CaseOperand(operand.type)
+        whens = [compare("=", place, binder.bind(branch.this), binder.params) for branch in branches]
+    else:
+        whens = [binder.condition(branch.this, "CASE/WHEN") for branch in branches]
+    default = node.args.get("default")
+    results = [n.Const(UNKNOWN, None) if default is None else binder.bind(default)]
+    results += [binder.bind(branch.args["true"]) for branch in branches]
+    found, (last, *thens) = unify(results, binder.params, "CASE")
+    return _settled_case(n.Case(found, operand, tuple(zip(whens, thens, strict=True)), last))
+
+
+def coalesce(binder: ExprBinder, node: exp.Coalesce) -> n.Expr:
+    """COALESCE."""
+    found, args = unify(
+        [binder.bind(arg) for arg in (node.this, *node.expressions)], binder.params, "COALESCE"
+    )
+    return args[0] if len(args) == 1 else folded(n.Coalesce(found, args))
+
+
+def extreme(binder: ExprBinder, node: exp.Expression) -> n.Expr:
+    """GREATEST and LEAST."""
+    greatest = isinstance(node, exp.Greatest)
+    name = "GREATEST" if greatest else "LEAST"
+    found, args = unify([binder.bind(arg) for arg in (node.this, *node.expressions)], binder.params, name)
+    if found.base is Base.JSON:
+        raise SqlError("42883", f"could not identify a comparison function for type {found}")
+    return folded(n.Extreme(found, args, greatest))
+
+
+def nullif(binder: ExprBinder, node: exp.Nullif) -> n.Expr:
+    """NULLIF."""
+    left, right = binder.bind(node.this), binder.bind(node.expression)
+    if left.type.base is Base.UNKNOWN:
+        left = coerce(
+            left, t.TEXT if right.type.base is Base.UNKNOWN else right.type, "implicit", binder.params
+        )
+    left = coerce(left, compared_type(left, right), "implicit", binder.params)
+    if isinstance(right, n.Const) and right.value is None:
+        return left
+    same = compare("=", n.CaseOperand(left.type), right, binder.params)
+    assert isinstance(same, n.Comparison)
+    return folded(n.NullIf(left.type, left, same))
+
+
+def _settled_case(case: n.Case) -> n.Expr:
+    """Without the conditions that are constant; what is left of it may be its default alone."""
+    if case.operand is not None:
+        return case
+    kept: list[tuple[n.Expr, n.Expr]] = []
+    default = case.default
+    for when, then in case.whens:
+        if isinstance(when, n.Const):
+            if when.value is True:
+                default = then
+                break
+            continue
+        kept.append((when, then))
+    return replace(case, whens=tuple(kept), default=default) if kept else default
+
+
+_COMPARISONS: dict[type, str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+CONDITIONS: dict[type, Handler] = {
+    **dict.fromkeys(_COMPARISONS, comparison),
+    exp.And: conjunction,
+    exp.Or: disjunction,
+    exp.Not: negation,
+    exp.Is: is_,
+    exp.NullSafeEQ: is_distinct,
+    exp.NullSafeNEQ: is_distinct,
+    exp.In: in_,
+    exp.Between: between,
+    exp.Like: like,
+    exp.ILike: like,
+    exp.Escape: escape,
+    exp.Case: case,
+    exp.Coalesce: coalesce,
+    exp.Greatest: extreme,
+    exp.Least: extreme,
+    exp.Nullif: nullif,
+}

@@ -14,36 +14,36 @@ import pyarrow as pa
 
 from herdpy.cli.fields import TargetField, why
 from herdpy.cli.rejects import Bad
-from herdpy.cli.source import Array, Block, Record
+from herdpy.cli.source import Array, RecordBlock, SourceRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ImportBatch:
     """Rows, and the records they are, where those were needed."""
 
     rows: pa.RecordBatch
-    records: list[Record] | None
+    records: list[SourceRecord] | None
 
-    def part(self, begin: int, end: int) -> Batch:
+    def part(self, begin: int, end: int) -> ImportBatch:
         """Some of them."""
         records = None if self.records is None else self.records[begin:end]
-        return Batch(self.rows.slice(begin, end - begin), records)
+        return ImportBatch(self.rows.slice(begin, end - begin), records)
 
 
 def _columns(fields: Sequence[TargetField], arrays: Sequence[Array]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(arrays), names=[field.name for field in fields])
 
 
-def whole(block: Block, fields: Sequence[TargetField]) -> Batch:
+def whole(block: RecordBlock, fields: Sequence[TargetField]) -> ImportBatch:
     """The rows of a block, column by column; Misfit when something in it does not fit."""
-    return Batch(_columns(fields, block.arrays(fields)), None)
+    return ImportBatch(_columns(fields, block.arrays(fields)), None)
 
 
-def one_by_one(block: Block, fields: Sequence[TargetField]) -> tuple[Batch, list[Bad]]:
+def one_by_one(block: RecordBlock, fields: Sequence[TargetField]) -> tuple[ImportBatch, list[Bad]]:
     """The rows of a block in which something does not fit, and what does not."""
     from herdpy_sql.errors import SqlError
 
-    good: list[Record] = []
+    good: list[SourceRecord] = []
     bad: list[Bad] = []
     columns: list[list[Any]] = [[] for _ in fields]
     for record in block.records(fields):
@@ -63,4 +63,4 @@ def one_by_one(block: Block, fields: Sequence[TargetField]) -> tuple[Batch, list
             for column, datum in zip(columns, row, strict=True):
                 column.append(datum)
     arrays = [field.array_of_datums(column) for field, column in zip(fields, columns, strict=True)]
-    return Batch(_columns(fields, arrays), good), bad
+    return ImportBatch(_columns(fields, arrays), good), bad

@@ -14,8 +14,16 @@ from herdpy.cli import target
 from herdpy.cli.errors import USAGE, CliError, tell
 from herdpy.cli.place import Place
 from herdpy.cli.progress import Bar, speed
-from herdpy.cli.source import BLOCK_BYTES, FileFormat, OnError, ReadOptions, Source, format_of, open_source
-from herdpy.cli.target import Target
+from herdpy.cli.source import (
+    BLOCK_BYTES,
+    FileFormat,
+    OnError,
+    ReadOptions,
+    RecordSource,
+    format_of,
+    open_source,
+)
+from herdpy.cli.target import TargetDatabase
 
 if TYPE_CHECKING:  # these need pyarrow, which is asked for first
     from herdpy.cli import dump, load
@@ -94,10 +102,10 @@ def import_command(
 
     if on_error is OnError.SKIP and rejects is None:
         rejects = file.with_name(f"{file.name}.rejects.jsonl")
-    plan = load.Plan(
+    plan = load.ImportPlan(
         file,
         table,
-        load.Mode(mode) if mode else load.Mode.EITHER,
+        load.ImportMode(mode) if mode else load.ImportMode.EITHER,
         tuple(name.strip() for name in key.split(",") if name.strip()),
         chosen,
         resume,
@@ -122,7 +130,9 @@ def _mode(**flags: bool) -> str | None:
     return given[0] if given else None
 
 
-def _import(found: Target, source: Source, plan: load.Plan, reading: dict[str, Any], *, json: bool) -> None:
+def _import(
+    found: TargetDatabase, source: RecordSource, plan: load.ImportPlan, reading: dict[str, Any], *, json: bool
+) -> None:
     """Import what is left, and tell of it. ``reading``: how the file is read, part of what it is known by."""
     from herdpy.cli import journal, load
 
@@ -131,7 +141,7 @@ def _import(found: Target, source: Source, plan: load.Plan, reading: dict[str, A
         importer = load.Importer(connection, source, plan, journal.identity(plan.path, plan.table, reading))
         with Bar(f"{plan.path.name} -> {plan.table}") as bar:
 
-            def on_batch(progress: journal.Progress) -> None:
+            def on_batch(progress: journal.ImportProgress) -> None:
                 bar.update(*source.progress(), progress.at.rows - importer.resumed_at)
 
             result = importer.run(on_batch)
@@ -196,13 +206,13 @@ def export_command(
     target.needed("pyarrow")
     from herdpy.cli import dump
 
-    plan = dump.Plan(
+    plan = dump.ExportPlan(
         path, kind, None if query else what[0], query, header, resume, save_rows=max(save_rows, 1)
     )
     _export(found, plan, json=json)
 
 
-def _export(found: Target, plan: dump.Plan, *, json: bool) -> None:
+def _export(found: TargetDatabase, plan: dump.ExportPlan, *, json: bool) -> None:
     """Export what is left, and tell of it."""
     from herdpy.cli import dump
 
@@ -227,7 +237,7 @@ def _export(found: Target, plan: dump.Plan, *, json: bool) -> None:
     _tell_result(summary, json, f"{plan.path}: {pace}", exporter.resumed_at, exporter.rows)
 
 
-def _place(found: Target) -> str:
+def _place(found: TargetDatabase) -> str:
     """What a file that lies about may say of where a database is: no user, no password."""
     return _USER.sub("//", found.url).partition("?")[0] if found.is_remote else str(found.path)
 

@@ -21,7 +21,7 @@ _KEY = re.compile(r"\b(?:key|entry) ([0-9a-f]{2,})")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """Something that is wrong, and where.
 
     Attributes:
@@ -81,7 +81,7 @@ def check_command(
         raise typer.Exit(FAILED)
 
 
-def _check_servers(found: target.Target, json: bool) -> None:
+def _check_servers(found: target.TargetDatabase, json: bool) -> None:
     from herdpy.cli import remote_state
 
     rows = remote_state.compare_replicas(found)
@@ -93,12 +93,12 @@ def _check_servers(found: target.Target, json: bool) -> None:
         raise typer.Exit(FAILED)
 
 
-def _check_store(found: target.Target, log: Any) -> tuple[list[Finding], dict[str, Any]]:
+def _check_store(found: target.TargetDatabase, log: Any) -> tuple[list[CheckFinding], dict[str, Any]]:
     module = target.needed("herdpy_server.store")
     try:
         store = module.Store.open(found.store, read_only=True)
     except module.StoreDamagedError as error:
-        return [Finding("store", str(error), file=str(found.store / "data.mdb"))], {}
+        return [CheckFinding("store", str(error), file=str(found.store / "data.mdb"))], {}
     findings = []
     try:
         sums = store.table_checksums()
@@ -108,7 +108,7 @@ def _check_store(found: target.Target, log: Any) -> tuple[list[Finding], dict[st
                 bar.update(0, None, len(findings))
         if store.durable > log.last and not log.problems:
             message = f"the store has everything up to {store.durable}, and the log ends at {log.last}"
-            findings.append(Finding("log", f"entries are missing: {message}", file=str(found.log)))
+            findings.append(CheckFinding("log", f"entries are missing: {message}", file=str(found.log)))
         facts = {
             "checkpoint_lsn": str(store.durable),
             "tables": len(store.catalog.tables),
@@ -120,10 +120,10 @@ def _check_store(found: target.Target, log: Any) -> tuple[list[Finding], dict[st
     return findings, facts
 
 
-def _store_finding(problem: Any) -> Finding:
+def _store_finding(problem: Any) -> CheckFinding:
     kind, _, name = problem.where.partition(" ")
     key = _KEY.search(problem.what)
-    return Finding(
+    return CheckFinding(
         "store",
         problem.what,
         table=name if kind == "table" else None,
@@ -132,11 +132,11 @@ def _store_finding(problem: Any) -> Finding:
     )
 
 
-def _log_finding(problem: Any) -> Finding:
-    return Finding("log", problem.reason, problem.ledger_id, problem.entry_id, problem.file)
+def _log_finding(problem: Any) -> CheckFinding:
+    return CheckFinding("log", problem.reason, problem.ledger_id, problem.entry_id, problem.file)
 
 
-def _tell(findings: list[Finding], facts: dict[str, Any], json: bool) -> None:
+def _tell(findings: list[CheckFinding], facts: dict[str, Any], json: bool) -> None:
     if json:
         found = [{k: v for k, v in asdict(one).items() if v is not None} for one in findings]
         sys.stdout.write(jsonlib.dumps({"ok": not findings, **facts, "findings": found}, indent=2) + "\n")
@@ -154,7 +154,7 @@ def _tell(findings: list[Finding], facts: dict[str, Any], json: bool) -> None:
     tell(f"{len(findings)} findings" if findings else "All is well.")
 
 
-def _place(one: Finding) -> str:
+def _place(one: CheckFinding) -> str:
     places = [
         f"{name} {value}"
         for name, value in (

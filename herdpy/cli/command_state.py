@@ -61,7 +61,7 @@ def _show_info(name: str, facts: dict[str, Any], columns: list[str], *, json: bo
         write_table(columns, tables, sys.stdout)
 
 
-def _facts(found: target.Target) -> dict[str, Any]:
+def _facts(found: target.TargetDatabase) -> dict[str, Any]:
     inspect = target.needed("herdpy.log.inspect")
     ledgers = inspect.ledgers(str(found.log))
     facts: dict[str, Any] = {
@@ -120,7 +120,7 @@ def checkpoint_command(url: Place, json: JsonOption = False) -> None:
         tell(f"Checkpoint done; ledgers deleted: {', '.join(map(str, deleted)) or 'none'}.")
 
 
-def _checkpoint(found: target.Target) -> list[int]:
+def _checkpoint(found: target.TargetDatabase) -> list[int]:
     """Make one; the ledgers that went with it."""
     inspect = target.needed("herdpy.log.inspect")
     connection = target.connect(found, autocommit=True)

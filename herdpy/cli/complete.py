@@ -13,7 +13,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from herdpy.cli import meta
-from herdpy.cli.schema import Table, folded
+from herdpy.cli.schema import TableInfo, folded
 
 _KEYWORD_TEXT = """
     ALL ALTER AND ANALYZE AS ASC BEGIN BETWEEN BIGINT BOOLEAN BY BYTEA CASE CAST CHAR CHECK CHECKPOINT
@@ -40,7 +40,7 @@ _NAMED = re.compile(
 class SqlCompleter(Completer):
     """Completes SQL against the tables that ``tables()`` gives."""
 
-    def __init__(self, tables: Callable[[], Iterable[Table]]) -> None:
+    def __init__(self, tables: Callable[[], Iterable[TableInfo]]) -> None:
         self._tables = tables
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
@@ -99,7 +99,7 @@ class SqlCompleter(Completer):
                 yield keyword.lower() if lower else keyword, "keyword"
 
 
-def _named_tables(text: str, tables: dict[str, Table]) -> dict[str, Table]:
+def _named_tables(text: str, tables: dict[str, TableInfo]) -> dict[str, TableInfo]:
     """The tables a statement names, by name and by alias."""
     named = {}
     for found in _NAMED.finditer(text):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy.cli import target
 from herdpy.cli.errors import USAGE, CliError
-from herdpy.cli.servers import Session, literal, servers_of, session
+from herdpy.cli.servers import ServerSession, literal, servers_of, session
 
 if TYPE_CHECKING:
     from herdpy.rpc.place import Place
@@ -74,7 +74,7 @@ def door(url: str, tablespace: str, ca: Path | None) -> tuple[Place, str]:
     return replace(like, host=host.strip("[]"), port=int(port)), tablespace if alone else wanted
 
 
-def _own(asked: Session) -> list[str]:
+def _own(asked: ServerSession) -> list[str]:
     """Of a server that is alone: its host, and its port if the role may see that, or the usual one."""
     rows = asked.rows("SELECT value FROM herdpy.settings WHERE scope = 'server' AND name = 'grpc.port'")
     port = rows[0]["value"] if rows else target.needed("herdpy.rpc.place").DEFAULT_PORT

@@ -108,8 +108,8 @@ def run_command(
     """
     from herdpy.cli import drill_run, drill_show
 
-    wanted = drill_run.Wanted(spelled_out(url, profile), commands, seconds, seed, clients, rate)
-    drill_show.run(name, wanted, drill_run.Files(report, picture, history), json=json)
+    wanted = drill_run.DrillOptions(spelled_out(url, profile), commands, seconds, seed, clients, rate)
+    drill_show.run(name, wanted, drill_run.DrillFiles(report, picture, history), json=json)
 
 
 def list_command(json: JsonOption = False) -> None:
@@ -152,7 +152,7 @@ def all_command(
     """
     from herdpy.cli import drill_run, drill_show
 
-    wanted = drill_run.Wanted(spelled_out(url, profile), commands, seconds, seed, clients, rate)
+    wanted = drill_run.DrillOptions(spelled_out(url, profile), commands, seconds, seed, clients, rate)
     drill_show.run_all(wanted, report, pictures, json=json)
 
 
@@ -178,7 +178,7 @@ def judge_command(
     """
     from herdpy.cli import drill_run, drill_show
 
-    drill_show.judge(file, drill_run.Files(report, picture, None), json=json)
+    drill_show.judge(file, drill_run.DrillFiles(report, picture, None), json=json)
 
 
 COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (

@@ -27,7 +27,7 @@ SHOWS_NOTHING = 3
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DrillOptions:
     """How a drill is to be run; None is as the drill itself says."""
 
     url: str | None = None
@@ -39,7 +39,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Files:
+class DrillFiles:
     """What is to be written."""
 
     report: Path | None = None
@@ -53,7 +53,7 @@ class Files:
                 raise CliError(f"there is no directory {path.parent} for {path.name}", code=USAGE)
 
 
-def carry_out(drill: Drill, hands: Hands | None, wanted: Wanted, files: Files) -> Report:
+def carry_out(drill: Drill, hands: Hands | None, wanted: DrillOptions, files: DrillFiles) -> Report:
     """Run it on the cluster that `hands` hold, or on one of its own; write what is wanted of it."""
     from herdpy.drill.report import Report
     from herdpy.drill.runner import Load, run
@@ -92,7 +92,7 @@ def _keep(result: DrillResult, file: Path | None) -> str | None:
     return str(file)
 
 
-def _replay(result: DrillResult, wanted: Wanted) -> list[str]:
+def _replay(result: DrillResult, wanted: DrillOptions) -> list[str]:
     """The command that lets clients and faults decide the same again."""
     command = ["herdpy", "drill", result.drill.name, "--seed", str(result.seed)]
     for flag, value in (
@@ -106,7 +106,7 @@ def _replay(result: DrillResult, wanted: Wanted) -> list[str]:
     return command
 
 
-def write(report: Report, files: Files) -> None:
+def write(report: Report, files: DrillFiles) -> None:
     """Write the report and the picture where they are wanted."""
     if files.report is not None:
         files.report.write_text(jsonlib.dumps(report.to_json(), indent=2) + "\n")
@@ -116,7 +116,7 @@ def write(report: Report, files: Files) -> None:
         files.picture.write_text(picture_of(report), encoding="utf-8")
 
 
-def hands_of(wanted: Wanted) -> Hands | None:
+def hands_of(wanted: DrillOptions) -> Hands | None:
     """Who does faults to the cluster of --url; None: each drill makes a cluster of its own.
 
     Raises CliError for a URL or a file of commands that is wrong.

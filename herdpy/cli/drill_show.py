@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from herdpy.cli.drill_run import SHOWS_NOTHING, Files, Wanted, carry_out, errors, hands_of, write
+from herdpy.cli.drill_run import SHOWS_NOTHING, DrillFiles, DrillOptions, carry_out, errors, hands_of, write
 from herdpy.cli.errors import FAILED, USAGE, CliError, tell
 from herdpy.cli.output import write_table
 from herdpy.cli.signals import interruptible
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from herdpy.drill.report import Report, State
 
 
-def run(name: str, wanted: Wanted, files: Files, *, json: bool) -> None:
+def run(name: str, wanted: DrillOptions, files: DrillFiles, *, json: bool) -> None:
     """Run one drill and show it."""
     with errors():
         drill = _drill(name)
@@ -54,21 +54,21 @@ def show_list(*, json: bool) -> None:
     write_table(("drill", "clients run", "what is done, and what must not come of it"), shown, sys.stdout)
 
 
-def run_all(wanted: Wanted, report_file: Path | None, pictures: Path | None, *, json: bool) -> None:
+def run_all(wanted: DrillOptions, report_file: Path | None, pictures: Path | None, *, json: bool) -> None:
     """Run every drill, and show a line of each."""
     reports: list[Report] = []
     failed: list[tuple[str, str]] = []
     with errors(), interruptible():
         from herdpy.drill.runner import DrillError
 
-        Files(report=report_file).check()
+        DrillFiles(report=report_file).check()
         if pictures is not None:
             pictures.mkdir(parents=True, exist_ok=True)
         hands = hands_of(wanted)
         for drill in _drills().values():
             picture = None if pictures is None else pictures / f"{drill.name}.svg"
             try:
-                report = carry_out(drill, hands, wanted, Files(picture=picture))
+                report = carry_out(drill, hands, wanted, DrillFiles(picture=picture))
             except DrillError as error:
                 failed.append((drill.name, str(error)))
                 tell(f"{drill.name}: could not be carried out: {error}")
@@ -87,7 +87,7 @@ def run_all(wanted: Wanted, report_file: Path | None, pictures: Path | None, *, 
     _end([report.state for report in reports], could_not=bool(failed), many=True)
 
 
-def judge(file: Path, files: Files, *, json: bool) -> None:
+def judge(file: Path, files: DrillFiles, *, json: bool) -> None:
     """Judge a history from its file, and show that."""
     with errors():
         from herdpy.drill.history import History

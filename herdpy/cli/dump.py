@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from herdpy.cli import schema, target
 from herdpy.cli.errors import CliError
-from herdpy.cli.rows import Rows, of_directory, of_servers
+from herdpy.cli.rows import CopiedRows, of_directory, of_servers
 from herdpy.cli.servers import literal
-from herdpy.cli.sink import CsvSink, JsonlSink, ParquetSink, Sink, replace, sync
+from herdpy.cli.sink import CsvSink, JsonlSink, ParquetSink, RecordSink, replace, sync
 from herdpy.cli.source import FileFormat
 
 if TYPE_CHECKING:
-    from herdpy.cli.target import Target
+    from herdpy.cli.target import TargetDatabase
     from herdpy_sql.types import SqlType
 
 _BATCH_ROWS = 32_768
@@ -31,7 +31,7 @@ _SAVE_ROWS = 500_000
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ExportPlan:
     """What to export and how.
 
     Attributes:
@@ -50,7 +50,7 @@ class Plan:
 
 
 @dataclass(slots=True)
-class State:
+class ExportState:
     """What is on disk of an export.
 
     Attributes:
@@ -74,7 +74,9 @@ class Exporter:
         rows: rows written in all.
     """
 
-    def __init__(self, connection: Any, plan: Plan, database: str, servers: Target | None = None) -> None:
+    def __init__(
+        self, connection: Any, plan: ExportPlan, database: str, servers: TargetDatabase | None = None
+    ) -> None:
         """``servers`` is where the rows come from; None: from the engine behind ``connection``."""
         self._connection = connection
         self._servers = servers
@@ -84,7 +86,7 @@ class Exporter:
         self._table = schema.table(connection, plan.table) if plan.table else None
         self._key = _key_of(self._table) if self._table else ()
         names = [column.name for column in self._table.columns] if self._table else []
-        self._state = State([database, plan.table, plan.query, str(plan.format), plan.header, names])
+        self._state = ExportState([database, plan.table, plan.query, str(plan.format), plan.header, names])
         self.resumed_at = 0
 
     @property
@@ -109,7 +111,7 @@ class Exporter:
         with answer as rows:
             self._write(rows, on_batch)
 
-    def _write(self, rows: Rows, on_batch: Callable[[int, int | None], None]) -> None:
+    def _write(self, rows: CopiedRows, on_batch: Callable[[int, int | None], None]) -> None:
         types = rows.types if self._table is None else _types_of(self._table)
         hidden = len(self._key) if self._table and self._table.hidden_key else 0
         shown = len(rows.schema) - hidden
@@ -141,7 +143,7 @@ class Exporter:
         if self._plan.resume is False:
             return
         try:
-            found = State(**json.loads(self._state_path.read_text(encoding="utf-8")))
+            found = ExportState(**json.loads(self._state_path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             found = None
         except (ValueError, TypeError) as error:
@@ -173,7 +175,7 @@ class Exporter:
         order = [f"{schema.quoted(part.name)}{' DESC' if part.descending else ''}" for part in self._key]
         return f"{sql} ORDER BY {', '.join(order)}", tuple(values)
 
-    def _sink(self, names: Sequence[str], types: Sequence[SqlType]) -> Sink:
+    def _sink(self, names: Sequence[str], types: Sequence[SqlType]) -> RecordSink:
         mark = self._state.mark
         try:
             match self._plan.format:
@@ -186,7 +188,7 @@ class Exporter:
         except OSError as error:
             raise CliError(f"cannot write {self._partial}: {error.strerror}") from error
 
-    def _save(self, sink: Sink, batch: pa.RecordBatch, types: Sequence[SqlType]) -> None:
+    def _save(self, sink: RecordSink, batch: pa.RecordBatch, types: Sequence[SqlType]) -> None:
         """Record that all up to the last row of ``batch`` is on disk."""
         from herdpy.codec.arrow import array_to_datums
         from herdpy_sql.values import to_text as text_of
@@ -204,19 +206,19 @@ class Exporter:
         replace(new, self._state_path)
 
 
-def _key_of(table: schema.Table) -> tuple[schema.KeyPart, ...]:
+def _key_of(table: schema.TableInfo) -> tuple[schema.KeyColumn, ...]:
     if table.hidden_key:
-        return (schema.KeyPart(table.hidden_key, descending=False),)
+        return (schema.KeyColumn(table.hidden_key, descending=False),)
     return table.key
 
 
-def _types_of(table: schema.Table) -> list[SqlType]:
+def _types_of(table: schema.TableInfo) -> list[SqlType]:
     """Of its columns as they were declared; a server's answer tells less: NUMERIC of NUMERIC(8,2)."""
     types = target.needed("herdpy_sql.types")
     return [column.sql_type for column in table.columns] + ([types.BIGINT] if table.hidden_key else [])
 
 
-def _after(key: Sequence[schema.KeyPart], values: Sequence[str]) -> str:
+def _after(key: Sequence[schema.KeyColumn], values: Sequence[str]) -> str:
     """The condition for rows after the key in ``values``: a > 1 OR (a = 1 AND b > 2) ..."""
     branches = []
     for i, part in enumerate(key):

@@ -41,7 +41,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ImportProgress:
     """One import.
 
     Attributes:
@@ -69,7 +69,7 @@ def identity(path: Path, table: str, reading: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
-class Journal:
+class ImportJournal:
     """The row of one import. Its caller commits."""
 
     def __init__(self, connection: Any, key: str) -> None:
@@ -80,7 +80,7 @@ class Journal:
         """Make the table if it is not there."""
         self._connection.execute(_CREATE).close()
 
-    def read(self) -> Progress | None:
+    def read(self) -> ImportProgress | None:
         """How far the import has come; None when it has not begun."""
         with self._connection.execute(
             f"SELECT {_COLUMNS} FROM {TABLE} WHERE id = $1", (self._key,)
@@ -89,9 +89,11 @@ class Journal:
         if row is None:
             return None
         path, table, state, created, offset, line, rows, loaded, rejected, rejects = row
-        return Progress(path, table, state, created, Position(offset, line, rows), loaded, rejected, rejects)
+        return ImportProgress(
+            path, table, state, created, Position(offset, line, rows), loaded, rejected, rejects
+        )
 
-    def begin(self, progress: Progress) -> None:
+    def begin(self, progress: ImportProgress) -> None:
         """Record the beginning, over whatever was recorded before."""
         self._connection.execute(f"DELETE FROM {TABLE} WHERE id = $1", (self._key,)).close()
         self._connection.execute(
@@ -100,7 +102,7 @@ class Journal:
             (self._key, *_values(progress)),
         ).close()
 
-    def advance(self, progress: Progress) -> None:
+    def advance(self, progress: ImportProgress) -> None:
         """Record how far it has come."""
         self._connection.execute(
             f"UPDATE {TABLE} SET state = $2, next_offset = $3, next_line = $4, rows_read = $5,"
@@ -109,12 +111,12 @@ class Journal:
         ).close()
 
 
-def finished(progress: Progress) -> Progress:
+def finished(progress: ImportProgress) -> ImportProgress:
     """The same, done."""
     return replace(progress, state="done")
 
 
-def _values(progress: Progress) -> tuple[object, ...]:
+def _values(progress: ImportProgress) -> tuple[object, ...]:
     at = progress.at
     return (
         progress.path,

@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from herdpy.cli import journal, schema
-from herdpy.cli.batch import Batch, one_by_one, whole
+from herdpy.cli.batch import ImportBatch, one_by_one, whole
 from herdpy.cli.errors import USAGE, CliError, database_error
 from herdpy.cli.fields import TargetField, why
 from herdpy.cli.rejects import Bad, Rejects
-from herdpy.cli.source import Block, Misfit, OnError, Record, Source
+from herdpy.cli.source import Misfit, OnError, RecordBlock, RecordSource, SourceRecord
 
 if TYPE_CHECKING:
-    from herdpy.cli.journal import Progress
+    from herdpy.cli.journal import ImportProgress
 
 _ROW_ERRORS = ("22", "23")  # SQLSTATE classes that are one row's fault: data and constraints
 
 
-class Mode(enum.Enum):
+class ImportMode(enum.Enum):
     """What becomes of the table."""
 
     CREATE = "create"
@@ -37,7 +37,7 @@ class Mode(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ImportPlan:
     """What to import and how.
 
     Attributes:
@@ -49,7 +49,7 @@ class Plan:
 
     path: Path
     table: str
-    mode: Mode = Mode.EITHER
+    mode: ImportMode = ImportMode.EITHER
     key: tuple[str, ...] = ()
     types: dict[str, str] | None = None
     resume: bool | None = None
@@ -60,7 +60,7 @@ class Plan:
 class BadRowError(CliError):
     """The import stopped at a row."""
 
-    def __init__(self, plan: Plan, line: int, message: str, loaded: int) -> None:
+    def __init__(self, plan: ImportPlan, line: int, message: str, loaded: int) -> None:
         super().__init__(
             f"{plan.path}:{line}: {message}",
             hint=f"{loaded:,} rows before it are in the table. Correct the file, or run it again with"
@@ -76,17 +76,17 @@ class Importer:
         progress: how far it has come.
     """
 
-    def __init__(self, connection: Any, source: Source, plan: Plan, key: str) -> None:
+    def __init__(self, connection: Any, source: RecordSource, plan: ImportPlan, key: str) -> None:
         """``connection`` is not in autocommit; ``key`` is ``journal.identity`` of the import."""
         self._connection = connection
         self._source = source
         self._plan = plan
         self._schema, self._name = schema.place(connection, plan.table)
-        self._journal = journal.Journal(connection, key)
+        self._journal = journal.ImportJournal(connection, key)
         self.resumed_at = 0
-        self.progress: Progress = journal.Progress(str(plan.path), plan.table, "running", False)
+        self.progress: ImportProgress = journal.ImportProgress(str(plan.path), plan.table, "running", False)
 
-    def run(self, on_batch: Callable[[Progress], None]) -> Progress:
+    def run(self, on_batch: Callable[[ImportProgress], None]) -> ImportProgress:
         """Import what is left; ``on_batch`` is called after each commit.
 
         Raises:
@@ -118,20 +118,20 @@ class Importer:
         self._connection.commit()
         return self.progress
 
-    def _goes_on(self, before: Progress) -> bool:
+    def _goes_on(self, before: ImportProgress) -> bool:
         """Whether this run continues an earlier one; CliError when that had finished, and nobody asked."""
         if self._plan.resume is not None:
             return self._plan.resume
         if before.state != "done":
             return True
-        if self._plan.mode is Mode.REPLACE:
+        if self._plan.mode is ImportMode.REPLACE:
             return False
         raise CliError(
             f"{self._plan.path} is in table {before.table} already ({before.loaded:,} rows)",
             hint="--restart imports it once more.",
         )
 
-    def _begin(self, before: Progress | None) -> None:
+    def _begin(self, before: ImportProgress | None) -> None:
         """Make the table ready and record the beginning, in one transaction."""
         plan = self._plan
         table = schema.find(self._connection, plan.table)
@@ -140,16 +140,16 @@ class Importer:
             before is not None
             and before.created
             and before.state == "running"
-            and plan.mode is not Mode.APPEND
+            and plan.mode is not ImportMode.APPEND
             and plan.resume is False
         )
-        if table is not None and plan.mode is Mode.CREATE and not again:
+        if table is not None and plan.mode is ImportMode.CREATE and not again:
             raise CliError(
                 f"table {plan.table} exists already", hint="--append adds to it, --replace empties it first."
             )
-        if table is None and plan.mode is Mode.APPEND:
+        if table is None and plan.mode is ImportMode.APPEND:
             raise CliError(f"there is no table {plan.table}", hint="--create makes it.")
-        drop = table is not None and (plan.mode is Mode.REPLACE or again)
+        drop = table is not None and (plan.mode is ImportMode.REPLACE or again)
         if table is not None and not drop and (plan.key or plan.types):
             raise CliError(
                 f"table {plan.table} exists already: --key and --type are for one that is made", code=USAGE
@@ -177,7 +177,7 @@ class Importer:
         within = "" if self._schema is None else f"{schema.quoted(self._schema)}."
         return f"CREATE TABLE {within}{schema.quoted(self._name)} (\n  {body}\n)"
 
-    def _fields(self, table: schema.Table) -> list[TargetField]:
+    def _fields(self, table: schema.TableInfo) -> list[TargetField]:
         """The columns of the table that the file fills, by name (letter case aside)."""
         columns = {column.name: column for column in table.columns}
         columns |= {
@@ -194,7 +194,7 @@ class Importer:
             fields.append(TargetField(column.name, column.sql_type, place))
         return fields
 
-    def _load(self, block: Block, fields: Sequence[TargetField], rejects: Rejects) -> None:
+    def _load(self, block: RecordBlock, fields: Sequence[TargetField], rejects: Rejects) -> None:
         """One block, one transaction: its rows, its rejects and the journal."""
         try:
             batch = whole(block, fields)
@@ -221,7 +221,9 @@ class Importer:
         self._journal.advance(self.progress)
         self._connection.commit()
 
-    def _ingest(self, batch: Batch, records: Callable[[], Iterator[Record]], bad: list[Bad]) -> int:
+    def _ingest(
+        self, batch: ImportBatch, records: Callable[[], Iterator[SourceRecord]], bad: list[Bad]
+    ) -> int:
         """Add the rows of a batch, halving it around those that the database refuses."""
         rows = batch.rows.num_rows
         if rows == 0:
@@ -239,7 +241,7 @@ class Importer:
             if guarded:
                 self._connection.execute("ROLLBACK TO SAVEPOINT herdpy_import").close()
             if batch.records is None:
-                batch = Batch(batch.rows, list(records()))
+                batch = ImportBatch(batch.rows, list(records()))
             assert batch.records is not None
             if rows == 1:
                 one = Bad(batch.records[0], why(found))

@@ -29,7 +29,7 @@ class Quit(Exception):  # noqa: N818 - a signal to whoever reads the input
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ShellCommand:
     """A backslash command: its arguments, what it does, and the function that does it."""
 
     arguments: str
@@ -98,7 +98,7 @@ def _indexes(shell: Shell, arguments: list[str]) -> bool:
     rows = [
         (index.name, table.label, "yes" if index.unique else "no", ", ".join(index.parts))
         for table in schema.tables(shell.connection)
-        for index in (schema.Index(table.key_name, True, table.key_text), *table.indexes)
+        for index in (schema.IndexInfo(table.key_name, True, table.key_text), *table.indexes)
         if index.parts
     ]
     if not rows:
@@ -190,20 +190,22 @@ def _prompt(shell: Shell, arguments: list[str]) -> bool:
     return True
 
 
-COMMANDS: dict[str, Command] = {
-    "\\d": Command("[TABLE]", "list tables, or describe one", _describe),
-    "\\dt": Command("", "list tables", _tables),
-    "\\di": Command("", "list indexes", _indexes),
-    "\\l": Command("", "list databases", _databases),
-    "\\x": Command("[on|off]", "one line a column instead of one line a row", _expanded),
-    "\\timing": Command("[on|off]", "show how long each statement took", _timing),
-    "\\format": Command("[NAME]", "table, csv, json, jsonl or arrow", _format),
-    "\\limit": Command("[ROWS]", "show at most this many rows of a table; 0 shows all", _limit),
-    "\\i": Command("FILE", "run the statements of a file", _include),
-    "\\o": Command("[FILE]", "send rows to a file; without one, back to the screen", _output),
-    "\\e": Command("", "edit the last statement with $EDITOR and run it", _edit),
-    "\\prompt": Command("[STYLE]", "status: show the leader, the read level and the lag; plain", _prompt),
-    "\\conninfo": Command("", "what this shell is connected to", _connection),
-    "\\?": Command("", "this list", _help),
-    "\\q": Command("", "quit (so does Ctrl-D)", _quit),
+COMMANDS: dict[str, ShellCommand] = {
+    "\\d": ShellCommand("[TABLE]", "list tables, or describe one", _describe),
+    "\\dt": ShellCommand("", "list tables", _tables),
+    "\\di": ShellCommand("", "list indexes", _indexes),
+    "\\l": ShellCommand("", "list databases", _databases),
+    "\\x": ShellCommand("[on|off]", "one line a column instead of one line a row", _expanded),
+    "\\timing": ShellCommand("[on|off]", "show how long each statement took", _timing),
+    "\\format": ShellCommand("[NAME]", "table, csv, json, jsonl or arrow", _format),
+    "\\limit": ShellCommand("[ROWS]", "show at most this many rows of a table; 0 shows all", _limit),
+    "\\i": ShellCommand("FILE", "run the statements of a file", _include),
+    "\\o": ShellCommand("[FILE]", "send rows to a file; without one, back to the screen", _output),
+    "\\e": ShellCommand("", "edit the last statement with $EDITOR and run it", _edit),
+    "\\prompt": ShellCommand(
+        "[STYLE]", "status: show the leader, the read level and the lag; plain", _prompt
+    ),
+    "\\conninfo": ShellCommand("", "what this shell is connected to", _connection),
+    "\\?": ShellCommand("", "this list", _help),
+    "\\q": ShellCommand("", "quit (so does Ctrl-D)", _quit),
 }

@@ -25,7 +25,7 @@ class Names:
         self._tables: dict[int, Table] = {}
 
     @classmethod
-    def of(cls, found: target.Target) -> Names:
+    def of(cls, found: target.TargetDatabase) -> Names:
         """Those of a database's store; none, with a word of why, when it cannot be read."""
         names = cls()
         store_module = target.needed("herdpy_server.store")

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from herdpy.cli.source import Record
+from herdpy.cli.source import SourceRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Bad:
     """A record, and why it is none of the table's."""
 
-    record: Record
+    record: SourceRecord
     reason: str
 
 

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from herdpy.cli import target
-from herdpy.cli.schema import Column, KeyPart, Table
+from herdpy.cli.schema import ColumnInfo, KeyColumn, TableInfo
 
 if TYPE_CHECKING:
     from herdpy_sql.types import SqlType
@@ -18,7 +18,7 @@ FROM herdpy.columns ORDER BY schema_name, table_name, position
 """
 
 
-def tables(connection: Any) -> list[Table]:
+def tables(connection: Any) -> list[TableInfo]:
     """Every table, without indexes and checks. ``connection`` is the driver's."""
     with connection.execute(_COLUMNS) as cursor:
         rows = cursor.fetchall()
@@ -27,17 +27,17 @@ def tables(connection: Any) -> list[Table]:
     ]
 
 
-def _table(schema: str, name: str, rows: list[tuple[Any, ...]]) -> Table:
+def _table(schema: str, name: str, rows: list[tuple[Any, ...]]) -> TableInfo:
     key = sorted((place, column) for *_named, column, _type, _not_null, _default, place in rows if place)
     catalog = target.needed("herdpy_sql.catalog")
-    return Table(
+    return TableInfo(
         name=name,
         schema=schema,
         columns=tuple(
-            Column(column, _type(text), not not_null, default)
+            ColumnInfo(column, _type(text), not not_null, default)
             for _schema, _table, column, text, not_null, default, _place in rows
         ),
-        key=tuple(KeyPart(column, descending=False) for _place, column in key),
+        key=tuple(KeyColumn(column, descending=False) for _place, column in key),
         key_name="",
         hidden_key=None if key else catalog.HIDDEN_KEY,
         indexes=(),

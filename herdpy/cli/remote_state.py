@@ -9,7 +9,7 @@ from typing import Any
 from herdpy.cli import target
 from herdpy.cli.errors import tell
 from herdpy.cli.output import write_table
-from herdpy.cli.servers import Row, Session, literal, quoted, session
+from herdpy.cli.servers import Row, ServerSession, literal, quoted, session
 from herdpy.cli.status import as_json
 
 _ANY = "SET herdpy.read_level = 'any'"
@@ -19,7 +19,7 @@ WHERE schemaname NOT IN ('pg_catalog', 'information_schema', 'herdpy') ORDER BY 
 """
 
 
-def info(found: target.Target) -> dict[str, Any]:
+def info(found: target.TargetDatabase) -> dict[str, Any]:
     """What a tablespace has: its state, its log, and its tables as the server that answers has them."""
     with session(found.url) as asked:
         asked.rows(_ANY)
@@ -36,14 +36,14 @@ def info(found: target.Target) -> dict[str, Any]:
     return facts
 
 
-def _tablespace(asked: Session) -> str:
+def _tablespace(asked: ServerSession) -> str:
     """Under which name herdpy.tablespaces has it: a server that is alone serves any name."""
     names = [str(row["name"]) for row in asked.rows("SELECT name FROM herdpy.tablespaces")]
     (current,) = (str(row["name"]) for row in asked.rows("SELECT current_database() AS name"))
     return current if current in names else names[0]
 
 
-def list_ledgers(found: target.Target, *, json: bool) -> None:
+def list_ledgers(found: target.TargetDatabase, *, json: bool) -> None:
     """The ledgers of the log, as ZooKeeper lists them."""
     with session(found.url) as asked:
         rows = asked.rows(
@@ -58,7 +58,7 @@ def list_ledgers(found: target.Target, *, json: bool) -> None:
     write_table([name.replace("_", " ") for name in names], shown, sys.stdout)
 
 
-def compare_replicas(found: target.Target) -> list[Row]:
+def compare_replicas(found: target.TargetDatabase) -> list[Row]:
     """All replicas compared at one position of the log: a row for each."""
     with session(found.url, leader_of=found.name) as asked:
         rows = asked.rows(f"CHECK TABLESPACE {quoted(found.name)}")
@@ -67,7 +67,7 @@ def compare_replicas(found: target.Target) -> list[Row]:
     return rows
 
 
-def checkpoint(found: target.Target) -> list[int]:
+def checkpoint(found: target.TargetDatabase) -> list[int]:
     """A checkpoint on the server that leads; the ledgers that went with it."""
     connection = target.connect(found, autocommit=True)
     ledgers = "SELECT ledger_id FROM herdpy.ledgers"

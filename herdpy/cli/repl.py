@@ -118,7 +118,7 @@ def _bindings() -> KeyBindings:
     return bindings
 
 
-def _tables(shell: Shell) -> list[schema.Table]:
+def _tables(shell: Shell) -> list[schema.TableInfo]:
     """The tables, for completion: an error of the catalog must not take the prompt away."""
     try:
         return schema.tables(shell.connection)

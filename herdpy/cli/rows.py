@@ -26,7 +26,7 @@ _READ_ONLY = (
 
 
 @dataclass(slots=True)
-class Rows:
+class CopiedRows:
     """An answer.
 
     Attributes:
@@ -47,7 +47,9 @@ def no_rows() -> CliError:
 
 
 @contextmanager
-def of_directory(connection: Any, sql: str, parameters: Sequence[object], batch_rows: int) -> Iterator[Rows]:
+def of_directory(
+    connection: Any, sql: str, parameters: Sequence[object], batch_rows: int
+) -> Iterator[CopiedRows]:
     """What the engine in this process answers. Errors as the driver raises them; 25006 for a change."""
     with connection.cursor() as cursor:
         cursor.execute(_READ_ONLY)
@@ -56,11 +58,11 @@ def of_directory(connection: Any, sql: str, parameters: Sequence[object], batch_
             raise no_rows()
         types = [column.type for column in cursor._result.columns]  # SqlTypes: exact texts need them
         table = cursor.fetch_arrow_table()
-        yield Rows(table.schema, types, iter(table.to_batches(batch_rows)), table.num_rows)
+        yield CopiedRows(table.schema, types, iter(table.to_batches(batch_rows)), table.num_rows)
 
 
 @contextmanager
-def of_servers(url: str, tablespace: str, sql: str) -> Iterator[Rows]:
+def of_servers(url: str, tablespace: str, sql: str) -> Iterator[CopiedRows]:
     """What the server that leads answers.
 
     Raises:
@@ -72,7 +74,7 @@ def of_servers(url: str, tablespace: str, sql: str) -> Iterator[Rows]:
         types = _types(session, sql)
         statement = f"COPY ({sql}\n) TO STDOUT (FORMAT arrow)".encode()  # the query may end in a comment
         with session.connection.cursor().copy(statement) as copy, of_stream(copy) as (kind, batches):
-            yield Rows(kind, types, batches, None)
+            yield CopiedRows(kind, types, batches, None)
 
 
 @contextmanager
@@ -89,7 +91,7 @@ def of_stream(copy: Any) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]
         yield reader.schema, batches()
 
 
-def _types(session: servers.Session, sql: str) -> list[SqlType]:
+def _types(session: servers.ServerSession, sql: str) -> list[SqlType]:
     """The types of a query's columns."""
     from psycopg import pq
 

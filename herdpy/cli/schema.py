@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ColumnInfo:
     """A column that ``SELECT *`` shows."""
 
     name: str
@@ -32,7 +32,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class IndexInfo:
     """A secondary index; ``parts`` are its columns, with DESC where that is so."""
 
     name: str
@@ -41,7 +41,7 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckInfo:
     """A CHECK constraint."""
 
     name: str
@@ -49,7 +49,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyPart:
+class KeyColumn:
     """A column of the primary key."""
 
     name: str
@@ -57,17 +57,17 @@ class KeyPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableInfo:
     """A table; ``key`` is empty when none was declared, and ``hidden_key`` then names the hidden one."""
 
     name: str
     schema: str
-    columns: tuple[Column, ...]
-    key: tuple[KeyPart, ...]
+    columns: tuple[ColumnInfo, ...]
+    key: tuple[KeyColumn, ...]
     key_name: str
     hidden_key: str | None
-    indexes: tuple[Index, ...]
-    checks: tuple[Check, ...]
+    indexes: tuple[IndexInfo, ...]
+    checks: tuple[CheckInfo, ...]
 
     @property
     def sql_name(self) -> str:
@@ -85,7 +85,7 @@ class Table:
         return tuple(f"{part.name} DESC" if part.descending else part.name for part in self.key)
 
 
-def tables(connection: Any) -> list[Table]:
+def tables(connection: Any) -> list[TableInfo]:
     """Every table but other sessions' temporary ones, by name."""
     if _is_remote(connection):
         from herdpy.cli import remote_schema
@@ -100,7 +100,7 @@ def tables(connection: Any) -> list[Table]:
     )
 
 
-def find(connection: Any, name: str) -> Table | None:
+def find(connection: Any, name: str) -> TableInfo | None:
     """The table of that name along the search path, or of "schema.name"; None if there is none.
 
     Unquoted names are in lower case, as SQL has them.
@@ -129,7 +129,7 @@ def place(connection: Any, name: str) -> tuple[str | None, str]:
     return None, text
 
 
-def table(connection: Any, name: str) -> Table:
+def table(connection: Any, name: str) -> TableInfo:
     """As :func:`find`; CliError when there is no such table."""
     found = find(connection, name)
     if found is None:
@@ -171,27 +171,27 @@ def _catalog(connection: Any) -> catalog.Catalog:
     return found
 
 
-def _table(found: catalog.Table) -> Table:
+def _table(found: catalog.Table) -> TableInfo:
     names = [column.name for column in found.columns]
     hidden = found.has_hidden_key
-    return Table(
+    return TableInfo(
         name=found.name,
         schema=found.schema,
         columns=tuple(
-            Column(column.name, column.type, not column.not_null, column.default)
+            ColumnInfo(column.name, column.type, not column.not_null, column.default)
             for column in found.columns
             if column.visible
         ),
-        key=() if hidden else tuple(KeyPart(names[p.position], p.descending) for p in found.key),
+        key=() if hidden else tuple(KeyColumn(names[p.position], p.descending) for p in found.key),
         key_name=found.key_name,
         hidden_key=names[found.key[0].position] if hidden else None,
         indexes=tuple(
-            Index(
+            IndexInfo(
                 index.name,
                 index.unique,
                 tuple(f"{names[p.position]}{' DESC' if p.descending else ''}" for p in index.parts),
             )
             for index in found.indexes
         ),
-        checks=tuple(Check(check.name, check.condition) for check in found.checks),
+        checks=tuple(CheckInfo(check.name, check.condition) for check in found.checks),
     )

@@ -29,7 +29,7 @@ _HOST = re.compile(
 )
 
 
-class Session:
+class ServerSession:
     """One session.
 
     Attributes:
@@ -85,7 +85,7 @@ def _of_driver(error: psycopg.Error) -> Exception:
 
 
 @contextmanager
-def session(url: str, *, leader_of: str | None = None) -> Iterator[Session]:
+def session(url: str, *, leader_of: str | None = None) -> Iterator[ServerSession]:
     """A session with the first server of ``url`` that takes one.
 
     Args:
@@ -117,7 +117,7 @@ def session(url: str, *, leader_of: str | None = None) -> Iterator[Session]:
 
         raise refused(str(error), f"no server lets us in: {_told(error)}") from error
     try:
-        yield Session(connection)
+        yield ServerSession(connection)
     finally:
         connection.close()
 

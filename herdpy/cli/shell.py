@@ -20,8 +20,8 @@ from typing import IO, Any, TypeVar
 from herdpy.cli import meta
 from herdpy.cli.errors import CliError, database_error, render, tell
 from herdpy.cli.output import Format, write_result
-from herdpy.cli.split import Piece, split
-from herdpy.cli.target import Target
+from herdpy.cli.split import StatementText, split
+from herdpy.cli.target import TargetDatabase
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class Shell:
     """
 
     connection: Any
-    target: Target
+    target: TargetDatabase
     out: IO[str] = field(default_factory=lambda: sys.stdout)
     format: Format = Format.TABLE
     header: bool = True
@@ -77,7 +77,7 @@ class Shell:
         script = split(text)
         pieces = list(script.pieces)
         if script.rest:
-            pieces.append(Piece(script.rest, script.rest_line))
+            pieces.append(StatementText(script.rest, script.rest_line))
         good = True
         for piece in pieces:
             where = f"{name}:{piece.line}" if name else None
@@ -87,7 +87,7 @@ class Shell:
                     return False
         return good
 
-    def run(self, piece: Piece, where: str | None = None) -> bool:
+    def run(self, piece: StatementText, where: str | None = None) -> bool:
         """Run one piece and show its result or its error; False when it failed."""
         try:
             if piece.meta:

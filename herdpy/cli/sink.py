@@ -1,6 +1,6 @@
 """Where exported rows go: Arrow batches written to a partial file that can be continued.
 
-A :class:`Sink` says after each :meth:`~Sink.save` how much of what it wrote is on disk for good; given
+A :class:`RecordSink` says after each :meth:`~Sink.save` how much of what it wrote is on disk for good; given
 that number again, it cuts off what came later and goes on. :meth:`~Sink.finish` moves the whole
 under the final name in one step.
 """
@@ -29,7 +29,7 @@ _SENTINELS = {"date", "timestamp without time zone", "timestamp with time zone"}
 _QUOTED = {"bytea", "uuid", "time without time zone", *_SENTINELS}
 
 
-class Sink(Protocol):
+class RecordSink(Protocol):
     """A file being written."""
 
     def write(self, batch: pa.RecordBatch) -> None:

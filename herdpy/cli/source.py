@@ -1,6 +1,6 @@
 """Where imported rows come from: a file read in blocks, each of which knows where the next begins.
 
-A :class:`Source` gives blocks of whole records; a block turns itself into Arrow arrays quickly
+A :class:`RecordSource` gives blocks of whole records; a block turns itself into Arrow arrays quickly
 (:meth:`Block.arrays`), or, when a value in it does not fit, record by record with line numbers
 (:meth:`Block.records`). ``source_csv``, ``source_jsonl`` and ``source_parquet`` implement both.
 The position after a block is all that is needed to go on from there in another process.
@@ -57,7 +57,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class SourceRecord:
     """One record, looked at by itself.
 
     Attributes:
@@ -76,7 +76,7 @@ class Misfit(Exception):  # noqa: N818 - a signal: look at the records one by on
     """A value of the block is not of its column's type."""
 
 
-class Block(Protocol):
+class RecordBlock(Protocol):
     """Some whole records in a row."""
 
     @property
@@ -86,11 +86,11 @@ class Block(Protocol):
     def arrays(self, fields: Sequence[TargetField]) -> list[Array]:
         """The columns, in the order of ``fields``; Misfit when a value is not of its type."""
 
-    def records(self, fields: Sequence[TargetField]) -> Iterator[Record]:
+    def records(self, fields: Sequence[TargetField]) -> Iterator[SourceRecord]:
         """The same records one by one, as those fields want them; never fails."""
 
 
-class Source(Protocol):
+class RecordSource(Protocol):
     """A file of records."""
 
     @property
@@ -100,7 +100,7 @@ class Source(Protocol):
     def infer(self) -> list[str]:
         """A SQL type for each column, from a sample of the file or from what it says of itself."""
 
-    def blocks(self, start: Position) -> Iterator[Block]:
+    def blocks(self, start: Position) -> Iterator[RecordBlock]:
         """The blocks from ``start``, a position that an earlier block gave, or the beginning."""
 
     def progress(self) -> tuple[int, int]:
@@ -118,7 +118,7 @@ class ReadOptions:
     sample_bytes: int = SAMPLE_BYTES
 
 
-def open_source(path: Path, format: FileFormat, options: ReadOptions) -> Source:
+def open_source(path: Path, format: FileFormat, options: ReadOptions) -> RecordSource:
     """Open a file; CliError when it cannot be read or is not of that format."""
     from herdpy.cli.source_csv import CsvSource
     from herdpy.cli.source_jsonl import JsonlSource

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from herdpy.cli.errors import CliError
-from herdpy.cli.source import Array, Misfit, Position, ReadOptions, Record, TextFile
+from herdpy.cli.source import Array, Misfit, Position, ReadOptions, SourceRecord, TextFile
 
 if TYPE_CHECKING:
     from herdpy.cli.fields import TargetField
@@ -167,7 +167,7 @@ class CsvBlock:
             raise Misfit(str(error)) from error
         return [field.fitted(table.column(field.place)) for field in fields]
 
-    def records(self, fields: Sequence[TargetField]) -> Iterator[Record]:
+    def records(self, fields: Sequence[TargetField]) -> Iterator[SourceRecord]:
         """The records one by one, with their lines."""
         line, count = self._start.line, 0
         width = len(self._source.names)
@@ -181,7 +181,7 @@ class CsvBlock:
             error = None if len(cells) == width else f"{len(cells)} fields, and the file has {width} columns"
             if error is None and not _is_utf8(text):
                 error = "not UTF-8"
-            yield Record(begin, values, text, error)
+            yield SourceRecord(begin, values, text, error)
         self._rows = count
 
     def _read(self, types: Mapping[str, pa.DataType] | None) -> pa.Table:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import json as arrow_json
 
 from herdpy.cli.errors import CliError
-from herdpy.cli.source import Array, Misfit, Position, ReadOptions, Record, TextFile
+from herdpy.cli.source import Array, Misfit, Position, ReadOptions, SourceRecord, TextFile
 
 if TYPE_CHECKING:
     from herdpy.cli.fields import TargetField
@@ -137,7 +137,7 @@ class JsonlBlock:
                 column.append(value)
         return [field.array(columns[field.place]) for field in fields]
 
-    def records(self, fields: Sequence[TargetField]) -> Iterator[Record]:
+    def records(self, fields: Sequence[TargetField]) -> Iterator[SourceRecord]:
         """The lines one by one."""
         names = self._source.names
         bases = {field.place: field.type.base.value for field in fields}
@@ -154,10 +154,10 @@ class JsonlBlock:
                     for name, read in zip(names, readers, strict=True)
                 ]
             except (msgspec.DecodeError, ValueError) as error:
-                yield Record(number, (), text, f"not a JSON object: {error}")
+                yield SourceRecord(number, (), text, f"not a JSON object: {error}")
                 continue
             stranger = next((name for name in raw if name not in known), None)
-            yield Record(
+            yield SourceRecord(
                 number, values, text, f"no column of the table is called {stranger!r}" if stranger else None
             )
 

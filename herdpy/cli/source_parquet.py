@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from herdpy.cli.errors import CliError
-from herdpy.cli.source import Array, Position, ReadOptions, Record
+from herdpy.cli.source import Array, Position, ReadOptions, SourceRecord
 from herdpy.cli.values import json_names, json_object
 
 if TYPE_CHECKING:
@@ -79,12 +79,12 @@ class ParquetBlock:
         """The columns; Misfit when a value does not fit."""
         return [field.fitted(_plain(self._batch.column(field.place))) for field in fields]
 
-    def records(self, fields: Sequence[TargetField]) -> Iterator[Record]:
+    def records(self, fields: Sequence[TargetField]) -> Iterator[SourceRecord]:
         """The rows one by one."""
         keys = json_names(self._names)
         columns = [_plain(column).to_pylist() for column in self._batch.columns]
         for number, values in enumerate(zip(*columns, strict=True), self._first + 1):
-            yield Record(number, values, json_object(keys, values))
+            yield SourceRecord(number, values, json_object(keys, values))
 
 
 def _plain(array: Array) -> Array:

@@ -28,7 +28,7 @@ _BLANK = re.compile(r"(?:\s+|--[^\n]*(?:\n|$))*")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class StatementText:
     """A statement without its semicolon, or a backslash command; ``line`` is where it begins, from 1."""
 
     text: str
@@ -47,7 +47,7 @@ class Script:
             for a comment, or "" for none.
     """
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[StatementText, ...]
     rest: str
     rest_line: int
     inside: str = ""
@@ -60,7 +60,7 @@ class Script:
 
 def split(text: str) -> Script:
     """Split ``text`` into pieces; never fails."""
-    pieces: list[Piece] = []
+    pieces: list[StatementText] = []
     at = 0
     while True:
         begin = _after_blanks(text, at)
@@ -70,14 +70,14 @@ def split(text: str) -> Script:
         if text[begin] == "\\":
             stop = text.find("\n", begin)
             stop = len(text) if stop < 0 else stop
-            pieces.append(Piece(text[begin:stop].strip(), line, meta=True))
+            pieces.append(StatementText(text[begin:stop].strip(), line, meta=True))
             at = stop
             continue
         end, inside = _end_of_statement(text, begin)
         if end is None:
             return Script(tuple(pieces), text[begin:].rstrip(), line, inside)
         if end > begin:
-            pieces.append(Piece(text[begin:end].rstrip(), line))
+            pieces.append(StatementText(text[begin:end].rstrip(), line))
         at = end + 1
 
 

@@ -47,7 +47,7 @@ def status_command(url: Place, json: JsonOption = False) -> None:
         raise typer.Exit(FAILED)
 
 
-class Asked(Protocol):
+class ClusterQueries(Protocol):
     """What answers queries about a cluster."""
 
     @property
@@ -71,7 +71,7 @@ class _Directory:
 
 
 @contextmanager
-def _in_directory(place: target.Target) -> Iterator[_Directory]:
+def _in_directory(place: target.TargetDatabase) -> Iterator[_Directory]:
     connection = target.connect(place, autocommit=True)
     try:
         yield _Directory(connection)
@@ -79,7 +79,7 @@ def _in_directory(place: target.Target) -> Iterator[_Directory]:
         connection.close()
 
 
-def look(asked: Asked) -> Row:
+def look(asked: ClusterQueries) -> Row:
     """The cluster as one document: "nodes", "tablespaces" with their "replicas", "problems"."""
     nodes = asked.rows("SELECT * FROM herdpy.nodes ORDER BY node")
     tablespaces = asked.rows("SELECT * FROM herdpy.tablespaces ORDER BY name")

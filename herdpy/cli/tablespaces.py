@@ -18,7 +18,7 @@ from herdpy.cli.command_state import JsonOption
 from herdpy.cli.errors import USAGE, CliError, tell
 from herdpy.cli.output import write_table
 from herdpy.cli.place import Place
-from herdpy.cli.servers import Session, literal, quoted, session
+from herdpy.cli.servers import ServerSession, literal, quoted, session
 
 HELP = """Make, change, move and drop the tablespaces of a cluster.
 
@@ -223,7 +223,7 @@ def _do(url: str, statement: str, name: str, done: str, *, json: bool) -> None:
     tell(f"Tablespace {name} {done} ({seconds:.2f} s).")
 
 
-def _tell(asked: Session) -> None:
+def _tell(asked: ServerSession) -> None:
     for remark in asked.remarks:
         tell(f"{remark['severity']}: {remark['text']}")
 

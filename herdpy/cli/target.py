@@ -22,7 +22,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetDatabase:
     """A database in a directory, or on servers.
 
     Attributes:
@@ -56,7 +56,7 @@ class Target:
         return self.path / "store"
 
 
-def parse(text: str, *, servers: bool = False) -> Target:
+def parse(text: str, *, servers: bool = False) -> TargetDatabase:
     """Return the database that ``text`` (a URL, a directory, @profile) names; CliError (usage) otherwise.
 
     Args:
@@ -66,7 +66,7 @@ def parse(text: str, *, servers: bool = False) -> Target:
         if not text or "\0" in text:
             raise CliError(f"{text!r} is not a directory", code=USAGE)
         path = Path(text).expanduser().absolute()
-        return Target(path, f"herdpy://{quote(str(path))}")
+        return TargetDatabase(path, f"herdpy://{quote(str(path))}")
     from herdpy.dbapi import address
     from herdpy.dbapi.errors import Error
 
@@ -81,11 +81,11 @@ def parse(text: str, *, servers: bool = False) -> Target:
                 hint="It reads files. The table in docs/cli.md says what there is for servers.",
                 code=USAGE,
             )
-        return Target(Path(found.options.database or "herdpy"), text, is_remote=True)
-    return Target(Path(found.path), text)
+        return TargetDatabase(Path(found.options.database or "herdpy"), text, is_remote=True)
+    return TargetDatabase(Path(found.path), text)
 
 
-def existing(text: str, *, servers: bool = False) -> Target:
+def existing(text: str, *, servers: bool = False) -> TargetDatabase:
     """As :func:`parse`; CliError when there is no database in the directory."""
     target = parse(text, servers=servers)
     if not target.exists:
@@ -96,7 +96,7 @@ def existing(text: str, *, servers: bool = False) -> Target:
     return target
 
 
-def connect(target: Target, *, autocommit: bool) -> Any:
+def connect(target: TargetDatabase, *, autocommit: bool) -> Any:
     """Open a PEP 249 connection; CliError when what it needs is not installed."""
     if not target.is_remote:
         needed("herdpy_server.embedded")

@@ -22,9 +22,9 @@ import uvloop
 
 from herdpy._version import __version__
 from herdpy_server.cluster.errors import NodeIdInUseError
-from herdpy_server.config import ConfigError, Loaded, ServerConfig, doors
+from herdpy_server.config import ConfigError, LoadedConfig, ServerConfig, doors
 from herdpy_server.database_settings import DatabaseSettings
-from herdpy_server.http import Phase, ServerMetrics, Status, StatusPage
+from herdpy_server.http import Phase, ServerMetrics, ServerStatus, StatusPage
 from herdpy_server.process.doors import Door, PostgresDoor
 from herdpy_server.process.grpc_door import GrpcDoor
 from herdpy_server.process.logs import Logs
@@ -60,13 +60,15 @@ class StartError(Exception):
 class ServerProcess:
     """One server. :meth:`run` is its life."""
 
-    def __init__(self, loaded: Loaded, logs: Logs, reload: Callable[[], Loaded] | None = None) -> None:
+    def __init__(
+        self, loaded: LoadedConfig, logs: Logs, reload: Callable[[], LoadedConfig] | None = None
+    ) -> None:
         """``reload`` reads the configuration again, as it was read first."""
         self.config: ServerConfig = loaded.config
         self._warnings = loaded.warnings
         self._logs = logs
         self._read_again = reload
-        self.status = Status()
+        self.status = ServerStatus()
         self.statements = StatementStatistics()
         self.metrics = ServerMetrics(self.status, self.statements, __version__)
         self.metrics.logs = logs
@@ -298,7 +300,7 @@ class ServerProcess:
         self.statements.slow_chars = config.logging.slow_statement_chars
 
 
-def serve(loaded: Loaded, reload: Callable[[], Loaded] | None = None) -> int:
+def serve(loaded: LoadedConfig, reload: Callable[[], LoadedConfig] | None = None) -> int:
     """Run a server to its end; the exit code. OSError when its log file cannot be opened."""
     logs = Logs(loaded.config.logging.format, loaded.config.logging.file)
     logs.open()

@@ -13,7 +13,7 @@ import pytest
 
 import herdpy
 from herdpy_server.embedded import opened
-from herdpy_server.loading import LoadPlan, directory
+from herdpy_server.loading import StagingPlan, directory
 from herdpy_sql.catalog import Column, KeyPart, Table
 from herdpy_sql.staged import kept_rows
 from herdpy_sql.types import INTEGER, TEXT
@@ -197,7 +197,7 @@ def test_loads_compute_them(tmp_path: Path, mode: str) -> None:
             database.run(session.execute(statement))
         database.run(session.execute("INSERT INTO t VALUES (100, 1, 'there')"))
         plan = directory.begin(database, "load", "t", mode, ["k", "a", "b"])
-        assert isinstance(plan, LoadPlan)
+        assert isinstance(plan, StagingPlan)
         assert plan.schema.names == ["k", "a", "b"]
         rows = [*ROWS, (100, 6, "new")] if mode != "append" else ROWS
         arrays = [

@@ -91,7 +91,7 @@ def test_an_interrupted_export_goes_on_after_the_last_key_on_disk(run, db, tmp_p
         data = pa.table({"a": [f"k{n % 3}" for n in range(900)], "b": pa.array(range(900), pa.int32())})
         connection.cursor().adbc_ingest("t", data, mode="append")
     file = tmp_path / f"t.{kind}"
-    plan = dump.Plan(file, FileFormat(kind), "t", batch_rows=100, save_rows=200)
+    plan = dump.ExportPlan(file, FileFormat(kind), "t", batch_rows=100, save_rows=200)
 
     def stop(done, total):
         if done == 500:

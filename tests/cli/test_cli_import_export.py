@@ -153,14 +153,14 @@ def test_an_import_that_was_cut_goes_on_exactly_there(
     key = journal.identity(file, "t", reading)
     seen = []
 
-    def stop(progress: journal.Progress) -> None:
+    def stop(progress: journal.ImportProgress) -> None:
         seen.append(progress.loaded)
         if len(seen) == 3:
             raise StopError
 
     with target.connect(target.parse(url, servers=True), autocommit=False) as connection:
         with pytest.raises(StopError):
-            load.Importer(connection, source, load.Plan(file, "t"), key).run(stop)
+            load.Importer(connection, source, load.ImportPlan(file, "t"), key).run(stop)
         connection.rollback()
     before = conn.execute("SELECT count(*) FROM t").fetchone()[0]
     assert 0 < before < count
@@ -197,7 +197,7 @@ def test_an_export_that_was_cut_goes_on_after_the_last_key_on_disk(
         if len(seen) == 3:
             raise StopError
 
-    plan = dump.Plan(file, FileFormat(kind), "t", save_rows=10_000)
+    plan = dump.ExportPlan(file, FileFormat(kind), "t", save_rows=10_000)
     place = url.replace("ann@", "")
     with target.connect(found, autocommit=True) as connection, pytest.raises(StopError):
         dump.Exporter(connection, plan, place, found).run(stop)

@@ -9,7 +9,7 @@ from pathlib import Path
 from herdpy_server.config import RELOADABLE
 from herdpy_server.config.fields import all_settings
 from herdpy_server.config.render import toml
-from herdpy_server.http import ServerMetrics, Status
+from herdpy_server.http import ServerMetrics, ServerStatus
 from herdpy_server.process.logs import Logs
 from herdpy_server.process.loop_delay import LoopDelay
 from herdpy_server.process.statements import StatementStatistics
@@ -40,7 +40,7 @@ def metrics(directory: Path) -> list[tuple[str, str, str, str]]:
 
     async def collect() -> list[tuple[str, str, str, str]]:
         database = await ServedDatabase.open(directory / "db", None, WorkerSettings())
-        made = ServerMetrics(Status(), StatementStatistics(), "0")
+        made = ServerMetrics(ServerStatus(), StatementStatistics(), "0")
         made.logs, made.loop_delay = Logs("text"), LoopDelay()
         made.database, made.registry = database, SessionRegistry()
         made.replicas = {}

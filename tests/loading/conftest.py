@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from herdpy_server.embedded import Database, opened
-from herdpy_server.loading import LoadPlan, directory
+from herdpy_server.loading import StagingPlan, directory
 from herdpy_server.store.loads import LoadOutcome
 
 
@@ -31,10 +31,10 @@ class Db:
         finally:
             self.database.run(session.close())
 
-    def plan(self, table: str, mode: str, columns: Sequence[str]) -> LoadPlan:
+    def plan(self, table: str, mode: str, columns: Sequence[str]) -> StagingPlan:
         """What is to be staged."""
         begun = directory.begin(self.database, "planned only", table, mode, columns)
-        assert isinstance(begun, LoadPlan)
+        assert isinstance(begun, StagingPlan)
         return begun
 
     def batch(self, table: str, mode: str, **columns: Sequence[Any]) -> pa.RecordBatch:

@@ -7,7 +7,7 @@ import datetime
 import pyarrow as pa
 import pytest
 
-from herdpy_server.loading import Load, LoadMode
+from herdpy_server.loading import BulkLoad, LoadMode
 from herdpy_sql.errors import SqlError
 
 TABLE = """CREATE TABLE t (
@@ -81,5 +81,5 @@ def test_what_cannot_be_planned(db, mode, columns, state, named):
 @pytest.mark.parametrize("load_id", ["", "x" * 65, "é" * 33, "a\0b"])
 def test_what_is_no_id(load_id):
     with pytest.raises(SqlError) as caught:
-        Load(load_id, "t", LoadMode.APPEND)
+        BulkLoad(load_id, "t", LoadMode.APPEND)
     assert caught.value.sqlstate == "22023"

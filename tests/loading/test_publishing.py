@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from herdpy.log.records import InsertBatch, LoadBatch, LoadDone, StagedPart
 from herdpy_server.embedded import opened
-from herdpy_server.loading import Load, LoadMode, LoadPlan, Publishing, directory, pace
+from herdpy_server.loading import BulkLoad, LoadMode, Publishing, StagingPlan, directory, pace
 from herdpy_server.loading.source import Batches, in_one_part
 from herdpy_sql.errors import SqlError
 from tests.loading.conftest import Db
@@ -358,7 +358,7 @@ def test_ledgers_that_do_not_have_all_of_a_row_are_not_named_in_the_log(db):
     kinds = []
     for load_id, columns in (("computed", {"v": [1, 2]}), ("staged", {"v": [3, 4], "id": [30, 40]})):
         source = Batches(in_one_part([db.batch("t", "append", **columns)]), 2)
-        load = Load(load_id, "t", LoadMode.APPEND)
+        load = BulkLoad(load_id, "t", LoadMode.APPEND)
         publishing = Publishing(db.database.session(), load, source, [part])
         transaction = begun(publishing)
         db.database.run(publishing._fill(transaction))
@@ -405,7 +405,7 @@ def test_a_load_that_memory_does_not_hold(tmp_path):
 def test_another_table_of_the_same_name(db):
     db("CREATE TABLE t (id int PRIMARY KEY)")
     plan = db.plan("t", "append", ["id"])
-    assert isinstance(plan, LoadPlan)
+    assert isinstance(plan, StagingPlan)
     batch = db.batch("t", "append", id=[1])
     db("DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY)")
     with pytest.raises(SqlError) as caught:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from herdpy.log.wait import Wait
-from herdpy_server.loading import Load, LoadMode, Publishing
+from herdpy_server.loading import BulkLoad, LoadMode, Publishing
 from herdpy_server.loading.pace import FIRST_ROWS, LEAST_ROWS, MOST_ROWS, Pace
 from herdpy_server.loading.source import Batches, in_one_part
 from herdpy_server.serving import ServedDatabase
@@ -25,7 +25,7 @@ async def execute(database, sql):
 
 
 async def published(database, batches):
-    load = Load("one", "t", LoadMode.APPEND)
+    load = BulkLoad("one", "t", LoadMode.APPEND)
     return await database.call(Publishing(database.session(), load, Batches(in_one_part(batches))).run())
 
 
@@ -71,7 +71,7 @@ def test_a_load_can_be_cancelled(db):
         session.cancel()
         yield batch(ROWS)
 
-    load = Load("one", "t", LoadMode.APPEND)
+    load = BulkLoad("one", "t", LoadMode.APPEND)
     with pytest.raises(SqlError) as caught:
         db.database.run(Publishing(session, load, Batches(in_one_part(batches()))).run())
     assert caught.value.sqlstate == "57014"

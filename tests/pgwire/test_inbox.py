@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from herdpy_server.pgwire.errors import FatalError, HangUp
+from herdpy_server.pgwire.errors import FatalError, SilentClose
 from herdpy_server.pgwire.inbox import Inbox
 from tests.pgwire.wire import message
 
@@ -59,7 +59,7 @@ def test_a_length_that_no_message_has_is_refused(data: bytes) -> None:
     if data[1] == 0xFF:
         assert inbox.next() is None  # as long as this server says it may be
         return
-    with pytest.raises(HangUp):
+    with pytest.raises(SilentClose):
         inbox.next()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from herdpy_server.config.sections import Audit
+from herdpy_server.config.sections import AuditSection
 from herdpy_server.process.audit import AuditLog
 from herdpy_server.process.logs import JsonFormatter, TextFormatter
 from herdpy_server.process.statements import StatementStatistics
@@ -64,7 +64,9 @@ def telling(tmp_path: Path) -> Iterator[ThreadServer]:
     with thread_server(tmp_path / "data") as server:
         server.database.observer = StatementStatistics(slow_s=0, slow_chars=100_000).observe
         classes = ("login", "role", "ddl", "write", "read", "misc")
-        log = AuditLog(Audit(classes=classes, file=str(tmp_path / "audit.jsonl"), statement_chars=100_000))
+        log = AuditLog(
+            AuditSection(classes=classes, file=str(tmp_path / "audit.jsonl"), statement_chars=100_000)
+        )
         server.server.registry.auditor = log
         yield server
         log.close()

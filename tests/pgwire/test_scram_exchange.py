@@ -8,7 +8,7 @@ import pytest
 from scramp import ScramClient, ScramMechanism
 
 from herdpy_server.pgwire.errors import FatalError
-from herdpy_server.pgwire.scram import PLAIN, Exchange, no_such_user
+from herdpy_server.pgwire.scram import PLAIN, ScramExchange, no_such_user
 from herdpy_server.sessions.passwords import Verifier
 
 
@@ -17,14 +17,14 @@ def verifier(password: str, salt: bytes | None = None) -> Verifier:
     return Verifier(salt, iterations, stored, server)
 
 
-def exchange(password: str, **options: object) -> Exchange:
+def exchange(password: str, **options: object) -> ScramExchange:
     settings = {"binding": None, "offered": False} | options
-    return Exchange(PLAIN, verifier(password), **settings)  # type: ignore[arg-type]
+    return ScramExchange(PLAIN, verifier(password), **settings)  # type: ignore[arg-type]
 
 
 def test_the_example_of_rfc_7677() -> None:
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
-    found = Exchange(
+    found = ScramExchange(
         PLAIN,
         verifier("pencil", salt),
         binding=None,
@@ -57,7 +57,7 @@ def test_nobody_is_the_same_each_time_and_lets_nobody_in() -> None:
     first, second = no_such_user("x", b"key"), no_such_user("x", b"key")
     assert first.salt == second.salt != no_such_user("y", b"key").salt
     client = ScramClient([PLAIN], "x", "anything")
-    ours = Exchange(PLAIN, first, binding=None, offered=False)
+    ours = ScramExchange(PLAIN, first, binding=None, offered=False)
     client.set_server_first(ours.first(client.get_client_first().encode()).decode())
     assert ours.final(client.get_client_final().encode()) is None
 
@@ -102,7 +102,7 @@ def test_a_client_that_was_told_of_no_binding_is_told_of_the_lie() -> None:
 
 
 def test_another_binding_is_refused() -> None:
-    ours = Exchange("SCRAM-SHA-256-PLUS", verifier("x"), binding=b"ours", offered=True)
+    ours = ScramExchange("SCRAM-SHA-256-PLUS", verifier("x"), binding=b"ours", offered=True)
     nonce = ours.first(b"p=tls-server-end-point,,n=,r=abc").split(b",")[0][2:]
     theirs = base64.b64encode(b"p=tls-server-end-point,,theirs")
     with pytest.raises(FatalError) as caught:

@@ -7,13 +7,13 @@ import stat
 import psycopg
 import pytest
 
-from herdpy_server.config import Rule
+from herdpy_server.config import HostRule
 from herdpy_server.process.authority import RuleAuthority
 
 SCRAM = "[{ method = 'trust', user = 'admin', network = 'loopback' }, { method = 'scram-sha-256' }]"
 
 
-def method(rules: list[Rule], user: str, address: str | None) -> str:
+def method(rules: list[HostRule], user: str, address: str | None) -> str:
     """What the rules say."""
     return RuleAuthority(rules, lambda name: None).method(user, address)
 
@@ -36,15 +36,15 @@ def method(rules: list[Rule], user: str, address: str | None) -> str:
 )
 def test_the_first_rule_that_fits_decides(user, address, found):
     rules = [
-        Rule(method="trust", network="loopback"),
-        Rule(method="reject", network="10.0.0.0/8", user="ann"),
-        Rule(method="scram-sha-256", network="10.0.0.0/8"),
+        HostRule(method="trust", network="loopback"),
+        HostRule(method="reject", network="10.0.0.0/8", user="ann"),
+        HostRule(method="scram-sha-256", network="10.0.0.0/8"),
     ]
     assert method(rules, user, address) == found
 
 
 def test_all_is_everywhere():
-    rules = [Rule(method="scram-sha-256")]
+    rules = [HostRule(method="scram-sha-256")]
     assert {method(rules, "x", address) for address in ("1.2.3.4", "2001:db8::1", "::1", None)} == {
         "scram-sha-256"
     }

@@ -12,7 +12,7 @@ import pytest
 
 from herdpy_server import server as server_module
 from herdpy_server.config import load
-from herdpy_server.http import Phase, Status
+from herdpy_server.http import Phase, ServerStatus
 from herdpy_server.process.logs import Logs
 from herdpy_server.server import ServerProcess
 from herdpy_server.serving import ServedDatabase
@@ -79,7 +79,7 @@ def test_the_page_answers_and_a_signal_is_remembered(held_up, tmp_path, capfd):
 
 
 def test_a_failing_check_makes_it_not_ready():
-    status = Status()
+    status = ServerStatus()
     problem: list[str] = []
     status.checks["checkpoint"] = lambda: problem[0] if problem else None
     assert not status.is_ready

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import trustme
 
-from herdpy_server.config import Rule
+from herdpy_server.config import HostRule
 from herdpy_server.process.authority import RuleAuthority
 from tests.pgwire.servers import ThreadServer, thread_server
 
@@ -39,11 +39,11 @@ def files(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 RULES = [
-    Rule(method="trust", user="admin", network="loopback"),
-    Rule(method="cert", user="ann"),
-    Rule(method="cert", user="bob"),
-    Rule(method="scram-sha-256", user="cid", clientcert="verify-ca"),
-    Rule(method="trust", network="loopback"),
+    HostRule(method="trust", user="admin", network="loopback"),
+    HostRule(method="cert", user="ann"),
+    HostRule(method="cert", user="bob"),
+    HostRule(method="scram-sha-256", user="cid", clientcert="verify-ca"),
+    HostRule(method="trust", network="loopback"),
 ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from herdpy_server.config.sections import Audit
+from herdpy_server.config.sections import AuditSection
 from herdpy_server.process.audit import AuditLog
 from herdpy_sql.errors import SqlError
 from tests.pgwire.servers import ThreadServer
@@ -25,7 +25,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 def audited(server: ThreadServer, tmp_path: Path) -> Iterator[Path]:
     """The file of a server that tells everything."""
     path = tmp_path / "audit.jsonl"
-    log = AuditLog(Audit(classes=("login", "role", "ddl", "write", "read", "misc"), file=str(path)))
+    log = AuditLog(AuditSection(classes=("login", "role", "ddl", "write", "read", "misc"), file=str(path)))
     server.server.registry.auditor = log
     yield path
     server.server.registry.auditor = None
@@ -91,7 +91,7 @@ def test_who_is_refused_is_told(audited: Path, connect: Connect) -> None:
 
 def test_what_cannot_be_told_is_not_done(server: ThreadServer, tmp_path: Path, connect: Connect) -> None:
     folder = tmp_path / "away"
-    log = AuditLog(Audit(classes=("ddl",), file=str(folder / "audit.jsonl")))
+    log = AuditLog(AuditSection(classes=("ddl",), file=str(folder / "audit.jsonl")))
     server.server.registry.auditor = log
     try:
         admin = connect("admin")
@@ -108,16 +108,18 @@ def test_what_cannot_be_told_is_not_done(server: ThreadServer, tmp_path: Path, c
 
 
 def test_continue_tells_the_servers_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    log = AuditLog(Audit(classes=("ddl",), file=str(tmp_path / "no" / "file"), on_failure="continue"))
+    log = AuditLog(AuditSection(classes=("ddl",), file=str(tmp_path / "no" / "file"), on_failure="continue"))
     log.event("ddl", "statement", {})
     assert "the audit log cannot be written" in caplog.text
     with pytest.raises(SqlError):
-        AuditLog(Audit(classes=("ddl",), file=str(tmp_path / "no" / "file"))).event("ddl", "statement", {})
+        AuditLog(AuditSection(classes=("ddl",), file=str(tmp_path / "no" / "file"))).event(
+            "ddl", "statement", {}
+        )
 
 
 def test_the_file_turns_over(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
-    log = AuditLog(Audit(classes=("ddl",), file=str(path), rotate_bytes=4096, keep=2))
+    log = AuditLog(AuditSection(classes=("ddl",), file=str(path), rotate_bytes=4096, keep=2))
     for number in range(100):
         log.event("ddl", "statement", {"number": number, "text": "x" * 100})
     path.rename(tmp_path / "taken")  # by somebody who collects them

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from herdpy_server.config.clients import Grpc, Sessions
+from herdpy_server.config.clients import GrpcSection, SessionsSection
 from herdpy_server.pgwire.settings import PgSettings
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +25,9 @@ def test_each_limit_is_shown_by_a_test() -> None:
 
 def test_each_setting_of_a_limit_is_told() -> None:
     settings = [f"postgres.{name}" for name in PgSettings.__dataclass_fields__ if name.startswith("max_")]
-    settings += [f"grpc.{one.name}" for one in msgspec.structs.fields(Grpc) if one.name.startswith("max_")]
-    settings += [f"sessions.{one.name}" for one in msgspec.structs.fields(Sessions)]
+    settings += [
+        f"grpc.{one.name}" for one in msgspec.structs.fields(GrpcSection) if one.name.startswith("max_")
+    ]
+    settings += [f"sessions.{one.name}" for one in msgspec.structs.fields(SessionsSection)]
     assert len(settings) > 12
     assert [name for name in settings if f"`{name}`" not in SECTION] == []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from herdpy_server.workers import process, staff
+from herdpy_server.workers import process, scheduler
 from herdpy_server.workers.settings import WorkerSettings
 from herdpy_sql.errors import SqlError
 from tests.workers.asking import by_both, question
@@ -272,7 +272,7 @@ def test_idle_workers_end(tmp_path: Path, on_loop) -> None:
 
 
 def test_workers_that_cannot_start_are_told_and_tried_again(tmp_path: Path, on_loop, monkeypatch) -> None:
-    monkeypatch.setattr(staff, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(scheduler, "_PAUSE_S", 0.01)
 
     async def main() -> None:
         async with served(tmp_path) as database:

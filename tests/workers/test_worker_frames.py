@@ -8,24 +8,24 @@ from hypothesis import strategies as st
 from herdpy_server.store.layers import Delta
 from herdpy_server.workers.frames import Splitter, frame
 from herdpy_server.workers.journal import FlushJournal
-from herdpy_server.workers.messages import Batch, Log, read_by_server
+from herdpy_server.workers.messages import ResultBatch, WorkerLogRecord, read_by_server
 
 
 @given(st.lists(st.tuples(st.integers(0, 1 << 40), st.binary(max_size=300)), max_size=10), st.data())
 def test_frames_cut_anywhere(sent: list[tuple[int, bytes]], data: st.DataObject) -> None:
-    whole = b"".join(piece for rows, body in sent for piece in frame(Batch(1, rows), body))
+    whole = b"".join(piece for rows, body in sent for piece in frame(ResultBatch(1, rows), body))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
     splitter = Splitter()
     found = []
     for start, stop in zip([0, *cuts], [*cuts, len(whole)], strict=True):
         if start < stop:
             found += [(read_by_server(head), body) for head, body in splitter.feed(whole[start:stop])]
-    assert found == [(Batch(1, rows), body) for rows, body in sent]
+    assert found == [(ResultBatch(1, rows), body) for rows, body in sent]
 
 
 def test_messages_are_told_apart() -> None:
-    ((head, body),) = Splitter().feed(b"".join(frame(Log(20, "herdpy.x", "said"))))
-    assert read_by_server(head) == Log(20, "herdpy.x", "said")
+    ((head, body),) = Splitter().feed(b"".join(frame(WorkerLogRecord(20, "herdpy.x", "said"))))
+    assert read_by_server(head) == WorkerLogRecord(20, "herdpy.x", "said")
     assert body == b""
 
 

@@ -8,17 +8,17 @@ render     conf/server.toml, and the values that hold, as TOML
 """
 
 from herdpy_server.config.check import doors, networks_of
-from herdpy_server.config.clients import Rule
+from herdpy_server.config.clients import HostRule
 from herdpy_server.config.errors import ConfigError
 from herdpy_server.config.render import documented, effective
 from herdpy_server.config.sections import RELOADABLE, ServerConfig
-from herdpy_server.config.values import Loaded, load
+from herdpy_server.config.values import LoadedConfig, load
 
 __all__ = [
     "RELOADABLE",
     "ConfigError",
-    "Loaded",
-    "Rule",
+    "HostRule",
+    "LoadedConfig",
     "ServerConfig",
     "documented",
     "doors",

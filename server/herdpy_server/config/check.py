@@ -11,7 +11,7 @@ from pathlib import Path
 
 from herdpy_server.cluster.names import NAME, NODE_ID
 from herdpy_server.cluster.secret import read_secret
-from herdpy_server.config.clients import Rule
+from herdpy_server.config.clients import HostRule
 from herdpy_server.config.sections import ServerConfig
 
 _LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost"})
@@ -190,7 +190,7 @@ def _rules(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
             )
 
 
-def _is_open(rule: Rule) -> bool:
+def _is_open(rule: HostRule) -> bool:
     """Whether it lets strangers of other machines in."""
     trusts = rule.method == "trust" and not rule.clientcert
     return trusts and not all(network.is_loopback for network in networks_or_none(rule))
@@ -208,7 +208,7 @@ def _audit(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
         yield f"{where('audit.file')}: audit.file is logging.file as well"
 
 
-def networks_of(rule: Rule) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+def networks_of(rule: HostRule) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
     """The networks that a rule is about; ValueError when they cannot be read."""
     match rule.network:
         case "all":
@@ -276,7 +276,7 @@ def _warnings(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str
         )
 
 
-def networks_or_none(rule: Rule) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+def networks_or_none(rule: HostRule) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
     """As :func:`networks_of`; nothing for a rule that is told as a problem anyway."""
     try:
         return networks_of(rule)

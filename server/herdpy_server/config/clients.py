@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from herdpy_server.config.section import Section, says, seconds, whole
 
 
-class Postgres(Section, frozen=True, kw_only=True):
+class PostgresSection(Section, frozen=True, kw_only=True):
     """PostgreSQL's protocol: where psql, drivers and applications connect."""
 
     addresses: Annotated[
@@ -57,7 +57,7 @@ class Postgres(Section, frozen=True, kw_only=True):
     ] = 64 << 10
 
 
-class Tls(Section, frozen=True, kw_only=True):
+class TlsSection(Section, frozen=True, kw_only=True):
     """TLS for PostgreSQL's protocol. Off until a certificate and its key are given."""
 
     certificate: Annotated[str, says("A PEM file with the certificate and those that it rests on.")] = ""
@@ -80,7 +80,7 @@ class Tls(Section, frozen=True, kw_only=True):
     required: Annotated[bool, says("Refuse clients without TLS, but for those on a Unix socket.")] = False
 
 
-class Rule(Section, frozen=True, kw_only=True):
+class HostRule(Section, frozen=True, kw_only=True):
     """Who may come from where, and how it is proved. Of all rules the first that fits decides."""
 
     method: Literal["trust", "scram-sha-256", "cert", "reject"]
@@ -89,7 +89,7 @@ class Rule(Section, frozen=True, kw_only=True):
     clientcert: Literal["", "verify-ca", "verify-full"] = ""
 
 
-class Authentication(Section, frozen=True, kw_only=True):
+class AuthenticationSection(Section, frozen=True, kw_only=True):
     """How clients prove who they are. Of all rules the first that fits decides; if none does, reject.
 
     network: "loopback", "all", or a network such as "10.0.0.0/8". user: a role, or "all".
@@ -98,16 +98,16 @@ class Authentication(Section, frozen=True, kw_only=True):
     clientcert: "verify-ca" asks for a client certificate besides, "verify-full" for one of the user's name.
     """
 
-    rules: Annotated[tuple[Rule, ...], says("The rules, in order.")] = (
-        Rule(network="loopback", method="trust"),
-        Rule(network="all", method="scram-sha-256"),
+    rules: Annotated[tuple[HostRule, ...], says("The rules, in order.")] = (
+        HostRule(network="loopback", method="trust"),
+        HostRule(network="all", method="scram-sha-256"),
     )
     trust_other_machines: Annotated[
         bool, says('Allow rules that let clients in from other machines by "trust".')
     ] = False
 
 
-class Sessions(Section, frozen=True, kw_only=True):
+class SessionsSection(Section, frozen=True, kw_only=True):
     """How much one session may keep; beyond, a statement fails and the session goes on."""
 
     statement_bytes: Annotated[int, whole(1 << 10, 1 << 30, "The longest text of statements.")] = 16 << 20
@@ -121,7 +121,7 @@ class Sessions(Section, frozen=True, kw_only=True):
     ] = 1_000
 
 
-class Http(Section, frozen=True, kw_only=True):
+class HttpSection(Section, frozen=True, kw_only=True):
     """The page with health and metrics, for probes and Prometheus. It asks for no password."""
 
     enabled: Annotated[bool, says("Whether there is such a page.")] = True
@@ -129,7 +129,7 @@ class Http(Section, frozen=True, kw_only=True):
     port: Annotated[int, whole(0, 65535, "Its port; 0 takes a free one, which the log tells.")] = 8480
 
 
-class Grpc(Section, frozen=True, kw_only=True):
+class GrpcSection(Section, frozen=True, kw_only=True):
     """gRPC: administration, health, snapshots and partitions, for operators and data pipelines.
 
     It asks for passwords by the rules of [authentication], and is all TLS once [tls] has a certificate.

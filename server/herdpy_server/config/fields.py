@@ -27,7 +27,7 @@ _FALSE = frozenset({"false", "off", "no", "0"})
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ConfigSetting:
     """One setting of one section."""
 
     section: str
@@ -139,15 +139,15 @@ def sections() -> dict[str, type[Section]]:
     return {found.name: found.type for found in msgspec.structs.fields(ServerConfig)}
 
 
-def settings_of(section: str) -> Iterator[Setting]:
+def settings_of(section: str) -> Iterator[ConfigSetting]:
     """The settings of a section, in the order of the file."""
     for found in msgspec.structs.fields(sections()[section]):
         info = inspect.type_info(found.type)
         extra = info.extra_json_schema if isinstance(info, inspect.Metadata) else None
         default = found.default if found.default is not msgspec.NODEFAULT else found.default_factory()
-        yield Setting(section, found.name, found.type, default, (extra or {}).get("description", ""))
+        yield ConfigSetting(section, found.name, found.type, default, (extra or {}).get("description", ""))
 
 
-def all_settings() -> dict[str, Setting]:
+def all_settings() -> dict[str, ConfigSetting]:
     """Every setting by its full name."""
     return {one.key: one for section in sections() for one in settings_of(section)}

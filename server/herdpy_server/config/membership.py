@@ -10,7 +10,7 @@ from typing import Annotated
 from herdpy_server.config.section import DAY_S, TIB, Section, says, seconds, whole
 
 
-class Cluster(Section, frozen=True, kw_only=True):
+class ClusterSection(Section, frozen=True, kw_only=True):
     """Several servers that replicate tablespaces over BookKeeper. Off until ZooKeeper is named."""
 
     zookeeper: Annotated[
@@ -82,7 +82,7 @@ class Cluster(Section, frozen=True, kw_only=True):
     ack_quorum: Annotated[int, whole(1, 100, "How many must have it before a commit is acknowledged.")] = 2
 
 
-class Zookeeper(Section, frozen=True, kw_only=True):
+class ZookeeperSection(Section, frozen=True, kw_only=True):
     """How ZooKeeper is reached, where cluster.zookeeper names it. In the clear until tls is set."""
 
     tls: Annotated[bool, says("Its servers speak TLS, on the ports that cluster.zookeeper names.")] = False

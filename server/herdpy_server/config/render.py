@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, structs
 
-from herdpy_server.config.fields import Setting, sections, settings_of, size_text
+from herdpy_server.config.fields import ConfigSetting, sections, settings_of, size_text
 from herdpy_server.config.sections import RELOADABLE, ServerConfig
 
 _WIDTH = 110
@@ -62,7 +62,7 @@ def _comment(text: str) -> str:
     return "".join(f"# {line}\n" for line in lines)
 
 
-def toml(value: object, setting: Setting | None = None) -> str:
+def toml(value: object, setting: ConfigSetting | None = None) -> str:
     """A value as TOML writes it; sizes with their unit."""
     match value:
         case bool():

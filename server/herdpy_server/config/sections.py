@@ -12,14 +12,21 @@ from typing import Annotated, Literal
 
 from msgspec import field
 
-from herdpy_server.config.clients import Authentication, Grpc, Http, Postgres, Sessions, Tls
-from herdpy_server.config.membership import Cluster, Zookeeper
+from herdpy_server.config.clients import (
+    AuthenticationSection,
+    GrpcSection,
+    HttpSection,
+    PostgresSection,
+    SessionsSection,
+    TlsSection,
+)
+from herdpy_server.config.membership import ClusterSection, ZookeeperSection
 from herdpy_server.config.section import DAY_S, TIB, Section, says, seconds, whole
 
 Level = Literal["debug", "info", "warning", "error"]
 
 
-class Data(Section, frozen=True, kw_only=True):
+class DataSection(Section, frozen=True, kw_only=True):
     """Where the database is."""
 
     directory: Annotated[str, says("The data directory. Needed: here, by --data, or by the environment.")] = (
@@ -30,7 +37,7 @@ class Data(Section, frozen=True, kw_only=True):
     ] = True
 
 
-class Storage(Section, frozen=True, kw_only=True):
+class StorageSection(Section, frozen=True, kw_only=True):
     """Memory, checkpoints and the log."""
 
     checkpoint_interval_s: Annotated[
@@ -61,7 +68,7 @@ class Storage(Section, frozen=True, kw_only=True):
     plan_cache: Annotated[int, whole(1, 1_000_000, "Statement texts whose plans are kept.")] = 1000
 
 
-class Workers(Section, frozen=True, kw_only=True):
+class WorkersSection(Section, frozen=True, kw_only=True):
     """Processes beside the server that answer what reads much: joins, aggregates, whole tables.
 
     They are started when they are wanted. storage.query_memory_bytes and storage.column_cache_bytes hold
@@ -103,7 +110,7 @@ class Workers(Section, frozen=True, kw_only=True):
     ] = 10
 
 
-class Publish(Section, frozen=True, kw_only=True):
+class PublishSection(Section, frozen=True, kw_only=True):
     """Snapshots for those who read the log themselves, such as Spark; for a server that is alone.
 
     In a cluster each tablespace has these as options: ALTER TABLESPACE ... SET (snapshot_url = '...').
@@ -128,7 +135,7 @@ class Publish(Section, frozen=True, kw_only=True):
     ] = 10
 
 
-class Logging(Section, frozen=True, kw_only=True):
+class LoggingSection(Section, frozen=True, kw_only=True):
     """What the server tells of itself, on standard error or in a file."""
 
     level: Annotated[Level, says("The least level that is told.")] = "info"
@@ -148,7 +155,7 @@ class Logging(Section, frozen=True, kw_only=True):
     ] = 1000
 
 
-class Audit(Section, frozen=True, kw_only=True):
+class AuditSection(Section, frozen=True, kw_only=True):
     """Who came in, what was defined, who was granted what; by classes of statements, a JSON object a line."""
 
     classes: Annotated[
@@ -173,7 +180,7 @@ class Audit(Section, frozen=True, kw_only=True):
     statement_chars: Annotated[int, whole(0, 1_000_000, "How much of a statement's text is told.")] = 4000
 
 
-class Shutdown(Section, frozen=True, kw_only=True):
+class ShutdownSection(Section, frozen=True, kw_only=True):
     """How the server ends."""
 
     graceful_timeout_s: Annotated[
@@ -184,21 +191,21 @@ class Shutdown(Section, frozen=True, kw_only=True):
 class ServerConfig(Section, frozen=True, kw_only=True):
     """Everything that can be set, by sections."""
 
-    data: Data = field(default_factory=Data)
-    storage: Storage = field(default_factory=Storage)
-    postgres: Postgres = field(default_factory=Postgres)
-    tls: Tls = field(default_factory=Tls)
-    authentication: Authentication = field(default_factory=Authentication)
-    sessions: Sessions = field(default_factory=Sessions)
-    workers: Workers = field(default_factory=Workers)
-    http: Http = field(default_factory=Http)
-    cluster: Cluster = field(default_factory=Cluster)
-    zookeeper: Zookeeper = field(default_factory=Zookeeper)
-    grpc: Grpc = field(default_factory=Grpc)
-    publish: Publish = field(default_factory=Publish)
-    logging: Logging = field(default_factory=Logging)
-    audit: Audit = field(default_factory=Audit)
-    shutdown: Shutdown = field(default_factory=Shutdown)
+    data: DataSection = field(default_factory=DataSection)
+    storage: StorageSection = field(default_factory=StorageSection)
+    postgres: PostgresSection = field(default_factory=PostgresSection)
+    tls: TlsSection = field(default_factory=TlsSection)
+    authentication: AuthenticationSection = field(default_factory=AuthenticationSection)
+    sessions: SessionsSection = field(default_factory=SessionsSection)
+    workers: WorkersSection = field(default_factory=WorkersSection)
+    http: HttpSection = field(default_factory=HttpSection)
+    cluster: ClusterSection = field(default_factory=ClusterSection)
+    zookeeper: ZookeeperSection = field(default_factory=ZookeeperSection)
+    grpc: GrpcSection = field(default_factory=GrpcSection)
+    publish: PublishSection = field(default_factory=PublishSection)
+    logging: LoggingSection = field(default_factory=LoggingSection)
+    audit: AuditSection = field(default_factory=AuditSection)
+    shutdown: ShutdownSection = field(default_factory=ShutdownSection)
 
 
 RELOADABLE = frozenset(

@@ -14,14 +14,14 @@ from typing import Any
 
 from herdpy_server.config.check import check
 from herdpy_server.config.errors import ConfigError
-from herdpy_server.config.fields import Setting, all_settings, sections
+from herdpy_server.config.fields import ConfigSetting, all_settings, sections
 from herdpy_server.config.locate import lines_of
 from herdpy_server.config.sections import ServerConfig
 
 _MAX_FILE_BYTES = 1 << 20
 
 
-class Loaded:
+class LoadedConfig:
     """A checked configuration and where its values come from.
 
     Attributes:
@@ -41,7 +41,7 @@ def load(
     *,
     environment: Mapping[str, str] | None = None,
     flags: Iterable[tuple[str, str, str]] = (),
-) -> Loaded:
+) -> LoadedConfig:
     """Read and check a configuration.
 
     Args:
@@ -62,7 +62,7 @@ def load(
     problems, warnings = check(config, gathering.where)
     if gathering.problems or problems:
         raise ConfigError(gathering.problems + problems)
-    return Loaded(config, gathering.origins, warnings)
+    return LoadedConfig(config, gathering.origins, warnings)
 
 
 class _Gathering:
@@ -136,7 +136,7 @@ class _Gathering:
         else:
             self._take(where, setting, value, is_text=False)
 
-    def _take(self, where: str, setting: Setting, value: Any, *, is_text: bool) -> None:
+    def _take(self, where: str, setting: ConfigSetting, value: Any, *, is_text: bool) -> None:
         try:
             self.values[setting.key] = setting.parse(value) if is_text else setting.convert(value)
         except ValueError as error:

@@ -6,6 +6,6 @@ data is of the kind on which it and PostgreSQL agree, else record by record, exa
 """
 
 from herdpy_server.copy.form import CopyDataForm
-from herdpy_server.copy.target import CopyTarget, Reader, Writer, reader, writer
+from herdpy_server.copy.target import CopyReader, CopyTarget, CopyWriter, reader, writer
 
-__all__ = ["CopyDataForm", "CopyTarget", "Reader", "Writer", "reader", "writer"]
+__all__ = ["CopyDataForm", "CopyReader", "CopyTarget", "CopyWriter", "reader", "writer"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from herdpy_server.copy.target import CopyTarget, Writer, writer
+from herdpy_server.copy.target import CopyTarget, CopyWriter, writer
 from herdpy_server.wire import copy_data_messages
 
 
@@ -16,7 +16,7 @@ class CopyDataForm:
 
     def __init__(self, target: CopyTarget) -> None:
         self._target = target
-        self._made: Writer | None = None
+        self._made: CopyWriter | None = None
 
     def __getstate__(self) -> CopyTarget:
         return self._target
@@ -25,7 +25,7 @@ class CopyDataForm:
         self.__init__(target)  # type: ignore[misc]
 
     @property
-    def _writer(self) -> Writer:
+    def _writer(self) -> CopyWriter:
         if self._made is None:
             self._made = writer(self._target)
         return self._made

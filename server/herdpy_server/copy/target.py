@@ -72,7 +72,7 @@ def _cut(text: str) -> str:
     return text if len(data) <= _SHOWN else data[:_SHOWN].decode(errors="ignore") + "..."
 
 
-class Reader(Protocol):
+class CopyReader(Protocol):
     """Reads data that comes in pieces cut anywhere."""
 
     def feed(self, data: bytes) -> Sequence[pa.RecordBatch]:
@@ -82,7 +82,7 @@ class Reader(Protocol):
         """There is no more data: the rows that are left."""
 
 
-class Writer(Protocol):
+class CopyWriter(Protocol):
     """Writes batches; each piece is to be one message."""
 
     def start(self, schema: pa.Schema) -> Sequence[bytes]:
@@ -95,7 +95,7 @@ class Writer(Protocol):
         """What comes after all rows."""
 
 
-def reader(target: CopyTarget) -> Reader:
+def reader(target: CopyTarget) -> CopyReader:
     """The reader of the target's format."""
     form = target.options.format
     if form == "arrow":
@@ -111,7 +111,7 @@ def reader(target: CopyTarget) -> Reader:
     return TextualReader(target)
 
 
-def writer(target: CopyTarget) -> Writer:
+def writer(target: CopyTarget) -> CopyWriter:
     """The writer of the target's format."""
     form = target.options.format
     if form == "arrow":

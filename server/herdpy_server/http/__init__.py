@@ -8,6 +8,6 @@ page       the aiohttp application
 
 from herdpy_server.http.metrics import ServerMetrics
 from herdpy_server.http.page import StatusPage
-from herdpy_server.http.status import Phase, Status
+from herdpy_server.http.status import Phase, ServerStatus
 
-__all__ = ["Phase", "ServerMetrics", "Status", "StatusPage"]
+__all__ = ["Phase", "ServerMetrics", "ServerStatus", "StatusPage"]

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from herdpy.log.counts import GROUP_SIZES, SYNC_S
 from herdpy_server.http.families import Family, add, counter, gauge, histogram
 from herdpy_server.http.replicas import limit_families, replica_families
-from herdpy_server.http.status import Phase, Status
+from herdpy_server.http.status import Phase, ServerStatus
 from herdpy_server.process.statements import BUCKETS_S, StatementStatistics
 from herdpy_server.workers.counts import WAIT_S
 from herdpy_sql.system.state import DATABASE
@@ -46,7 +46,7 @@ class ServerMetrics(Collector):
         max_sessions: the limit, for alarms.
     """
 
-    def __init__(self, status: Status, statements: StatementStatistics, version: str) -> None:
+    def __init__(self, status: ServerStatus, statements: StatementStatistics, version: str) -> None:
         self.database: ServedDatabase | None = None
         self.registry: SessionRegistry | None = None
         self.replicas: Mapping[str, Replica] | None = None

@@ -14,7 +14,7 @@ from aiohttp import web
 
 if TYPE_CHECKING:
     from herdpy_server.http.metrics import ServerMetrics
-    from herdpy_server.http.status import Status
+    from herdpy_server.http.status import ServerStatus
     from herdpy_server.serving.tablespaces import Standing, Tablespaces
 
 logger = logging.getLogger("herdpy.http")
@@ -41,7 +41,7 @@ class StatusPage:
         tablespaces: set once there are some.
     """
 
-    def __init__(self, status: Status, metrics: ServerMetrics, version: str) -> None:
+    def __init__(self, status: ServerStatus, metrics: ServerMetrics, version: str) -> None:
         self._status = status
         self._metrics = metrics
         self._version = version

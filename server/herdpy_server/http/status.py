@@ -18,7 +18,7 @@ class Phase(enum.Enum):
     STOPPING = "stopping"
 
 
-class Status:
+class ServerStatus:
     """The state of one server.
 
     Attributes:

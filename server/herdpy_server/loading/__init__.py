@@ -17,15 +17,15 @@ nothing of gRPC; ``service.loads`` brings it to the network.
 """
 
 from herdpy_server.loading.beginning import begin_load, find_load, give_up, may_load
-from herdpy_server.loading.load import Load, LoadMode, check_id
-from herdpy_server.loading.plan import LoadPlan
+from herdpy_server.loading.load import BulkLoad, LoadMode, check_id
+from herdpy_server.loading.plan import StagingPlan
 from herdpy_server.loading.publishing import Publishing
 
 __all__ = [
-    "Load",
+    "BulkLoad",
     "LoadMode",
-    "LoadPlan",
     "Publishing",
+    "StagingPlan",
     "begin_load",
     "check_id",
     "find_load",

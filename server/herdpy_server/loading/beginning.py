@@ -6,19 +6,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from herdpy_server.loading.load import check_id
-from herdpy_server.loading.plan import LoadPlan, plan_load
+from herdpy_server.loading.plan import StagingPlan, plan_load
 from herdpy_server.tablespace import now_us
 from herdpy_server.tablespace.guard import ReadLevel
 from herdpy_sql.errors import SqlError
 from herdpy_sql.storage import Clock
 
 if TYPE_CHECKING:
-    from herdpy_server.loading.load import Load
+    from herdpy_server.loading.load import BulkLoad
     from herdpy_server.sessions import Session
     from herdpy_server.store.loads import LoadOutcome
 
 
-async def begin_load(session: Session, load: Load, columns: Sequence[str]) -> LoadPlan | LoadOutcome:
+async def begin_load(session: Session, load: BulkLoad, columns: Sequence[str]) -> StagingPlan | LoadOutcome:
     """What to stage for a load, or what it came to when it was published before.
 
     Raises:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 import pyarrow as pa
 
 from herdpy_server.loading.beginning import begin_load, find_load
-from herdpy_server.loading.load import Load, LoadMode
+from herdpy_server.loading.load import BulkLoad, LoadMode
 from herdpy_server.loading.publishing import Publishing
 from herdpy_server.loading.source import Batches, in_one_part
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from herdpy_server.loading.plan import LoadPlan
+    from herdpy_server.loading.plan import StagingPlan
     from herdpy_server.sessions import Session
     from herdpy_server.shelter import Shelter
     from herdpy_server.store.loads import LoadOutcome
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Database(Protocol):
+class OpenDatabase(Protocol):
     """An open directory (``herdpy_server.embedded.Database``)."""
 
     shelter: ClassVar[type[Shelter]]
@@ -40,15 +40,15 @@ class Database(Protocol):
 
 
 def begin(
-    database: Database, load_id: str, table: str, mode: str, columns: Sequence[str]
-) -> LoadPlan | LoadOutcome:
+    database: OpenDatabase, load_id: str, table: str, mode: str, columns: Sequence[str]
+) -> StagingPlan | LoadOutcome:
     """What to stage, or what the load came to when it was published before. SqlError as ``begin_load``."""
-    load = Load(load_id, table, LoadMode(mode))
+    load = BulkLoad(load_id, table, LoadMode(mode))
     return _in_session(database, lambda session: begin_load(session, load, columns))
 
 
 def publish_batches(
-    database: Database,
+    database: OpenDatabase,
     load_id: str,
     table: str,
     mode: str,
@@ -65,18 +65,18 @@ def publish_batches(
     Raises:
         SqlError: as ``Publishing.run``.
     """
-    load = Load(load_id, table, LoadMode(mode), table_id)
+    load = BulkLoad(load_id, table, LoadMode(mode), table_id)
     source = Batches(in_one_part(database.shelter.drawn(batches)))
     session = database.session()
     return database.run(Publishing(session, load, source).run(), session)
 
 
-def describe(database: Database, load_id: str) -> LoadOutcome | None:
+def describe(database: OpenDatabase, load_id: str) -> LoadOutcome | None:
     """What became of a load; None: it was not published, or so long ago that it is forgotten."""
     return _in_session(database, lambda session: find_load(session, load_id))
 
 
-def _in_session(database: Database, work: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
+def _in_session(database: OpenDatabase, work: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
     session = database.session()
     try:
         return database.run(work(session), session)

@@ -42,7 +42,7 @@ _OPS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class BulkLoad:
     """One load.
 
     Attributes:

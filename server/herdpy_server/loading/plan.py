@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from herdpy.codec.arrow import arrow_type
-from herdpy_server.loading.load import Load, LoadMode
+from herdpy_server.loading.load import BulkLoad, LoadMode
 from herdpy_server.sessions.load_rules import LoadRules
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.insert import refuse_generated
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from herdpy_sql.storage import Clock
 
 
-class LoadPlan(NamedTuple):
+class StagingPlan(NamedTuple):
     """What to stage.
 
     Attributes:
@@ -47,15 +47,15 @@ def staged_schema(table: Table, mode: LoadMode, left_out: Collection[int] = ()) 
     return pa.schema(fields)
 
 
-def plan_load(catalog: Catalog, load: Load, columns: Sequence[str], clock: Clock) -> LoadPlan:
+def plan_load(catalog: Catalog, load: BulkLoad, columns: Sequence[str], clock: Clock) -> StagingPlan:
     """What writers that have ``columns`` stage.
 
     A column that they do not have and whose DEFAULT is another value in each row is not staged: who publishes
     evaluates it.
 
     Raises:
-        SqlError: 42P01, 42P10, 55000 as ``Load.find``; 42703, 42701 a column is not the table's, or twice;
-            22023 the mode needs one that is missing; 23502 one that is missing has no DEFAULT.
+        SqlError: 42P01, 42P10, 55000 as ``BulkLoad.find``; 42703, 42701 a column is not the table's, or
+            twice; 22023 the mode needs one that is missing; 23502 one that is missing has no DEFAULT.
     """
     table = load.find(catalog)
     given = _positions(table, columns)
@@ -74,7 +74,7 @@ def plan_load(catalog: Catalog, load: Load, columns: Sequence[str], clock: Clock
     left_out = [at for at in missing if has_volatile_default(table, at)]
     same = [at for at in missing if at not in left_out]
     defaults = _defaults(table, same, clock) if same else None
-    return LoadPlan(table.id, staged_schema(table, load.mode, left_out), defaults)
+    return StagingPlan(table.id, staged_schema(table, load.mode, left_out), defaults)
 
 
 def _positions(table: Table, columns: Sequence[str]) -> set[int]:

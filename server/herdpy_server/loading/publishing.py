@@ -30,8 +30,8 @@ from herdpy_sql.plan.references import noting
 from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:
-    from herdpy_server.loading.load import Load
-    from herdpy_server.loading.source import Source, StagedBatch
+    from herdpy_server.loading.load import BulkLoad
+    from herdpy_server.loading.source import StagedBatch, StagedRowsSource
     from herdpy_server.sessions import Session
     from herdpy_server.store.loads import LoadOutcome
     from herdpy_server.tablespace import Transaction
@@ -53,7 +53,11 @@ class Publishing:
     """
 
     def __init__(
-        self, session: Session, load: Load, source: Source, ledgers: Sequence[StagedPart] | None = None
+        self,
+        session: Session,
+        load: BulkLoad,
+        source: StagedRowsSource,
+        ledgers: Sequence[StagedPart] | None = None,
     ) -> None:
         self.load = load
         self.rows = 0

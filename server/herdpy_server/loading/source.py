@@ -25,7 +25,7 @@ class StagedBatch(NamedTuple):
     first: int
 
 
-class Source(Protocol):
+class StagedRowsSource(Protocol):
     """Batches, to be taken one after the other.
 
     Attributes:

@@ -10,7 +10,7 @@
     opening                                              from the first byte to the session
     server                                               listens, knows all connections, ends them
 
-A statement's way: ``Connection.data_received`` -> ``Conversation.advance`` -> ``extended.bind`` and
+A statement's way: ``ClientConnection.data_received`` -> ``Conversation.advance`` -> ``extended.bind`` and
 ``execute`` -> the session -> DataRow and CommandComplete into ``out`` -> one write when the pass is over.
 docs/protocol.md says what of the protocol there is.
 """

@@ -16,7 +16,7 @@ from herdpy_sql.rights.held import DATABASE
 
 if TYPE_CHECKING:
     from herdpy_server.pgwire.context import PgContext
-    from herdpy_server.pgwire.startup import Start
+    from herdpy_server.pgwire.startup import StartupMessage
     from herdpy_server.sessions import Session
     from herdpy_server.sessions.registry import SessionEntry
 
@@ -37,7 +37,7 @@ class SessionAdmission:
         self._context = context
         self._all_left: asyncio.Event | None = None
 
-    def admit(self, start: Start) -> Session:
+    def admit(self, start: StartupMessage) -> Session:
         """A session for a client who proved who he is.
 
         Raises:
@@ -77,7 +77,7 @@ class SessionAdmission:
         if not role.is_superuser and 0 <= role.connection_limit <= registry.of_user(role.name):
             raise FatalError("53300", f'too many connections for role "{role.name}"')
 
-    def enter(self, conversation: Conversation, start: Start) -> SessionEntry:
+    def enter(self, conversation: Conversation, start: StartupMessage) -> SessionEntry:
         """A session begins: it has a number from now on."""
         context = self._context
         peer = conversation.connection

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from herdpy_server.pgwire.backend import row_description
-from herdpy_server.pgwire.errors import ProtocolError
+from herdpy_server.pgwire.errors import ProtocolViolationError
 from herdpy_server.wire import DataRowForm, parameter_decoder, rows_encoder
 from herdpy_sql.errors import SqlError
 
@@ -29,7 +29,7 @@ TEXT: Formats = ()
 _int = struct.Struct(">i").unpack_from
 
 
-class Bound:
+class ClientStatement:
     """A prepared statement as its client uses it.
 
     Attributes:
@@ -55,7 +55,7 @@ class Bound:
         self.name = name
         self.statement = statement
         self.oids = oids
-        self.shape: Shape | None = None
+        self.shape: BindPattern | None = None
         self._columns: Sequence[OutputColumn] | None = None
         self._results: Formats = TEXT
         self._row_zone = ""
@@ -124,12 +124,12 @@ class Bound:
         return found
 
 
-class BoundPortal:
+class ClientPortal:
     """A portal and the formats that its rows are wanted in."""
 
     __slots__ = ("bound", "portal", "results")
 
-    def __init__(self, portal: Portal, bound: Bound, results: Formats) -> None:
+    def __init__(self, portal: Portal, bound: ClientStatement, results: Formats) -> None:
         self.portal = portal
         self.bound = bound
         self.results = results
@@ -139,7 +139,7 @@ class BoundPortal:
         return self.bound.row_description(columns, self.results)
 
 
-class Form(NamedTuple):
+class AnswerForm(NamedTuple):
     """How an answer is put.
 
     Attributes:
@@ -153,7 +153,7 @@ class Form(NamedTuple):
     encode: RowsEncoder | None
 
 
-class Shape:
+class BindPattern:
     """What the Bind messages of a statement look like, those for the unnamed portal, but for their values.
 
     A client binds a statement in the same way again and again. A message that has the same bytes around its
@@ -169,13 +169,13 @@ class Shape:
 
     __slots__ = ("columns", "decoders", "form", "head", "portal", "tail", "zone")
 
-    def __init__(self, bound: Bound, formats: Formats, portal: BoundPortal, zone: str) -> None:
+    def __init__(self, bound: ClientStatement, formats: Formats, portal: ClientPortal, zone: str) -> None:
         self.portal = portal
         self.zone = zone
         self.decoders = bound.decoders(formats, len(bound.statement.param_types), zone)
         self.head = b"\0" + _shorts(formats) + struct.pack(">H", len(self.decoders))
         self.tail = _shorts(portal.results)
-        self.form: Form | None = None
+        self.form: AnswerForm | None = None
         self.columns: Sequence[OutputColumn] | None = None
 
     def values(self, data: bytes, at: int, stop: int) -> tuple[Datum, ...] | None:
@@ -207,13 +207,15 @@ def _shorts(formats: Formats) -> bytes:
 def check_parameter_formats(formats: Formats, count: int) -> None:
     """ProtocolError for a number of formats that does not fit; see PostgreSQL's Bind."""
     if len(formats) > 1 and len(formats) != count:
-        raise ProtocolError(f"bind message has {len(formats)} parameter formats but {count} parameters")
+        raise ProtocolViolationError(
+            f"bind message has {len(formats)} parameter formats but {count} parameters"
+        )
 
 
 def check_result_formats(results: Formats, columns: Sequence[OutputColumn] | None) -> None:
     """ProtocolError for a number of formats that does not fit the columns."""
     if len(results) > 1 and columns is not None and len(results) != len(columns):
-        raise ProtocolError(
+        raise ProtocolViolationError(
             f"bind message has {len(results)} result formats but query has {len(columns)} columns"
         )
 

@@ -14,7 +14,7 @@ import socket
 from typing import TYPE_CHECKING, Protocol, cast
 
 from herdpy.log.wait import Wait
-from herdpy_server.pgwire.errors import FatalError, HangUp, error_response
+from herdpy_server.pgwire.errors import FatalError, SilentClose, error_response
 from herdpy_server.pgwire.inbox import Inbox
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ FLUSH_BYTES = 8192
 _LINGER_S = 5.0
 
 
-class Stage(Protocol):
+class ConnectionStage(Protocol):
     """What a connection is at."""
 
     def advance(self) -> None:
@@ -45,7 +45,7 @@ class ConnectionLost(Exception):  # noqa: N818 - a signal to what runs, told to 
     """The client went away while something waited for it."""
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """One connection.
 
     Attributes:
@@ -81,8 +81,8 @@ class Connection(asyncio.Protocol):
     def __init__(
         self,
         context: PgContext,
-        opened: Callable[[Connection], Stage],
-        closed: Callable[[Connection], object],
+        opened: Callable[[ClientConnection], ConnectionStage],
+        closed: Callable[[ClientConnection], object],
     ) -> None:
         """``opened`` gives the first stage; ``closed`` is called when the connection is gone."""
         self.context = context
@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
         self.peer: str | None = None
         self.peer_port: int | None = None
         self.transport: asyncio.Transport
-        self._stage: Stage
+        self._stage: ConnectionStage
         self._drained: Wait[None] | None = None
         self._reading = True
 
@@ -147,7 +147,7 @@ class Connection(asyncio.Protocol):
 
     # What stages do.
 
-    def enter(self, stage: Stage) -> None:
+    def enter(self, stage: ConnectionStage) -> None:
         """Another stage begins."""
         self._stage = stage
 
@@ -202,7 +202,7 @@ class Connection(asyncio.Protocol):
         if isinstance(error, FatalError):
             self.send(error_response(error.error, "FATAL"))
             logger.info("%s is refused: %s", self.peer, error, extra={"sqlstate": error.error.sqlstate})
-        elif isinstance(error, HangUp):
+        elif isinstance(error, SilentClose):
             logger.info("%s is cut off: it sent %s", self.peer, error)
         self.close()
 

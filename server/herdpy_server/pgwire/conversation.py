@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from herdpy.log.wait import Wait
 from herdpy_server.pgwire import backend
 from herdpy_server.pgwire.connection import ConnectionLost
-from herdpy_server.pgwire.errors import FatalError, HangUp, error_response, notice_response
+from herdpy_server.pgwire.errors import FatalError, SilentClose, error_response, notice_response
 from herdpy_server.pgwire.idling import Idling
 from herdpy_server.pgwire.messages import HEAD, SMALL_MESSAGE_BYTES
 from herdpy_server.pgwire.report import COMMIT_POSITION, report
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.pgwire.bound import Bound, BoundPortal, Form
-    from herdpy_server.pgwire.connection import Connection
+    from herdpy_server.pgwire.bound import AnswerForm, ClientPortal, ClientStatement
+    from herdpy_server.pgwire.connection import ClientConnection
     from herdpy_server.serving import Run
     from herdpy_server.sessions import Session
     from herdpy_server.sessions.registry import SessionEntry
@@ -104,7 +104,7 @@ class Conversation:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ClientConnection,
         session: Session,
         handlers: MessageHandlers,
         left: Callable[[Conversation], object],
@@ -120,10 +120,10 @@ class Conversation:
         self.extended = False
         self.blocked = False
         self.is_over = False
-        self.bound: dict[str, Bound] = {}
-        self.portals: dict[str, BoundPortal] = {}
-        self.texts: dict[str, Bound] = {}
-        self.forms: dict[Plan, tuple[Form, str]] = {}
+        self.bound: dict[str, ClientStatement] = {}
+        self.portals: dict[str, ClientPortal] = {}
+        self.texts: dict[str, ClientStatement] = {}
+        self.forms: dict[Plan, tuple[AnswerForm, str]] = {}
         self.input_wanted: Wait[None] | None = None
         self.reported = report(session.settings)
         self.idling: Idling | None = None
@@ -184,7 +184,7 @@ class Conversation:
                 try:
                     if kind != _BIND or not round_trip(self, data, at, stop):
                         handlers[kind](self, data, at, stop)
-                except (FatalError, HangUp):
+                except (FatalError, SilentClose):
                     raise
                 except SqlError as error:
                     if self.extended:
@@ -195,7 +195,7 @@ class Conversation:
                     self.fail(error)
                 if connection.out_bytes > connection.context.settings.write_ahead_bytes:
                     connection.write()
-        except (FatalError, HangUp) as error:
+        except (FatalError, SilentClose) as error:
             self.end(error)
         connection.pass_over(waiting=self.is_waiting or self._turn_is_due)
 
@@ -279,7 +279,7 @@ class Conversation:
             await steps
         except ConnectionLost:
             self.session.abort()
-        except (FatalError, HangUp) as error:
+        except (FatalError, SilentClose) as error:
             self.end(error)
         except Exception as error:  # noqa: BLE001 - no error of one statement ends its session
             self.fail(error)

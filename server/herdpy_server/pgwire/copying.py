@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from herdpy_server.pgwire import backend, messages
-from herdpy_server.pgwire.errors import FatalError, ProtocolError, error_response
+from herdpy_server.pgwire.errors import FatalError, ProtocolViolationError, error_response
 from herdpy_server.pgwire.results import send_bytes
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ async def _copy_in(conversation: Conversation, sink: CopySink) -> str:
 
 def _out_of_place(conversation: Conversation, kind: int) -> FatalError:
     """PostgreSQL does not read on after such a message: the two sides disagree on what is going on."""
-    wrong = ProtocolError(f"unexpected message type 0x{kind:02X} during COPY from stdin")
+    wrong = ProtocolViolationError(f"unexpected message type 0x{kind:02X} during COPY from stdin")
     conversation.connection.send(error_response(wrong))
     return FatalError("08P01", "terminating connection because protocol synchronization was lost")
 

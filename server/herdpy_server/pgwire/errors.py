@@ -22,7 +22,7 @@ _OF_OBJECTS = frozenset({"22", "23"})
 """Classes of SQLSTATE whose errors name objects in PostgreSQL: data exceptions and constraints."""
 
 
-class ProtocolError(SqlError):
+class ProtocolViolationError(SqlError):
     """A message that cannot be what the client means: 08P01, told as ERROR."""
 
     def __init__(self, text: str) -> None:
@@ -46,7 +46,7 @@ class FatalError(Exception):
         return fatal
 
 
-class HangUp(Exception):  # noqa: N818 - not told to anybody but the log
+class SilentClose(Exception):  # noqa: N818 - not told to anybody but the log
     """Ends the connection without a word: what came is not PostgreSQL's protocol."""
 
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from herdpy_server.pgwire import backend, messages
 from herdpy_server.pgwire.bound import (
     TEXT,
-    Bound,
-    BoundPortal,
-    Shape,
+    BindPattern,
+    ClientPortal,
+    ClientStatement,
     check_parameter_formats,
     check_result_formats,
     make_encoder,
 )
 from herdpy_server.pgwire.copying import copy
-from herdpy_server.pgwire.errors import ProtocolError
+from herdpy_server.pgwire.errors import ProtocolViolationError
 from herdpy_server.pgwire.results import SMALL_ROWS, send_rows
 from herdpy_server.wire import type_of_oid
 from herdpy_sql.errors import SqlError
@@ -71,7 +71,7 @@ def _parse(conversation: Conversation, name: str, sql: str, oids: tuple[int, ...
     statement = session.prepared[name]
     bound = conversation.bound
     if name:
-        bound[name] = Bound(name, statement, oids)
+        bound[name] = ClientStatement(name, statement, oids)
         if len(bound) > 2 * len(session.prepared) + 16:
             _forget_dead(conversation)
     else:
@@ -80,7 +80,7 @@ def _parse(conversation: Conversation, name: str, sql: str, oids: tuple[int, ...
         if again is None or not again.parsed_again(statement, oids):
             if len(texts) >= _TEXTS:
                 texts.clear()
-            texts[sql] = again = Bound(name, statement, oids)
+            texts[sql] = again = ClientStatement(name, statement, oids)
         bound[""] = again
     conversation.out.append(backend.PARSE_COMPLETE)
 
@@ -92,7 +92,7 @@ def _forget_dead(conversation: Conversation) -> None:
         del bound[name]
 
 
-def _bound(conversation: Conversation, name: str) -> Bound:
+def _bound(conversation: Conversation, name: str) -> ClientStatement:
     """What is remembered of the prepared statement ``name``. SqlError 26000 when there is none."""
     session = conversation.session
     statement = session.prepared.get(name)
@@ -101,7 +101,7 @@ def _bound(conversation: Conversation, name: str) -> Bound:
         return bound
     session.param_types(name)  # raises for one that is not there
     assert statement is not None
-    conversation.bound[name] = bound = Bound(name, statement, ())  # PREPARE made it
+    conversation.bound[name] = bound = ClientStatement(name, statement, ())  # PREPARE made it
     return bound
 
 
@@ -144,13 +144,13 @@ def _bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
         session.bind(portal, name, bound.datums(formats, values, zone))
     try:
         check_result_formats(results, statement.columns)
-    except ProtocolError:
+    except ProtocolViolationError:
         session.close_portal(portal)
         raise
-    made = BoundPortal(session.portals[portal], bound, results)
+    made = ClientPortal(session.portals[portal], bound, results)
     conversation.portals[portal] = made
     if not portal and len(values) == len(statement.param_types):
-        bound.shape = Shape(bound, formats, made, zone)
+        bound.shape = BindPattern(bound, formats, made, zone)
     conversation.out.append(backend.BIND_COMPLETE)
 
 
@@ -183,7 +183,7 @@ def describe(conversation: Conversation, data: bytes, at: int, stop: int) -> Non
         else:
             out.append(_portal_rows(conversation, name, description.columns))
     else:
-        raise ProtocolError(f"invalid DESCRIBE message subtype {kind}")
+        raise ProtocolViolationError(f"invalid DESCRIBE message subtype {kind}")
 
 
 def _portal_rows(conversation: Conversation, name: str, columns: Sequence[OutputColumn]) -> bytes:
@@ -194,7 +194,7 @@ def _portal_rows(conversation: Conversation, name: str, columns: Sequence[Output
     return backend.row_description(columns, (0,) * len(columns))
 
 
-def _bound_portal(conversation: Conversation, name: str) -> BoundPortal | None:
+def _bound_portal(conversation: Conversation, name: str) -> ClientPortal | None:
     """What Bind remembered of a portal, if it is still the same."""
     found = conversation.portals.get(name)
     if found is None or found.portal is not conversation.session.portals.get(name):
@@ -245,12 +245,12 @@ class _GoOn:
             return over.value  # type: ignore[no-any-return]
 
 
-async def _answer_late(conversation: Conversation, rest: _GoOn, found: BoundPortal | None) -> None:
+async def _answer_late(conversation: Conversation, rest: _GoOn, found: ClientPortal | None) -> None:
     result = await rest
     await _answer_large(conversation, result, found)
 
 
-async def _answer_large(conversation: Conversation, result: Result, found: BoundPortal | None) -> None:
+async def _answer_large(conversation: Conversation, result: Result, found: ClientPortal | None) -> None:
     if result.copy is not None:
         await copy(conversation, result)
     elif result.stream is None and result.length <= SMALL_ROWS:
@@ -260,7 +260,7 @@ async def _answer_large(conversation: Conversation, result: Result, found: Bound
         _complete(conversation, result)
 
 
-def _answer(conversation: Conversation, result: Result, found: BoundPortal | None) -> None:
+def _answer(conversation: Conversation, result: Result, found: ClientPortal | None) -> None:
     """Send an answer of few rows."""
     columns = result.columns
     if columns is not None:
@@ -297,7 +297,7 @@ def close(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
         conversation.session.close_portal(name)
         conversation.portals.pop(name, None)
     else:
-        raise ProtocolError(f"invalid CLOSE message subtype {kind}")
+        raise ProtocolViolationError(f"invalid CLOSE message subtype {kind}")
     conversation.out.append(backend.CLOSE_COMPLETE)
 
 

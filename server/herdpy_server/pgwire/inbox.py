@@ -6,7 +6,7 @@ several, and then once, however many they are.
 
 from __future__ import annotations
 
-from herdpy_server.pgwire.errors import FatalError, HangUp
+from herdpy_server.pgwire.errors import FatalError, SilentClose
 from herdpy_server.pgwire.messages import HEAD, SMALL_MESSAGE_BYTES
 
 PASSWORD = ord("p")
@@ -105,7 +105,7 @@ class Inbox:
     def _check(self, kind: int, length: int) -> None:
         self._check_kind(kind)
         if length < 4 or (length > SMALL_MESSAGE_BYTES and kind in _SMALL):
-            raise HangUp(f"a message of type {chr(kind)!r} with length {length}")
+            raise SilentClose(f"a message of type {chr(kind)!r} with length {length}")
         if length > self.max_message_bytes:
             raise FatalError(
                 "54000",

@@ -2,7 +2,7 @@
 
 The lowest layer of ``pgwire``, pure. Every function takes the whole buffer and where in it the body
 begins and ends, so that nothing is copied but what is kept. Format: PostgreSQL's manual, "Message
-Formats". A body that does not fit its format raises :class:`ProtocolError`, which is an ERROR and
+Formats". A body that does not fit its format raises :class:`ProtocolViolationError`, which is an ERROR and
 not the connection's end: the message's length said where the next one begins.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 
-from herdpy_server.pgwire.errors import ProtocolError
+from herdpy_server.pgwire.errors import ProtocolViolationError
 from herdpy_sql.errors import SqlError
 
 HEAD = struct.Struct(">BI")
@@ -37,7 +37,7 @@ def string(data: bytes, at: int, stop: int) -> tuple[str, int]:
     """
     end = data.find(0, at, stop)
     if end < 0:
-        raise ProtocolError(_NOT_A_STRING)
+        raise ProtocolViolationError(_NOT_A_STRING)
     return _decode(data[at:end]), end + 1
 
 
@@ -62,7 +62,7 @@ def parse(data: bytes, at: int, stop: int) -> tuple[str, str, tuple[int, ...]]:
     sql, at = string(data, at, stop)
     count, at = _count(data, at, stop)
     if at + 4 * count > stop:
-        raise ProtocolError(_TOO_SHORT)
+        raise ProtocolViolationError(_TOO_SHORT)
     oids = struct.unpack_from(f">{count}I", data, at) if count else ()
     _end(at + 4 * count, stop)
     return name, sql, oids
@@ -80,36 +80,36 @@ def bind(data: bytes, at: int, stop: int) -> tuple[str, str, tuple[int, ...], Va
         end = data.index(0, at, stop)
         statement = "" if end == at else _decode(data[at:end])
     except ValueError:
-        raise ProtocolError(_NOT_A_STRING) from None
+        raise ProtocolViolationError(_NOT_A_STRING) from None
     formats, at = _formats(data, end + 1, stop)
     count, at = _count(data, at, stop)
     values: Values = []
     unpack = _INT.unpack_from
     for _ in range(count):
         if at + 4 > stop:
-            raise ProtocolError(_TOO_SHORT)
+            raise ProtocolViolationError(_TOO_SHORT)
         (length,) = unpack(data, at)
         at += 4
         if length < 0:
             if length != -1:
-                raise ProtocolError(_TOO_SHORT)
+                raise ProtocolViolationError(_TOO_SHORT)
             values.append(None)
         else:
             end = at + length
             if end > stop:
-                raise ProtocolError(_TOO_SHORT)
+                raise ProtocolViolationError(_TOO_SHORT)
             values.append(data[at:end])
             at = end
     results, at = _formats(data, at, stop)
     if at != stop:
-        raise ProtocolError(_TOO_LONG)
+        raise ProtocolViolationError(_TOO_LONG)
     return portal, statement, formats, values, results
 
 
 def target(data: bytes, at: int, stop: int) -> tuple[int, str]:
     """Describe and Close: what kind of thing (the byte S or P, or nonsense), and its name."""
     if at >= stop:
-        raise ProtocolError("no data left in message")
+        raise ProtocolViolationError("no data left in message")
     name, end = string(data, at + 1, stop)
     _end(end, stop)
     return data[at], name
@@ -119,7 +119,7 @@ def execute(data: bytes, at: int, stop: int) -> tuple[str, int]:
     """Execute: the portal, and how many rows at most (0 or less: all)."""
     portal, at = string(data, at, stop)
     if at + 4 > stop:
-        raise ProtocolError(_TOO_SHORT)
+        raise ProtocolViolationError(_TOO_SHORT)
     (rows,) = _INT.unpack_from(data, at)
     _end(at + 4, stop)
     return portal, rows
@@ -132,7 +132,7 @@ def nothing(at: int, stop: int) -> None:
 
 def _count(data: bytes, at: int, stop: int) -> tuple[int, int]:
     if at + 2 > stop:
-        raise ProtocolError(_TOO_SHORT)
+        raise ProtocolViolationError(_TOO_SHORT)
     return _SHORT.unpack_from(data, at)[0], at + 2
 
 
@@ -142,7 +142,7 @@ def _formats(data: bytes, at: int, stop: int) -> tuple[tuple[int, ...], int]:
         return (), at
     end = at + 2 * count
     if end > stop:
-        raise ProtocolError(_TOO_SHORT)
+        raise ProtocolViolationError(_TOO_SHORT)
     if count < len(_SHORTS):
         return _SHORTS[count].unpack_from(data, at), end
     return struct.unpack_from(f">{count}h", data, at), end
@@ -150,4 +150,4 @@ def _formats(data: bytes, at: int, stop: int) -> tuple[tuple[int, ...], int]:
 
 def _end(at: int, stop: int) -> None:
     if at != stop:
-        raise ProtocolError(_TOO_LONG)
+        raise ProtocolViolationError(_TOO_LONG)

@@ -1,8 +1,8 @@
 """From a connection's first byte to its session: encryption, version, who the client is, first settings.
 
-The first stage of a :class:`Connection`; above ``admission``, which gives it the session. Nothing of it waits
-but TLS's handshake and the client; its time is limited as a whole, so that those who never say who they are
-go again.
+The first stage of a :class:`ClientConnection`; above ``admission``, which gives it the session.
+It waits for TLS's handshake and the client alone. Its time is limited as a whole, so that those who never say
+who they are go again.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 from herdpy_server.pgwire import backend
 from herdpy_server.pgwire.authority import REJECT, SCRAM, common_name
 from herdpy_server.pgwire.conversation import Conversation
-from herdpy_server.pgwire.errors import FatalError, HangUp
+from herdpy_server.pgwire.errors import FatalError, SilentClose
 from herdpy_server.pgwire.handlers import HANDLERS
 from herdpy_server.pgwire.inbox import PASSWORD
 from herdpy_server.pgwire.messages import string
-from herdpy_server.pgwire.scram import BOUND, PLAIN, Exchange, no_such_user
+from herdpy_server.pgwire.scram import BOUND, PLAIN, ScramExchange, no_such_user
 from herdpy_server.pgwire.startup import (
     PROTOCOL,
     CancelRequest,
     GssRequest,
     SslRequest,
-    Start,
+    StartupMessage,
     packet_length,
     read_packet,
 )
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from herdpy_server.pgwire.admission import SessionAdmission
-    from herdpy_server.pgwire.connection import Connection
+    from herdpy_server.pgwire.connection import ClientConnection
 
 logger = logging.getLogger("herdpy.pgwire")
 
@@ -65,16 +65,16 @@ class Opening:
     )
 
     def __init__(
-        self, connection: Connection, admission: SessionAdmission, over: Callable[[Opening], object]
+        self, connection: ClientConnection, admission: SessionAdmission, over: Callable[[Opening], object]
     ) -> None:
         """``over`` is called once the connection has become a session, or has ended."""
         self._connection = connection
         self._admission = admission
         self._when_over = over
-        self._start: Start | None = None
+        self._start: StartupMessage | None = None
         self._is_refused = False
         self.is_crowded = False
-        self._exchange: Exchange | None = None
+        self._exchange: ScramExchange | None = None
         self._tls: asyncio.Task[None] | None = None
         self._wishes: set[type] = set()  # for encryption: each can be had once
         context = connection.context
@@ -92,7 +92,7 @@ class Opening:
                         break
                 elif not self._answer():
                     break
-        except (FatalError, HangUp) as error:
+        except (FatalError, SilentClose) as error:
             self._refuse(error)
             return
         except SqlError as error:
@@ -167,7 +167,7 @@ class Opening:
             return True
         if isinstance(wish, CancelRequest):
             self._admission.cancel(wish.pid, wish.secret)
-            self._refuse(HangUp("a cancel request"))
+            self._refuse(SilentClose("a cancel request"))
             return False
         self._begin(wish)
         return True
@@ -224,7 +224,7 @@ class Opening:
 
     # Who it is.
 
-    def _begin(self, start: Start) -> None:
+    def _begin(self, start: StartupMessage) -> None:
         connection = self._connection
         context = connection.context
         minor = PROTOCOL & 0xFFFF
@@ -302,7 +302,7 @@ class Opening:
         if length != len(first):
             raise FatalError("08P01", "malformed SASL initial response")
         verifier = context.authority.verifier(start.user) or no_such_user(start.user, context.mock_key)
-        self._exchange = Exchange(mechanism, verifier, binding=context.binding, offered=offered)
+        self._exchange = ScramExchange(mechanism, verifier, binding=context.binding, offered=offered)
         connection.send(backend.authentication_sasl_continue(self._exchange.first(first)))
 
     def _final(self, body: bytes) -> None:

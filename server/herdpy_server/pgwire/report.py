@@ -34,14 +34,14 @@ COMMIT_POSITION = "herdpy.commit_position"
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportedSettings:
     """The values as of one revision of a session's settings."""
 
     revision: int
     values: dict[str, str]
 
 
-def report(settings: Settings) -> Report:
+def report(settings: Settings) -> ReportedSettings:
     """What is to be told of a session's settings; where it has no such setting, what is always so."""
     values = {}
     for name, fixed in _REPORTED.items():
@@ -49,4 +49,4 @@ def report(settings: Settings) -> Report:
             values[name] = settings[name.lower()]
         except SqlError:
             values[name] = fixed
-    return Report(settings.revision, values)
+    return ReportedSettings(settings.revision, values)

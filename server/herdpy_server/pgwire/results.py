@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from herdpy_server.pgwire.bound import Formats, RowsEncoder
-    from herdpy_server.pgwire.connection import Connection
+    from herdpy_server.pgwire.connection import ClientConnection
     from herdpy_server.pgwire.conversation import Conversation
     from herdpy_server.sessions import Result
     from herdpy_server.sessions.result import Row
@@ -52,7 +52,7 @@ async def send_rows(conversation: Conversation, result: Result, results: Formats
         stream.close()
 
 
-async def send_bytes(connection: Connection, data: bytes) -> None:
+async def send_bytes(connection: ClientConnection, data: bytes) -> None:
     """Send messages that were made elsewhere; ConnectionLost when the client went away."""
     chunk_bytes = connection.context.settings.chunk_bytes
     if len(data) <= 2 * chunk_bytes:
@@ -64,7 +64,7 @@ async def send_bytes(connection: Connection, data: bytes) -> None:
         await _show(connection)
 
 
-async def _show(connection: Connection) -> None:
+async def _show(connection: ClientConnection) -> None:
     """What comes next may take long: let the client see what there is, unless it is little.
 
     Others have their turn then, too: what comes may be there already, again and again.
@@ -73,7 +73,7 @@ async def _show(connection: Connection) -> None:
         await connection.room()
 
 
-async def _send(connection: Connection, encode: RowsEncoder, pieces: Iterable[list[Row]]) -> None:
+async def _send(connection: ClientConnection, encode: RowsEncoder, pieces: Iterable[list[Row]]) -> None:
     chunk_bytes = connection.context.settings.chunk_bytes
     step = SMALL_ROWS
     for rows in pieces:

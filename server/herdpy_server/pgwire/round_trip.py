@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from herdpy_server.pgwire import backend
-from herdpy_server.pgwire.bound import TEXT, Form, make_encoder
+from herdpy_server.pgwire.bound import TEXT, AnswerForm, make_encoder
 from herdpy_server.sessions.named import name_of
 from herdpy_server.sessions.portals import Portal
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from herdpy.codec.kinds import Datum
-    from herdpy_server.pgwire.bound import Bound, Shape
+    from herdpy_server.pgwire.bound import BindPattern, ClientStatement
     from herdpy_server.pgwire.conversation import Conversation
     from herdpy_server.sessions import Quick
     from herdpy_sql.plan import Plan
@@ -79,15 +79,15 @@ def round_trip(conversation: Conversation, data: bytes, at: int, stop: int) -> b
     return True
 
 
-def _bound_form(bound: Bound, shape: Shape) -> Form:
+def _bound_form(bound: ClientStatement, shape: BindPattern) -> AnswerForm:
     """How the statement's answers are put now, to a client that binds it in this shape."""
     statement, results = bound.statement, shape.portal.results
     columns = statement.columns
     if columns is None:
-        form = Form(statement.text, backend.BIND_COMPLETE + backend.NO_DATA, None)
+        form = AnswerForm(statement.text, backend.BIND_COMPLETE + backend.NO_DATA, None)
     else:
         head = backend.BIND_COMPLETE + bound.row_description(columns, results)
-        form = Form(statement.text, head, bound.encoder(columns, results, shape.zone))
+        form = AnswerForm(statement.text, head, bound.encoder(columns, results, shape.zone))
     shape.form, shape.columns = form, columns
     return form
 
@@ -111,7 +111,7 @@ def plain_query(conversation: Conversation, sql: str) -> bool:
     return True
 
 
-def _form(conversation: Conversation, plan: Plan, text: str) -> Form:
+def _form(conversation: Conversation, plan: Plan, text: str) -> AnswerForm:
     """How a simple query with this plan is answered: all in text."""
     forms, zone = conversation.forms, conversation.session.settings.zone
     known = forms.get(plan)
@@ -119,17 +119,17 @@ def _form(conversation: Conversation, plan: Plan, text: str) -> Form:
         return known[0]
     columns = plan.columns
     if columns is None:
-        form = Form(text, b"", None)
+        form = AnswerForm(text, b"", None)
     else:
         head = backend.row_description(columns, (0,) * len(columns))
-        form = Form(text, head, make_encoder(columns, TEXT, zone))
+        form = AnswerForm(text, head, make_encoder(columns, TEXT, zone))
     if len(forms) >= _PLANS:
         forms.clear()
     forms[plan] = form, zone
     return form
 
 
-def _answer(conversation: Conversation, form: Form, quick: Quick, began: float) -> None:
+def _answer(conversation: Conversation, form: AnswerForm, quick: Quick, began: float) -> None:
     if quick.later is not None:
         conversation.drive(_late(conversation, form, quick, began))
         return
@@ -140,7 +140,7 @@ def _answer(conversation: Conversation, form: Form, quick: Quick, began: float) 
         session.observer(form.text, perf_counter() - began, count, None)
 
 
-async def _late(conversation: Conversation, form: Form, quick: Quick, began: float) -> None:
+async def _late(conversation: Conversation, form: AnswerForm, quick: Quick, began: float) -> None:
     """Answer once what it rests on is durable, or once it has what it waited for."""
     session = conversation.session
     assert quick.later is not None
@@ -162,7 +162,9 @@ async def _late(conversation: Conversation, form: Form, quick: Quick, began: flo
         session.observer(form.text, perf_counter() - began, count, None)
 
 
-def _send(conversation: Conversation, form: Form, rows: Sequence[Sequence[Datum]] | None, tag: str) -> None:
+def _send(
+    conversation: Conversation, form: AnswerForm, rows: Sequence[Sequence[Datum]] | None, tag: str
+) -> None:
     out = conversation.out
     out.append(form.head)
     if rows and form.encode is not None:

@@ -41,7 +41,7 @@ def end_point(certificate_der: bytes) -> bytes:
     return hashlib.new("sha256" if name in {"md5", "sha1"} else name, certificate_der).digest()
 
 
-class Exchange:
+class ScramExchange:
     """One authentication: :meth:`first`, then :meth:`final`.
 
     Args:

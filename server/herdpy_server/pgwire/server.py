@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from herdpy_server.pgwire.admission import SessionAdmission
-from herdpy_server.pgwire.connection import Connection
+from herdpy_server.pgwire.connection import ClientConnection
 from herdpy_server.pgwire.context import PgContext
 from herdpy_server.pgwire.opening import Opening
 
@@ -46,7 +46,7 @@ class PgServer:
         self.context = PgContext(databases, settings, authority, registry)
         self.admission = SessionAdmission(self.context)
         self._listeners: list[asyncio.Server] = []
-        self._connections: set[Connection] = set()
+        self._connections: set[ClientConnection] = set()
         self._addresses: dict[str, int] = {}  # connections of each
         self._openings: dict[Opening, None] = {}  # by age
 
@@ -100,10 +100,10 @@ class PgServer:
 
     # Connections.
 
-    def _connection(self) -> Connection:
-        return Connection(self.context, self._opened, self._closed)
+    def _connection(self) -> ClientConnection:
+        return ClientConnection(self.context, self._opened, self._closed)
 
-    def _opened(self, connection: Connection) -> Opening:
+    def _opened(self, connection: ClientConnection) -> Opening:
         """A client has connected."""
         settings = self.context.settings
         if connection.peer is not None:
@@ -124,7 +124,7 @@ class PgServer:
         """A connection has become a session, or has ended."""
         self._openings.pop(opening, None)
 
-    def _closed(self, connection: Connection) -> None:
+    def _closed(self, connection: ClientConnection) -> None:
         """A connection is gone."""
         if connection in self._connections and connection.peer is not None:
             left = self._addresses[connection.peer] - 1

@@ -10,7 +10,7 @@ import shlex
 import struct
 from dataclasses import dataclass, field
 
-from herdpy_server.pgwire.errors import FatalError, HangUp
+from herdpy_server.pgwire.errors import FatalError, SilentClose
 
 MAX_PACKET_BYTES = 10_004
 PROTOCOL = 3 << 16
@@ -44,7 +44,7 @@ class CancelRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartupMessage:
     """A session is to begin.
 
     Attributes:
@@ -66,7 +66,7 @@ class Start:
         return _options(self.options) | self.own_settings
 
 
-Packet = SslRequest | GssRequest | CancelRequest | Start
+Packet = SslRequest | GssRequest | CancelRequest | StartupMessage
 
 
 def packet_length(data: bytes) -> int:
@@ -77,7 +77,7 @@ def packet_length(data: bytes) -> int:
     """
     (length,) = _LENGTH.unpack_from(data)
     if not _MIN_PACKET_BYTES <= length <= MAX_PACKET_BYTES:
-        raise HangUp(f"a start-up packet of {length} bytes")
+        raise SilentClose(f"a start-up packet of {length} bytes")
     return int(length)
 
 
@@ -91,7 +91,7 @@ def read_packet(data: bytes) -> Packet:
     (code,) = _LENGTH.unpack_from(data, 4)
     if code == _CANCEL:
         if len(data) != _CANCEL_BYTES:
-            raise HangUp("a cancel request of another length")
+            raise SilentClose("a cancel request of another length")
         return CancelRequest(*_PAIR.unpack_from(data, 8))
     if code == _SSL:
         return SslRequest()
@@ -110,7 +110,7 @@ def check_version(code: int) -> None:
         )
 
 
-def _start(data: bytes, minor: int) -> Start:
+def _start(data: bytes, minor: int) -> StartupMessage:
     parts = data[8:].split(b"\0")
     # name, value, ..., and then an empty name and what follows its zero: nothing.
     if len(parts) < 2 or parts[-1] or parts[-2] or len(parts) % 2:
@@ -133,7 +133,9 @@ def _start(data: bytes, minor: int) -> Start:
         if name not in _NOT_SETTINGS and not name.startswith(_EXTENSION)
     }
     unknown = tuple(name for name in given if name.startswith(_EXTENSION))
-    return Start(user, given.get("database") or user, settings, given.get("options", ""), unknown, minor)
+    return StartupMessage(
+        user, given.get("database") or user, settings, given.get("options", ""), unknown, minor
+    )
 
 
 def _layout() -> FatalError:

@@ -18,7 +18,7 @@ from herdpy_server.sessions.passwords import without_passwords
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.config.sections import Audit
+    from herdpy_server.config.sections import AuditSection
     from herdpy_server.sessions.block import TransactionBlock
 
 logger = logging.getLogger("herdpy.audit")
@@ -32,7 +32,7 @@ class AuditLog:
         lines: how many were written. ``failures``: how many could not be.
     """
 
-    def __init__(self, settings: Audit) -> None:
+    def __init__(self, settings: AuditSection) -> None:
         self.classes: frozenset[str] = frozenset(settings.classes)
         self.lines = self.failures = 0
         self._settings = settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Sequence
 
-from herdpy_server.config import Rule, networks_of
+from herdpy_server.config import HostRule, networks_of
 from herdpy_server.pgwire.authority import CERTIFICATE, REJECT
 from herdpy_server.sessions.passwords import Verifier
 
@@ -20,11 +20,11 @@ class RuleAuthority:
         verifier: what a role's password is checked with; None for a role that has none, or is not there.
     """
 
-    def __init__(self, rules: Sequence[Rule], verifier: Callable[[str], Verifier | None]) -> None:
+    def __init__(self, rules: Sequence[HostRule], verifier: Callable[[str], Verifier | None]) -> None:
         self._verifier = verifier
         self.set_rules(rules)
 
-    def set_rules(self, rules: Sequence[Rule]) -> None:
+    def set_rules(self, rules: Sequence[HostRule]) -> None:
         """Decide by other rules from now on; who is in already stays."""
         self._rules = [(networks_of(rule), rule) for rule in rules]
 
@@ -40,7 +40,7 @@ class RuleAuthority:
             return ""
         return "verify-full" if rule.method == CERTIFICATE else rule.clientcert
 
-    def _rule(self, user: str, address: str | None) -> Rule | None:
+    def _rule(self, user: str, address: str | None) -> HostRule | None:
         """The first rule that fits; None for none."""
         try:
             found = ipaddress.ip_address((address or _LOCAL).partition("%")[0])

@@ -12,7 +12,7 @@ from herdpy_server.service import GrpcServer, ServiceSettings
 
 if TYPE_CHECKING:
     from herdpy_server.cluster.secret import NodeSecret
-    from herdpy_server.service import Node
+    from herdpy_server.service import NodeControl
     from herdpy_server.serving.tablespaces import Tablespaces
     from herdpy_server.sessions.registry import SessionRegistry
 
@@ -27,7 +27,7 @@ class GrpcDoor:
         config: ServerConfig,
         tablespaces: Tablespaces,
         registry: SessionRegistry,
-        node: Node,
+        node: NodeControl,
         secret: NodeSecret | None,
     ) -> None:
         """``registry`` has the sessions of the other doors, and the roles; ``secret`` is the cluster's."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from herdpy_server.config import RELOADABLE, ServerConfig
 from herdpy_server.config.fields import all_settings
 from herdpy_server.config.render import toml
-from herdpy_server.service import Reloaded, Setting
+from herdpy_server.service import Reloaded, ShownSetting
 
 if TYPE_CHECKING:
     from herdpy_server.process.logs import Logs
@@ -75,11 +75,11 @@ class ProcessNode:
         """See ``service.Node``."""
         return self._status.problems()
 
-    def settings(self) -> Sequence[Setting]:
+    def settings(self) -> Sequence[ShownSetting]:
         """See ``service.Node``. There are no secrets in a configuration."""
         config = self._config()
         return [
-            Setting(
+            ShownSetting(
                 one.key,
                 toml(getattr(getattr(config, one.section), one.name), one),
                 toml(one.default, one),

@@ -18,8 +18,8 @@ import os
 # at this when it is imported. What concerns an operator is logged by the services.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
-from herdpy_server.service.node import Node, Reloaded, Setting
+from herdpy_server.service.node import NodeControl, Reloaded, ShownSetting
 from herdpy_server.service.server import GrpcServer
 from herdpy_server.service.settings import ServiceSettings
 
-__all__ = ["GrpcServer", "Node", "Reloaded", "ServiceSettings", "Setting"]
+__all__ = ["GrpcServer", "NodeControl", "Reloaded", "ServiceSettings", "ShownSetting"]

@@ -13,17 +13,17 @@ from herdpy_server.sessions.registry import SessionEntry, SessionRegistry
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.service.node import Node
+    from herdpy_server.service.node import NodeControl
     from herdpy_server.serving.tablespaces import Standing, Tablespaces
 
 _LEVELS = frozenset({"debug", "info", "warning", "error"})
 _MAX_LEVELS = 100
 
 
-class Admin(admin_pb2_grpc.AdminServicer):
+class AdminService(admin_pb2_grpc.AdminServicer):
     """Answers calls out of the process, its tablespaces and its sessions."""
 
-    def __init__(self, node: Node, tablespaces: Tablespaces, registry: SessionRegistry) -> None:
+    def __init__(self, node: NodeControl, tablespaces: Tablespaces, registry: SessionRegistry) -> None:
         self._node = node
         self._tablespaces = tablespaces
         self._registry = registry

@@ -16,7 +16,7 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 SERVICE_UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
 
-class Health(health_pb2_grpc.HealthServicer):
+class HealthService(health_pb2_grpc.HealthServicer):
     """Tells the state of the server, for all of its services together.
 
     Args:

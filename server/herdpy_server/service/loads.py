@@ -15,10 +15,10 @@ import pyarrow as pa
 from herdpy.log.records import StagedPart
 from herdpy.rpc import common_pb2, loads_pb2, loads_pb2_grpc
 from herdpy_server.loading import (
-    Load,
+    BulkLoad,
     LoadMode,
-    LoadPlan,
     Publishing,
+    StagingPlan,
     begin_load,
     check_id,
     find_load,
@@ -27,7 +27,7 @@ from herdpy_server.loading import (
 )
 from herdpy_server.loading.files import FilePart, StagedFiles
 from herdpy_server.loading.ledgers import LedgerParts, LedgerPlace
-from herdpy_server.loading.source import Batches, Source
+from herdpy_server.loading.source import Batches, StagedRowsSource
 from herdpy_server.service.caller import CALLER, Callers
 from herdpy_server.sessions.rights import judge_some, judge_table
 from herdpy_sql.errors import SqlError
@@ -64,7 +64,7 @@ _MODES: dict[int, LoadMode] = {
 }
 
 
-class Loads(loads_pb2_grpc.LoadsServicer):
+class LoadsService(loads_pb2_grpc.LoadsServicer):
     """Answers calls by sessions of the tablespaces.
 
     Args:
@@ -107,7 +107,7 @@ class Loads(loads_pb2_grpc.LoadsServicer):
                 logger.warning("staged parts could not be removed", extra={"reason": str(error)})
             await asyncio.sleep(_SWEEP_S)
 
-    async def _permit(self, session: Session, tablespace: str, load: Load | None = None) -> None:
+    async def _permit(self, session: Session, tablespace: str, load: BulkLoad | None = None) -> None:
         """SqlError 42501 unless the caller at hand may do to the table what the load does.
 
         Without one: unless he may load into any table at all. Who does not lead may have rights of a while
@@ -129,17 +129,17 @@ class Loads(loads_pb2_grpc.LoadsServicer):
     async def Begin(self, request: Any, context: Any) -> Any:
         """See the protocol."""
         del context
-        load = Load(request.load_id, request.table, _mode(request.mode))
+        load = BulkLoad(request.load_id, request.table, _mode(request.mode))
         served = self._tablespaces.find(request.tablespace)
         here = served.loads()
         async with _session(here) as session:
             await self._permit(session, served.standing().name, load)
             begun = await begin_load(session, load, list(request.columns))
-        if not isinstance(begun, LoadPlan):
+        if not isinstance(begun, StagingPlan):
             return loads_pb2.BeginLoadResponse(done=_outcome(begun))
         return loads_pb2.BeginLoadResponse(plan=self._plan(begun, here.ledgers))
 
-    def _plan(self, plan: LoadPlan, place: LedgerPlace | None) -> Any:
+    def _plan(self, plan: StagingPlan, place: LedgerPlace | None) -> Any:
         return loads_pb2.LoadPlan(
             table_id=plan.table_id,
             arrow_schema=plan.schema.serialize().to_pybytes(),
@@ -180,7 +180,7 @@ class Loads(loads_pb2_grpc.LoadsServicer):
         self, request: Any, context: Any
     ) -> None:
         """See the protocol."""
-        load = Load(request.load_id, request.table, _mode(request.mode), request.table_id)
+        load = BulkLoad(request.load_id, request.table, _mode(request.mode), request.table_id)
         served = self._tablespaces.find(request.tablespace)
         here, tablespace = served.loads(), served.standing().name
         async with _session(here) as session:
@@ -201,7 +201,7 @@ class Loads(loads_pb2_grpc.LoadsServicer):
 
     def _source(
         self, here: LoadsHere, load_id: str, parts: Sequence[Any]
-    ) -> tuple[Source, list[StagedPart] | None]:
+    ) -> tuple[StagedRowsSource, list[StagedPart] | None]:
         """The rows of the parts, and the ledgers that they stand in if they do. SqlError 22023."""
         if len(parts) > _MAX_PARTS:
             raise SqlError("54000", f"a load has at most {_MAX_PARTS} parts")

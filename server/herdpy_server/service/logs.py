@@ -21,7 +21,7 @@ _MAX_PURPOSE = 200
 _LEAST_LEASE_S = 1.0
 
 
-class Logs(logs_pb2_grpc.LogsServicer):
+class LogsService(logs_pb2_grpc.LogsServicer):
     """Answers calls out of the tablespaces' logs."""
 
     def __init__(self, tablespaces: Tablespaces, callers: Callers) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ShownSetting:
     """A setting with its value and default as TOML writes them."""
 
     name: str
@@ -27,7 +27,7 @@ class Reloaded:
     problems: Sequence[str] = ()
 
 
-class Node(Protocol):
+class NodeControl(Protocol):
     """The process: its state, its configuration, its logs. All of it is for the loop's thread."""
 
     version: str
@@ -47,7 +47,7 @@ class Node(Protocol):
     def problems(self) -> Mapping[str, str]:
         """By the name of its check what is wrong now."""
 
-    def settings(self) -> Sequence[Setting]:
+    def settings(self) -> Sequence[ShownSetting]:
         """Every setting, with the value that holds."""
 
     def log_levels(self) -> tuple[str, Mapping[str, str]]:

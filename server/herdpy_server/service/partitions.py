@@ -13,7 +13,7 @@ from herdpy.rpc import common_pb2, partitions_pb2, partitions_pb2_grpc
 from herdpy_server.copy.arrow import ArrowWriter
 from herdpy_server.service.errors import too_many
 from herdpy_server.service.leases import finished
-from herdpy_server.service.plans import Plans, Range, TablePlan, Wanted, positions
+from herdpy_server.service.plans import PlanRequest, Plans, Range, TablePlan, positions
 from herdpy_server.service.positions import reached
 from herdpy_server.serving.tablespaces import Tablespaces
 from herdpy_server.store import StoreSnapshot
@@ -28,7 +28,7 @@ _STEP = 256
 MAX_READINGS = 64
 
 
-class Partitions(partitions_pb2_grpc.PartitionsServicer):
+class PartitionsService(partitions_pb2_grpc.PartitionsServicer):
     """Answers calls out of plans.
 
     Args:
@@ -115,17 +115,17 @@ class Partitions(partitions_pb2_grpc.PartitionsServicer):
         return common_pb2.Lease(remaining_s=self._plans.leases.remaining_s(plan))
 
 
-def _wanted(request: Any) -> Wanted:
+def _wanted(request: Any) -> PlanRequest:
     """SqlError 22023 when several tables are asked for with what only one can have."""
     if not request.tables:
         low = request.low if request.HasField("low") else None
         high = request.high if request.HasField("high") else None
         columns = list(request.columns)
-        return Wanted([request.table], False, columns, low, high, *_keys(request), request.partitions)
+        return PlanRequest([request.table], False, columns, low, high, *_keys(request), request.partitions)
     fields = ("low", "high", "low_key", "high_key")
     if request.table or request.columns or request.partitions > 1 or any(map(request.HasField, fields)):
         raise SqlError("22023", "a plan of several tables has no columns, bounds or partitions")
-    return Wanted(list(request.tables), whole=True)
+    return PlanRequest(list(request.tables), whole=True)
 
 
 def _keys(request: Any) -> tuple[bytes | None, bytes | None]:

@@ -53,7 +53,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PlanRequest:
     """What a plan is asked for.
 
     Attributes:
@@ -76,7 +76,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TablePartition:
     """A partition: keys of a table, and the positions of the columns that are read."""
 
     table: Table
@@ -99,7 +99,7 @@ class TablePlan:
     snapshot: StoreSnapshot
     lsn: LSN
     tables: Sequence[Table]
-    pieces: Sequence[Piece]
+    pieces: Sequence[TablePartition]
     leave: Callable[[], None]
     expires_s: float
     users: int = 0
@@ -126,7 +126,7 @@ class Plans:
     async def make(
         self,
         served: Served,
-        wanted: Wanted,
+        wanted: PlanRequest,
         lease_s: float,
         may_read: MayRead = lambda _catalog, _table: None,
     ) -> TablePlan:
@@ -156,7 +156,9 @@ class Plans:
             for table in tables:
                 may_read(snapshot.catalog, table)
             if wanted.whole:
-                pieces = [Piece(table, tuple(table.visible), Range(None, None, -1)) for table in tables]
+                pieces = [
+                    TablePartition(table, tuple(table.visible), Range(None, None, -1)) for table in tables
+                ]
             else:
                 pieces = await self._cut_apart(snapshot, tables[0], wanted, ended)
         except BaseException:
@@ -171,8 +173,8 @@ class Plans:
         return plan
 
     async def _cut_apart(
-        self, snapshot: StoreSnapshot, table: Table, wanted: Wanted, ended: threading.Event
-    ) -> list[Piece]:
+        self, snapshot: StoreSnapshot, table: Table, wanted: PlanRequest, ended: threading.Event
+    ) -> list[TablePartition]:
         chosen = positions(table, wanted.columns)
         bounds = Range(_bound(table, wanted.low), _bound(table, wanted.high), -1)
         keys = bounds.within(wanted.low_key, wanted.high_key)
@@ -181,7 +183,7 @@ class Plans:
         ranges = await finished(work, ended.set)
         if ended.is_set():
             raise SqlError("57P03", "the plan was given up: the store is being closed here")
-        return [Piece(table, chosen, one) for one in ranges]
+        return [TablePartition(table, chosen, one) for one in ranges]
 
     def _cut(self, cut: _Cut, ended: threading.Event) -> list[Range]:
         for _step in cut.steps():
@@ -190,7 +192,7 @@ class Plans:
             time.sleep(0)  # others may have the interpreter
         return cut.ranges()
 
-    def partition(self, ticket: str) -> tuple[TablePlan, Piece]:
+    def partition(self, ticket: str) -> tuple[TablePlan, TablePartition]:
         """What a ticket stands for; SqlError 42704 when it is none, or not any more."""
         name, _, number = ticket.rpartition(".")
         if not (number.isascii() and number.isdecimal() and len(number) <= 4):

@@ -26,21 +26,21 @@ from herdpy.rpc import (
 from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.loading.files import StagedFiles
 from herdpy_server.pgwire.authority import Authority
-from herdpy_server.service.admin import Admin
+from herdpy_server.service.admin import AdminService
 from herdpy_server.service.caller import CALLER, Callers
 from herdpy_server.service.gate import HEALTH, REFLECTION, Gate
-from herdpy_server.service.health import Health
-from herdpy_server.service.loads import Loads
-from herdpy_server.service.logs import Logs
-from herdpy_server.service.partitions import Partitions
+from herdpy_server.service.health import HealthService
+from herdpy_server.service.loads import LoadsService
+from herdpy_server.service.logs import LogsService
+from herdpy_server.service.partitions import PartitionsService
 from herdpy_server.service.plans import Plans
 from herdpy_server.service.settings import ServiceSettings
-from herdpy_server.service.shelf import Shelf
-from herdpy_server.service.snapshots import Snapshots
+from herdpy_server.service.shelf import SnapshotShelf
+from herdpy_server.service.snapshots import SnapshotsService
 from herdpy_server.sessions.rights import judge_table
 
 if TYPE_CHECKING:
-    from herdpy_server.service.node import Node
+    from herdpy_server.service.node import NodeControl
     from herdpy_server.serving.tablespaces import Tablespaces
     from herdpy_server.sessions.registry import SessionRegistry
     from herdpy_sql.catalog import Catalog, Table
@@ -69,7 +69,7 @@ class GrpcServer:
         settings: ServiceSettings,
         authority: Authority,
         registry: SessionRegistry,
-        node: Node,
+        node: NodeControl,
         secret: NodeSecret | None = None,
     ) -> None:
         """``secret`` is that of the nodes of a cluster: who proves to be one may take snapshots."""
@@ -97,15 +97,17 @@ class GrpcServer:
                 REFLECTION: lambda _caller: True,
             },
         )
-        self._health = Health(lambda: node.is_ready, (*SERVICES, HEALTH))
-        self._shelf = Shelf(tablespaces.path, settings.max_snapshots, self._files)
+        self._health = HealthService(lambda: node.is_ready, (*SERVICES, HEALTH))
+        self._shelf = SnapshotShelf(tablespaces.path, settings.max_snapshots, self._files)
         self._plans = Plans(settings.max_plans, self._reader)
         self._stagers = ThreadPoolExecutor(_THREADS, "herdpy-loads")
         files = StagedFiles(tablespaces.path, self._stagers)
-        self._loads = Loads(tablespaces, files, self._stagers, settings.max_message_bytes, self._callers)
+        self._loads = LoadsService(
+            tablespaces, files, self._stagers, settings.max_message_bytes, self._callers
+        )
         self._tablespaces = tablespaces
-        self._admin = Admin(node, tablespaces, registry)
-        self._logs = Logs(tablespaces, self._callers)
+        self._admin = AdminService(node, tablespaces, registry)
+        self._logs = LogsService(tablespaces, self._callers)
         self._certificates: grpc.ServerCertificateConfiguration | None = None
         self._server: Any = None
 
@@ -131,9 +133,9 @@ class GrpcServer:
             ],
         )
         admin_pb2_grpc.add_AdminServicer_to_server(self._admin, server)
-        snapshots = Snapshots(self._tablespaces, self._shelf, self._files)
+        snapshots = SnapshotsService(self._tablespaces, self._shelf, self._files)
         snapshots_pb2_grpc.add_SnapshotsServicer_to_server(snapshots, server)
-        partitions = Partitions(self._tablespaces, self._plans, self._reader, self._may_read)
+        partitions = PartitionsService(self._tablespaces, self._plans, self._reader, self._may_read)
         partitions_pb2_grpc.add_PartitionsServicer_to_server(partitions, server)
         loads_pb2_grpc.add_LoadsServicer_to_server(self._loads, server)
         logs_pb2_grpc.add_LogsServicer_to_server(self._logs, server)

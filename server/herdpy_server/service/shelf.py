@@ -67,7 +67,7 @@ class Stored:
         return self.path / DATA
 
 
-class Shelf:
+class SnapshotShelf:
     """The snapshots of a process, of all of its tablespaces.
 
     Args:

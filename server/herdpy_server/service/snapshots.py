@@ -12,17 +12,17 @@ from google_crc32c import value as crc32c
 from herdpy.rpc import common_pb2, snapshots_pb2, snapshots_pb2_grpc
 from herdpy_server.service.leases import finished
 from herdpy_server.service.positions import reached
-from herdpy_server.service.shelf import Shelf, Stored
+from herdpy_server.service.shelf import SnapshotShelf, Stored
 from herdpy_server.serving.tablespaces import Tablespaces
 from herdpy_sql.errors import SqlError
 
 CHUNK_BYTES = 1 << 20
 
 
-class Snapshots(snapshots_pb2_grpc.SnapshotsServicer):
+class SnapshotsService(snapshots_pb2_grpc.SnapshotsServicer):
     """Answers calls out of a shelf."""
 
-    def __init__(self, tablespaces: Tablespaces, shelf: Shelf, executor: Executor) -> None:
+    def __init__(self, tablespaces: Tablespaces, shelf: SnapshotShelf, executor: Executor) -> None:
         self._tablespaces = tablespaces
         self._shelf = shelf
         self._executor = executor

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 import pyarrow as pa
 
-from herdpy_server.copy import CopyDataForm, CopyTarget, Reader, reader
+from herdpy_server.copy import CopyDataForm, CopyReader, CopyTarget, reader
 from herdpy_server.sessions.bulk import Loader
 from herdpy_server.sessions.in_process import MadeExport, WholeAnswer
 from herdpy_server.sessions.result import Result
@@ -70,7 +70,7 @@ class CopySink(_Copy):
     """COPY ... FROM STDIN under way. After an error nothing of it is left, or its transaction has failed."""
 
     def __init__(
-        self, session: Statements, plan: CopyFrom | CopyParameters, target: CopyTarget, source: Reader
+        self, session: Statements, plan: CopyFrom | CopyParameters, target: CopyTarget, source: CopyReader
     ) -> None:
         super().__init__(session, plan, target)
         assert session.transaction is not None

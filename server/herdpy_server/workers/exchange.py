@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from herdpy.log.wait import OwnWait
-from herdpy_server.workers.messages import Batch, End, Failed, Head, Ready
+from herdpy_server.workers.messages import QuestionFailed, ResultBatch, ResultEnd, ResultSchema, WorkerReady
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ BUFFERED_BYTES = 1 << 20
 """So much of a result may wait here for who takes it; the rest waits in the worker."""
 
 
-class At(Enum):
+class WorkerProgress(Enum):
     """How far the worker is."""
 
     BEGUN = "begun"
@@ -40,7 +40,7 @@ class At(Enum):
     """It knows of the question no more."""
 
 
-class Holder(Protocol):
+class ExchangeHolder(Protocol):
     """Whose worker it is."""
 
     def pause(self) -> None:
@@ -49,14 +49,14 @@ class Holder(Protocol):
     def read(self) -> None:
         """Read again."""
 
-    def abandoned(self, exchange: Exchange) -> None:
+    def abandoned(self, exchange: WorkerExchange) -> None:
         """Nobody wants the answer; the worker has to be told, if it knows the question."""
 
-    def over(self, exchange: Exchange) -> None:
+    def over(self, exchange: WorkerExchange) -> None:
         """The worker has said its last word about it."""
 
 
-class Exchange:
+class WorkerExchange:
     """One question.
 
     Attributes:
@@ -69,20 +69,20 @@ class Exchange:
         self,
         number: int,
         loop: asyncio.AbstractEventLoop,
-        holder: Holder,
+        holder: ExchangeHolder,
         interrupt: Interrupt,
         limit_s: float | None,
     ) -> None:
         self.number = number
-        self.at = At.BEGUN
+        self.at = WorkerProgress.BEGUN
         self.tables: list[int] = []
         self._loop = loop
         self._holder = holder
         self._interrupt = interrupt
         self._left_s = limit_s
-        self._frames: deque[tuple[Batch, bytes]] = deque()
+        self._frames: deque[tuple[ResultBatch, bytes]] = deque()
         self._bytes = 0
-        self._ready: Ready | None = None
+        self._ready: WorkerReady | None = None
         self._schema: pa.Schema | None = None
         self._error: BaseException | None = None
         self._wait: OwnWait[None] | None = None
@@ -102,20 +102,20 @@ class Exchange:
 
     def begun(self) -> None:
         """The worker opens another state."""
-        self.at = At.BEGUN
+        self.at = WorkerProgress.BEGUN
         self._ready = None
 
     def asked(self) -> None:
         """The worker has the question."""
         self.check()
-        self.at = At.ASKED
+        self.at = WorkerProgress.ASKED
 
     def check(self) -> None:
         """Raise what ended it, if something has."""
         if self._error is not None:
             raise self._error
 
-    async def ready(self) -> Ready:
+    async def ready(self) -> WorkerReady:
         """What the worker has open."""
         await self._until(lambda: self._ready is not None)
         assert self._ready is not None
@@ -129,12 +129,12 @@ class Exchange:
 
     async def next(self) -> tuple[int, bytes] | None:
         """(rows, bytes) of the next batch; None after the last. Raises what ended it."""
-        await self._until(lambda: bool(self._frames) or self.at is At.OVER)
+        await self._until(lambda: bool(self._frames) or self.at is WorkerProgress.OVER)
         if not self._frames:
             return None
         batch, body = self._frames.popleft()
         self._bytes -= len(body)
-        if self._bytes <= BUFFERED_BYTES // 2 and self.at is not At.OVER:
+        if self._bytes <= BUFFERED_BYTES // 2 and self.at is not WorkerProgress.OVER:
             self._holder.read()
         return batch.rows, body
 
@@ -173,7 +173,7 @@ class Exchange:
         self._interrupt.attach(None)
         self._frames.clear()
         self._bytes = 0
-        if self.at is not At.OVER:
+        if self.at is not WorkerProgress.OVER:
             self._holder.read()
             self._holder.abandoned(self)
 
@@ -191,22 +191,24 @@ class Exchange:
         self._wake()
         self.close()
 
-    def received(self, message: Ready | Head | Batch | End | Failed, body: bytes) -> None:
+    def received(
+        self, message: WorkerReady | ResultSchema | ResultBatch | ResultEnd | QuestionFailed, body: bytes
+    ) -> None:
         """The worker's next message about it."""
-        if isinstance(message, Ready):
-            self.at = At.READY
+        if isinstance(message, WorkerReady):
+            self.at = WorkerProgress.READY
             self._ready = message
             if self._is_closed:
                 self.finished()
-        elif isinstance(message, Head):
+        elif isinstance(message, ResultSchema):
             self._schema = pa.ipc.read_schema(pa.py_buffer(body))
-        elif isinstance(message, Batch):
+        elif isinstance(message, ResultBatch):
             if not self._is_closed:
                 self._frames.append((message, body))
                 self._bytes += len(body)
                 if self._bytes > BUFFERED_BYTES:
                     self._holder.pause()
-        elif isinstance(message, End):
+        elif isinstance(message, ResultEnd):
             self.tables = message.kept
             self.finished()
         else:
@@ -219,13 +221,13 @@ class Exchange:
 
     def finished(self) -> None:
         """The worker will say no more about it."""
-        if self.at is not At.OVER:
-            self.at = At.OVER
+        if self.at is not WorkerProgress.OVER:
+            self.at = WorkerProgress.OVER
             self._holder.read()
             self._holder.over(self)
 
     def died(self, error: BaseException) -> None:
         """The worker is no more."""
-        if self.at is not At.OVER:
-            self.at = At.OVER
+        if self.at is not WorkerProgress.OVER:
+            self.at = WorkerProgress.OVER
             self.fail(error)

@@ -22,7 +22,7 @@ _READ_BYTES = 1 << 18
 _HIGH_BYTES = 1 << 20
 
 
-class Link:
+class WorkerLink:
     """One end. ``received`` gets each frame; ``lost`` is called once, when the other end is gone."""
 
     def __init__(

@@ -1,11 +1,12 @@
 """What a server and its worker say to each other. Above ``frames``; no side's own.
 
 server                              worker
-                                    Hello          it may be asked
-Begin n                             Ready n        a new state of LMDB is open, and this is it
-Part* Gone* Ask n                   Head n, Batch* (with bodies), End n | Failed n
-Cancel n                            (ends n soon, with End or Failed)
-                                    Log            at any time
+                                    WorkerStarted       it may be asked
+BeginQuestion n                     WorkerReady n       a new state of LMDB is open, and this is it
+DeltaRows* FlushedDelta*
+AskQuestion n                       ResultSchema n, ResultBatch* (with bodies), ResultEnd n | QuestionFailed n
+CancelQuestion n                    (ends n soon, with ResultEnd or QuestionFailed)
+                                    WorkerLogRecord     at any time
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ class _Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
 # To the worker.
 
 
-class Begin(_Message, frozen=True, tag="begin"):
+class BeginQuestion(_Message, frozen=True, tag="begin"):
     """Open the newest state of LMDB for question ``number``; forget what was begun before."""
 
     number: int
 
 
-class Part(_Message, frozen=True, tag="part"):
+class DeltaRows(_Message, frozen=True, tag="part"):
     """Some rows of the delta ``serial``; ``is_whole`` when all of it will come, and may be kept."""
 
     serial: int
@@ -40,7 +41,7 @@ class Part(_Message, frozen=True, tag="part"):
     values: Values
 
 
-class Gone(_Message, frozen=True, tag="gone"):
+class FlushedDelta(_Message, frozen=True, tag="gone"):
     """A delta of a table went into LMDB: by these ``keys``, or (None) as the worker has it.
 
     ``cleared``: what is known of the table's columns is of no use any more.
@@ -60,7 +61,7 @@ class Chains(_Message, frozen=True):
     applied: list[int]
 
 
-class Ask(_Message, frozen=True, tag="ask"):
+class AskQuestion(_Message, frozen=True, tag="ask"):
     """Question ``number``, with what was begun for it and the parts that came before.
 
     Attributes:
@@ -78,7 +79,7 @@ class Ask(_Message, frozen=True, tag="ask"):
     flushes: int
 
 
-class Cancel(_Message, frozen=True, tag="cancel"):
+class CancelQuestion(_Message, frozen=True, tag="cancel"):
     """End question ``number``, whatever it is at."""
 
     number: int
@@ -87,13 +88,13 @@ class Cancel(_Message, frozen=True, tag="cancel"):
 # To the server.
 
 
-class Hello(_Message, frozen=True, tag="hello"):
+class WorkerStarted(_Message, frozen=True, tag="hello"):
     """The worker may be asked."""
 
     pid: int
 
 
-class Ready(_Message, frozen=True, tag="ready"):
+class WorkerReady(_Message, frozen=True, tag="ready"):
     """What question ``number`` may be asked of.
 
     Attributes:
@@ -109,27 +110,27 @@ class Ready(_Message, frozen=True, tag="ready"):
     held: list[int]
 
 
-class Head(_Message, frozen=True, tag="head"):
+class ResultSchema(_Message, frozen=True, tag="head"):
     """The answer begins; the body is its schema."""
 
     number: int
 
 
-class Batch(_Message, frozen=True, tag="batch"):
+class ResultBatch(_Message, frozen=True, tag="batch"):
     """So many rows; the body is a record batch, or what the form made."""
 
     number: int
     rows: int
 
 
-class End(_Message, frozen=True, tag="end"):
+class ResultEnd(_Message, frozen=True, tag="end"):
     """The answer is complete. ``kept``: tables of which columns are kept."""
 
     number: int
     kept: list[int]
 
 
-class Failed(_Message, frozen=True, tag="failed"):
+class QuestionFailed(_Message, frozen=True, tag="failed"):
     """The question has this SqlError for an answer. ``last``: the worker ends, to begin anew."""
 
     number: int
@@ -141,7 +142,7 @@ class Failed(_Message, frozen=True, tag="failed"):
     last: bool
 
 
-class Log(_Message, frozen=True, tag="log"):
+class WorkerLogRecord(_Message, frozen=True, tag="log"):
     """A record of the worker's log."""
 
     level: int
@@ -149,8 +150,10 @@ class Log(_Message, frozen=True, tag="log"):
     text: str
 
 
-ToWorker = Begin | Part | Gone | Ask | Cancel
-ToServer = Hello | Ready | Head | Batch | End | Failed | Log
+ToWorker = BeginQuestion | DeltaRows | FlushedDelta | AskQuestion | CancelQuestion
+ToServer = (
+    WorkerStarted | WorkerReady | ResultSchema | ResultBatch | ResultEnd | QuestionFailed | WorkerLogRecord
+)
 
 _to_worker: Any = msgspec.msgpack.Decoder(ToWorker)
 _to_server: Any = msgspec.msgpack.Decoder(ToServer)

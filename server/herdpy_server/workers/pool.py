@@ -25,13 +25,13 @@ from herdpy_server.sessions.in_process import IN_PROCESS
 from herdpy_server.sessions.work import Pause
 from herdpy_server.store import Store, StoreSnapshot
 from herdpy_server.workers.counts import WorkerCounts
-from herdpy_server.workers.exchange import Exchange
+from herdpy_server.workers.exchange import WorkerExchange
 from herdpy_server.workers.journal import FlushJournal
-from herdpy_server.workers.messages import Ready
-from herdpy_server.workers.process import Start, WorkerDiedError, WorkerProcess
+from herdpy_server.workers.messages import WorkerReady
+from herdpy_server.workers.process import WorkerDiedError, WorkerProcess, WorkerStart
+from herdpy_server.workers.scheduler import WorkerScheduler
 from herdpy_server.workers.settings import WorkerSettings
 from herdpy_server.workers.shipping import Queries, Shipment
-from herdpy_server.workers.staff import Staff
 from herdpy_sql.errors import SqlError
 
 _HOLD_S = 0.0005
@@ -68,7 +68,7 @@ class WorkerPool:
         self._journal = FlushJournal()
         self._queries = Queries()
         self._numbers = count(1)
-        start = Start(
+        start = WorkerStart(
             store.disk.path,
             spill,
             settings.niceness,
@@ -77,7 +77,7 @@ class WorkerPool:
             query_memory_bytes,
             column_cache_bytes,
         )
-        self._staff = Staff(loop, start, settings, self.counts, self._worker_gone)
+        self._scheduler = WorkerScheduler(loop, start, settings, self.counts, self._worker_gone)
         store.columns.on_flush = self._journal.flushed
 
     # What there is, for who watches.
@@ -85,17 +85,17 @@ class WorkerPool:
     @property
     def workers(self) -> set[WorkerProcess]:
         """The workers there are."""
-        return self._staff.workers
+        return self._scheduler.workers
 
     @property
     def busy(self) -> int:
         """How many of them are asked something."""
-        return sum(worker.exchange is not None for worker in self._staff.workers)
+        return sum(worker.exchange is not None for worker in self._scheduler.workers)
 
     @property
     def waiting(self) -> int:
         """How many questions wait for one."""
-        return len(self._staff.queue)
+        return len(self._scheduler.queue)
 
     # Asking.
 
@@ -114,11 +114,11 @@ class WorkerPool:
             return await IN_PROCESS.export(question, form)
         return WorkerExport(exchange)
 
-    async def _begun(self, question: Question, form: Form | None) -> tuple[Exchange, pa.Schema]:
+    async def _begun(self, question: Question, form: Form | None) -> tuple[WorkerExchange, pa.Schema]:
         """An exchange whose answer has begun, and its schema."""
         tables = {scan.table.id for scan in question.query.scans}
         for left in reversed(range(_TRIES)):
-            worker = await self._staff.get(tables, question.interrupt)
+            worker = await self._scheduler.get(tables, question.interrupt)
             try:
                 return await self._asked(worker, question, form)
             except WorkerDiedError as died:
@@ -129,9 +129,9 @@ class WorkerPool:
 
     async def _asked(
         self, worker: WorkerProcess, question: Question, form: Form | None
-    ) -> tuple[Exchange, pa.Schema]:
+    ) -> tuple[WorkerExchange, pa.Schema]:
         limit_s = self.settings.query_timeout_s or None
-        exchange = Exchange(next(self._numbers), self._loop, worker, question.interrupt, limit_s)
+        exchange = WorkerExchange(next(self._numbers), self._loop, worker, question.interrupt, limit_s)
         worker.begin(exchange)
         try:
             question.interrupt.attach(exchange)
@@ -146,8 +146,8 @@ class WorkerPool:
             raise
 
     async def _opened(
-        self, worker: WorkerProcess, exchange: Exchange, open_snapshot: Callable[[], StoreSnapshot]
-    ) -> tuple[Ready, StoreSnapshot]:
+        self, worker: WorkerProcess, exchange: WorkerExchange, open_snapshot: Callable[[], StoreSnapshot]
+    ) -> tuple[WorkerReady, StoreSnapshot]:
         """What the worker has open of LMDB, and the snapshot whose changes fit over it."""
         while True:
             ready = await exchange.ready()
@@ -166,10 +166,10 @@ class WorkerPool:
     async def _ship(
         self,
         worker: WorkerProcess,
-        exchange: Exchange,
+        exchange: WorkerExchange,
         question: Question,
         form: Form | None,
-        ready: Ready,
+        ready: WorkerReady,
         snapshot: StoreSnapshot,
     ) -> None:
         """Send what makes the question, piece by piece."""
@@ -195,19 +195,19 @@ class WorkerPool:
     def _worker_gone(self) -> None:
         """A worker has died: what it had open of LMDB must not keep pages from being used again."""
         self._store.disk.env.reader_check()
-        if not self._staff.workers:
+        if not self._scheduler.workers:
             self._journal.forget()
 
     async def close(self, error: SqlError) -> None:
         """End all workers; who still waits for one is told ``error``. For an asyncio task."""
-        await self._staff.close(error)
+        await self._scheduler.close(error)
         self._store.columns.on_flush = None
 
 
 class WorkerAnswer:
     """An answer that a worker makes; see sessions.analyst.Answer."""
 
-    def __init__(self, exchange: Exchange, schema: pa.Schema) -> None:
+    def __init__(self, exchange: WorkerExchange, schema: pa.Schema) -> None:
         self.schema = schema
         self._exchange = exchange
 
@@ -231,7 +231,7 @@ class WorkerAnswer:
 class WorkerExport:
     """An answer as bytes that a worker makes; see sessions.analyst.Export."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: WorkerExchange) -> None:
         self.rows = 0
         self._exchange = exchange
 
@@ -248,7 +248,7 @@ class WorkerExport:
         self._exchange.close()
 
 
-async def _next(exchange: Exchange) -> tuple[int, bytes] | None:
+async def _next(exchange: WorkerExchange) -> tuple[int, bytes] | None:
     try:
         return await exchange.next()
     except WorkerDiedError as died:

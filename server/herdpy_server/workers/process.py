@@ -22,10 +22,16 @@ from typing import Any, Protocol
 
 import msgspec
 
-from herdpy_server.workers.exchange import At, Exchange
+from herdpy_server.workers.exchange import WorkerExchange, WorkerProgress
 from herdpy_server.workers.frames import Frame
-from herdpy_server.workers.link import Link, socket_pair
-from herdpy_server.workers.messages import Begin, Cancel, Hello, Log, read_by_server
+from herdpy_server.workers.link import WorkerLink, socket_pair
+from herdpy_server.workers.messages import (
+    BeginQuestion,
+    CancelQuestion,
+    WorkerLogRecord,
+    WorkerStarted,
+    read_by_server,
+)
 
 logger = logging.getLogger("herdpy.workers")
 
@@ -41,7 +47,7 @@ _numbers = count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class WorkerStart:
     """What a worker is started with.
 
     Attributes:
@@ -58,13 +64,13 @@ class Start:
     column_cache_bytes: int
 
 
-class Owner(Protocol):
+class WorkerOwner(Protocol):
     """Who has the worker; told by callbacks of the loop."""
 
     def started(self, worker: WorkerProcess) -> None:
         """It may be asked."""
 
-    def free(self, worker: WorkerProcess, exchange: Exchange) -> None:
+    def free(self, worker: WorkerProcess, exchange: WorkerExchange) -> None:
         """It may be asked again: it is done with this."""
 
     def stalled(self, worker: WorkerProcess) -> None:
@@ -86,22 +92,22 @@ class WorkerProcess:
         is_started: it said that it may be asked.
         is_stalled: it has waited for a while until somebody takes what it has made.
         is_long: it has computed one answer for so long that another may work in its place.
-        is_leaving: it was told to end, or said that it will.
+        is_retired: it was retired, or said that it will end.
         tables: those of which it keeps columns.
         exchange: the question that it is busy with.
         free_since: when it became free; answered: how many questions it has answered.
         reason: what it died of.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, start: Start, owner: Owner) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, start: WorkerStart, owner: WorkerOwner) -> None:
         """Start it. OSError when the machine has no room for a process."""
         self._loop = loop
         self._owner = owner
         self.number = next(_numbers)
-        self.is_started = self.is_leaving = self.is_stalled = self.is_long = False
+        self.is_started = self.is_retired = self.is_stalled = self.is_long = False
         self._stalling: asyncio.TimerHandle | None = None
         self.tables: frozenset[int] = frozenset()
-        self.exchange: Exchange | None = None
+        self.exchange: WorkerExchange | None = None
         self.free_since = time.monotonic()
         self.answered = 0
         self.reason = ""
@@ -121,7 +127,7 @@ class WorkerProcess:
             ours.close()
             _given_up(self._process)
             raise
-        self._link = Link(loop, ours, self._received, self._lost)
+        self._link = WorkerLink(loop, ours, self._received, self._lost)
         loop.add_reader(self._pidfd, self._ended)
         assert self._process.stderr is not None
         self._stderr = self._process.stderr.fileno()
@@ -130,18 +136,18 @@ class WorkerProcess:
 
     # Questions.
 
-    def begin(self, exchange: Exchange) -> None:
+    def begin(self, exchange: WorkerExchange) -> None:
         """Begin a question. WorkerDiedError when it has gone meanwhile."""
         assert self.exchange is None
         if self._process.returncode is not None:
             raise WorkerDiedError(self.reason)
         self.exchange = exchange
-        self._link.send(Begin(exchange.number))
+        self._link.send(BeginQuestion(exchange.number))
 
-    def begin_again(self, exchange: Exchange) -> None:
+    def begin_again(self, exchange: WorkerExchange) -> None:
         """Open a newer state of LMDB for the same question."""
         exchange.begun()
-        self._link.send(Begin(exchange.number))
+        self._link.send(BeginQuestion(exchange.number))
 
     def send(self, message: msgspec.Struct) -> None:
         """Send a message."""
@@ -169,20 +175,20 @@ class WorkerProcess:
         self.is_stalled = True
         self._owner.stalled(self)
 
-    def abandoned(self, exchange: Exchange) -> None:
+    def abandoned(self, exchange: WorkerExchange) -> None:
         """Nobody waits for the answer any more."""
-        self._link.send(Cancel(exchange.number))
-        if exchange.at is At.READY:
+        self._link.send(CancelQuestion(exchange.number))
+        if exchange.at is WorkerProgress.READY:
             exchange.finished()
         else:
             self._loop.call_later(KILL_AFTER_S, self._insist, exchange)
 
-    def _insist(self, exchange: Exchange) -> None:
-        if exchange.at is not At.OVER and self._process.returncode is None:
+    def _insist(self, exchange: WorkerExchange) -> None:
+        if exchange.at is not WorkerProgress.OVER and self._process.returncode is None:
             logger.warning("worker %d does not end a cancelled query: killed", self.pid)
             self.kill()
 
-    def over(self, exchange: Exchange) -> None:
+    def over(self, exchange: WorkerExchange) -> None:
         """It has said its last word about it."""
         self.exchange = None
         self.tables = frozenset(exchange.tables) or self.tables
@@ -200,15 +206,15 @@ class WorkerProcess:
             logger.error("worker %d is killed: it said what cannot be read: %s", self.pid, error)
             self.kill()
             return
-        if isinstance(message, Hello):
+        if isinstance(message, WorkerStarted):
             self.is_started = True
             self._owner.started(self)
-        elif isinstance(message, Log):
+        elif isinstance(message, WorkerLogRecord):
             told = logging.getLogger(message.logger)
             told.log(message.level, "%s", message.text, extra={"worker": self.pid})
         elif self.exchange is not None and message.number == self.exchange.number:
             if getattr(message, "last", False):
-                self.is_leaving = True
+                self.is_retired = True
             self.exchange.received(message, body)
 
     def _told(self) -> None:
@@ -226,9 +232,9 @@ class WorkerProcess:
 
     # Its end.
 
-    def leave(self) -> None:
+    def retire(self) -> None:
         """Let it end: its socket is closed, which it cannot overlook."""
-        self.is_leaving = True
+        self.is_retired = True
         self._link.close()
 
     def kill(self) -> None:
@@ -238,7 +244,7 @@ class WorkerProcess:
 
     def _lost(self) -> None:
         """It closed its end, so it is ending; or it never will."""
-        if not self.is_leaving:
+        if not self.is_retired:
             self.kill()
 
     def _ended(self) -> None:
@@ -267,7 +273,7 @@ def _given_up(process: subprocess.Popen[bytes]) -> None:
     process.stderr.close()
 
 
-def _spawn(start: Start, spill: Path, theirs: Any) -> subprocess.Popen[bytes]:
+def _spawn(start: WorkerStart, spill: Path, theirs: Any) -> subprocess.Popen[bytes]:
     told = {
         "parent": os.getpid(),
         "descriptor": theirs.fileno(),

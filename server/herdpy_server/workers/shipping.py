@@ -18,7 +18,7 @@ import msgspec
 
 from herdpy_server.store.layers import Chain, Delta, showing
 from herdpy_server.workers.journal import FlushJournal
-from herdpy_server.workers.messages import Ask, Chains, Gone, Part, Ready
+from herdpy_server.workers.messages import AskQuestion, Chains, DeltaRows, FlushedDelta, WorkerReady
 from herdpy_sql.catalog import Table
 from herdpy_sql.definitions import decode_table, encode_table
 
@@ -79,7 +79,7 @@ class Shipment:
         query: ColumnarQuery,
         values: Sequence[Datum],
         snapshot: StoreSnapshot,
-        ready: Ready,
+        ready: WorkerReady,
         journal: FlushJournal,
     ) -> None:
         self._number = number
@@ -101,10 +101,10 @@ class Shipment:
             yield from self._flushed(table)
             yield from self._deltas(table, ranges)
 
-    def question(self, query: tuple[int, bytes], inputs: bytes) -> Ask:
+    def question(self, query: tuple[int, bytes], inputs: bytes) -> AskQuestion:
         """The question itself, once all pieces were sent."""
         snapshot = self._snapshot
-        return Ask(self._number, *query, inputs, self._chains, snapshot.sequence, snapshot.flushes)
+        return AskQuestion(self._number, *query, inputs, self._chains, snapshot.sequence, snapshot.flushes)
 
     def _flushed(self, table: int) -> Iterator[msgspec.Struct | None]:
         after = self._kept.get(table)
@@ -112,16 +112,16 @@ class Shipment:
             return
         moved = self._journal.between(table, after, self._snapshot.flushes)
         if moved is None:
-            yield Gone(table, next(_private), True, [])
+            yield FlushedDelta(table, next(_private), True, [])
             return
         for delta in moved:
             if delta.serial in self._held:
-                yield Gone(table, delta.serial, delta.cleared, None)
+                yield FlushedDelta(table, delta.serial, delta.cleared, None)
                 continue
             keys = iter(delta.rows)
             first = True
             while (some := list(islice(keys, _SLICE_KEYS))) or first:
-                yield Gone(table, delta.serial, delta.cleared, some)
+                yield FlushedDelta(table, delta.serial, delta.cleared, some)
                 first = False
 
     def _deltas(self, table: int, ranges: Sequence[Range]) -> Iterator[msgspec.Struct | None]:
@@ -145,23 +145,25 @@ class Shipment:
         self._chains.append(Chains(table, numbers(unapplied), numbers(applied)))
 
 
-def _whole(delta: Delta) -> Iterator[Part]:
+def _whole(delta: Delta) -> Iterator[DeltaRows]:
     items = iter(delta.rows.items())
     first = True
     while (some := list(islice(items, _SLICE_ROWS))) or first:
-        yield Part(delta.serial, delta.cleared, True, [key for key, _ in some], [value for _, value in some])
+        yield DeltaRows(
+            delta.serial, delta.cleared, True, [key for key, _ in some], [value for _, value in some]
+        )
         first = False
 
 
-def _within(delta: Delta, serial: int, ranges: Sequence[Range]) -> Iterator[Part | None]:
+def _within(delta: Delta, serial: int, ranges: Sequence[Range]) -> Iterator[DeltaRows | None]:
     """The rows in the ranges, as a delta of its own."""
-    yield Part(serial, delta.cleared, False, [], [])
+    yield DeltaRows(serial, delta.cleared, False, [], [])
     items = iter(delta.rows.items())
     while some := list(islice(items, _SLICE_ROWS)):
         chosen = [(key, value) for key, value in some if any(_is_in(key, one) for one in ranges)]
         if chosen:
             keys = [key for key, _ in chosen]
-            yield Part(serial, delta.cleared, False, keys, [value for _, value in chosen])
+            yield DeltaRows(serial, delta.cleared, False, keys, [value for _, value in chosen])
         else:
             yield None
 

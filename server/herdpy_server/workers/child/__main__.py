@@ -19,10 +19,17 @@ import pyarrow as pa
 
 from herdpy_server.child_process import end_with_parent, stand_back
 from herdpy_server.workers.child.answering import Answering
-from herdpy_server.workers.child.base import Base
+from herdpy_server.workers.child.base import WorkerDisk
 from herdpy_server.workers.child.channel import Channel, ChannelHandler
-from herdpy_server.workers.child.state import State
-from herdpy_server.workers.messages import Ask, Begin, Cancel, Gone, Hello, Part
+from herdpy_server.workers.child.state import WorkerCache
+from herdpy_server.workers.messages import (
+    AskQuestion,
+    BeginQuestion,
+    CancelQuestion,
+    DeltaRows,
+    FlushedDelta,
+    WorkerStarted,
+)
 from herdpy_sql.columnar.engine import Limits, database
 
 
@@ -36,26 +43,26 @@ def main() -> None:
     logging.getLogger().addHandler(ChannelHandler(channel))
     limits = Limits(told["query_memory_bytes"], told["threads"], told["spill"])
     Path(told["spill"]).mkdir(parents=True, exist_ok=True)
-    base = Base(Path(told["store"]))
-    state = State(told["column_cache_bytes"])
+    base = WorkerDisk(Path(told["store"]))
+    state = WorkerCache(told["column_cache_bytes"])
     answering = Answering(channel, base, state, limits)
     pa.set_cpu_count(told["threads"])
     database(limits.memory_bytes, limits.threads, limits.temp_directory, "UTC")
     _limit_memory(told["memory_bytes"])
     stand_back(told["niceness"])  # from now on: someone waits for it to start
-    channel.send(Hello(os.getpid()))
+    channel.send(WorkerStarted(os.getpid()))
     goes_on = True
     while goes_on:
         match channel.next():
-            case Begin() as begin:
+            case BeginQuestion() as begin:
                 answering.begin(begin)
-            case Part() as part:
+            case DeltaRows() as part:
                 state.part(part)
-            case Gone() as gone:
+            case FlushedDelta() as gone:
                 state.gone(gone)
-            case Ask() as ask:
+            case AskQuestion() as ask:
                 goes_on = answering.answer(ask)
-            case Cancel(number):
+            case CancelQuestion(number):
                 answering.forget(number)
     shutil.rmtree(told["spill"], ignore_errors=True)
     os._exit(0)  # nothing to be tidied: what is mapped and open goes with the process

@@ -13,10 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from herdpy_server.workers.child.base import Base, WatchedView
+from herdpy_server.workers.child.base import WatchedView, WorkerDisk
 from herdpy_server.workers.child.channel import Channel
-from herdpy_server.workers.child.state import State
-from herdpy_server.workers.messages import Ask, Batch, Begin, End, Failed, Head, Ready
+from herdpy_server.workers.child.state import WorkerCache
+from herdpy_server.workers.messages import (
+    AskQuestion,
+    BeginQuestion,
+    QuestionFailed,
+    ResultBatch,
+    ResultEnd,
+    ResultSchema,
+    WorkerReady,
+)
 from herdpy_sql.columnar import ColumnarQuery, Interrupt, Limits
 from herdpy_sql.errors import SqlError
 
@@ -30,7 +38,7 @@ _BATCH_BYTES = 1 << 20
 class Answering:
     """Answers questions, one after the other."""
 
-    def __init__(self, channel: Channel, base: Base, state: State, limits: Limits) -> None:
+    def __init__(self, channel: Channel, base: WorkerDisk, state: WorkerCache, limits: Limits) -> None:
         self._channel = channel
         self._base = base
         self._state = state
@@ -38,13 +46,13 @@ class Answering:
         self._view: tuple[int, WatchedView] | None = None
         self._queries: OrderedDict[int, ColumnarQuery] = OrderedDict()
 
-    def begin(self, begin: Begin) -> None:
+    def begin(self, begin: BeginQuestion) -> None:
         """Open LMDB's newest state for a question, and say what is known already."""
         self.forget()
         self._state.begin()
         position, view = self._base.newest()
         self._view = begin.number, view
-        self._channel.send(Ready(begin.number, *position, self._state.kept, self._state.held))
+        self._channel.send(WorkerReady(begin.number, *position, self._state.kept, self._state.held))
 
     def forget(self, number: int | None = None) -> None:
         """The question that was begun (if it has this number) will not be asked."""
@@ -52,9 +60,9 @@ class Answering:
             self._base.release(self._view[1])
             self._view = None
 
-    def answer(self, ask: Ask) -> bool:
+    def answer(self, ask: AskQuestion) -> bool:
         """Answer; False when this process had better end."""
-        failure: Failed | None = None
+        failure: QuestionFailed | None = None
         with self._channel.cancellable(ask.number) as interrupt:
             try:
                 self._answer(ask, interrupt)
@@ -65,13 +73,13 @@ class Answering:
             finally:
                 self.forget()
         if failure is None:
-            self._channel.send(End(ask.number, self._state.columns.tables))
+            self._channel.send(ResultEnd(ask.number, self._state.columns.tables))
         else:
             self._channel.send(failure)
         pa.default_memory_pool().release_unused()
         return failure is None or not failure.last
 
-    def _answer(self, ask: Ask, interrupt: Interrupt) -> None:
+    def _answer(self, ask: AskQuestion, interrupt: Interrupt) -> None:
         query = self._query(ask)
         values, clock, form, memory_bytes = pickle.loads(ask.inputs)  # of our own parent
         assert self._view is not None
@@ -88,7 +96,7 @@ class Answering:
         else:
             self._export(ask.number, query.schema, batches, form)
 
-    def _query(self, ask: Ask) -> ColumnarQuery:
+    def _query(self, ask: AskQuestion) -> ColumnarQuery:
         query = self._queries.get(ask.query_id)
         if query is None:
             query = self._queries[ask.query_id] = pickle.loads(ask.query)
@@ -101,22 +109,22 @@ class Answering:
         """The rows; the head goes out with the first, when most of the work is done."""
         send = self._channel.send
         first = next(batches, None)
-        send(Head(number), schema.serialize())
+        send(ResultSchema(number), schema.serialize())
         while first is not None:
             for part in _parts(first):
-                send(Batch(number, part.num_rows), part.serialize())
+                send(ResultBatch(number, part.num_rows), part.serialize())
             first = next(batches, None)
 
     def _export(self, number: int, schema: pa.Schema, batches: Iterator[pa.RecordBatch], form: Any) -> None:
         send = self._channel.send
         first = next(batches, None)
-        send(Head(number), schema.serialize())
-        send(Batch(number, 0), form.start(schema))
+        send(ResultSchema(number), schema.serialize())
+        send(ResultBatch(number, 0), form.start(schema))
         while first is not None:
             for part in _parts(first):
-                send(Batch(number, part.num_rows), form.batch(part))
+                send(ResultBatch(number, part.num_rows), form.batch(part))
             first = next(batches, None)
-        send(Batch(number, 0), form.end())
+        send(ResultBatch(number, 0), form.end())
 
 
 def _columns(query: ColumnarQuery, values: Any, snapshot: StoreSnapshot) -> dict[str, pa.Table]:
@@ -134,8 +142,8 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, count)
 
 
-def _failed(number: int, error: SqlError, *, last: bool) -> Failed:
-    return Failed(number, error.sqlstate, error.message, error.detail, error.hint, error.fields, last)
+def _failed(number: int, error: SqlError, *, last: bool) -> QuestionFailed:
+    return QuestionFailed(number, error.sqlstate, error.message, error.detail, error.hint, error.fields, last)
 
 
 def _out_of_memory() -> SqlError:

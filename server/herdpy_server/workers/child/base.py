@@ -49,7 +49,7 @@ class WatchedView(DiskView):
             yield from piece
 
 
-class Base:
+class WorkerDisk:
     """The environment, opened read-only."""
 
     def __init__(self, path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from herdpy_server.workers.frames import Splitter, frame
-from herdpy_server.workers.messages import Cancel, Log, ToWorker, read_by_worker
+from herdpy_server.workers.messages import CancelQuestion, ToWorker, WorkerLogRecord, read_by_worker
 from herdpy_sql.columnar.engine import Interrupt
 
 _READ_BYTES = 1 << 18
@@ -77,7 +77,7 @@ class Channel:
                 os._exit(0)
             for head, _ in splitter.feed(data):
                 message = read_by_worker(head)
-                if isinstance(message, Cancel):
+                if isinstance(message, CancelQuestion):
                     self._cancel(message.number)
                 self._messages.put(message)
 
@@ -108,4 +108,4 @@ class ChannelHandler(logging.Handler):
         text = record.getMessage()
         if record.exc_info:
             text += "\n" + logging.Formatter().formatException(record.exc_info)
-        self._channel.send(Log(record.levelno, record.name, text))
+        self._channel.send(WorkerLogRecord(record.levelno, record.name, text))

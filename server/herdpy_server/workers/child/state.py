@@ -14,14 +14,14 @@ from herdpy_server.store.columns import ColumnCache
 from herdpy_server.store.disk_view import DiskView
 from herdpy_server.store.layers import ENTRY_BYTES, Chain, Delta
 from herdpy_server.store.snapshot import StoreSnapshot
-from herdpy_server.workers.messages import Ask, Gone, Part
+from herdpy_server.workers.messages import AskQuestion, DeltaRows, FlushedDelta
 from herdpy_sql.catalog import Catalog
 
 _HELD_BYTES = 64 << 20
 _NOTHING = Catalog()
 
 
-class State:
+class WorkerCache:
     """Deltas and columns between questions."""
 
     def __init__(self, column_cache_bytes: int) -> None:
@@ -48,7 +48,7 @@ class State:
         """Serial numbers of deltas that need not be sent."""
         return list(self._held)
 
-    def part(self, part: Part) -> None:
+    def part(self, part: DeltaRows) -> None:
         """Some rows of a delta."""
         delta = self._coming.get(part.serial)
         if delta is None:
@@ -59,13 +59,13 @@ class State:
         if part.is_whole:
             self._whole.add(part.serial)
 
-    def gone(self, gone: Gone) -> None:
+    def gone(self, gone: FlushedDelta) -> None:
         """A flush moved a delta to LMDB since the table's columns were made."""
         delta = _delta(gone.serial, gone.cleared)
         delta.rows = self._held[gone.serial].rows if gone.keys is None else dict.fromkeys(gone.keys)
         self._gone.setdefault(gone.table, []).append(delta)
 
-    def snapshot(self, ask: Ask, view: DiskView) -> StoreSnapshot:
+    def snapshot(self, ask: AskQuestion, view: DiskView) -> StoreSnapshot:
         """What the question sees."""
         if self._gone:
             self.columns.flushed({table: tuple(deltas) for table, deltas in self._gone.items()})

@@ -1,7 +1,7 @@
-"""The workers there are: started when they are wanted, given out one by one, replaced when they die.
+"""Schedules workers: spawns them when questions wait, assigns them one by one, replaces them when they die.
 
-Above ``process``, below ``pool``. Who wants one waits in a queue, which is bounded; a crash loop is slowed
-down by a growing pause, and told to those who wait.
+Above ``process``, below ``pool``. A question that finds no worker waits in a bounded queue. A crash loop is
+slowed down by a growing pause, and those who wait get an error.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection
 
 from herdpy.log.wait import OwnWait
 from herdpy_server.workers.counts import WorkerCounts
-from herdpy_server.workers.exchange import Exchange
-from herdpy_server.workers.process import Start, WorkerProcess
+from herdpy_server.workers.exchange import WorkerExchange
+from herdpy_server.workers.process import WorkerProcess, WorkerStart
 from herdpy_server.workers.settings import WorkerSettings
 from herdpy_sql.columnar import Interrupt
 from herdpy_sql.errors import SqlError
@@ -25,7 +25,7 @@ logger = logging.getLogger("herdpy.workers")
 _FAILURES = 3
 """So many workers that ended before they did anything: those who wait are told."""
 _PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
-_LEAVE_PATIENCE_S = 2.0
+_RETIRE_TIMEOUT_S = 2.0
 
 
 class _Ticket:
@@ -52,7 +52,7 @@ class _Ticket:
         self.wait.fail(error)
 
 
-class Staff:
+class WorkerScheduler:
     """All workers of a pool. ``gone`` is called when one has died, by whatever cause.
 
     Attributes:
@@ -64,7 +64,7 @@ class Staff:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        start: Start,
+        start: WorkerStart,
         settings: WorkerSettings,
         counts: WorkerCounts,
         gone: Callable[[], object],
@@ -79,7 +79,7 @@ class Staff:
         self.failures = 0
         self._idle: list[WorkerProcess] = []  # the one that was used last at the end
         self._pause: asyncio.TimerHandle | None = None
-        self._leaver: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
         self._closing: SqlError | None = None
         self._all_gone: asyncio.Event | None = None
 
@@ -107,7 +107,7 @@ class Staff:
         """Its question was asked long ago: unless it is over, another may work in its place."""
         if worker in self.workers and worker.exchange is not None and worker.answered == answered:
             worker.is_long = True
-            self._hire()
+            self._spawn()
 
     def _take(self, tables: Collection[int]) -> WorkerProcess | None:
         if not self._idle or self.queue:
@@ -132,7 +132,7 @@ class Staff:
         if settings.queue_timeout_s:
             alarm = self._loop.call_later(settings.queue_timeout_s, self._waited_too_long, ticket)
         interrupt.attach(ticket)
-        self._hire()
+        self._spawn()
         try:
             await ticket.wait
         except BaseException:
@@ -160,7 +160,7 @@ class Staff:
 
     def put(self, worker: WorkerProcess) -> None:
         """A worker that may be asked: for who waits, or for later."""
-        if worker not in self.workers or worker.is_leaving:
+        if worker not in self.workers or worker.is_retired:
             return
         while self.queue:
             ticket = self.queue.popleft()
@@ -169,15 +169,15 @@ class Staff:
                 ticket.wait.resolve(None)
                 return
         if self._places < 0:  # it stood in for one that waited for its client, or took long
-            worker.leave()
+            worker.retire()
             return
         self._idle.append(worker)
-        if self._leaver is None:
-            self._leaver = self._loop.call_later(self._settings.idle_timeout_s, self._look_for_idle)
+        if self._idle_timer is None:
+            self._idle_timer = self._loop.call_later(self._settings.idle_timeout_s, self._look_for_idle)
 
     # Starting and ending.
 
-    def _hire(self) -> None:
+    def _spawn(self) -> None:
         """Start workers for those who wait, as far as there may be more."""
         starting = sum(not worker.is_started for worker in self.workers)
         waiting = sum(not ticket.wait.done() for ticket in self.queue)
@@ -217,19 +217,19 @@ class Staff:
 
     def _go_on(self) -> None:
         self._pause = None
-        self._hire()
+        self._spawn()
 
     def _look_for_idle(self) -> None:
         """End those that nobody wanted for long; look again when the next one may be due."""
-        self._leaver = None
+        self._idle_timer = None
         longest_s = self._settings.idle_timeout_s
         due = time.monotonic() - longest_s
         for worker in [one for one in self._idle if one.free_since <= due]:
             self._idle.remove(worker)
-            worker.leave()
+            worker.retire()
         if self._idle:
             first = min(worker.free_since for worker in self._idle)
-            self._leaver = self._loop.call_later(max(first - due, 0.01), self._look_for_idle)
+            self._idle_timer = self._loop.call_later(max(first - due, 0.01), self._look_for_idle)
 
     # What workers tell.
 
@@ -238,7 +238,7 @@ class Staff:
         worker.free_since = time.monotonic()
         self.put(worker)
 
-    def free(self, worker: WorkerProcess, exchange: Exchange) -> None:
+    def free(self, worker: WorkerProcess, exchange: WorkerExchange) -> None:
         """It has answered."""
         del exchange
         self.failures = 0
@@ -248,7 +248,7 @@ class Staff:
     def stalled(self, worker: WorkerProcess) -> None:
         """It waits for its client: another may work in its place."""
         del worker
-        self._hire()
+        self._spawn()
 
     def died(self, worker: WorkerProcess) -> None:
         """Its process has ended."""
@@ -256,7 +256,7 @@ class Staff:
         if worker in self._idle:
             self._idle.remove(worker)
         self._gone()
-        if not worker.is_leaving:
+        if not worker.is_retired:
             self._counts.died += 1
             told = f"worker {worker.pid} died ({worker.reason})"
             if worker.answered:
@@ -265,14 +265,14 @@ class Staff:
                 self._failed(told)
         if self._all_gone is not None and not self.workers:
             self._all_gone.set()
-        self._hire()
+        self._spawn()
 
     # The end.
 
     async def close(self, error: SqlError) -> None:
         """End all; who waits is told ``error``. For an asyncio task."""
         self._closing = error
-        for timer in (self._pause, self._leaver):
+        for timer in (self._pause, self._idle_timer):
             if timer is not None:
                 timer.cancel()
         for ticket in list(self.queue):
@@ -281,9 +281,9 @@ class Staff:
             return
         self._all_gone = asyncio.Event()
         for worker in list(self.workers):
-            worker.leave()
+            worker.retire()
         try:
-            async with asyncio.timeout(_LEAVE_PATIENCE_S):
+            async with asyncio.timeout(_RETIRE_TIMEOUT_S):
                 await self._all_gone.wait()
         except TimeoutError:
             for worker in list(self.workers):

@@ -18,7 +18,7 @@ from herdpy_server.sessions.work import Pause
 from herdpy_sql import types
 from herdpy_sql.catalog import HIDDEN_KEY, Column, KeyPart, Table
 from herdpy_sql.errors import SqlError
-from herdpy_sql.plan.insert import refuse_generated
+from herdpy_sql.plan.assignment import refuse_generated
 from herdpy_sql.plan.namespace import target_schema, temporary_schema
 from herdpy_sql.plan.references import noting
 from herdpy_sql.storage import MustWait

@@ -4,9 +4,9 @@
     plan.run(view, params, clock)               as often as wanted
 
 Data passes so: ``prepare`` tells statements apart; ``scope`` resolves names; ``access`` reads the
-conditions for a key or index to use; ``select``, ``insert``, ``change`` and ``define`` build the plans of
-``execute``, or leave a query to ``columnar``. What the session itself carries out (transactions, settings)
-are the small classes of ``commands``, and of ``kept`` (prepared statements, cursors).
+conditions for a key or index to use; ``select``, ``insert``, ``change`` and ``create_table`` build the
+plans of ``execute``, or leave a query to ``columnar``. What the session itself carries out (transactions,
+settings) are the small classes of ``commands``, and of ``kept`` (prepared statements, cursors).
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ from herdpy_sql.plan.kept import (
     Prepare,
     SetConstraints,
 )
-from herdpy_sql.plan.prepare import Engine, prepare
+from herdpy_sql.plan.prepare import prepare
 from herdpy_sql.plan.requests import RequestFunction
+from herdpy_sql.plan.settings import Engine
 
 __all__ = [
     "Begin",

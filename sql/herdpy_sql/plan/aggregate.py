@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.execute.base import Plan
     from herdpy_sql.expr.nodes import Expr
-    from herdpy_sql.plan.prepare import Settings
     from herdpy_sql.plan.scope import TableScope
+    from herdpy_sql.plan.settings import PlanSettings
 
     BindOutputs = Callable[..., list[tuple[str, Expr]]]
 
@@ -78,7 +78,7 @@ def bind_aggregates(
     query: Query,
     catalog: Catalog,
     params: Params,
-    settings: Settings,
+    settings: PlanSettings,
     bind_outputs: BindOutputs,
     targets: Sequence[SqlType] | None,
 ) -> Plan:
@@ -227,7 +227,7 @@ class _Planner(Planner):
 
 
 def _first_in_order(
-    query: Query, found: _Aggregates, params: Params, settings: Settings, catalog: Catalog
+    query: Query, found: _Aggregates, params: Params, settings: PlanSettings, catalog: Catalog
 ) -> tuple[Query, Plan] | None:
     """A lone min or max of a column as the first row in its order, where rows come so; else None."""
     if len(found.aggregates) != 1 or found.aggregates[0].name not in {"min", "max"}:

@@ -12,7 +12,7 @@ from herdpy_sql.expr import NotOwn, Params, bind, coerce, compile_expr, is_volat
 from herdpy_sql.parse import parse, split
 from herdpy_sql.plan.alter_identity import retype_identity
 from herdpy_sql.plan.constraints import drop_foreign_keys_of, revalidate_foreign_keys
-from herdpy_sql.plan.define import MAX_COLUMNS, column_draft, column_of, ordered
+from herdpy_sql.plan.create_table import MAX_COLUMNS, column_draft, column_of, ordered
 from herdpy_sql.plan.expression_index import expression_type
 from herdpy_sql.plan.remarks import cascaded, notice
 from herdpy_sql.plan.rules import bind_default, bind_generated, default_expr, scalar
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from herdpy_sql.catalog import Column, Table
     from herdpy_sql.expr.nodes import Expr
     from herdpy_sql.parse.alter_table import AlterAction
-    from herdpy_sql.plan.define import Draft
+    from herdpy_sql.plan.create_table import Draft
     from herdpy_sql.plan.table_change import TableChange
     from herdpy_sql.types import SqlType
 

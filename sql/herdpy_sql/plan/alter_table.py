@@ -29,7 +29,7 @@ from herdpy_sql.plan.constraints import (
     rename_constraint,
     validate_constraint,
 )
-from herdpy_sql.plan.define import check_storage_parameter, column_name, ordered, refuse_deferrable
+from herdpy_sql.plan.create_table import check_storage_parameter, column_name, ordered, refuse_deferrable
 from herdpy_sql.plan.foreign_keys import names_of
 from herdpy_sql.plan.names import FreshNames, checked_name, fresh_name
 from herdpy_sql.plan.namespace import refuse_temporary_move

@@ -11,7 +11,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.change import row_mode
 from herdpy_sql.execute.conflict import Arbiter, Change, IndexArbiter, KeyArbiter, OnConflict
 from herdpy_sql.expr import NotOwn, Params, compile_expr, split_conjuncts
-from herdpy_sql.plan.change import assignments, own_assign
+from herdpy_sql.plan.assignment import assignments, own_assign
 from herdpy_sql.plan.expression_index import implies, indexed_expression, substituted
 from herdpy_sql.plan.rules import rules_of
 from herdpy_sql.plan.scope import TableScope, name_of

@@ -11,7 +11,7 @@ from herdpy_sql.collations import check_stored
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.alter_table import AlterTablePlan
 from herdpy_sql.execute.define import CreateIndexPlan, duplicate
-from herdpy_sql.plan.define import check_storage_parameter, only, ordered
+from herdpy_sql.plan.create_table import check_storage_parameter, only, ordered
 from herdpy_sql.plan.expression_index import expression_column, predicate_column
 from herdpy_sql.plan.names import FreshNames, checked_name
 from herdpy_sql.plan.remarks import taken, with_remarks

@@ -9,6 +9,7 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.syntax import is_regclass
+from herdpy_sql.plan.assignment import is_default
 from herdpy_sql.plan.sequences import build
 from herdpy_sql.sequences import find_sequence
 from herdpy_sql.types import BIGINT, INTEGER, SMALLINT, Base, SqlType
@@ -81,8 +82,6 @@ def check_overriding(tree: exp.Insert, table: Table, targets: Sequence[int], sou
 
 
 def _judge(name: str, identity: str, overriding: str, node: exp.Expression) -> None:
-    from herdpy_sql.plan.insert import is_default
-
     if is_default(node):
         return
     if overriding == "USER":

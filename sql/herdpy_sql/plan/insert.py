@@ -2,41 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import expressions as exp
 
+from herdpy_sql.catalog import Catalog
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import OutputColumn
+from herdpy_sql.execute.base import OutputColumn, Plan
 from herdpy_sql.execute.conflict import ConflictPlan, ConflictSelectPlan
 from herdpy_sql.execute.insert import InsertPlan, InsertSelectPlan
 from herdpy_sql.execute.row_makers import FromOneRow, FromQuery, Value, make_maker
-from herdpy_sql.expr import NotOwn, Params, bind, coerce, compile_expr
+from herdpy_sql.expr import NotOwn, Params, bind, compile_expr
 from herdpy_sql.expr.nodes import ColumnRef, Const, Param
+from herdpy_sql.plan.assignment import assigned, is_default, null, refuse_generated, target_positions
 from herdpy_sql.plan.columnar import columnar_select, with_param_types
+from herdpy_sql.plan.conflict import bind_conflict, bind_upsert
 from herdpy_sql.plan.identity import check_overriding
-from herdpy_sql.plan.output import output_columns, project
+from herdpy_sql.plan.returning import bind_returning, target_name
 from herdpy_sql.plan.rules import checked_by_view, default_of, rules_of
-from herdpy_sql.plan.scope import TableScope, name_of, table_of
-from herdpy_sql.plan.select import bind_outputs
+from herdpy_sql.plan.scope import TableScope, table_of
+from herdpy_sql.plan.settings import PlanSettings
+from herdpy_sql.types import SqlType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from herdpy_sql.catalog import Catalog, Table
-    from herdpy_sql.execute.base import Plan
+    from herdpy_sql.catalog import Table
     from herdpy_sql.execute.conflict import OnConflict
-    from herdpy_sql.execute.insert import Project
     from herdpy_sql.execute.row_makers import Maker
     from herdpy_sql.expr.nodes import Expr
-    from herdpy_sql.plan.prepare import Settings
-    from herdpy_sql.types import SqlType
 
+QueryPlan = Callable[[exp.Expression, Catalog, PlanSettings, Sequence[SqlType]], Plan]
 _KNOWN = {"overriding", "this", "expression", "returning", "default", "conflict", "with_"}
 
 
-def bind_insert(tree: exp.Insert, catalog: Catalog, settings: Settings) -> Plan:
-    """The plan of INSERT."""
+def bind_insert(tree: exp.Insert, catalog: Catalog, settings: PlanSettings, query_plan: QueryPlan) -> Plan:
+    """The plan of INSERT; ``query_plan`` plans the query whose rows it takes."""
     for key, value in tree.args.items():
         if value and key not in _KNOWN:
             raise SqlError("0A000", f"INSERT: {key.upper()} is not supported")
@@ -67,46 +69,12 @@ def bind_insert(tree: exp.Insert, catalog: Catalog, settings: Settings) -> Plan:
     elif source is None:
         makers = (_maker(table, {}, often=False),)
     else:
-        return _from_query(tree, table, targets, source, catalog, settings)
+        return _from_query(tree, table, targets, source, catalog, settings, query_plan)
     conflict = _conflict(tree, table, targets, params)
     columns, returning = bind_returning(tree, table, params)
     if conflict is not None:
         return ConflictPlan(table, makers, conflict, params.types, columns, returning)
     return InsertPlan(table, makers, tuple(params.types), columns, returning, places)
-
-
-def target_positions(table: Table, names: Sequence[exp.Expression] | None) -> list[int]:
-    """Positions of the columns named, or of all that are visible."""
-    if names is None:
-        return list(table.visible)
-    found: list[int] = []
-    for one in names:
-        name = name_of(one.this if isinstance(one, exp.Column) else one)
-        position = table.positions.get(name)
-        if position is None or table.columns[position].hidden:
-            raise SqlError(
-                "42703",
-                f'column "{name}" of relation "{table.name}" does not exist',
-                column=name,
-                table=table.name,
-            )
-        if position in found:
-            raise SqlError("42701", f'column "{name}" specified more than once', column=name)
-        found.append(position)
-    return found
-
-
-def refuse_generated(table: Table, position: int) -> None:
-    """428C9 for a value that is given to a generated column."""
-    column = table.columns[position]
-    if column.generated is not None:
-        raise SqlError(
-            "428C9",
-            f'cannot insert a non-DEFAULT value into column "{column.name}"',
-            detail=f'Column "{column.name}" is a generated column.',
-            column=column.name,
-            table=table.name,
-        )
 
 
 def _values_rows(
@@ -166,30 +134,6 @@ def _items(row: exp.Expression) -> list[exp.Expression]:
     return list(items)
 
 
-def is_default(node: exp.Expression) -> bool:
-    """Whether a value is the word DEFAULT."""
-    if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
-        return not node.this.args.get("quoted") and str(node.this.this).upper() == "DEFAULT"
-    return isinstance(node, exp.Var) and str(node.this).upper() == "DEFAULT"
-
-
-def assigned(table: Table, position: int, value: Expr, params: Params) -> Expr:
-    """``value`` coerced to its column's type, as assignment does it; SqlError 42804 names the column."""
-    column = table.columns[position]
-    try:
-        return coerce(value, column.type, "assignment", params)
-    except SqlError as error:
-        if error.sqlstate != "42804":
-            raise
-        raise SqlError(
-            "42804",
-            f'column "{column.name}" is of type {column.type} but expression is of type {value.type}',
-            hint="You will need to rewrite or cast the expression.",
-            column=column.name,
-            table=table.name,
-        ) from error
-
-
 def _maker(table: Table, bound: dict[int, Expr], *, often: bool) -> Maker:
     values = [_value(table, position, bound) for position in range(len(table.columns))]
     return make_maker(values, rules_of(table), often=often)
@@ -215,10 +159,9 @@ def _from_query(
     targets: list[int],
     source: exp.Expression,
     catalog: Catalog,
-    settings: Settings,
+    settings: PlanSettings,
+    query_plan: QueryPlan,
 ) -> Plan:
-    from herdpy_sql.plan.prepare import query_plan
-
     plan = query_plan(_with(tree, source), catalog, settings, [table.columns[p].type for p in targets])
     params = settings.params()
     columns = plan.columns or ()
@@ -250,7 +193,7 @@ def _from_values(
     targets: list[int],
     source: exp.Values,
     catalog: Catalog,
-    settings: Settings,
+    settings: PlanSettings,
     reason: str,
 ) -> Plan:
     """INSERT ... VALUES with expressions that the columnar engine has to compute: all in one row."""
@@ -289,7 +232,7 @@ def from_columns(
         found = given.get(position) or (
             None if table.columns[position].numbers_rows else default_of(table, position)
         )
-        compute.append(compile_expr(found) if found is not None else _null)
+        compute.append(compile_expr(found) if found is not None else null)
     row_id = next((i for i, column in enumerate(table.columns) if column.numbers_rows), None)
     return FromQuery(tuple(compute), row_id, rules_of(table))
 
@@ -312,44 +255,6 @@ def _conflict(tree: exp.Insert, table: Table, targets: Sequence[int], params: Pa
     node = tree.args.get("conflict")
     if node is None:
         return None
-    from herdpy_sql.plan.conflict import (
-        bind_conflict,
-        bind_upsert,
-    )  # it needs ``change``, which needs this module
-
     if str(node.args.get("action")) == "UPSERT":
         return bind_upsert(table, targets)
     return bind_conflict(node, table, target_name(tree, table), params)
-
-
-def _null(row: object, params: object, clock: object) -> None:
-    """NULL, as a compiled expression."""
-    del row, params, clock
-
-
-def target_name(tree: exp.Expression, table: Table) -> str:
-    """What a statement calls the table that it writes to."""
-    target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
-    alias = target.args.get("alias")
-    return name_of(alias.this) if alias is not None else table.name
-
-
-class ReturningApart(NotOwn):
-    """RETURNING has to be computed by the columnar engine, from the rows that the statement returns."""
-
-
-def bind_returning(
-    tree: exp.Expression, table: Table, params: Params, alias: str | None = None
-) -> tuple[tuple[OutputColumn, ...] | None, Project | None]:
-    """The columns of RETURNING and the function that makes them of a physical row; (None, None)."""
-    node = tree.args.get("returning")
-    if node is None:
-        return None, None
-    scope = TableScope()
-    scope.add(alias or target_name(tree, table), table)
-    try:
-        outputs = bind_outputs(node.expressions, scope, params)
-    except NotOwn as refusal:
-        raise ReturningApart(refusal.reason) from None
-    columns = output_columns(outputs, scope)
-    return columns, project([expr for _, expr in outputs])

@@ -18,6 +18,7 @@ from herdpy_sql.lock_modes import TABLE_MODES
 from herdpy_sql.plan.columnar import columnar_select
 from herdpy_sql.plan.lock_clauses import Locked, clauses_of, locks_of, refuse_locks
 from herdpy_sql.plan.scope import find_table, name_of, table_of
+from herdpy_sql.plan.select import limits_of
 from herdpy_sql.plan.targets import in_schema, row_columns
 
 if TYPE_CHECKING:
@@ -26,18 +27,20 @@ if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog, Table
     from herdpy_sql.execute.base import Plan
     from herdpy_sql.parse import Command
-    from herdpy_sql.plan.prepare import Settings
+    from herdpy_sql.plan.settings import PlanSettings
     from herdpy_sql.types import SqlType
 
 _HOISTED = "locked rows"
 
 
 def locking_query(
-    tree: exp.Expression, catalog: Catalog, settings: Settings, reason: str, targets: Sequence[SqlType] | None
+    tree: exp.Expression,
+    catalog: Catalog,
+    settings: PlanSettings,
+    reason: str,
+    targets: Sequence[SqlType] | None,
 ) -> Plan:
     """The plan of a columnar SELECT with locking clauses. SqlError as ``locks_of``, ``refuse_locks``."""
-    from herdpy_sql.plan.select import limits_of
-
     refuse_locks(tree)
     if not isinstance(tree, exp.Select):
         raise SqlError("0A000", f"FOR UPDATE is not supported with {reason}")
@@ -82,7 +85,7 @@ def _with_columns(
     return locked, wanted
 
 
-def _items(tree: exp.Select, catalog: Catalog, settings: Settings) -> list[Locked]:
+def _items(tree: exp.Select, catalog: Catalog, settings: PlanSettings) -> list[Locked]:
     """What of FROM may be locked; WITH queries and functions are not."""
     with_ = tree.args.get("with_")
     known = {name_of(cte.args["alias"].this) for cte in with_.expressions} if with_ is not None else set()

@@ -17,17 +17,10 @@ from herdpy_sql.execute.change import ColumnarMatches
 from herdpy_sql.execute.merge import DELETE, INSERT, NOTHING, UPDATE, Action, MergePlan
 from herdpy_sql.expr import Params, compile_expr
 from herdpy_sql.expr.nodes import ColumnRef
-from herdpy_sql.plan.change import assignments
+from herdpy_sql.plan.assignment import Elements, assigned, assignments, is_default, null, target_positions
 from herdpy_sql.plan.columnar import columnar_select
-from herdpy_sql.plan.elements import Elements
-from herdpy_sql.plan.insert import (
-    assigned,
-    checked_rows,
-    from_columns,
-    is_default,
-    target_name,
-    target_positions,
-)
+from herdpy_sql.plan.insert import checked_rows, from_columns
+from herdpy_sql.plan.returning import target_name
 from herdpy_sql.plan.rules import default_of, rules_of
 from herdpy_sql.plan.scope import name_of, table_of
 from herdpy_sql.plan.targets import in_schema, row_columns
@@ -37,7 +30,7 @@ if TYPE_CHECKING:
 
     from herdpy_sql.catalog import Catalog, Table
     from herdpy_sql.execute.base import Compiled, OutputColumn, Plan
-    from herdpy_sql.plan.prepare import Settings
+    from herdpy_sql.plan.settings import PlanSettings
     from herdpy_sql.types import SqlType
 
 _KNOWN = {"this", "using", "on", "whens", "with_"}
@@ -67,7 +60,7 @@ class Clause:
         return [(position, node) for position, node in self.values if not is_default(node)]
 
 
-def bind_merge(tree: exp.Merge, catalog: Catalog, settings: Settings) -> Plan:
+def bind_merge(tree: exp.Merge, catalog: Catalog, settings: PlanSettings) -> Plan:
     """The plan of MERGE."""
     for key, value in tree.args.items():
         if value and key not in _KNOWN:
@@ -255,10 +248,5 @@ def _action(table: Table, clause: Clause, columns: Sequence[OutputColumn]) -> Ac
     for position, node in clause.values:
         if is_default(node):
             default = default_of(table, position)
-            assign.append((position, compile_expr(default) if default is not None else _null))
+            assign.append((position, compile_expr(default) if default is not None else null))
     return Action(clause.kind, tuple(assign))
-
-
-def _null(row: object, params: object, clock: object) -> None:
-    """NULL, as a compiled expression."""
-    del row, params, clock

@@ -2,53 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from sqlglot import expressions as exp
 
 from herdpy_sql.catalog import Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.stages import StagedPlan
-from herdpy_sql.expr import NotOwn, Params
+from herdpy_sql.expr import NotOwn
 from herdpy_sql.expr.typenames import ENUM
 from herdpy_sql.parse import Command, CopyStatement, parse
 from herdpy_sql.parse.describe import described
 from herdpy_sql.parse.object_commands import ObjectCommand
 from herdpy_sql.parse.right_commands import RightCommand
 from herdpy_sql.parse.type_commands import TypeCommand
-from herdpy_sql.plan import alter, change, define, enum_types, insert, merge, objects, type_names
+from herdpy_sql.plan import alter, change, create_table, enum_types, insert, merge, objects, type_names
 from herdpy_sql.plan.columnar import columnar_select
 from herdpy_sql.plan.commands import Explain, command_plan
 from herdpy_sql.plan.copying import copy_plan
-from herdpy_sql.plan.create_as import create_table_as, select_into
 from herdpy_sql.plan.create_index import create_index
+from herdpy_sql.plan.create_table import create_table_as, select_into
 from herdpy_sql.plan.drop import drop
-from herdpy_sql.plan.insert import ReturningApart
 from herdpy_sql.plan.kept import kept_plan
 from herdpy_sql.plan.locking import lock_table_plan, locking_query, locks_within, with_locks_first
 from herdpy_sql.plan.positions import place
 from herdpy_sql.plan.qualified import settle_qualified
 from herdpy_sql.plan.references import with_references
 from herdpy_sql.plan.requests import request_plan
+from herdpy_sql.plan.returning import ReturningApart
 from herdpy_sql.plan.scope import name_of
 from herdpy_sql.plan.select import bind_select
 from herdpy_sql.plan.sequence_select import sequence_select, settle_calls, takes_from_sequences
+from herdpy_sql.plan.settings import Engine, PlanSettings
 from herdpy_sql.plan.view_targets import through_view
 from herdpy_sql.plan.views import expand, has_views
 from herdpy_sql.plan.writable import CHANGES, bind_returning_apart, bind_staged, changes_data
 from herdpy_sql.types import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from herdpy_sql.catalog import Catalog
-    from herdpy_sql.columnar.given import Given
     from herdpy_sql.execute.base import Plan
     from herdpy_sql.parse import Statement
     from herdpy_sql.types import SqlType
 
-Engine = Literal["auto", "own", "columnar"]
 _NAMED_TYPES = frozenset({exp.DataType.Type.NAME, exp.DataType.Type.USERDEFINED})
 _NAMED_THINGS = (
     exp.Anonymous, exp.Dot, exp.Operator, exp.ObjectIdentifier, exp.CurrentUser, exp.SessionUser,
@@ -58,26 +56,6 @@ _NAMED_THINGS = (
 """Nodes that name a function or an operator, or are functions of the session."""
 MAX_OUTPUTS = 1664
 """Columns that a SELECT may answer, as PostgreSQL has it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What of a session bears on planning.
-
-    Attributes:
-        engine: "auto", or one engine by force (0A000 where it cannot).
-        scan_only: no access path but the full scan, for tests that compare.
-        given: what WITH queries that change data give to the statement, by their names.
-    """
-
-    engine: Engine = "auto"
-    scan_only: bool = False
-    param_types: tuple[SqlType, ...] = ()
-    given: Mapping[str, Given] = field(default_factory=dict)
-
-    def params(self) -> Params:
-        """A fresh collector of parameters' types."""
-        return Params(self.param_types)
 
 
 def prepare(
@@ -95,7 +73,7 @@ def prepare(
     preset = tuple(one or UNKNOWN for one in param_types)
     statement = described(statement)
     try:
-        return _prepare(statement, catalog, Settings(engine, scan_only, preset))
+        return _prepare(statement, catalog, PlanSettings(engine, scan_only, preset))
     except RecursionError as error:
         raise SqlError("54001", "stack depth limit exceeded") from error
     except NotOwn as refusal:
@@ -105,7 +83,7 @@ def prepare(
         raise
 
 
-def _prepare(statement: Statement, catalog: Catalog, settings: Settings) -> Plan:
+def _prepare(statement: Statement, catalog: Catalog, settings: PlanSettings) -> Plan:
     tree = parse(statement)
     if isinstance(tree, Command):
         if tree.name == "EXPLAIN":
@@ -138,7 +116,7 @@ def _prepare(statement: Statement, catalog: Catalog, settings: Settings) -> Plan
             return create_index(tree, catalog)
         if tree.args.get("expression") is not None:
             return create_table_as(tree, catalog, lambda query: query_plan(query, catalog, settings))
-        return define.create_table(tree, catalog)
+        return create_table.create_table(tree, catalog)
     if locks_within(tree):
         tree = with_locks_first(tree)
         return bind_staged(tree, catalog, settings, lambda one, known: _one(one, catalog, known))
@@ -167,7 +145,7 @@ def rewritten(tree: exp.Expression, catalog: Catalog) -> exp.Expression:
     return tree
 
 
-def _one(tree: exp.Expression, catalog: Catalog, settings: Settings) -> Plan:
+def _one(tree: exp.Expression, catalog: Catalog, settings: PlanSettings) -> Plan:
     """The plan of one statement that changes rows or asks for them; foreign keys are left to the caller
     unless it is in stages."""
     try:
@@ -176,9 +154,9 @@ def _one(tree: exp.Expression, catalog: Catalog, settings: Settings) -> Plan:
         return bind_returning_apart(tree, catalog, settings, lambda one, known: _one(one, catalog, known))
 
 
-def _changes_or_query(tree: exp.Expression, catalog: Catalog, settings: Settings) -> Plan:
+def _changes_or_query(tree: exp.Expression, catalog: Catalog, settings: PlanSettings) -> Plan:
     if isinstance(tree, exp.Insert):
-        return insert.bind_insert(tree, catalog, settings)
+        return insert.bind_insert(tree, catalog, settings, query_plan)
     if isinstance(tree, exp.Update):
         return change.bind_update(tree, catalog, settings)
     if isinstance(tree, exp.Delete):
@@ -209,7 +187,7 @@ def _may_concern_system(tree: exp.Expression, catalog: Catalog) -> bool:
 def query_plan(
     tree: exp.Expression,
     catalog: Catalog,
-    settings: Settings,
+    settings: PlanSettings,
     targets: Sequence[SqlType] | None = None,
 ) -> Plan:
     """The plan of a query by the engine that should, or must, run it.

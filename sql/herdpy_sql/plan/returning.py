@@ -1,7 +1,9 @@
-"""RETURNING of UPDATE ... FROM and DELETE ... USING: the target's columns, and those of the other tables.
+"""RETURNING: its columns, and the function that makes them of a row that a statement wrote.
 
-The query that finds the rows brings what RETURNING wants of the other tables along. RETURNING itself is
-bound over the target and a relation of what was brought, under a name of ours.
+``bind_returning`` binds it over the target. Of UPDATE ... FROM and DELETE ... USING the query that finds the
+rows also gives what RETURNING takes of the other tables (:class:`Brought`), and ``bind_brought`` binds
+RETURNING over the target and a relation of those columns. RETURNING that only the columnar engine can compute
+raises :class:`ReturningApart`, and ``writable`` makes a query of it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.expr import NotOwn, Params
 from herdpy_sql.expr.nodes import ColumnRef
-from herdpy_sql.plan.output import output_name, project
+from herdpy_sql.plan.output import output_columns, output_name, project
 from herdpy_sql.plan.scope import TableScope, name_of
 from herdpy_sql.plan.select import bind_outputs
 
@@ -26,6 +28,34 @@ if TYPE_CHECKING:
 
 BROUGHT = "__brought"
 ColumnsOf = Callable[[list[exp.Expression]], Sequence[OutputColumn]]
+
+
+def target_name(tree: exp.Expression, table: Table) -> str:
+    """What a statement calls the table that it writes to."""
+    target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+    alias = target.args.get("alias")
+    return name_of(alias.this) if alias is not None else table.name
+
+
+class ReturningApart(NotOwn):
+    """RETURNING has to be computed by the columnar engine, from the rows that the statement returns."""
+
+
+def bind_returning(
+    tree: exp.Expression, table: Table, params: Params, alias: str | None = None
+) -> tuple[tuple[OutputColumn, ...] | None, Project | None]:
+    """The columns of RETURNING and the function that makes them of a physical row; (None, None)."""
+    node = tree.args.get("returning")
+    if node is None:
+        return None, None
+    scope = TableScope()
+    scope.add(alias or target_name(tree, table), table)
+    try:
+        outputs = bind_outputs(node.expressions, scope, params)
+    except NotOwn as refusal:
+        raise ReturningApart(refusal.reason) from None
+    columns = output_columns(outputs, scope)
+    return columns, project([expr for _, expr in outputs])
 
 
 @dataclass

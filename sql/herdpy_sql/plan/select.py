@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from herdpy_sql.execute.base import Plan
     from herdpy_sql.execute.locking import RowLock
     from herdpy_sql.expr.nodes import Expr
-    from herdpy_sql.plan.prepare import Settings
+    from herdpy_sql.plan.settings import PlanSettings
     from herdpy_sql.types import SqlType
 
 _KNOWN = {"expressions", "from_", "joins", "where", "order", "limit", "offset", "locks", "kind", "hint"}
@@ -41,7 +41,7 @@ def bind_select(
     tree: exp.Expression,
     catalog: Catalog,
     params: Params,
-    settings: Settings,
+    settings: PlanSettings,
     targets: Sequence[SqlType] | None = None,
 ) -> Plan:
     """The own plan of a query; NotOwn when it is not ours (NotWorth when it should not be)."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from herdpy_sql.execute.base import Compiled, Plan
     from herdpy_sql.execute.locking import RowLock
     from herdpy_sql.expr.nodes import Expr
-    from herdpy_sql.plan.prepare import Settings
+    from herdpy_sql.plan.settings import PlanSettings
 
 
 class NotWorth(NotOwn):
@@ -57,7 +57,7 @@ class Query:
 class Planner:
     """Chooses the order of joins and the access to each table, then builds the steps."""
 
-    def __init__(self, query: Query, params: Params, settings: Settings, catalog: Catalog) -> None:
+    def __init__(self, query: Query, params: Params, settings: PlanSettings, catalog: Catalog) -> None:
         self.query = query
         self.catalog = catalog
         self.params = params

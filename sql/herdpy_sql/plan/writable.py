@@ -15,8 +15,8 @@ from sqlglot import expressions as exp
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.stages import Stage, StagedPlan
 from herdpy_sql.expr import Params
-from herdpy_sql.plan.insert import target_name
 from herdpy_sql.plan.references import TOOLS
+from herdpy_sql.plan.returning import target_name
 from herdpy_sql.plan.scope import name_of, table_of
 from herdpy_sql.types import UNKNOWN, Base
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.execute.base import Plan
-    from herdpy_sql.plan.prepare import Settings
+    from herdpy_sql.plan.settings import PlanSettings
     from herdpy_sql.types import SqlType
 
-    Planner = Callable[[exp.Expression, Settings], Plan]
+    Planner = Callable[[exp.Expression, PlanSettings], Plan]
 
 CHANGES = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
 _RETURNED = "__returned"
@@ -45,7 +45,7 @@ def changes_data(tree: exp.Expression) -> bool:
 def bind_staged(
     tree: exp.Expression,
     catalog: Catalog,
-    settings: Settings,
+    settings: PlanSettings,
     planner: Planner,
 ) -> Plan:
     """The plan of a statement with such WITH queries; ``planner`` plans one statement by itself."""
@@ -55,7 +55,7 @@ def bind_staged(
 def bind_returning_apart(
     tree: exp.Expression,
     catalog: Catalog,
-    settings: Settings,
+    settings: PlanSettings,
     planner: Planner,
 ) -> Plan:
     """The plan of a statement whose RETURNING is asked for as a query over the rows that it returns."""
@@ -70,7 +70,9 @@ def bind_returning_apart(
     return _settled(lambda known: _bind_apart(tree, catalog, known, planner), settings)
 
 
-def _bind_apart(tree: exp.Expression, catalog: Catalog, settings: Settings, planner: Planner) -> StagedPlan:
+def _bind_apart(
+    tree: exp.Expression, catalog: Catalog, settings: PlanSettings, planner: Planner
+) -> StagedPlan:
     from herdpy_sql.columnar.given import given
 
     table = table_of(catalog, tree.this)
@@ -95,7 +97,7 @@ def _bind_apart(tree: exp.Expression, catalog: Catalog, settings: Settings, plan
     return StagedPlan(stages, types, TOOLS if catalog.referencing else None, plan.tag)
 
 
-def _settled(bind: Callable[[Settings], StagedPlan], settings: Settings) -> StagedPlan:
+def _settled(bind: Callable[[PlanSettings], StagedPlan], settings: PlanSettings) -> StagedPlan:
     """What ``bind`` gives when every parameter has its type: it may come from a place behind its first."""
     types = settings.param_types
     while True:
@@ -120,7 +122,7 @@ def _types(plans: Sequence[Plan], known: Sequence[SqlType]) -> tuple[SqlType, ..
 def _bind(
     tree: exp.Expression,
     catalog: Catalog,
-    settings: Settings,
+    settings: PlanSettings,
     planner: Planner,
 ) -> StagedPlan:
     from herdpy_sql.columnar.given import given

@@ -1,36 +1,47 @@
-"""CREATE TABLE and CREATE INDEX: syntax trees to definitions.
+"""CREATE TABLE, also LIKE a table or AS a query, and SELECT INTO: syntax trees to definitions of tables.
 
-The parts of CREATE TABLE are read into a draft, in the order written; the draft becomes a ``Table`` without
-ids, which the catalog gives when the plan runs.
+The parts of CREATE TABLE are read into a :class:`Draft`, in the order written; the draft becomes a ``Table``
+without ids, which the catalog gives when the plan runs. LIKE adds the columns of a table to the draft. The
+columns of CREATE TABLE AS are those of its query, whose rows the plan inserts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import msgspec
 from sqlglot import expressions as exp
 
 from herdpy.codec.kinds import Kind
 from herdpy_sql.catalog import HIDDEN_KEY, PUBLIC, Check, Column, Index, KeyPart, Table
 from herdpy_sql.collations import check_stored
 from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.base import Outcome, Plan
 from herdpy_sql.execute.define import CreateTablePlan
-from herdpy_sql.expr import NotOwn, sql_type
+from herdpy_sql.execute.insert import InsertSelectPlan
+from herdpy_sql.execute.row_makers import FromQuery
+from herdpy_sql.expr import NotOwn, compile_expr, sql_type
+from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.objects import SequenceDefinition
+from herdpy_sql.plan.assignment import null
 from herdpy_sql.plan.foreign_keys import bind_foreign_key, names_of
 from herdpy_sql.plan.identity import SERIALS, identity_sequence, serial_sequence, settle_sequence_names
 from herdpy_sql.plan.names import FreshNames, checked_name, fresh_name, new_name, on_commit, refuse_repeated
 from herdpy_sql.plan.remarks import skips, with_remarks
-from herdpy_sql.plan.rules import bind_check, bind_default, bind_generated
+from herdpy_sql.plan.rules import bind_check, bind_default, bind_generated, rules_of, scalar
 from herdpy_sql.plan.scope import name_of, table_of
-from herdpy_sql.types import BIGINT, SqlType
+from herdpy_sql.types import BIGINT, TEXT, Base, SqlType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
+
     from herdpy_sql.catalog import Catalog
-    from herdpy_sql.execute.base import Plan
+    from herdpy_sql.execute.base import OutputColumn, Row
+    from herdpy_sql.storage import Clock, View
 
 MAX_COLUMNS = 1600
 
@@ -106,8 +117,6 @@ def create_table(tree: exp.Create, catalog: Catalog) -> Plan:
         if isinstance(part, exp.ColumnDef):
             _column(draft, part)
         elif isinstance(part, exp.LikeProperty):
-            from herdpy_sql.plan.like import take_columns  # it fills this module's drafts
-
             take_columns(draft, part, table_of(catalog, part.this))
         else:
             _table_constraint(draft, part, None)
@@ -389,3 +398,163 @@ def ordered(name: str, sql: SqlType) -> None:
         raise SqlError(
             "42704", "data type json has no default operator class for an index", column=name, datatype="json"
         )
+
+
+_OPTIONS = (
+    "COMMENTS",
+    "COMPRESSION",
+    "CONSTRAINTS",
+    "DEFAULTS",
+    "GENERATED",
+    "IDENTITY",
+    "INDEXES",
+    "STATISTICS",
+    "STORAGE",
+)
+
+
+def take_columns(draft: Draft, part: exp.LikeProperty, source: Table) -> None:
+    """Add the columns of ``source`` to the draft of a table. SqlError 42701, 0A000."""
+    asked = _asked(part)
+    for position in source.visible:
+        column = source.columns[position]
+        if column.name in draft.columns:
+            raise SqlError("42701", f'column "{column.name}" specified more than once', column=column.name)
+        draft.columns[column.name] = _like_column(column, asked)
+    if "CONSTRAINTS" in asked:
+        for check in source.checks:
+            condition = scalar(check.condition)
+            draft.checks.append((check.name, [], condition))
+    if "INDEXES" in asked:
+        if any(not index.unique or index.predicate is not None for index in source.indexes):
+            raise SqlError("0A000", "LIKE ... INCLUDING INDEXES of indexes without UNIQUE is not supported")
+        if not source.has_hidden_key:
+            draft.set_key([source.columns[part.position].name for part in source.key], None)
+        for index in source.indexes:
+            names = [source.columns[part.position].name for part in index.parts]
+            draft.uniques.append(Unique(names, None))
+
+
+def _asked(part: exp.LikeProperty) -> set[str]:
+    asked: set[str] = set()
+    for option in part.expressions:
+        word, value = str(option.this).upper(), option.args["value"].name.upper()
+        if value != "ALL" and value not in _OPTIONS:
+            raise SqlError("42601", f'syntax error at or near "{value}"')
+        named = set(_OPTIONS) if value == "ALL" else {value}
+        asked = asked | named if word == "INCLUDING" else asked - named
+    return asked
+
+
+def _like_column(column: Column, asked: set[str]) -> ColumnDraft:
+    draft = ColumnDraft(column.type, not_null=column.not_null)
+    if column.identity and "IDENTITY" in asked:
+        draft.identity = column.identity
+        draft.sequence = msgspec.structs.replace(serial_sequence(column.type), identity=True)
+    elif column.default is not None and not column.identity and "DEFAULTS" in asked:
+        draft.default = scalar(column.default)
+    if column.generated is not None and "GENERATED" in asked:
+        draft.generated = scalar(column.generated)
+    return draft
+
+
+_AS_CLAUSES = {"this", "kind", "exists", "properties", "expression", "on_commit"}
+
+
+class CreateTableAsPlan(Plan):
+    """CREATE TABLE AS; ``table`` has no ids yet. The count is that of the query's rows."""
+
+    tag = "SELECT"
+
+    def __init__(self, table: Table, query: Plan, *, if_not_exists: bool, with_data: bool) -> None:
+        self.table = table
+        self.query = query
+        self.source = query.source
+        self.param_types = query.param_types
+        self.engine = query.engine
+        self.if_not_exists = if_not_exists
+        self.with_data = with_data
+        if not with_data:
+            self.tag = "CREATE TABLE AS"
+
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+        table = self.table
+        there = (table.schema, table.name) in view.catalog.relations
+        CreateTablePlan(table, if_not_exists=self.if_not_exists).run(view, params, clock)
+        if there or not self.with_data:
+            return Outcome(None, 0)
+        made = view.catalog.relations[table.schema, table.name]
+        assert isinstance(made, Table)
+        compute = [
+            compile_expr(ColumnRef(column.type, i, column.name)) if not column.hidden else null
+            for i, column in enumerate(made.columns)
+        ]
+        convert = FromQuery(tuple(compute), len(compute) - 1, rules_of(made))
+        return InsertSelectPlan(made, self.query, convert).run(view, params, clock, source)
+
+    def explain(self) -> list[str]:
+        first, *rest = self.query.explain()
+        return [f"Create Table {self.table.name}", f"  -> {first}", *(f"     {line}" for line in rest)]
+
+
+def create_table_as(tree: exp.Create, catalog: Catalog, planned: Callable[[exp.Expression], Plan]) -> Plan:
+    """The plan of CREATE TABLE ... AS query."""
+    for key, value in tree.args.items():
+        if value and key not in _AS_CLAUSES:
+            raise SqlError("0A000", f"CREATE TABLE AS: {key.upper()} is not supported")
+    listed: list[str] = []
+    target = tree.this
+    if isinstance(target, exp.Schema):
+        if any(isinstance(one, exp.ColumnDef) and one.args.get("kind") for one in target.expressions):
+            raise SqlError("42601", 'syntax error at or near "AS"')
+        listed = [name_of(one.this if isinstance(one, exp.ColumnDef) else one) for one in target.expressions]
+        target = target.this
+    properties = tree.args.get("properties")
+    given = properties.expressions if properties is not None else []
+    data = [one for one in given if isinstance(one, exp.WithDataProperty)]
+    temporary = any(isinstance(one, exp.TemporaryProperty) for one in given)
+    schema, name = new_name(target, catalog, temporary=temporary)
+    query = planned(tree.expression.unnest())
+    with_data = not (data and data[0].args.get("no"))
+    table = replace(
+        _table_of_query(schema, name, query.columns or (), listed),
+        on_commit=on_commit(tree, temporary=temporary),
+    )
+    found = CreateTableAsPlan(table, query, if_not_exists=bool(tree.args.get("exists")), with_data=with_data)
+    skipped = skips(found, catalog)
+    if skipped:
+        found.tag = "CREATE TABLE AS"
+    return with_remarks(found, skipped)
+
+
+def select_into(tree: exp.Select, catalog: Catalog, planned: Callable[[exp.Expression], Plan]) -> Plan:
+    """The plan of SELECT ... INTO table."""
+    into = tree.args["into"]
+    tree.set("into", None)
+    schema, name = new_name(into.this, catalog, temporary=bool(into.args.get("temporary")))
+    query = planned(tree)
+    return CreateTableAsPlan(
+        _table_of_query(schema, name, query.columns or (), []), query, if_not_exists=False, with_data=True
+    )
+
+
+def _table_of_query(schema: str, name: str, found: tuple[OutputColumn, ...], listed: list[str]) -> Table:
+    if len(listed) > len(found):
+        raise SqlError("42601", "too many column names were specified")
+    names = [*listed, *(column.name for column in found[len(listed) :])]
+    for i, one in enumerate(names):
+        if one in names[:i]:
+            raise SqlError("42701", f'column "{one}" specified more than once', column=one)
+    columns = [
+        Column(one, TEXT if column.type.base is Base.UNKNOWN else column.type)
+        for one, column in zip(names, found, strict=True)
+    ]
+    columns.append(Column(HIDDEN_KEY, BIGINT, not_null=True, hidden=True))
+    return Table(
+        id=0,
+        name=name,
+        columns=tuple(columns),
+        key=(KeyPart(len(columns) - 1),),
+        key_name=f"{name}_pkey",
+        schema=schema,
+    )

@@ -1,0 +1,39 @@
+"""The settings of planning: the engine that is asked for, and the types of parameters that are known.
+
+``prepare`` makes a :class:`PlanSettings` of its arguments; what binds a statement gets it, and passes it on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from herdpy_sql.expr import Params
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from herdpy_sql.columnar.given import Given
+    from herdpy_sql.types import SqlType
+
+Engine = Literal["auto", "own", "columnar"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSettings:
+    """What of a session bears on planning.
+
+    Attributes:
+        engine: "auto", or one engine by force (0A000 where it cannot).
+        scan_only: no access path but the full scan, for tests that compare.
+        given: what WITH queries that change data give to the statement, by their names.
+    """
+
+    engine: Engine = "auto"
+    scan_only: bool = False
+    param_types: tuple[SqlType, ...] = ()
+    given: Mapping[str, Given] = field(default_factory=dict)
+
+    def params(self) -> Params:
+        """A fresh collector of parameters' types."""
+        return Params(self.param_types)

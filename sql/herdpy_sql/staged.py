@@ -17,7 +17,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.generated import fill_generated
 from herdpy_sql.storage import Clock
 from herdpy_sql.types import Base
-from herdpy_sql.values.texts import limit_text
+from herdpy_sql.values.strings import limit_text
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Table

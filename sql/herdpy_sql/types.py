@@ -1,13 +1,14 @@
 """SQL types: PostgreSQL's names, object ids and modifiers, and the physical kind under each.
 
-A :class:`SqlType` is a value: two are equal when base and modifiers are. The text forms and the
-Python forms of its values are in ``values``; casts between types in ``expr``.
+A :class:`SqlType` is a value: two are equal when base and modifiers are. The forms of a type's values
+(text, bytes, Python's objects, DuckDB's text) are in its file of ``values``; casts between types in ``expr``.
 """
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from herdpy.codec.grids import MAX_DIMENSIONS
 from herdpy.codec.kinds import Field, Kind
@@ -42,77 +43,58 @@ class Base(enum.Enum):
     UNKNOWN = "unknown"  # a literal or parameter whose type its place will decide
 
 
-_KINDS = {
-    Base.BOOLEAN: Kind.BOOL,
-    Base.SMALLINT: Kind.INT16,
-    Base.INTEGER: Kind.INT32,
-    Base.BIGINT: Kind.INT64,
-    Base.REAL: Kind.FLOAT32,
-    Base.DOUBLE: Kind.FLOAT64,
-    Base.TEXT: Kind.TEXT,
-    Base.VARCHAR: Kind.TEXT,
-    Base.CHAR: Kind.TEXT,
-    Base.BYTEA: Kind.BYTES,
-    Base.DATE: Kind.DATE,
-    Base.TIME: Kind.TIME,
-    Base.TIMESTAMP: Kind.TIMESTAMP,
-    Base.TIMESTAMPTZ: Kind.TIMESTAMPTZ,
-    Base.UUID: Kind.UUID,
-    Base.JSON: Kind.JSON,
-    Base.UNKNOWN: Kind.TEXT,
-    Base.INTERVAL: Kind.INTERVAL,
-    Base.ARRAY: Kind.ARRAY,
-    Base.JSONB: Kind.JSONB,
-    Base.VECTOR: Kind.VECTOR,
-    Base.ENUM: Kind.FLOAT64,  # the place of the label among the others
-}
+class TypeFacts(NamedTuple):
+    """What PostgreSQL's catalog and SQL's grammar say of a type.
 
-_OIDS = {
-    Base.BOOLEAN: 16,
-    Base.BYTEA: 17,
-    Base.BIGINT: 20,
-    Base.SMALLINT: 21,
-    Base.INTEGER: 23,
-    Base.TEXT: 25,
-    Base.JSON: 114,
-    Base.REAL: 700,
-    Base.DOUBLE: 701,
-    Base.UNKNOWN: 705,
-    Base.CHAR: 1042,
-    Base.VARCHAR: 1043,
-    Base.DATE: 1082,
-    Base.TIME: 1083,
-    Base.TIMESTAMP: 1114,
-    Base.TIMESTAMPTZ: 1184,
-    Base.INTERVAL: 1186,
-    Base.NUMERIC: 1700,
-    Base.UUID: 2950,
-    Base.JSONB: 3802,
-    Base.VECTOR: 16300,  # an extension's, which has a fixed one here
-}
+    Attributes:
+        kind: how a value is held in row images and keys.
+        oid, array_oid: the object ids of the type and of its arrays; None where there are none.
+        category: pg_type's typcategory; X of untyped literals.
+        catalog_name: pg_type's name where it is not the type's own.
+        words: what the parser calls the type.
+        size: bytes of the binary form where all values have as many; else 0.
+        preferred: whether its category prefers it.
+    """
 
-_ARRAY_OIDS = {
-    Base.BOOLEAN: 1000,
-    Base.BYTEA: 1001,
-    Base.SMALLINT: 1005,
-    Base.INTEGER: 1007,
-    Base.TEXT: 1009,
-    Base.CHAR: 1014,
-    Base.VARCHAR: 1015,
-    Base.BIGINT: 1016,
-    Base.REAL: 1021,
-    Base.DOUBLE: 1022,
-    Base.TIMESTAMP: 1115,
-    Base.DATE: 1182,
-    Base.TIME: 1183,
-    Base.TIMESTAMPTZ: 1185,
-    Base.NUMERIC: 1231,
-    Base.JSON: 199,
-    Base.UUID: 2951,
-    Base.INTERVAL: 1187,
-    Base.JSONB: 3807,
-    Base.VECTOR: 16301,
+    kind: Kind
+    oid: int | None
+    array_oid: int | None
+    category: str
+    catalog_name: str = ""
+    words: tuple[str, ...] = ()
+    size: int = 0
+    preferred: bool = False
+
+
+FACTS = {
+    Base.BOOLEAN: TypeFacts(Kind.BOOL, 16, 1000, "B", "bool", ("BOOLEAN",), 1, preferred=True),
+    Base.SMALLINT: TypeFacts(Kind.INT16, 21, 1005, "N", "int2", ("SMALLINT",), 2),
+    Base.INTEGER: TypeFacts(Kind.INT32, 23, 1007, "N", "int4", ("INT",), 4),
+    Base.BIGINT: TypeFacts(Kind.INT64, 20, 1016, "N", "int8", ("BIGINT",), 8),
+    Base.REAL: TypeFacts(Kind.FLOAT32, 700, 1021, "N", "float4", ("FLOAT",), 4),
+    Base.DOUBLE: TypeFacts(Kind.FLOAT64, 701, 1022, "N", "float8", ("DOUBLE",), 8, preferred=True),
+    Base.NUMERIC: TypeFacts(Kind.DECIMAL, 1700, 1231, "N", words=("DECIMAL",)),
+    Base.TEXT: TypeFacts(Kind.TEXT, 25, 1009, "S", words=("TEXT",), preferred=True),
+    Base.VARCHAR: TypeFacts(Kind.TEXT, 1043, 1015, "S", "varchar", ("VARCHAR",)),
+    Base.CHAR: TypeFacts(Kind.TEXT, 1042, 1014, "S", "bpchar", ("BPCHAR",)),
+    Base.BYTEA: TypeFacts(Kind.BYTES, 17, 1001, "U", words=("VARBINARY",)),
+    Base.DATE: TypeFacts(Kind.DATE, 1082, 1182, "D", words=("DATE",), size=4),
+    Base.TIME: TypeFacts(Kind.TIME, 1083, 1183, "D", "time", ("TIME",), 8),
+    Base.TIMESTAMP: TypeFacts(Kind.TIMESTAMP, 1114, 1115, "D", "timestamp", ("TIMESTAMP", "TIMESTAMPNTZ"), 8),
+    Base.TIMESTAMPTZ: TypeFacts(
+        Kind.TIMESTAMPTZ, 1184, 1185, "D", "timestamptz", ("TIMESTAMPTZ",), 8, preferred=True
+    ),
+    Base.INTERVAL: TypeFacts(Kind.INTERVAL, 1186, 1187, "T", words=("INTERVAL",), size=16, preferred=True),
+    Base.UUID: TypeFacts(Kind.UUID, 2950, 2951, "U", words=("UUID",), size=16),
+    Base.JSON: TypeFacts(Kind.JSON, 114, 199, "U", words=("JSON",)),
+    Base.JSONB: TypeFacts(Kind.JSONB, 3802, 3807, "U", words=("JSONB",)),
+    Base.VECTOR: TypeFacts(Kind.VECTOR, 16300, 16301, "U", words=("VECTOR",)),  # an extension's; fixed here
+    Base.ENUM: TypeFacts(Kind.FLOAT64, None, None, "E"),  # the place of the label among the others
+    Base.ARRAY: TypeFacts(Kind.ARRAY, None, None, "A"),
+    Base.UNKNOWN: TypeFacts(Kind.TEXT, 705, None, "X"),
 }
+"""Of every type. The kind of a NUMERIC with a precision of 38 digits at most is a fixed one."""
+
 _FIRST_USER_OID = 16384
 
 _ENUM_ARRAYS = 1 << 30
@@ -191,7 +173,7 @@ class SqlType:
     def kind(self) -> Kind:
         """How a value of this type is held in row images and keys."""
         if self.base is not Base.NUMERIC:
-            return _KINDS[self.base]
+            return FACTS[self.base].kind
         if self.precision is None or self.precision > _DECIMAL128_DIGITS:
             return Kind.DECIMAL
         return Kind.DECIMAL64 if self.precision <= _DECIMAL64_DIGITS else Kind.DECIMAL128
@@ -211,7 +193,9 @@ class SqlType:
             return self.told
         if self.enum is not None:  # the array's is one that no object has: ids are never negative
             return self.enum.oid if self.element is None else _ENUM_ARRAYS + self.enum.id
-        return _OIDS[self.base] if self.element is None else _ARRAY_OIDS[self.element]
+        found = FACTS[self.base].oid if self.element is None else FACTS[self.element].array_oid
+        assert found is not None
+        return found
 
     @property
     def typmod(self) -> int:
@@ -249,10 +233,10 @@ def array_of(element: Base | SqlType, dimensions: int = 1) -> SqlType:
     if isinstance(element, SqlType):
         if element.base is Base.ARRAY:
             return with_dimensions(element, element.dimensions + dimensions)
-        if element.base in _ARRAY_OIDS or element.enum is not None:
+        if FACTS[element.base].array_oid or element.enum is not None:
             return replace(element, base=Base.ARRAY, element=element.base, dimensions=dimensions)
         return SqlType(Base.ARRAY, element=Base.TEXT)
-    held = element if element in _ARRAY_OIDS else Base.TEXT
+    held = element if FACTS[element].array_oid else Base.TEXT
     return SqlType(Base.ARRAY, element=held, dimensions=dimensions)
 
 
@@ -266,7 +250,7 @@ def with_dimensions(array: SqlType, dimensions: int) -> SqlType:
     return array if array.dimensions == dimensions else replace(array, dimensions=dimensions)
 
 
-ARRAYS = {oid: array_of(base) for base, oid in _ARRAY_OIDS.items()}
+ARRAYS = {facts.array_oid: array_of(base) for base, facts in FACTS.items() if facts.array_oid}
 """The types of arrays by object id."""
 
 OIDS = SqlType(Base.ARRAY, element=Base.INTEGER, told=_OIDS_ARRAY)

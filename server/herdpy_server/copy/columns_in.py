@@ -16,7 +16,7 @@ import pyarrow.compute
 
 from herdpy.codec.arrow import arrow_type
 from herdpy_sql.types import Base, SqlType
-from herdpy_sql.values.texts import parse_json
+from herdpy_sql.values.json_texts import parse_json
 
 Array = Any
 pc: Any = pyarrow.compute

@@ -17,8 +17,8 @@ import pyarrow.csv
 from herdpy_server.copy.columns_in import column_from_text
 from herdpy_server.copy.records import CRLF, END, LF, LineCutter, unescape
 from herdpy_server.copy.target import Array, CopyTarget
-from herdpy_server.wire.texts import text_of
 from herdpy_sql.errors import SqlError
+from herdpy_sql.values.strings import text_of
 
 pc: Any = pyarrow.compute
 csv: Any = pyarrow.csv

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from herdpy_server.wire.texts import text_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.copy_options import CopyOptions
+from herdpy_sql.values.strings import text_of
 
 LF, CR, CRLF = b"\n", b"\r", b"\r\n"
 _LETTERS = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}

@@ -19,8 +19,8 @@ from herdpy_server.copy.quick import QuickReader
 from herdpy_server.copy.records import FieldCutter, LineCutter
 from herdpy_server.copy.target import CopyTarget
 from herdpy_server.wire.formats import decoder
-from herdpy_server.wire.texts import text_of
 from herdpy_sql.errors import SqlError
+from herdpy_sql.values.strings import text_of
 
 GATHERED_BYTES = 1 << 19
 _BATCH_ROWS = 16_384

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from herdpy_sql.types import Base
+from herdpy_sql.types import FACTS, Base, SqlType
 
 if TYPE_CHECKING:
     from herdpy_sql.plan import OutputColumn
@@ -35,21 +35,6 @@ READY = {
     "failed": b"Z\0\0\0\5E",
 }
 """ReadyForQuery by the session's transaction status."""
-
-_LENGTHS = {
-    Base.BOOLEAN: 1,
-    Base.SMALLINT: 2,
-    Base.INTEGER: 4,
-    Base.BIGINT: 8,
-    Base.REAL: 4,
-    Base.DOUBLE: 8,
-    Base.DATE: 4,
-    Base.TIME: 8,
-    Base.TIMESTAMP: 8,
-    Base.TIMESTAMPTZ: 8,
-    Base.INTERVAL: 16,
-    Base.UUID: 16,
-}
 
 
 def message(kind: bytes, body: bytes) -> bytes:
@@ -81,7 +66,7 @@ def _oid(sql_type: SqlType) -> int:
 
 
 def _length(sql_type: SqlType) -> int:
-    return _LENGTHS.get(sql_type.base, -1)
+    return FACTS[sql_type.base].size or -1
 
 
 def parameter_description(types: Sequence[SqlType]) -> bytes:

@@ -18,8 +18,9 @@ from herdpy_sql.expr import columns_used
 from herdpy_sql.generated import fill_generated
 from herdpy_sql.plan.rules import bind_check, compile_default, has_volatile_default, rules_of, scalar
 from herdpy_sql.types import Base
+from herdpy_sql.values.json_texts import parse_json
 from herdpy_sql.values.label_columns import check_places
-from herdpy_sql.values.texts import limit_text, parse_json
+from herdpy_sql.values.strings import limit_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Arrays in both forms; their elements are read and written as values of their own.
 
-Beside ``texts`` and ``binaries``, under ``formats``. Binary format: PostgreSQL 15,
+Beside ``texts``, under ``formats``. Binary format: PostgreSQL 15,
 src/backend/utils/adt/arrayfuncs.c, array_recv: how many dimensions, whether there are NULLs, the elements'
 type, for each dimension its size and first index, and then length and bytes of each element.
 """
@@ -15,10 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 from herdpy.codec.grids import mapped, of_lists, shaped, sizes_of
-from herdpy_server.wire.texts import Bytes, text_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import SqlType
 from herdpy_sql.values.arrays import RAGGED, join_array, split_array
+from herdpy_sql.values.form import Bytes
+from herdpy_sql.values.strings import text_of
 
 _BOUNDS = re.compile(r"(\[\s*[+-]?\d+(\s*:\s*[+-]?\d+)?\s*\]\s*)+=")
 """What PostgreSQL's text of an array has before its values where indexes do not begin with 1."""

@@ -26,22 +26,20 @@ from herdpy_server.wire.formats import encoder
 from herdpy_server.wire.frames import messages
 from herdpy_server.wire.rows import rows_encoder
 from herdpy_sql.types import Base, SqlType
+from herdpy_sql.values.forms import FORMS
+from herdpy_sql.values.moments import DAYS_TO_2000, US_TO_2000
 
 Array = Any
 Matrix = np.ndarray[Any, np.dtype[np.uint8]]
 pc: Any = pyarrow.compute
 
-_DAYS_TO_2000 = 10_957
-_US_TO_2000 = 946_684_800_000_000
 _STRINGS = frozenset({Base.TEXT, Base.VARCHAR, Base.UNKNOWN, Base.JSON, Base.BYTEA})
 _PLAIN = {
-    Base.SMALLINT: ("<i2", ">i2"),
-    Base.INTEGER: ("<i4", ">i4"),
-    Base.BIGINT: ("<i8", ">i8"),
-    Base.REAL: ("<f4", ">f4"),
-    Base.DOUBLE: ("<f8", ">f8"),
-    Base.TIME: ("<i8", ">i8"),
+    base: (f"<{forms.fixed.format[1:]}", f">{forms.fixed.format[1:]}")
+    for base, forms in FORMS.items()
+    if forms.fixed is not None
 }
+"""numpy's forms of values that are one number, as Arrow has them and as they are sent."""
 _LARGE_BYTES = 256 << 20
 """Rows of more than that are joined in parts, since Arrow's offsets have 31 bits."""
 
@@ -143,10 +141,10 @@ def _fixed_width(array: Array, sql_type: SqlType) -> Matrix | None:
     if plain is not None:
         return _bytes_of(_numbers(array, plain[0]).astype(plain[1]))
     if base is Base.DATE:
-        return _moved(_numbers(array, "<i4"), _DAYS_TO_2000, DATE_NEGATIVE_INFINITY, DATE_INFINITY, ">i4")
+        return _moved(_numbers(array, "<i4"), DAYS_TO_2000, DATE_NEGATIVE_INFINITY, DATE_INFINITY, ">i4")
     if base in {Base.TIMESTAMP, Base.TIMESTAMPTZ}:
         values = _numbers(array, "<i8")
-        return _moved(values, _US_TO_2000, TIMESTAMP_NEGATIVE_INFINITY, TIMESTAMP_INFINITY, ">i8")
+        return _moved(values, US_TO_2000, TIMESTAMP_NEGATIVE_INFINITY, TIMESTAMP_INFINITY, ">i8")
     if base is Base.BOOLEAN:
         return _bytes_of(pc.cast(array, pa.uint8()).to_numpy(zero_copy_only=False))
     if base is Base.UUID and isinstance(array.type, pa.BaseExtensionType):

@@ -10,10 +10,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from herdpy_server.wire import arrays, binaries, texts
+from herdpy_server.wire import arrays, texts
 from herdpy_sql.types import Base, SqlType
-
-Bytes = bytes | memoryview
+from herdpy_sql.values.form import Bytes
+from herdpy_sql.values.forms import FORMS
 
 
 @functools.lru_cache(maxsize=1024)
@@ -32,7 +32,7 @@ def decoder(sql_type: SqlType, binary: bool, zone: str = "UTC") -> Callable[[Byt
         if binary:
             return arrays.binary_reader(element, read)
         return arrays.text_reader(read, of_json=element.base in {Base.JSON, Base.JSONB})
-    return binaries.reader(sql_type) if binary else texts.reader(sql_type, zone)
+    return FORMS[sql_type.base].unpack(sql_type) if binary else texts.reader(sql_type, zone)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -42,4 +42,4 @@ def encoder(sql_type: SqlType, binary: bool, zone: str = "UTC") -> Callable[[Any
         element = sql_type.element_type
         write = encoder(element, binary, zone)
         return arrays.binary_writer(element, write) if binary else arrays.text_writer(write)
-    return binaries.writer(sql_type) if binary else texts.writer(sql_type, zone)
+    return FORMS[sql_type.base].pack(sql_type) if binary else texts.writer(sql_type, zone)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from herdpy_server.wire.binaries import wrong_length
-from herdpy_server.wire.formats import Bytes, decoder
+from herdpy_server.wire.formats import decoder
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
+from herdpy_sql.values.form import Bytes, wrong_length
 
 _OURS = {
     SqlType(base).oid: SqlType(base) for base in Base if base not in {Base.UNKNOWN, Base.ARRAY, Base.ENUM}

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from herdpy.codec.kinds import Datum
-from herdpy_server.wire import binaries
 from herdpy_server.wire.formats import encoder
-from herdpy_sql.types import Base, SqlType
+from herdpy_sql.types import FACTS, Base, SqlType
+from herdpy_sql.values.forms import FORMS
 
 Row = Sequence[Datum]
 
@@ -27,13 +27,11 @@ _LENGTHS = tuple(struct.pack("!i", length) for length in range(_SMALL))
 _PACK = struct.Struct("!i").pack
 _NULL = _PACK(-1)
 _FIXED = {
-    Base.SMALLINT: struct.Struct("!ih"),
-    Base.INTEGER: struct.Struct("!ii"),
-    Base.BIGINT: struct.Struct("!iq"),
-    Base.REAL: struct.Struct("!if"),
-    Base.DOUBLE: struct.Struct("!id"),
-    Base.TIME: struct.Struct("!iq"),
+    base: struct.Struct(f"!i{forms.fixed.format[1:]}")
+    for base, forms in FORMS.items()
+    if forms.fixed is not None
 }
+"""Length and value at once, of values that are one number."""
 
 
 def row_encoder(
@@ -129,8 +127,8 @@ def _fast(i: int, sql_type: SqlType, binary: bool, names: dict[str, Any]) -> lis
         return [f"p{i} = pack{i}({form.size - 4}, c{i})"]
     if base is Base.BOOLEAN:
         return [f"p{i} = (b'\\0\\0\\0\\1\\1' if c{i} else b'\\0\\0\\0\\1\\0')"]
-    if base in {Base.DATE, Base.TIMESTAMP, Base.TIMESTAMPTZ, Base.UUID}:
-        names[f"encode{i}"] = binaries.writer(sql_type)
-        size = 4 if base is Base.DATE else 16 if base is Base.UUID else 8
+    size = 0 if base is Base.ARRAY else FACTS[base].size
+    if size:
+        names[f"encode{i}"] = FORMS[base].pack(sql_type)
         return [f"p{i} = L[{size}] + encode{i}(c{i})"]
     return None

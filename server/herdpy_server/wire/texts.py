@@ -1,6 +1,6 @@
 """PostgreSQL's text forms as bytes of UTF-8, with short ways for what is common.
 
-Beside ``binaries``, under ``formats``. ``herdpy_sql.values`` reads and writes text; here are its bytes, the
+Under ``formats``. ``herdpy_sql.values`` reads and writes text; here are its bytes, the
 session's time zone, and faster functions for values in the form that PostgreSQL itself writes.
 """
 
@@ -10,48 +10,20 @@ import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
-from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.zones import array_from_text, array_text, local_text, to_utc
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import from_text, to_text
-from herdpy_sql.values.moments import parse_zoned, timestamp_text
-from herdpy_sql.values.texts import INTEGER_RANGES
-
-Bytes = bytes | memoryview
+from herdpy_sql.values.form import Bytes
+from herdpy_sql.values.forms import FORMS
+from herdpy_sql.values.integers import INTEGER_RANGES
+from herdpy_sql.values.moments import parse_zoned, timestamp_bytes
+from herdpy_sql.values.strings import text_of
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _timedelta = dt.timedelta
 _DATETIME_MIN = -62_135_596_800_000_000
 _DATETIME_END = 253_402_300_800_000_000
-STRINGS = frozenset({Base.TEXT, Base.VARCHAR, Base.UNKNOWN})
-
-
-def text_of(data: Bytes) -> str:
-    """The characters that ``data`` stands for. SqlError 22021 as PostgreSQL words it."""
-    try:
-        text = str(data, "utf-8")
-    except UnicodeDecodeError as error:
-        raise bad_utf8(error.object, _first_bad(error.object, error.start)) from None
-    if "\0" in text:
-        raise SqlError("22021", 'invalid byte sequence for encoding "UTF8": 0x00')
-    return text
-
-
-def _first_bad(data: bytes, start: int) -> int:
-    nul = data.find(0, 0, start)
-    return start if nul < 0 else nul
-
-
-def bad_utf8(data: bytes, start: int) -> SqlError:
-    """The error for the character of ``data`` that begins at ``start`` and is none.
-
-    PostgreSQL shows the bytes that the first of them promises, as far as there are any.
-    """
-    first = data[start]
-    length = 1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4 if first < 0xF8 else 1
-    shown = " ".join(f"0x{byte:02x}" for byte in data[start : start + length])
-    return SqlError("22021", f'invalid byte sequence for encoding "UTF8": {shown}')
 
 
 def reader(sql_type: SqlType, zone: str) -> Callable[[Bytes], Any]:
@@ -59,7 +31,7 @@ def reader(sql_type: SqlType, zone: str) -> Callable[[Bytes], Any]:
     base = sql_type.base
     if base in INTEGER_RANGES:
         return _integer_reader(sql_type)
-    if base in STRINGS and sql_type.length is None:
+    if FORMS[base].unpack(sql_type) is text_of:
         return text_of
     parse: Callable[[str], Any] = from_text(sql_type)
     if base is Base.TIMESTAMP:
@@ -133,21 +105,11 @@ def writer(sql_type: SqlType, zone: str) -> Callable[[Any], bytes]:
         return _zoned_writer(zone)
     if sql_type.element is Base.TIMESTAMPTZ:
         return lambda value: array_text(value, zone).encode()
-    if base is Base.CHAR and sql_type.length is not None:
-        length = sql_type.length
-        return lambda value: value.ljust(length).encode()
-    found = _WRITERS.get(base)
+    found = FORMS[base].text_bytes if sql_type.element is None else None
     if found is not None:
         return found
     convert = to_text(sql_type)
     return lambda value: convert(value).encode()
-
-
-def _timestamp(us: int) -> bytes:
-    if _DATETIME_MIN <= us < _DATETIME_END:
-        text = (_EPOCH + _timedelta(0, 0, us)).isoformat(" ")
-        return (text if len(text) == 19 else text.rstrip("0")).encode()
-    return timestamp_text(us).encode()
 
 
 def _zoned_writer(zone: str) -> Callable[[int], bytes]:
@@ -156,27 +118,7 @@ def _zoned_writer(zone: str) -> Callable[[int], bytes]:
 
     def write(us: int) -> bytes:
         if _DATETIME_MIN <= us < _DATETIME_END:
-            return _timestamp(us) + b"+00"
+            return timestamp_bytes(us) + b"+00"
         return local_text(us, "UTC").encode()
 
     return write
-
-
-def _integer(value: int) -> bytes:
-    return b"%d" % value
-
-
-_WRITERS: dict[Base, Callable[[Any], bytes]] = {
-    Base.SMALLINT: _integer,
-    Base.INTEGER: _integer,
-    Base.BIGINT: _integer,
-    Base.BOOLEAN: lambda value: b"t" if value else b"f",
-    Base.TEXT: str.encode,
-    Base.VARCHAR: str.encode,
-    Base.CHAR: str.encode,
-    Base.UNKNOWN: str.encode,
-    Base.JSON: str.encode,
-    Base.JSONB: str.encode,
-    Base.BYTEA: lambda value: b"\\x" + value.hex().encode(),
-    Base.TIMESTAMP: _timestamp,
-}

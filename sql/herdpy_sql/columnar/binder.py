@@ -17,6 +17,7 @@ from herdpy_sql.columnar.scope import ScanNeeds, Scope
 from herdpy_sql.columnar.typed import MAX_DIGITS, Typed, column_dec, over_elements, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import TEXT, UNKNOWN, Base, SqlType, with_dimensions
+from herdpy_sql.values.forms import FORMS
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
@@ -41,18 +42,6 @@ BOLD_DIGITS = 18
 MAX_TEXT = 8 << 20
 """Characters of DuckDB text that a statement may become."""
 CAREFUL, DARING, BOLD = range(3)
-
-
-_ELEMENTS = {
-    Base.DATE: "DATE '1970-01-01' + e",
-    Base.TIME: "TIME '00:00:00' + to_microseconds(e)",
-    Base.TIMESTAMP: "make_timestamp(e)",
-    Base.TIMESTAMPTZ: "make_timestamptz(e)",
-    Base.INTERVAL: (
-        "to_months(CAST(e[1] AS INTEGER)) + to_days(CAST(e[2] AS INTEGER)) + to_microseconds(e[3])"
-    ),
-}
-"""Types whose values are numbers for DuckDB's client, and what makes them of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,18 +151,10 @@ class Binder:
         mark = f"${number}"
         if known.element is not None:
             return self._array_param(mark, known, target)
-        forms = {
-            Base.DATE: f"(DATE '1970-01-01' + CAST({mark} AS INTEGER))",
-            Base.TIME: f"(TIME '00:00:00' + to_microseconds(CAST({mark} AS BIGINT)))",
-            Base.TIMESTAMP: f"make_timestamp(CAST({mark} AS BIGINT))",
-            Base.TIMESTAMPTZ: f"make_timestamptz(CAST({mark} AS BIGINT))",
-            Base.INTERVAL: _interval(mark),
-        }
         type_ = known if known.base is not Base.NUMERIC else SqlType(Base.NUMERIC)
         dec = column_dec(type_)
-        from herdpy_sql.columnar.typed import DUCK
-
-        sql = forms.get(known.base, f"CAST({mark} AS {DUCK.get(known.base, 'VARCHAR')})")
+        duck = FORMS[known.base].duck
+        sql = duck.parameter.format(mark) if duck.parameter else f"CAST({mark} AS {duck.name})"
         result = Typed(sql, type_, dec=dec)
         if known.base is not target.base and target.base is not Base.UNKNOWN:
             from herdpy_sql.columnar.casts import cast
@@ -187,19 +168,13 @@ class Binder:
         assert element is not None
         if target.base not in (Base.ARRAY, Base.UNKNOWN) or target.element not in (None, element):
             raise SqlError("42804", f"an array of {element.value} cannot be used where {target} is expected")
-        from herdpy_sql.columnar.typed import DUCK
-
-        form = _ELEMENTS.get(element)
-        held = "INTEGER" if element is Base.DATE else "BIGINT" if form else DUCK.get(element, "VARCHAR")
-        if element is Base.INTERVAL:
-            held = "BIGINT[]"
-        if element is Base.NUMERIC:
-            held = "VARCHAR"
+        duck = FORMS[element].duck
+        held = "VARCHAR" if element is Base.NUMERIC else duck.held or duck.name
         if target.base is Base.ARRAY and target.dimensions > known.dimensions:
             known = with_dimensions(known, target.dimensions)
         sql = f"CAST({mark} AS {held}{'[]' * known.dimensions})"
-        if form is not None:
-            sql = over_elements(sql, known.dimensions, form)
+        if duck.element:
+            sql = over_elements(sql, known.dimensions, duck.element)
         type_ = known.element_type
         return Typed(sql, type_, dec=column_dec(type_), array=known.dimensions)
 
@@ -208,15 +183,6 @@ class Binder:
         self.surrogates.append(Surrogate(number, precision, scale))
         mark = FIRST_SURROGATE + len(self.surrogates) - 1
         return f"CAST(${mark} AS DECIMAL({precision + 2},{scale + 1}))"
-
-
-def _interval(mark: str) -> str:
-    """An interval of a list of its months, days and microseconds."""
-    parts = f"CAST({mark} AS BIGINT[])"
-    return (
-        f"(to_months(CAST({parts}[1] AS INTEGER)) + to_days(CAST({parts}[2] AS INTEGER)) "
-        f"+ to_microseconds({parts}[3]))"
-    )
 
 
 def too_complex(length: int) -> SqlError:

@@ -24,6 +24,7 @@ from herdpy_sql.columnar.typed import (
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.casts import castable
 from herdpy_sql.types import DOUBLE, INTEGER, NUMERIC, TEXT, TIMESTAMP, Base, SqlType
+from herdpy_sql.values.forms import FORMS
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.binder import Binder
@@ -119,18 +120,8 @@ def as_text(binder: Binder, x: Typed) -> Typed:
     base, sql = x.base, x.sql
     if base in (Base.TEXT, Base.VARCHAR, Base.CHAR, Base.JSON):
         return x if base is Base.TEXT else retyped(x, sql, TEXT)
-    forms = {
-        Base.NUMERIC: numeric_text(x) if base is Base.NUMERIC else "",
-        Base.REAL: f"pg_floattext({sql})",
-        Base.DOUBLE: f"pg_doubletext({sql})",
-        Base.BYTEA: f"('\\x' || lower(hex({sql})))",
-        Base.UUID: f"CAST({sql} AS VARCHAR)",
-        Base.INTERVAL: f"pg_intervaltext({sql})",
-        Base.DATE: f"replace(CAST({sql} AS VARCHAR), ' (BC)', ' BC')",
-        Base.TIMESTAMP: f"pg_timestamptext({sql})",
-        Base.TIMESTAMPTZ: f"pg_timestamptztext({sql})",
-    }
-    return retyped(x, forms.get(base, f"CAST({sql} AS VARCHAR)"), TEXT)
+    text = numeric_text(x) if base is Base.NUMERIC else FORMS[base].duck.text.format(sql)
+    return retyped(x, text, TEXT)
 
 
 def padded(x: Typed) -> Typed:
@@ -227,27 +218,10 @@ def _to_numeric(x: Typed, target: SqlType) -> Typed:
     return retyped(x, f"CAST({x.sql} AS DECIMAL({dec[0]},{dec[1]}))", target, dec)
 
 
-_TEXT_MACROS = {
-    Base.BOOLEAN: "pg_boolean",
-    Base.SMALLINT: "pg_smallint",
-    Base.INTEGER: "pg_integer",
-    Base.BIGINT: "pg_bigint",
-    Base.REAL: "pg_real",
-    Base.DOUBLE: "pg_double",
-    Base.BYTEA: "pg_bytea",
-    Base.UUID: "pg_uuid",
-    Base.DATE: "pg_date",
-    Base.TIME: "pg_time",
-    Base.TIMESTAMP: "pg_timestamp",
-    Base.TIMESTAMPTZ: "pg_timestamptz",
-    Base.JSON: "pg_json",
-}
-
-
 def _from_text(x: Typed, target: SqlType) -> Typed:
     if target.base is Base.NUMERIC:
         return _to_numeric(retyped(x, f"pg_numeric({x.sql})", NUMERIC), target)
-    return retyped(x, f"{_TEXT_MACROS[target.base]}({x.sql})", target)
+    return retyped(x, f"{FORMS[target.base].duck.reader}({x.sql})", target)
 
 
 __all__ = ["INTEGER", "TIMESTAMP", "as_numeric", "as_text", "cast", "coerce"]

@@ -8,7 +8,7 @@ of ``expr.numeric``, so that both engines divide alike.
 from __future__ import annotations
 
 import math
-from decimal import ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from decimal import ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.numeric import division_scale, leading, quotient_at
@@ -16,31 +16,6 @@ from herdpy_sql.expr.numeric import division_scale, leading, quotient_at
 MIN_SIGNIFICANT = 16
 MAX_SCALE = 1000
 WIDE = Context(prec=3000, Emax=999999, Emin=-999999)
-
-
-def bad_input(type_: str, text: str) -> SqlError:
-    """22P02 in PostgreSQL's words."""
-    return SqlError("22P02", f'invalid input syntax for type {type_}: "{text}"')
-
-
-def parse(text: str) -> Decimal:
-    """The NUMERIC that ``text`` means; SqlError 22P02, or 0A000 for NaN and infinity."""
-    stripped = text.strip()
-    if "_" in stripped:
-        raise bad_input("numeric", text)
-    try:
-        value = Decimal(stripped)
-    except InvalidOperation:
-        raise bad_input("numeric", text) from None
-    if not value.is_finite():
-        raise SqlError("0A000", "NaN and infinity of type numeric are not supported")
-    exponent = value.as_tuple().exponent
-    assert isinstance(exponent, int)
-    if exponent > 0:
-        if exponent > 131072:
-            raise SqlError("22003", "value overflows numeric format")
-        value = WIDE.quantize(value, Decimal(1)) if exponent < 2900 else Decimal(format(value, "f"))
-    return value.copy_abs() if value.is_zero() else value
 
 
 def text_of(value: Decimal) -> str:

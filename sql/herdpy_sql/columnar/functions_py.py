@@ -10,14 +10,17 @@ import pyarrow as pa
 
 from herdpy.codec.jsonkeys import jsonb_bytes
 from herdpy.codec.kinds import Interval
-from herdpy_sql.columnar import exact, forms, texts
+from herdpy_sql.columnar import exact, texts
 from herdpy_sql.columnar.exact import stand_in
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import intervals, zones
 from herdpy_sql.expr.numeric import division_scale, quotient_at
 from herdpy_sql.storage import Clock
-from herdpy_sql.types import DATE, DOUBLE, REAL, TIME, TIMESTAMP
-from herdpy_sql.values import floats, from_text, letter_case
+from herdpy_sql.types import DATE, TIME, TIMESTAMP
+from herdpy_sql.values import floats, from_text, letter_case, numeric
+from herdpy_sql.values.booleans import parse_boolean
+from herdpy_sql.values.bytea import parse_bytea
+from herdpy_sql.values.uuids import parse_uuid
 
 D = Decimal
 _MAX_SERIES = 10_000_000
@@ -75,10 +78,6 @@ def _series(start: str, end: str, step: str) -> list[str]:
         found.append(exact.text_of(value))
         value = exact.add(value, by)
     return found
-
-
-def _double(text: str) -> float:
-    return forms.parse_float(text, DOUBLE)
 
 
 FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
@@ -139,18 +138,18 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
     ("pg_numsum", _sum, ("VARCHAR[]",), "VARCHAR"),
     ("pg_numseries", _series, ("VARCHAR", "VARCHAR", "VARCHAR"), "VARCHAR[]"),
     ("pg_variance", _variance, ("VARCHAR", "BIGINT", "VARCHAR[]"), "VARCHAR"),
-    ("pg_numeric", lambda a: exact.text_of(exact.parse(a)), ("VARCHAR",), "VARCHAR"),
-    ("pg_textdouble", _double, ("VARCHAR",), "DOUBLE"),
+    ("pg_numeric", lambda a: exact.text_of(numeric.parse_numeric(a)), ("VARCHAR",), "VARCHAR"),
+    ("pg_textdouble", floats.parse_double, ("VARCHAR",), "DOUBLE"),
     ("pg_textinteger", lambda a: exact.text_of(exact.rescale(D(a), 0)), ("VARCHAR",), "VARCHAR"),
     ("pg_floattext", floats.float32_text, ("FLOAT",), "VARCHAR"),
     ("pg_doubletext", floats.float64_text, ("DOUBLE",), "VARCHAR"),
-    ("pg_floatnumeric", lambda a: exact.text_of(forms.float_numeric(a, single=True)), ("FLOAT",), "VARCHAR"),
-    ("pg_doublenumeric", lambda a: exact.text_of(forms.float_numeric(a)), ("DOUBLE",), "VARCHAR"),
-    ("pg_real", lambda a: forms.parse_float(a, REAL), ("VARCHAR",), "FLOAT"),
-    ("pg_double", _double, ("VARCHAR",), "DOUBLE"),
-    ("pg_bytea", forms.bytea, ("VARCHAR",), "BLOB"),
-    ("pg_uuidform", forms.uuid_form, ("VARCHAR",), "VARCHAR"),
-    ("pg_boolean", forms.boolean, ("VARCHAR",), "BOOLEAN"),
+    ("pg_floatnumeric", lambda a: exact.text_of(numeric.from_float(a, 6)), ("FLOAT",), "VARCHAR"),
+    ("pg_doublenumeric", lambda a: exact.text_of(numeric.from_float(a, 15)), ("DOUBLE",), "VARCHAR"),
+    ("pg_real", floats.parse_real, ("VARCHAR",), "FLOAT"),
+    ("pg_double", floats.parse_double, ("VARCHAR",), "DOUBLE"),
+    ("pg_bytea", parse_bytea, ("VARCHAR",), "BLOB"),
+    ("pg_uuidform", lambda a: parse_uuid(a).hex(), ("VARCHAR",), "VARCHAR"),
+    ("pg_boolean", parse_boolean, ("VARCHAR",), "BOOLEAN"),
 )
 
 

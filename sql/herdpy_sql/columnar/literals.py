@@ -7,18 +7,17 @@ are read while the statement is parsed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from herdpy.codec.kinds import Interval
-from herdpy_sql.columnar import exact, forms
-from herdpy_sql.columnar.typed import Typed, quote, retyped
+from herdpy_sql.columnar.typed import Typed, retyped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import NUMERIC, Base, SqlType
 from herdpy_sql.values import from_text
+from herdpy_sql.values.form import quote
+from herdpy_sql.values.forms import FORMS
 from herdpy_sql.values.moments import parse_zoned
+from herdpy_sql.values.numeric import parse_numeric
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.binder import Binder
@@ -50,84 +49,15 @@ def decimal_literal(value: Decimal) -> Typed:
 def parse(x: Typed, text: str, target: SqlType, binder: Binder) -> Typed:
     """The literal ``text`` as a constant of ``target`` (whose length or precision is not applied)."""
     base = target.base
-    if base in (Base.TEXT, Base.VARCHAR, Base.CHAR, Base.UNKNOWN):
-        return retyped(x, quote(text.rstrip(" ") if base is Base.CHAR else text), target)
-    if base in _LIMITS:
-        if not _INTEGER.fullmatch(text):
-            raise bad(target, text)
-        value, limit = int(text), _LIMITS[base]
-        if not -limit <= value < limit:
-            raise SqlError("22003", f'value "{text}" is out of range for type {base.value}')
-        name = {Base.SMALLINT: "SMALLINT", Base.INTEGER: "INTEGER", Base.BIGINT: "BIGINT"}[base]
-        return retyped(x, f"CAST({value} AS {name})", target)
-    if base is Base.BOOLEAN:
-        return retyped(x, "true" if forms.boolean(text) else "false", target)
     if base is Base.NUMERIC:
-        constant = decimal_literal(exact.parse(text))
+        constant = decimal_literal(parse_numeric(text))
         return retyped(x, constant.sql, target if constant.dec is None else NUMERIC, constant.dec)
-    if base in (Base.REAL, Base.DOUBLE):
-        return retyped(x, _float(text, target), target)
+    duck = FORMS[base].duck
     if base is Base.TIMESTAMPTZ and not parse_zoned(text)[1]:  # in the session's zone, as it runs
-        return retyped(x, f"pg_timestamptz({quote(text)})", target)
-    if base in _MOMENTS:
-        datum = from_text(SqlType(base))(text)
-        return retyped(x, _moment(base, datum), target)
-    if base in _CONSTANTS:
-        return retyped(x, _CONSTANTS[base](from_text(target)(text)), target)
-    function = _FUNCTIONS[base]
-    check = forms.CHECKS.get(base)
-    if check is not None:
-        check(text)
-    return retyped(x, f"{function}({quote(text)})", target)
-
-
-def _float(text: str, target: SqlType) -> str:
-    value = forms.parse_float(text, target)
-    name = "FLOAT" if target.base is Base.REAL else "DOUBLE"
-    return f"CAST('{value!r}' AS {name})"
-
-
-def _moment(base: Base, datum: Any) -> str:
-    """A constant of a type of ``_MOMENTS``; years of four digits are written as DuckDB reads them."""
-    if base is Base.DATE and _PLAIN_DAYS[0] <= datum <= _PLAIN_DAYS[1]:
-        return f"DATE '{date.fromordinal(datum + _EPOCH_DAY)}'"
-    return _MOMENTS[base].format(max(datum, _LEAST.get(base, datum)))
-
-
-_EPOCH_DAY = date(1970, 1, 1).toordinal()
-_PLAIN_DAYS = date(1000, 1, 1).toordinal() - _EPOCH_DAY, date.max.toordinal() - _EPOCH_DAY
-_MOMENTS = {
-    Base.DATE: "pg_asdate_bare({})",
-    Base.TIME: "(TIME '00:00:00' + to_microseconds({}))",
-    Base.TIMESTAMP: "pg_astimestamp_bare(CAST({} AS BIGINT))",
-    Base.TIMESTAMPTZ: "pg_astimestamptz_bare(CAST({} AS BIGINT))",
-}
-_LEAST = {Base.DATE: -(2**31) + 1, Base.TIMESTAMP: -(2**63) + 1, Base.TIMESTAMPTZ: -(2**63) + 1}
-_FUNCTIONS = {
-    Base.BYTEA: "pg_bytea",
-    Base.UUID: "pg_uuid",
-    Base.JSON: "pg_json",
-    Base.DATE: "pg_date",
-    Base.TIME: "pg_time",
-    Base.TIMESTAMP: "pg_timestamp",
-    Base.TIMESTAMPTZ: "pg_timestamptz",
-}
-
-
-def interval_constant(value: Interval) -> str:
-    """DuckDB text of an interval."""
-    months, days, microseconds = value
-    parts = [
-        f"to_months({months})" if months else "",
-        f"to_days({days})" if days else "",
-        f"to_microseconds(CAST({microseconds} AS BIGINT))" if microseconds else "",
-    ]
-    return f"({' + '.join(part for part in parts if part) or 'to_days(0)'})"
-
-
-_CONSTANTS: dict[Base, Callable[[Any], str]] = {
-    Base.INTERVAL: interval_constant,
-    Base.JSONB: quote,
-    Base.VECTOR: lambda value: f"CAST([{', '.join(map(repr, value))}] AS FLOAT[])",
-    Base.ENUM: lambda value: f"CAST({value!r} AS DOUBLE)",
-}
+        return retyped(x, f"{duck.reader}({quote(text)})", target)
+    if duck.constant is not None:
+        read = from_text(target if base is Base.VECTOR else target.plain)
+        return retyped(x, duck.constant(read(text)), target)
+    if duck.check is not None:
+        duck.check(text)
+    return retyped(x, f"{duck.reader}({quote(text)})", target)

@@ -15,10 +15,11 @@ from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.binder import Binder, handles, unsupported
 from herdpy_sql.columnar.operators import is_row, order_key
 from herdpy_sql.columnar.scope import Rel, Scope, table_column, text
-from herdpy_sql.columnar.typed import Typed, quote, typed
+from herdpy_sql.columnar.typed import Typed, typed
 from herdpy_sql.columnar.typenames import name_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import BOOLEAN, TEXT
+from herdpy_sql.values.form import quote
 
 MAKERS = frozenset({
     "row_to_json", "to_json", "to_jsonb", "json_build_object", "jsonb_build_object", "json_build_array",

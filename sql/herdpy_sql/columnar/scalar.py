@@ -33,6 +33,7 @@ from herdpy_sql.columnar.typenames import name_of, sql_type
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.typenames import of_moment
 from herdpy_sql.types import BOOLEAN, INTEGER, TEXT, UNKNOWN, Base
+from herdpy_sql.values.numeric import parse_numeric
 
 
 def from_column(col: Col, number: int) -> Typed:
@@ -85,9 +86,8 @@ def _literal(binder: Binder, node: Any, scope: Scope) -> Typed:
         if type_ is not None:
             sql = str(value) if type_ is INTEGER else f"CAST({value} AS BIGINT)"
             return Typed(sql, type_, literal=str(value))
-    from herdpy_sql.columnar import exact
 
-    return literals.decimal_literal(exact.parse(text))
+    return literals.decimal_literal(parse_numeric(text))
 
 
 @handles(exp.Boolean)

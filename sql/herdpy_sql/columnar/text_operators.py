@@ -16,9 +16,10 @@ from herdpy_sql.columnar.arithmetic import no_operator
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.functions import call
 from herdpy_sql.columnar.scope import Scope
-from herdpy_sql.columnar.typed import STRINGS, Typed, quote, typed
+from herdpy_sql.columnar.typed import STRINGS, Typed, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import BOOLEAN, TEXT, Base, SqlType
+from herdpy_sql.values.form import quote
 
 
 def concatenation(binder: Binder, a: Typed, b: Typed) -> Typed:

@@ -16,6 +16,7 @@ from herdpy.codec.kinds import Kind
 from herdpy_sql.catalog import ColumnOrigin
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import BIGINT, INTEGER, NUMERIC, SMALLINT, Base, SqlType
+from herdpy_sql.values.forms import FORMS
 
 MAX_DIGITS = 38
 
@@ -24,30 +25,6 @@ NUMBERS = {**INTEGERS, Base.NUMERIC: 4, Base.REAL: 5, Base.DOUBLE: 6}
 STRINGS = (Base.TEXT, Base.VARCHAR, Base.CHAR)
 TIMES = {Base.DATE: 1, Base.TIMESTAMP: 2, Base.TIMESTAMPTZ: 3}
 _INTEGER_DIGITS = {Base.SMALLINT: 5, Base.INTEGER: 10, Base.BIGINT: 19}
-
-DUCK = {
-    Base.BOOLEAN: "BOOLEAN",
-    Base.SMALLINT: "SMALLINT",
-    Base.INTEGER: "INTEGER",
-    Base.BIGINT: "BIGINT",
-    Base.REAL: "FLOAT",
-    Base.DOUBLE: "DOUBLE",
-    Base.TEXT: "VARCHAR",
-    Base.VARCHAR: "VARCHAR",
-    Base.CHAR: "VARCHAR",
-    Base.UNKNOWN: "VARCHAR",
-    Base.JSON: "VARCHAR",
-    Base.BYTEA: "BLOB",
-    Base.UUID: "UUID",
-    Base.DATE: "DATE",
-    Base.TIME: "TIME",
-    Base.TIMESTAMP: "TIMESTAMP",
-    Base.TIMESTAMPTZ: "TIMESTAMPTZ",
-    Base.INTERVAL: "INTERVAL",
-    Base.JSONB: "VARCHAR",
-    Base.VECTOR: "FLOAT[]",
-    Base.ENUM: "DOUBLE",
-}
 
 Vars = frozenset[tuple[int, str, int]]
 """Columns used outside aggregates: (scope number, text, index of the relation's column)."""
@@ -234,17 +211,7 @@ def duck_type(type_: SqlType, dec: tuple[int, int] | None = None) -> str:
         return duck_type(type_.element_type) + "[]" * type_.dimensions
     if type_.base is Base.NUMERIC:
         return "VARCHAR" if dec is None else f"DECIMAL({dec[0]},{dec[1]})"
-    return DUCK[type_.base]
-
-
-def quote(text: str) -> str:
-    """A DuckDB string literal; ``$`` never appears raw, so that parameters can be found by pattern."""
-    if "\0" in text:
-        raise SqlError("22021", 'invalid byte sequence for encoding "UTF8": 0x00')
-    quoted = "'" + text.replace("'", "''") + "'"
-    if "$" in quoted:
-        quoted = "('" + "'||chr(36)||'".join(p.replace("'", "''") for p in text.split("$")) + "')"
-    return quoted
+    return FORMS[type_.base].duck.name
 
 
 def raise_sql(sqlstate: str, message: str) -> str:

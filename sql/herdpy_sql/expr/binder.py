@@ -25,9 +25,10 @@ from herdpy_sql.expr.operate import binary, concatenate, library_call, unary
 from herdpy_sql.expr.syntax import bare, function_name, identifier, interval_words
 from herdpy_sql.expr.typenames import of_moment, sql_type
 from herdpy_sql.types import BOOLEAN, UNKNOWN, Base
+from herdpy_sql.values.integers import INTEGER_RANGES
 from herdpy_sql.values.intervals import parse_interval
 from herdpy_sql.values.numeric import parse_numeric
-from herdpy_sql.values.texts import INTEGER_RANGES, check_text
+from herdpy_sql.values.strings import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

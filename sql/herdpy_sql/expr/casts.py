@@ -28,10 +28,11 @@ from herdpy_sql.expr.nodes import Function
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import from_text, to_text
 from herdpy_sql.values.floats import round32
-from herdpy_sql.values.labels import checked_number, fit_vector
+from herdpy_sql.values.integers import INTEGER_RANGES
 from herdpy_sql.values.moments import DAY_US, check_date, check_timestamp
 from herdpy_sql.values.numeric import fit, from_float
-from herdpy_sql.values.texts import INTEGER_RANGES, cut_text, limit_text
+from herdpy_sql.values.strings import cut_text, limit_text
+from herdpy_sql.values.vectors import checked_number, fit_vector
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from herdpy_sql.expr.resolve import PREFERRED, can_coerce, category
 from herdpy_sql.types import TEXT, UNKNOWN, Base, SqlType, with_dimensions
 from herdpy_sql.values import from_text
 from herdpy_sql.values.moments import parse_zoned
-from herdpy_sql.values.texts import check_text
+from herdpy_sql.values.strings import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

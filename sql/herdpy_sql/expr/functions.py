@@ -18,7 +18,7 @@ from herdpy_sql.expr.operators import FLOATS, INTS, float_power
 from herdpy_sql.expr.resolve import Signature
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import letter_case
-from herdpy_sql.values.texts import INTEGER_RANGES
+from herdpy_sql.values.integers import INTEGER_RANGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

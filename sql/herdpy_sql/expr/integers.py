@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base
-from herdpy_sql.values.texts import INTEGER_RANGES
+from herdpy_sql.values.integers import INTEGER_RANGES
 
 Binary = Callable[[int, int], int]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.casts import can_cast
-from herdpy_sql.types import Base, SqlType
+from herdpy_sql.types import FACTS, Base, SqlType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,32 +19,7 @@ if TYPE_CHECKING:
     from herdpy_sql.expr.nodes import Function
 
 B = Base
-_CATEGORIES = {
-    B.BOOLEAN: "B",
-    B.SMALLINT: "N",
-    B.INTEGER: "N",
-    B.BIGINT: "N",
-    B.NUMERIC: "N",
-    B.REAL: "N",
-    B.DOUBLE: "N",
-    B.TEXT: "S",
-    B.VARCHAR: "S",
-    B.CHAR: "S",
-    B.DATE: "D",
-    B.TIME: "D",
-    B.TIMESTAMP: "D",
-    B.TIMESTAMPTZ: "D",
-    B.INTERVAL: "T",
-    B.UUID: "U",
-    B.BYTEA: "U",
-    B.JSON: "U",
-    B.JSONB: "U",
-    B.VECTOR: "U",
-    B.ENUM: "E",
-    B.ARRAY: "A",
-    B.UNKNOWN: "X",
-}
-PREFERRED = frozenset({B.BOOLEAN, B.DOUBLE, B.TEXT, B.TIMESTAMPTZ, B.INTERVAL})
+PREFERRED = frozenset({base for base, facts in FACTS.items() if facts.preferred})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +33,7 @@ class Signature:
 
 def category(base: Base) -> str:
     """PostgreSQL's type category."""
-    return _CATEGORIES[base]
+    return FACTS[base].category
 
 
 def choose(candidates: Sequence[Signature], types: Sequence[Base], name: str) -> Signature | None:

@@ -13,8 +13,8 @@ from typing import Any
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values.floats import round32
+from herdpy_sql.values.integers import INTEGER_RANGES
 from herdpy_sql.values.numeric import EXACT, quantum, rescale
-from herdpy_sql.values.texts import INTEGER_RANGES
 
 NEVER = ("never", None)
 """No row can satisfy the comparison."""

@@ -6,32 +6,11 @@ from sqlglot import expressions as exp
 
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import Base, SqlType
+from herdpy_sql.types import FACTS, Base, SqlType
+from herdpy_sql.values.vectors import MAX_DIMENSIONS
 
-_PLAIN = {
-    "BOOLEAN": t.BOOLEAN,
-    "SMALLINT": t.SMALLINT,
-    "INT": t.INTEGER,
-    "BIGINT": t.BIGINT,
-    "FLOAT": t.REAL,
-    "DOUBLE": t.DOUBLE,
-    "DECIMAL": t.NUMERIC,
-    "TEXT": t.TEXT,
-    "VARCHAR": t.VARCHAR,
-    "CHAR": SqlType(Base.CHAR, 1),
-    "BPCHAR": SqlType(Base.CHAR),
-    "VARBINARY": t.BYTEA,
-    "DATE": t.DATE,
-    "TIME": t.TIME,
-    "TIMESTAMP": t.TIMESTAMP,
-    "TIMESTAMPNTZ": t.TIMESTAMP,
-    "TIMESTAMPTZ": t.TIMESTAMPTZ,
-    "UUID": t.UUID,
-    "JSON": t.JSON,
-    "INTERVAL": t.INTERVAL,
-    "JSONB": t.JSONB,
-    "VECTOR": t.VECTOR,
-}
+_PLAIN = {word: SqlType(base) for base, facts in FACTS.items() for word in facts.words}
+_PLAIN["CHAR"] = SqlType(Base.CHAR, 1)
 ENUM = "herdpy_enum"
 """Where a type's node has the ``EnumType`` that its name means (see ``plan.type_names``)."""
 _OF_MOMENTS = frozenset(
@@ -45,7 +24,6 @@ _OF_MOMENTS = frozenset(
 _MOMENTS = frozenset({Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ})
 MAX_LENGTH = 10_485_760
 MAX_PRECISION = 1_000
-MAX_DIMENSIONS = 16_000
 
 
 def sql_type(node: exp.Expression) -> SqlType:
@@ -78,26 +56,13 @@ def modifiers_of(node: exp.DataType) -> list[int]:
     return [_modifier(one) for one in node.expressions]
 
 
-_NAMES = {
-    Base.BOOLEAN: "bool",
-    Base.SMALLINT: "int2",
-    Base.INTEGER: "int4",
-    Base.BIGINT: "int8",
-    Base.REAL: "float4",
-    Base.DOUBLE: "float8",
-    Base.CHAR: "bpchar",
-    Base.VARCHAR: "varchar",
-    Base.TIMESTAMP: "timestamp",
-    Base.TIMESTAMPTZ: "timestamptz",
-    Base.TIME: "time",
-}
-
-
 def catalog_name(type_: SqlType) -> str:
     """What pg_type calls a type, or the elements of an array: a cast's column is named so."""
     if type_.base is Base.ARRAY:
         return catalog_name(type_.element_type)
-    return _NAMES.get(type_.base, type_.base.value) if type_.enum is None else type_.enum.name
+    if type_.enum is not None:
+        return type_.enum.name
+    return FACTS[type_.base].catalog_name or type_.base.value
 
 
 def of_moment(node: exp.Expression) -> tuple[exp.Expression, int | None]:

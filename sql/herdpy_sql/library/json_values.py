@@ -13,7 +13,7 @@ from herdpy.codec.jsonb import JsonError, jsonb_text, read_json
 from herdpy_sql.storage import Clock
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import to_text
-from herdpy_sql.values.texts import json_error
+from herdpy_sql.values.json_texts import json_error
 
 _NUMBERS = frozenset({Base.SMALLINT, Base.INTEGER, Base.BIGINT, Base.NUMERIC, Base.REAL, Base.DOUBLE})
 

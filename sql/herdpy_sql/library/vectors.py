@@ -8,7 +8,7 @@ from typing import Any
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library.routine import add
 from herdpy_sql.types import DOUBLE, INTEGER, VECTOR
-from herdpy_sql.values.labels import checked_number
+from herdpy_sql.values.vectors import checked_number
 
 
 def _pairs(one: Any, other: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Floating point at the edges: 32-bit rounding and PostgreSQL's shortest text forms.
+"""REAL and DOUBLE PRECISION: a datum is a ``float``, of REAL rounded to 32 bits.
 
 PostgreSQL 12 and later print the shortest digits that read back as the same value, with an exponent
-when it is below -4 or at least 15 (double precision) or 6 (real).
+when it is below -4 or at least 15 (double precision) or 6 (real). Above ``form``, below ``forms``.
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ import math
 import re
 import struct
 from decimal import Decimal
+from typing import Any
 
+from herdpy.codec.kinds import plain
 from herdpy_sql.errors import SqlError
+from herdpy_sql.values.form import DuckForms, TypeForms, always, fixed_reader, mismatch
 
+_BLANKS = " \t\n\r\f\v"
 _FLOAT32 = struct.Struct("<f")
 _LEAST_NORMAL32 = 1.1754943508222875e-38
 _BEYOND32 = 2.0**128 - 2.0**103  # just between the greatest 32-bit float and what overflows
@@ -49,7 +53,7 @@ def nearest32(value: float, text: str) -> float:
     except (SqlError, OverflowError):
         if abs(value) != _BEYOND32:
             raise
-    exact, double = Decimal(text.strip(" \t\n\r\f\v")), Decimal(value)
+    exact, double = Decimal(text.strip(_BLANKS)), Decimal(value)
     if exact == double:
         return round32(value)
     return round32(math.nextafter(value, math.inf if exact > double else -math.inf))
@@ -78,7 +82,7 @@ def float32_text(value: float) -> str:
 
 def parse_float(text: str, type_name: str) -> float:
     """Read PostgreSQL's text of a float. SqlError 22P02 for bad syntax, 22003 when out of range."""
-    stripped = text.strip(" \t\n\r\f\v")
+    stripped = text.strip(_BLANKS)
     if _FLOAT.fullmatch(stripped):
         value = float(stripped)
         if math.isinf(value) or (value == 0 and any(c in "123456789" for c in re.split("[eE]", stripped)[0])):
@@ -133,3 +137,73 @@ def _text(value: float, shortest: str, limit: int) -> str:
     if len(digits) <= power + 1:
         return minus + digits + "0" * (power + 1 - len(digits))
     return f"{minus}{digits[: power + 1]}.{digits[power + 1 :]}"
+
+
+def parse_real(text: str) -> float:
+    """Read a REAL. SqlError 22P02, 22003."""
+    value = parse_float(text, "real")
+    try:
+        return nearest32(value, text)
+    except SqlError:
+        raise SqlError("22003", f'"{text.strip(_BLANKS)}" is out of range for type real') from None
+
+
+def parse_double(text: str) -> float:
+    """Read a DOUBLE PRECISION. SqlError 22P02, 22003."""
+    return parse_float(text, "double precision")
+
+
+def _take_double(value: object) -> Any:
+    if type(value) is float or value is None:
+        return value
+    value = plain(value)
+    if isinstance(value, str):
+        return parse_double(value)
+    if isinstance(value, bool):
+        raise mismatch(value, "double precision")
+    convert = getattr(value, "__float__", None) or getattr(value, "__index__", None)
+    if convert is None:
+        raise mismatch(value, "double precision")
+    try:
+        result = float(convert())
+    except OverflowError:
+        result = math.inf
+    except ValueError:  # a signaling NaN
+        raise mismatch(value, "double precision") from None
+    if math.isinf(result) and not isinstance(value, float) and getattr(value, "is_infinite", int)() == 0:
+        raise SqlError("22003", "value is out of range for type double precision")
+    return result
+
+
+def _take_real(value: object) -> Any:
+    if isinstance(value, str):
+        return parse_real(plain(value))
+    whole = _take_double(value)
+    return None if whole is None else round32(whole)
+
+
+def _give_real(value: float | None) -> object:
+    return None if value is None else shortest32(value)
+
+
+_FORM32, _FORM64 = struct.Struct("!f"), struct.Struct("!d")
+REAL_FORMS = TypeForms(
+    write=always(float32_text),
+    read=always(parse_real),
+    take=always(_take_real),
+    give=always(_give_real),
+    pack=always(_FORM32.pack),
+    unpack=always(fixed_reader(_FORM32)),
+    duck=DuckForms("FLOAT", "pg_real", "pg_floattext({})", lambda value: f"CAST('{value!r}' AS FLOAT)"),
+    fixed=_FORM32,
+)
+DOUBLE_FORMS = TypeForms(
+    write=always(float64_text),
+    read=always(parse_double),
+    take=always(_take_double),
+    pack=always(_FORM64.pack),
+    unpack=always(fixed_reader(_FORM64)),
+    duck=DuckForms("DOUBLE", "pg_double", "pg_doubletext({})", lambda value: f"CAST('{value!r}' AS DOUBLE)"),
+    guessed=(float,),
+    fixed=_FORM64,
+)

@@ -1,4 +1,4 @@
-"""INTERVAL at the edges: PostgreSQL's text forms in and out, and arithmetic that both engines share.
+"""INTERVAL: PostgreSQL's text forms in and out, the binary form, and arithmetic that both engines share.
 
 In: units ("1 year 2 days 3:04:05 ago"), the SQL standard ("1-2", "1-2 3 4:05:06"), ISO 8601 ("P1Y2DT3H",
 "P0001-02-03T04:05:06"). Out: PostgreSQL's own style. Arithmetic as in PostgreSQL 15, timestamp.c: what a
@@ -7,12 +7,17 @@ fraction of a month or a day leaves goes on to days (30 a month) and to microsec
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import re
+import struct
 from decimal import ROUND_HALF_EVEN, Context, Decimal
+from typing import Any
 
-from herdpy.codec.kinds import MAX_INTERVAL_US, Interval
+from herdpy.codec.kinds import MAX_INTERVAL_US, Interval, plain
 from herdpy_sql.errors import SqlError
+from herdpy_sql.values.form import Bytes, DuckForms, TypeForms, always, mismatch, wrong_length
+from herdpy_sql.values.strings import check_text
 
 DAY_US = 86_400_000_000
 _SECOND = 1_000_000
@@ -321,3 +326,68 @@ def justify_interval(value: Interval) -> Interval:
 def _quotient(value: int, by: int) -> int:
     """Truncated, as C has it."""
     return abs(value) // by * (1 if value >= 0 else -1)
+
+
+def _take(value: object) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, Interval):
+        return checked(*value)
+    value = plain(value)
+    if isinstance(value, dt.timedelta):
+        return checked(0, value.days, value.seconds * 1_000_000 + value.microseconds)
+    if isinstance(value, str):
+        return parse_interval(check_text(value))
+    raise mismatch(value, "interval")
+
+
+def _give(value: Interval | None) -> object:
+    """A timedelta; the Interval itself where it has months, or more days than a timedelta."""
+    if value is None or value.months:
+        return value
+    try:
+        return dt.timedelta(value.days, 0, value.us)
+    except OverflowError:
+        return value
+
+
+def _unpack(data: Bytes) -> Interval:
+    if len(data) != _FORM.size:
+        raise wrong_length(len(data), _FORM.size)
+    us, days, months = _FORM.unpack(data)
+    return checked(months, days, us)
+
+
+def interval_constant(value: Interval) -> str:
+    """DuckDB text of an interval."""
+    months, days, microseconds = value
+    parts = [
+        f"to_months({months})" if months else "",
+        f"to_days({days})" if days else "",
+        f"to_microseconds(CAST({microseconds} AS BIGINT))" if microseconds else "",
+    ]
+    return f"({' + '.join(part for part in parts if part) or 'to_days(0)'})"
+
+
+_FORM = struct.Struct("!qii")
+FORMS = TypeForms(
+    write=always(interval_text),
+    read=always(parse_interval),
+    take=always(_take),
+    give=always(_give),
+    pack=always(lambda value: _FORM.pack(value[2], value[1], value[0])),
+    unpack=always(_unpack),
+    duck=DuckForms(
+        "INTERVAL",
+        text="pg_intervaltext({})",
+        constant=interval_constant,
+        parameter=(
+            "(to_months(CAST(CAST({0} AS BIGINT[])[1] AS INTEGER))"
+            " + to_days(CAST(CAST({0} AS BIGINT[])[2] AS INTEGER))"
+            " + to_microseconds(CAST({0} AS BIGINT[])[3]))"
+        ),
+        held="BIGINT[]",
+        element="to_months(CAST(e[1] AS INTEGER)) + to_days(CAST(e[2] AS INTEGER)) + to_microseconds(e[3])",
+    ),
+    guessed=(Interval, dt.timedelta),
+)

@@ -1,30 +1,45 @@
-"""Dates and times at the edges: PostgreSQL's text forms (ISO, MDY) of DATE, TIME, TIMESTAMP, TIMESTAMPTZ.
+"""DATE, TIME, TIMESTAMP and TIMESTAMPTZ: PostgreSQL's text forms (ISO, MDY), binary forms, Python's objects.
 
 Dates are days and timestamps microseconds since 1970-01-01, in the proleptic Gregorian calendar with
 PostgreSQL's limits (4713 BC to 5874897 AD; timestamps to the year 294247, not 294276). Civil dates are
 computed as in H. Hinnant, "chrono-compatible low-level date algorithms", since datetime ends at year 9999.
 Text without a zone read as TIMESTAMPTZ is in UTC, which is also the zone printed. Special words that
-depend on the clock ('now', 'today') are refused.
+depend on the clock ('now', 'today') are refused. Binary forms count from 2000-01-01. Above ``strings``, below
+``forms``.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import re
-from datetime import date as _date
+import struct
+from typing import Any
 
 from herdpy.codec.kinds import (
     DATE_INFINITY,
     DATE_NEGATIVE_INFINITY,
     TIMESTAMP_INFINITY,
     TIMESTAMP_NEGATIVE_INFINITY,
+    is_no_time,
+    plain,
 )
 from herdpy_sql.errors import SqlError
+from herdpy_sql.values.form import DuckForms, TypeForms, always, fixed_reader, lossy, mismatch
+from herdpy_sql.values.strings import check_text
 
 DAY_US = 86_400_000_000
 DATE_MIN = -2_440_588  # 4714-11-24 BC
 DATE_MAX = 2_145_042_905  # 5874897-12-31
 TIMESTAMP_MIN = DATE_MIN * DAY_US
+DAYS_TO_2000 = 10_957
+US_TO_2000 = DAYS_TO_2000 * DAY_US
 _EPOCH_ORDINAL = 719_163
+_MICROSECOND = dt.timedelta(microseconds=1)
+_EPOCH = dt.datetime(1970, 1, 1)
+_EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_DATETIME_MIN = -62_135_596_800_000_000
+_DATETIME_END = 253_402_300_800_000_000
+_timedelta = dt.timedelta
 
 _ISO_DATE = re.compile(r"(\d{4,7})-(\d{1,2})-(\d{1,2})", re.ASCII)
 _COMPACT_DATE = re.compile(r"(\d{4})(\d{2})(\d{2})", re.ASCII)
@@ -39,7 +54,7 @@ _CLOCK_WORDS = frozenset({"now", "today", "tomorrow", "yesterday", "allballs"})
 def days_from_civil(year: int, month: int, day: int) -> int:
     """Days since 1970-01-01 of a date whose astronomical year may be zero or less."""
     if 0 < year < 10_000:
-        return _date(year, month, day).toordinal() - _EPOCH_ORDINAL
+        return dt.date(year, month, day).toordinal() - _EPOCH_ORDINAL
     year -= month <= 2
     era = year // 400
     of_era = year - era * 400
@@ -88,7 +103,7 @@ def parse_date(text: str) -> int:
     """Read a DATE (a time after it is checked and dropped)."""
     try:  # the commonest form, at the speed of C
         if len(text) == 10 and text[4] == "-" and text.isascii():
-            return _date.fromisoformat(text).toordinal() - _EPOCH_ORDINAL
+            return dt.date.fromisoformat(text).toordinal() - _EPOCH_ORDINAL
     except ValueError:
         pass
     special = _special(text, "date", DATE_INFINITY, DATE_NEGATIVE_INFINITY)
@@ -127,7 +142,7 @@ def parse_timestamptz(text: str) -> int:
 def date_text(days: int) -> str:
     """PostgreSQL's text of a DATE."""
     if -719_162 <= days <= 2_932_896:
-        return _date.fromordinal(days + _EPOCH_ORDINAL).isoformat()
+        return dt.date.fromordinal(days + _EPOCH_ORDINAL).isoformat()
     if days == DATE_INFINITY:
         return "infinity"
     if days == DATE_NEGATIVE_INFINITY:
@@ -271,3 +286,226 @@ def _clock_word(text: str, name: str) -> SqlError:
 
 def _syntax(text: str, name: str) -> SqlError:
     return SqlError("22007", f'invalid input syntax for type {name}: "{text}"')
+
+
+def _take_date(value: object) -> Any:
+    if value is None:
+        return None
+    if type(value) is dt.date:
+        return value.toordinal() - _EPOCH_ORDINAL
+    value = plain(value)
+    if isinstance(value, str):
+        return parse_date(check_text(value))
+    if isinstance(value, dt.datetime):
+        us = _take_timestamp(value)
+        assert isinstance(us, int)
+        if us % DAY_US:
+            raise lossy(value, "date")
+        return us // DAY_US
+    if isinstance(value, dt.date):
+        return value.toordinal() - _EPOCH_ORDINAL
+    raise mismatch(value, "date")
+
+
+def _take_time(value: object) -> Any:
+    if value is None:
+        return None
+    value = plain(value)
+    if isinstance(value, dt.time):
+        if value.tzinfo is not None:
+            raise mismatch(value, "time without time zone")
+        return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
+    if isinstance(value, str):
+        return parse_time(check_text(value))
+    raise mismatch(value, "time without time zone")
+
+
+def _take_timestamp(value: object) -> Any:
+    """A datetime with a zone becomes its time in UTC, the session's zone."""
+    if value is None:
+        return None
+    value = plain(value)
+    if isinstance(value, dt.datetime) and not is_no_time(value):
+        return (value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)) // _MICROSECOND
+    if isinstance(value, str):
+        return parse_timestamp(check_text(value))
+    if type(value) is dt.date:
+        return (value.toordinal() - _EPOCH_ORDINAL) * DAY_US
+    raise mismatch(value, "timestamp without time zone")
+
+
+def _take_timestamptz(value: object) -> Any:
+    """A datetime without a zone is in UTC, the session's zone."""
+    if isinstance(value, str):
+        return parse_timestamptz(check_text(plain(value)))
+    return _take_timestamp(value)
+
+
+def _give_date(days: int | None) -> object:
+    if days is None:
+        return None
+    try:
+        return dt.date.fromordinal(days + _EPOCH_ORDINAL)
+    except (ValueError, OverflowError):
+        raise SqlError("22008", f"{date_text(days)} is out of range for Python's date") from None
+
+
+def _give_time(us: int | None) -> object:
+    if us is None:
+        return None
+    if us >= DAY_US:
+        raise SqlError("22008", "24:00:00 is out of range for Python's time")
+    seconds, microsecond = divmod(us, 1_000_000)
+    minutes, second = divmod(seconds, 60)
+    return dt.time(minutes // 60, minutes % 60, second, microsecond)
+
+
+def _give_timestamp(us: int | None) -> object:
+    if us is None:
+        return None
+    if _DATETIME_MIN <= us < _DATETIME_END:
+        return _EPOCH + _timedelta(0, 0, us)
+    raise SqlError("22008", f"{timestamp_text(us)} is out of range for Python's datetime")
+
+
+def _give_timestamptz(us: int | None) -> object:
+    if us is None:
+        return None
+    if _DATETIME_MIN <= us < _DATETIME_END:
+        return _EPOCH_UTC + _timedelta(0, 0, us)
+    raise SqlError("22008", f"{timestamp_text(us)} is out of range for Python's datetime")
+
+
+def _unpack_date(days: int) -> int:
+    if days in {DATE_INFINITY, DATE_NEGATIVE_INFINITY}:
+        return days
+    days += DAYS_TO_2000
+    if days >= DATE_INFINITY:  # which it would become
+        raise SqlError("22008", "date out of range")
+    return check_date(days)
+
+
+def _unpack_time(us: int) -> int:
+    if not 0 <= us <= DAY_US:
+        raise SqlError("22008", "time out of range")
+    return us
+
+
+def _unpack_timestamp(us: int) -> int:
+    if us in {TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY}:
+        return us
+    us += US_TO_2000
+    if us >= TIMESTAMP_INFINITY:  # which it would become
+        raise SqlError("22008", "timestamp out of range")
+    return check_timestamp(us)
+
+
+def _pack_date(days: int) -> bytes:
+    if days not in {DATE_INFINITY, DATE_NEGATIVE_INFINITY}:
+        days -= DAYS_TO_2000
+    return _DAYS.pack(days)
+
+
+def _pack_timestamp(us: int) -> bytes:
+    if us not in {TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY}:
+        us -= US_TO_2000
+    return _MICROSECONDS.pack(us)
+
+
+def timestamp_bytes(us: int) -> bytes:
+    """The bytes of a TIMESTAMP's text."""
+    if _DATETIME_MIN <= us < _DATETIME_END:
+        text = (_EPOCH + _timedelta(0, 0, us)).isoformat(" ")
+        return (text if len(text) == 19 else text.rstrip("0")).encode()
+    return timestamp_text(us).encode()
+
+
+def _day_constant(days: int) -> str:
+    """Days of years of four digits are written as DuckDB reads them."""
+    if _PLAIN_DAYS[0] <= days <= _PLAIN_DAYS[1]:
+        return f"DATE '{dt.date.fromordinal(days + _EPOCH_ORDINAL)}'"
+    return f"pg_asdate_bare({max(days, DATE_NEGATIVE_INFINITY + 1)})"
+
+
+def _timestamp_constant(us: int) -> str:
+    return f"pg_astimestamp_bare(CAST({max(us, TIMESTAMP_NEGATIVE_INFINITY + 1)} AS BIGINT))"
+
+
+def _timestamptz_constant(us: int) -> str:
+    return f"pg_astimestamptz_bare(CAST({max(us, TIMESTAMP_NEGATIVE_INFINITY + 1)} AS BIGINT))"
+
+
+_PLAIN_DAYS = dt.date(1000, 1, 1).toordinal() - _EPOCH_ORDINAL, dt.date.max.toordinal() - _EPOCH_ORDINAL
+_DAYS, _MICROSECONDS = struct.Struct("!i"), struct.Struct("!q")
+
+DATE_FORMS = TypeForms(
+    write=always(date_text),
+    read=always(parse_date),
+    take=always(_take_date),
+    give=always(_give_date),
+    pack=always(_pack_date),
+    unpack=always(fixed_reader(_DAYS, _unpack_date)),
+    duck=DuckForms(
+        "DATE",
+        "pg_date",
+        "replace(CAST({} AS VARCHAR), ' (BC)', ' BC')",
+        _day_constant,
+        parameter="(DATE '1970-01-01' + CAST({} AS INTEGER))",
+        held="INTEGER",
+        element="DATE '1970-01-01' + e",
+    ),
+    guessed=(dt.date,),
+)
+TIME_FORMS = TypeForms(
+    write=always(time_text),
+    read=always(parse_time),
+    take=always(_take_time),
+    give=always(_give_time),
+    pack=always(_MICROSECONDS.pack),
+    unpack=always(fixed_reader(_MICROSECONDS, _unpack_time)),
+    duck=DuckForms(
+        "TIME",
+        "pg_time",
+        constant=lambda us: f"(TIME '00:00:00' + to_microseconds({us}))",
+        parameter="(TIME '00:00:00' + to_microseconds(CAST({} AS BIGINT)))",
+        held="BIGINT",
+        element="TIME '00:00:00' + to_microseconds(e)",
+    ),
+    guessed=(dt.time,),
+    fixed=_MICROSECONDS,
+)
+TIMESTAMP_FORMS = TypeForms(
+    write=always(timestamp_text),
+    read=always(parse_timestamp),
+    take=always(_take_timestamp),
+    give=always(_give_timestamp),
+    pack=always(_pack_timestamp),
+    unpack=always(fixed_reader(_MICROSECONDS, _unpack_timestamp)),
+    duck=DuckForms(
+        "TIMESTAMP",
+        "pg_timestamp",
+        "pg_timestamptext({})",
+        _timestamp_constant,
+        parameter="make_timestamp(CAST({} AS BIGINT))",
+        held="BIGINT",
+        element="make_timestamp(e)",
+    ),
+    text_bytes=timestamp_bytes,
+)
+TIMESTAMPTZ_FORMS = TypeForms(
+    write=always(timestamptz_text),
+    read=always(parse_timestamptz),
+    take=always(_take_timestamptz),
+    give=always(_give_timestamptz),
+    pack=always(_pack_timestamp),
+    unpack=always(fixed_reader(_MICROSECONDS, _unpack_timestamp)),
+    duck=DuckForms(
+        "TIMESTAMPTZ",
+        "pg_timestamptz",
+        "pg_timestamptztext({})",
+        _timestamptz_constant,
+        parameter="make_timestamptz(CAST({} AS BIGINT))",
+        held="BIGINT",
+        element="make_timestamptz(e)",
+    ),
+)

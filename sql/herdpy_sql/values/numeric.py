@@ -1,13 +1,19 @@
-"""NUMERIC datums at the edges: reading, printing, and fitting into NUMERIC(p, s).
+"""NUMERIC: reading, printing, fitting into NUMERIC(p, s), and the binary form.
 
 A NUMERIC datum is a finite Decimal whose exponent is minus its display scale (so never above zero)
 and which is never a negative zero; :func:`normal` makes one of any finite Decimal. All arithmetic on
 them uses ``EXACT``, whose precision no value reaches.
+
+The binary form is PostgreSQL 15's, src/backend/utils/adt/numeric.c, numeric_send: four 16-bit numbers (how
+many groups of four decimal digits, the weight of the first as a power of 10000, the sign, the display scale),
+then the groups, big-endian; zeros at either end are left out. Above ``form``, below ``forms``.
 """
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 from decimal import (
     MAX_EMAX,
     MAX_PREC,
@@ -18,9 +24,12 @@ from decimal import (
     DivisionByZero,
     InvalidOperation,
 )
+from typing import Any
 
+from herdpy.codec.kinds import plain
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import SqlType
+from herdpy_sql.values.form import Bytes, DuckForms, Reader, TypeForms, always, mismatch
 
 EXACT = Context(
     prec=MAX_PREC,
@@ -35,6 +44,10 @@ ZERO = Decimal(0)
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
 _SPECIAL = frozenset({"nan", "infinity", "+infinity", "-infinity", "inf", "+inf", "-inf"})
+_HEAD = struct.Struct("!HhHH")
+_NEGATIVE = 0x4000
+_NOT_FINITE = frozenset({0xC000, 0xD000, 0xF000})  # NaN, infinity, -infinity
+_LARGEST_SCALE = 0x3FFF
 _QUANTA = [Decimal(1).scaleb(-scale) for scale in range(64)]
 
 
@@ -100,3 +113,131 @@ def numeric_text(value: Decimal) -> str:
 def from_float(value: float, digits: int) -> Decimal:
     """PostgreSQL's float to numeric cast: ``digits`` significant ones (15 of a double, 6 of a real)."""
     return normal(Decimal(f"{value:.{digits}g}"))
+
+
+def _read(sql_type: SqlType) -> Reader:
+    if sql_type.precision is None:
+        return parse_numeric
+    return lambda text: fit(parse_numeric(text), sql_type)
+
+
+def _take(sql_type: SqlType) -> Reader:
+    parse = _read(sql_type)
+    precision, scale = sql_type.precision, sql_type.scale or 0
+    fitting = None if precision is None else quantum(scale)  # what is of this scale already
+    limit = Decimal(1).scaleb((precision or 0) - scale)
+
+    def convert(value: object) -> Any:
+        if value is None:
+            return None
+        if type(value) is Decimal:
+            if fitting is not None and value.same_quantum(fitting) and -limit < value < limit:
+                return value if value else value.copy_abs()
+            return fit(normal(value), sql_type)
+        value = plain(value)
+        if isinstance(value, str):
+            return parse(value)
+        if isinstance(value, bool):
+            raise mismatch(value, "numeric")
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                raise SqlError("0A000", "NaN and infinity are not supported in type numeric")
+            return fit(from_float(value, 15), sql_type)
+        if isinstance(value, Decimal):
+            return convert(value)
+        index = getattr(value, "__index__", None)
+        if index is None:
+            raise mismatch(value, "numeric")
+        return fit(normal(Decimal(index())), sql_type)
+
+    return convert
+
+
+def _unpack(sql_type: SqlType) -> Reader:
+    """The function that reads a NUMERIC and fits it into ``sql_type``."""
+    if sql_type.precision is None:
+        return unpack_numeric
+    return lambda data: fit(unpack_numeric(data), sql_type)
+
+
+def unpack_numeric(data: Bytes) -> Decimal:
+    """The Decimal of a binary NUMERIC; digits beyond its display scale are cut off, as PostgreSQL does.
+
+    SqlError 22P03 for a malformed one, 08P01 for one that ends too early, 0A000 for NaN and infinity.
+    """
+    # What is wrong first is told, so a sign or digit before what is missing at the end.
+    if len(data) >= 6:
+        sign = int.from_bytes(data[4:6], "big")
+        if sign not in {0, _NEGATIVE} and sign not in _NOT_FINITE:
+            raise SqlError("22P03", 'invalid sign in external "numeric" value')
+    if len(data) < 8:
+        raise _too_short()
+    count, weight, sign, scale = _HEAD.unpack_from(data)
+    if scale > _LARGEST_SCALE:
+        raise SqlError("22P03", 'invalid scale in external "numeric" value')
+    groups = struct.unpack_from(f"!{min(count, (len(data) - 8) // 2)}H", data, 8)
+    if groups and max(groups) > 9999:
+        raise SqlError("22P03", 'invalid digit in external "numeric" value')
+    if len(groups) < count:
+        raise _too_short()
+    if len(data) > 8 + 2 * count:
+        raise SqlError("22P03", "incorrect binary data format")
+    if sign in _NOT_FINITE:
+        raise SqlError("0A000", "NaN and infinity are not supported in type numeric")
+    return _value(groups, weight, scale, negative=sign == _NEGATIVE)
+
+
+def _value(groups: tuple[int, ...], weight: int, scale: int, *, negative: bool) -> Decimal:
+    digits = "".join([f"{group:04d}" for group in groups])
+    fraction = 4 * (len(groups) - 1 - weight)  # digits after the point, before cutting and padding
+    if fraction > scale:
+        digits = digits[: len(digits) - (fraction - scale)] if fraction - scale < len(digits) else ""
+        fraction = scale
+    if not digits.strip("0"):
+        return quantum(scale) * 0
+    value = Decimal(f"{'-' if negative else ''}{digits}E{-fraction}")
+    if value.adjusted() >= MAX_WHOLE_DIGITS:
+        raise SqlError("22003", "value overflows numeric format")
+    return rescale(value, scale)
+
+
+def pack_numeric(value: Decimal) -> bytes:
+    """The binary form of a NUMERIC datum."""
+    text = f"{value:f}"
+    negative = text[0] == "-"
+    whole, _, fraction = text.lstrip("-").partition(".")
+    scale = len(fraction)
+    whole = whole.lstrip("0")
+    whole = whole.zfill(-(-len(whole) // 4) * 4)
+    if scale % 4:
+        fraction += "0" * (4 - scale % 4)
+    digits = whole + fraction
+    groups = [int(digits[at : at + 4]) for at in range(0, len(digits), 4)]
+    weight = len(whole) // 4 - 1
+    first = 0
+    last = len(groups)
+    while first < last and groups[first] == 0:
+        first += 1
+    while last > first and groups[last - 1] == 0:
+        last -= 1
+    if first == last:
+        return _HEAD.pack(0, 0, 0, scale)
+    count = last - first
+    return struct.pack(
+        f"!HhHH{count}H", count, weight - first, _NEGATIVE if negative else 0, scale, *groups[first:last]
+    )
+
+
+def _too_short() -> SqlError:
+    return SqlError("08P01", "insufficient data left in message")
+
+
+FORMS = TypeForms(
+    write=always(numeric_text),
+    read=_read,
+    take=_take,
+    pack=always(pack_numeric),
+    unpack=_unpack,
+    duck=DuckForms("VARCHAR", "pg_numeric"),
+    guessed=(Decimal,),
+)

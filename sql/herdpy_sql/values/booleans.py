@@ -1,0 +1,52 @@
+"""BOOLEAN: a datum is a ``bool``. Above ``form``, below ``forms``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from herdpy.codec.kinds import plain
+from herdpy_sql.errors import SqlError
+from herdpy_sql.values.form import Bytes, DuckForms, TypeForms, always, mismatch, wrong_length
+
+_BLANKS = " \t\n\r\f\v"
+_TRUE_WORDS = ("true", "yes", "on")
+_FALSE_WORDS = ("false", "no", "off")
+
+
+def parse_boolean(text: str) -> bool:
+    """Read a BOOLEAN: unique beginnings of its words. SqlError 22P02."""
+    word = text.strip(_BLANKS).lower()
+    if word:
+        if word == "1" or (word != "o" and any(full.startswith(word) for full in _TRUE_WORDS)):
+            return True
+        if word == "0" or (word != "o" and any(full.startswith(word) for full in _FALSE_WORDS)):
+            return False
+    raise SqlError("22P02", f'invalid input syntax for type boolean: "{text}"')
+
+
+def _take(value: object) -> Any:
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, str):
+        return parse_boolean(plain(value))
+    if type(value).__name__ in {"bool_", "bool"}:  # numpy's
+        return bool(value)
+    raise mismatch(value, "boolean")
+
+
+def _unpack(data: Bytes) -> bool:
+    if len(data) != 1:
+        raise SqlError("08P01", "no data left in message") if not data else wrong_length(len(data), 1)
+    return data[0] != 0
+
+
+FORMS = TypeForms(
+    write=always(lambda value: "t" if value else "f"),
+    read=always(parse_boolean),
+    take=always(_take),
+    pack=always(lambda value: b"\1" if value else b"\0"),
+    unpack=always(_unpack),
+    duck=DuckForms("BOOLEAN", "pg_boolean", constant=lambda value: "true" if value else "false"),
+    guessed=(bool,),
+    text_bytes=lambda value: b"t" if value else b"f",
+)

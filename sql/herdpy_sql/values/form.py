@@ -1,0 +1,125 @@
+"""What a type's file declares: the forms of its values outside of row images.
+
+The lowest module of ``values``. A file of a type (``uuids``, ``moments``) makes a :class:`TypeForms`;
+``forms`` holds all of them, and the other rooms (casts, the wire, COPY, the driver, DuckDB's text) derive
+their tables from there.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from herdpy_sql.errors import SqlError
+from herdpy_sql.types import SqlType
+
+Bytes = bytes | memoryview
+Reader = Callable[[Any], Any]
+"""From a value's text, bytes or Python object to its datum, or the other way."""
+ReaderOf = Callable[[SqlType], Reader]
+"""The function for a type with its modifiers."""
+
+
+def quote(text: str) -> str:
+    """A DuckDB string literal; ``$`` never appears raw, so that parameters can be found by pattern."""
+    if "\0" in text:
+        raise SqlError("22021", 'invalid byte sequence for encoding "UTF8": 0x00')
+    quoted = "'" + text.replace("'", "''") + "'"
+    if "$" in quoted:
+        quoted = "('" + "'||chr(36)||'".join(p.replace("'", "''") for p in text.split("$")) + "')"
+    return quoted
+
+
+@dataclass(frozen=True, slots=True)
+class DuckForms:
+    """What a type is in DuckDB's text. ``{}`` stands for the text of a value.
+
+    Attributes:
+        name: DuckDB's name of the type.
+        reader: the macro that reads SQL's text as the type's input function does; empty where a cast does
+            more.
+        text: makes SQL's text of a value.
+        constant: makes the text of a datum's constant.
+        check: refuses bad text of a literal, which ``reader`` would refuse when the statement runs.
+        parameter: makes a value of a parameter, which is a number for DuckDB's client.
+        held: what an element of an array parameter is before ``element`` makes a value of it.
+        element: makes a value of ``e``, an element of an array parameter.
+    """
+
+    name: str
+    reader: str = ""
+    text: str = "CAST({} AS VARCHAR)"
+    constant: Callable[[Any], str] | None = None
+    check: Reader | None = None
+    parameter: str = ""
+    held: str = ""
+    element: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeForms:
+    """The forms of one type's values. None is never passed to a function but those of Python objects.
+
+    Attributes:
+        write, read: SQL's text, of a datum and to one. ``read`` raises SqlError as the type's input function
+            does.
+        give: from a datum (or None) to what a driver's user gets; None where a datum is that object.
+        take: from a Python object (or None) to a datum. SqlError 42804 for an object that cannot be one.
+        pack, unpack: PostgreSQL's binary form (the type's ``send`` and ``recv`` functions).
+        duck: in DuckDB's text.
+        guessed: the Python types that a parameter of no declared type has this type for.
+        fixed: the binary form where that is one number, as it is in an Arrow array.
+        text_bytes: bytes of SQL's text of a datum, where there is a shorter way than ``write``.
+        lists: whether a Python list may be one value.
+    """
+
+    write: ReaderOf
+    read: ReaderOf
+    take: ReaderOf
+    pack: ReaderOf
+    unpack: ReaderOf
+    duck: DuckForms
+    give: Callable[[SqlType], Reader | None] = lambda sql_type: None
+    guessed: tuple[type, ...] = ()
+    fixed: struct.Struct | None = None
+    text_bytes: Callable[[Any], bytes] | None = None
+    lists: bool = False
+
+
+def always(function: Reader) -> ReaderOf:
+    """For a type without modifiers, or whose modifiers do not matter to the function."""
+    return lambda sql_type: function
+
+
+def mismatch(value: object, name: str) -> SqlError:
+    """There is no way from this Python type to that SQL type."""
+    return SqlError("42804", f"a Python object of type {type(value).__name__} cannot be used as type {name}")
+
+
+def lossy(value: object, name: str) -> SqlError:
+    """There is one, which would change the value."""
+    return SqlError("42804", f"{value!r} cannot be used as type {name} without loss")
+
+
+def wrong_length(size: int, wanted: int) -> SqlError:
+    """The error for ``size`` bytes where a type has ``wanted``."""
+    if size < wanted:
+        return SqlError("08P01", "insufficient data left in message")
+    return SqlError("22P03", "incorrect binary data format")
+
+
+def fixed_reader(form: struct.Struct, check: Callable[[Any], Any] | None = None) -> Callable[[Bytes], Any]:
+    """The reader of values of one size; ``check`` gives the datum or raises, before bytes are too many."""
+    size, unpack = form.size, form.unpack
+
+    def read(data: Bytes) -> Any:
+        if len(data) == size:
+            value = unpack(data)[0]
+            return value if check is None else check(value)
+        if len(data) > size and check is not None:
+            check(form.unpack_from(data)[0])
+        raise wrong_length(len(data), size)
+
+    return read

@@ -72,7 +72,7 @@ def cut(data: bytes, at: list[int]) -> list[bytes]:
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """The quick way is taken for every line, and pieces are not gathered first."""
-    monkeypatch.setattr("herdpy_server.copy.quick._LEAST_BYTES", 1)
+    monkeypatch.setattr("herdpy_server.copy.textual._LEAST_BYTES", 1)
     monkeypatch.setattr(textual, "GATHERED_BYTES", 1)
 
 

@@ -10,9 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from herdpy_server.copy import CopyTarget, textual
-from herdpy_server.copy.quick import QuickReader
-from herdpy_server.copy.records import LineCutter
-from herdpy_server.copy.textual import TextualReader
+from herdpy_server.copy.textual import LineCutter, QuickReader, TextualReader
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import SqlType
@@ -54,7 +52,7 @@ _places = st.lists(st.integers(0, 400), max_size=6)
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few bytes are enough for the quick way, and pieces are not gathered first."""
-    monkeypatch.setattr("herdpy_server.copy.quick._LEAST_BYTES", 1)
+    monkeypatch.setattr("herdpy_server.copy.textual._LEAST_BYTES", 1)
     monkeypatch.setattr(textual, "GATHERED_BYTES", 1)
 
 
@@ -270,7 +268,7 @@ def test_moments_without_offset_are_declined_outside_utc() -> None:
 
 
 def test_little_data_is_declined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("herdpy_server.copy.quick._LEAST_BYTES", 512)
+    monkeypatch.setattr("herdpy_server.copy.textual._LEAST_BYTES", 512)
     target = target_of("tq", STRINGS, "FROM STDIN", "")
     assert at_once(target, GOOD["text"] * 85) == (0, None)
     assert at_once(target, GOOD["text"] * 86)[0] == 516

@@ -5,7 +5,7 @@ of values. Text and CSV are read twice over: quickly by columns (pyarrow's CSV r
 data is of the kind on which it and PostgreSQL agree, else record by record, exactly as PostgreSQL does.
 """
 
-from herdpy_server.copy.form import CopyDataForm
-from herdpy_server.copy.target import CopyReader, CopyTarget, CopyWriter, reader, writer
+from herdpy_server.copy.formats import CopyDataForm, reader, writer
+from herdpy_server.copy.target import CopyReader, CopyTarget, CopyWriter
 
 __all__ = ["CopyDataForm", "CopyReader", "CopyTarget", "CopyWriter", "reader", "writer"]

@@ -27,7 +27,7 @@ class ArrowReader:
         self._has_schema = False
 
     def feed(self, data: bytes) -> Sequence[pa.RecordBatch]:
-        """See target.Reader. Batches have the stream's own types."""
+        """See ``CopyReader``. Batches have the stream's own types."""
         try:
             found = self._stream.feed(data)
             for batch in found:
@@ -45,7 +45,7 @@ class ArrowReader:
         return found
 
     def finish(self) -> Sequence[pa.RecordBatch]:
-        """See target.Reader. SqlError 22P04 when the stream was cut off."""
+        """See ``CopyReader``. SqlError 22P04 when the stream was cut off."""
         if self._stream.has_rest:
             raise SqlError("22P04", "unexpected EOF in COPY data")
         return ()

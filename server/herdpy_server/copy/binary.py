@@ -42,11 +42,11 @@ class BinaryReader:
         self._line = 0
 
     def feed(self, data: bytes) -> Sequence[pa.RecordBatch]:
-        """See target.Reader."""
+        """See ``CopyReader``."""
         return self._read(data, last=False)
 
     def finish(self) -> Sequence[pa.RecordBatch]:
-        """See target.Reader."""
+        """See ``CopyReader``."""
         return self._read(b"", last=True)
 
     def _read(self, data: bytes, *, last: bool) -> list[pa.RecordBatch]:

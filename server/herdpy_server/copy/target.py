@@ -1,4 +1,4 @@
-"""What every format's reader and writer is, and which one an option names."""
+"""What COPY copies and how, and what every format's reader and writer is. The bottom of ``copy``."""
 
 from __future__ import annotations
 
@@ -93,35 +93,3 @@ class CopyWriter(Protocol):
 
     def end(self) -> Sequence[bytes]:
         """What comes after all rows."""
-
-
-def reader(target: CopyTarget) -> CopyReader:
-    """The reader of the target's format."""
-    form = target.options.format
-    if form == "arrow":
-        from herdpy_server.copy.arrow import ArrowReader
-
-        return ArrowReader(target)
-    if form == "binary":
-        from herdpy_server.copy.binary import BinaryReader
-
-        return BinaryReader(target)
-    from herdpy_server.copy.textual import TextualReader
-
-    return TextualReader(target)
-
-
-def writer(target: CopyTarget) -> CopyWriter:
-    """The writer of the target's format."""
-    form = target.options.format
-    if form == "arrow":
-        from herdpy_server.copy.arrow import ArrowWriter
-
-        return ArrowWriter(target.columns)
-    if form == "binary":
-        from herdpy_server.copy.binary import BinaryWriter
-
-        return BinaryWriter(target)
-    from herdpy_server.copy.lines_out import LineWriter
-
-    return LineWriter(target)

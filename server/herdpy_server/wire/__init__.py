@@ -13,9 +13,8 @@ Below the doors (``pgwire``) and COPY's binary format; knows nothing of sessions
 NULL is the message's business: no decoder is called for it and no encoder is given None.
 """
 
-from herdpy_server.wire.columns import DataRowForm, row_bodies
+from herdpy_server.wire.columns import DataRowForm, copy_data_messages, row_bodies
 from herdpy_server.wire.formats import decoder, encoder
-from herdpy_server.wire.frames import copy_data_messages
 from herdpy_server.wire.parameters import parameter_decoder, type_of_oid
 from herdpy_server.wire.rows import row_encoder, rows_encoder
 

@@ -1,12 +1,14 @@
-"""Arrow batches to DataRow messages, column by column and without a Python object for each value.
+"""Arrow batches to DataRow and CopyData messages, column by column, without a Python object for a value.
 
 Beside ``rows``, which has the same bytes row by row and is what tests hold this to. A column becomes the
 bytes of its fields, each with its length; columns of fixed width are laid side by side in one matrix, and
-what there is of columns is joined to rows. Format: PostgreSQL 15 manual, 55.7 "Message Formats", DataRow.
+what there is of columns is joined to rows. Format: PostgreSQL 15 manual, 55.7 "Message Formats": a
+type byte, the length, the body.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,7 +25,6 @@ from herdpy.codec.kinds import (
 )
 from herdpy_server.wire.column_texts import column_to_text
 from herdpy_server.wire.formats import encoder
-from herdpy_server.wire.frames import messages
 from herdpy_server.wire.rows import rows_encoder
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values.forms import FORMS
@@ -33,6 +34,7 @@ Array = Any
 Matrix = np.ndarray[Any, np.dtype[np.uint8]]
 pc: Any = pyarrow.compute
 
+_MESSAGE_HEAD = struct.Struct("!ci")
 _STRINGS = frozenset({Base.TEXT, Base.VARCHAR, Base.UNKNOWN, Base.JSON, Base.BYTEA})
 _PLAIN = {
     base: (f"<{forms.fixed.format[1:]}", f">{forms.fixed.format[1:]}")
@@ -167,3 +169,29 @@ def _binary(array: Array, sql_type: SqlType) -> Array:
     write: Callable[[Any], bytes] = encoder(sql_type, True)
     datums = array_to_datums(sql_type.field, array)
     return pa.array([None if datum is None else write(datum) for datum in datums], pa.binary())
+
+
+def copy_data_messages(pieces: Any) -> bytes:
+    """CopyData messages, one for each piece of a list of bytes or of an Arrow array of type binary."""
+    if isinstance(pieces, pa.Array):
+        return messages(b"d", pieces)
+    return b"".join([part for piece in pieces for part in (_MESSAGE_HEAD.pack(b"d", len(piece) + 4), piece)])
+
+
+def messages(kind: bytes, pieces: Any) -> bytes:
+    """The messages of a type whose bodies are in an Arrow array of type binary."""
+    count = len(pieces)
+    if not count:
+        return b""
+    heads = np.empty((count, 5), np.uint8)
+    heads[:, 0] = kind[0]
+    lengths = pc.binary_length(pieces).to_numpy(zero_copy_only=False) + 4
+    heads[:, 1:] = lengths.astype(">i4").view(np.uint8).reshape(count, 4)
+    offsets = np.arange(0, 5 * count + 1, 5, dtype=np.int32)
+    buffer: Any = pa.py_buffer
+    starts = pa.Array.from_buffers(pa.binary(), count, [None, buffer(offsets), buffer(heads)])
+    joined = pc.binary_join_element_wise(starts, pieces, pa.scalar(b"", pa.binary()))
+    _, places, data = joined.buffers()
+    ends = np.frombuffer(places, np.int32, count + 1, joined.offset * 4)
+    whole: bytes = data.slice(int(ends[0]), int(ends[-1] - ends[0])).to_pybytes()
+    return whole

@@ -185,7 +185,7 @@ class Database:
     def read(self, coroutine: Coroutine[Any, Any, T], session: Session) -> T:
         """As :meth:`run`, for a statement that looks like a query: what reads and need not wait stays here.
 
-        It costs no switch of threads then. The session moves itself (``SessionBase.covered``) before it
+        It costs no switch of threads then. The session moves itself (``TransactionBlock.covered``) before it
         changes anything.
         """
         if not Shelter.is_needed() or self._left:

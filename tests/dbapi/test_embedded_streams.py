@@ -90,7 +90,7 @@ def test_one_cancel_ends_a_query_that_finds_nothing(auto):
     session = auto._link._session
 
     def cancel():
-        while session._interrupt is None:
+        while session.waits.kind is None:
             pass
         running.set()
         auto.cancel()

@@ -254,7 +254,7 @@ def test_a_large_statement_in_slices_stands_on_the_snapshot(tmp_path: Path) -> N
         other = Client(database)
 
         async def sliced() -> str:
-            client.session.runs_on(asyncio.get_running_loop())
+            client.session.waits.runs_on(asyncio.get_running_loop())
             await client.session.execute("BEGIN ISOLATION LEVEL SERIALIZABLE")
             await client.session.execute("SELECT 1")
             other("UPDATE big SET v = 9 WHERE k = 19999")

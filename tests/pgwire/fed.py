@@ -98,7 +98,7 @@ def feeding(server: ThreadServer, fed: Fed) -> Iterator[Fed]:
 
     def session():  # type: ignore[no-untyped-def]
         made = begin()
-        made.analyst = fed
+        made.queries.analyst = fed
         return made
 
     server.database.session = session  # type: ignore[method-assign]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from herdpy_server.sessions.quick import QuickStatements
+from herdpy_server.sessions.fast_path import FastPath
 from herdpy_server.sessions.settings import Settings
 from tests.pgwire.servers import ThreadServer
 from tests.pgwire.test_round_trip import without_the_short_way
@@ -129,10 +129,10 @@ def _as_by_set(self: Settings, request_id: bytes) -> None:
     self.is_statements_name = False
 
 
-_alone = QuickStatements._quick_alone
+_alone = FastPath.run_alone
 BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "the short way leaves it out": lambda patch: patch.setattr(
-        QuickStatements, "_quick_alone", lambda self, plan, values, _name: _alone(self, plan, values, b"")
+        FastPath, "run_alone", lambda self, plan, values, _name: _alone(self, plan, values, b"")
     ),
     "the long way leaves it out": lambda patch: patch.setattr(
         Settings, "name_commit", lambda self, request_id: None

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from herdpy_server.pgwire import opening, round_trip, simple
-from herdpy_server.sessions.quick import QuickStatements
+from herdpy_server.sessions.fast_path import FastPath
 from tests.pgwire.servers import ThreadServer
 from tests.pgwire.wire import SYNC, Reply, Wire, bind, describe, execute, parse, query
 
@@ -147,7 +147,7 @@ def test_the_short_way_is_taken(server: ThreadServer, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     "bug",
     [
-        lambda patch: patch.setattr(QuickStatements, "_may_go_on", lambda self: True),
+        lambda patch: patch.setattr(FastPath, "may_go_on", lambda self: True),
         lambda patch: patch.setattr(round_trip, "_send", _forgets_the_rows),
     ],
 )

@@ -135,7 +135,7 @@ def test_it_waits_for_rows_that_others_hold(database: Database, client: Client) 
     tags: list[str] = []
     thread = threading.Thread(target=lambda: tags.extend(client.ask("COPY t FROM STDIN", b"1\ta\n2\tb\n")))
     thread.start()
-    while client.session.waits_for is None:
+    while client.session.waits.kind is None:
         thread.join(0.001)
     other.ask("ROLLBACK")
     thread.join()
@@ -143,7 +143,7 @@ def test_it_waits_for_rows_that_others_hold(database: Database, client: Client) 
     other.ask("BEGIN; DELETE FROM t WHERE id = 1; INSERT INTO t VALUES (3)")
     thread = threading.Thread(target=lambda: tags.extend(client.ask("COPY t FROM STDIN", b"3\ta\n")))
     thread.start()
-    while client.session.waits_for is None:
+    while client.session.waits.kind is None:
         thread.join(0.001)
     client.session.cancel()
     thread.join()

@@ -92,7 +92,7 @@ def test_cancel_wants_the_secret(database: Database) -> None:
 
     thread = threading.Thread(target=wait)
     thread.start()
-    while waiter.session.waits_for is None:  # until it has met the lock
+    while waiter.session.waits.kind is None:  # until it has met the lock
         thread.join(0.001)
     assert (waiter.entry.state, waiter.entry.activity().wait_event_type) == ("active", "Lock")
     entry = waiter.entry

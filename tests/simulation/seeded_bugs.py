@@ -11,7 +11,8 @@ import pytest
 from herdpy.log.file_ledger import LedgerReader, LedgerWriter
 from herdpy.log.file_log import FileLog
 from herdpy.log.lsn import LSN, START
-from herdpy_server.sessions import Session
+from herdpy_server.sessions.answer_checks import AnswerChecks
+from herdpy_server.sessions.execution import Execution
 from herdpy_server.store import Store, Workspace
 from herdpy_server.store.disk import Disk
 from herdpy_server.store.memory import Memory
@@ -46,7 +47,7 @@ def tells_errors_at_once(patch: Patch) -> None:
     async def confirm(self, error, workspace):
         pass
 
-    patch.setattr(Session, "_confirm", confirm)
+    patch.setattr(AnswerChecks, "confirm", confirm)
 
 
 def forgets_who_read_what_was_lost(patch: Patch) -> None:
@@ -54,25 +55,25 @@ def forgets_who_read_what_was_lost(patch: Patch) -> None:
 
 
 def answers_writers_at_once(patch: Patch) -> None:
-    durable = Session._durable
+    durable = AnswerChecks.durable
 
     async def at_once(self, append, workspace, **options):
         if append is None:
             await durable(self, append, workspace)
 
-    patch.setattr(Session, "_durable", at_once)
+    patch.setattr(AnswerChecks, "durable", at_once)
 
 
 def releases_locks_at_the_end_of_a_statement(patch: Patch) -> None:
-    run = Session._run
+    run = Execution.run
 
     async def eager(self, transaction, *args, **options):
         try:
             return await run(self, transaction, *args, **options)
         finally:
-            self.tablespace.locks.release_all(transaction)
+            self.block.tablespace.locks.release_all(transaction)
 
-    patch.setattr(Session, "_run", eager)
+    patch.setattr(Execution, "run", eager)
 
 
 def checks_no_locks(patch: Patch) -> None:

@@ -52,7 +52,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def waiting(session) -> bool:
-    return isinstance(session._waiting, LockWait)
+    return session.waits.kind == "Lock"
 
 
 class Runner(threading.Thread):

@@ -24,26 +24,26 @@ async def begin_load(session: Session, load: BulkLoad, columns: Sequence[str]) -
     Raises:
         SqlError: as ``plan_load``; 25006 another node leads.
     """
-    session._take_basis()
+    session.checks.take_basis()
     known = session.tablespace.store.load(load.id)
     if known is not None:
         return known
-    session._may_write("a load")
+    session.check_writable("a load")
     now = now_us()
     try:
         plan = plan_load(session.catalog, load, columns, Clock(now, now, session.settings.zone))
     except SqlError as error:
-        await session._durable_definitions(error)
+        await session.checks.durable_definitions(error)
         raise
-    await session._durable_definitions()
+    await session.checks.durable_definitions()
     await confirm(session)
     return plan
 
 
 async def may_load(session: Session) -> None:
     """Return when this replica may stage and publish. SqlError 25006 another node leads."""
-    session._take_basis()
-    session._may_write("a load")
+    session.checks.take_basis()
+    session.check_writable("a load")
     await confirm(session)
 
 
@@ -54,10 +54,10 @@ async def find_load(session: Session, load_id: str) -> LoadOutcome | None:
         SqlError: 25006, another node leads, and may know more.
     """
     check_id(load_id)
-    session._take_basis()
+    session.checks.take_basis()
     known = session.tablespace.store.load(load_id)
     if known is None:
-        session._may_write("a question for a load")
+        session.check_writable("a question for a load")
         await confirm(session)
     return known
 
@@ -72,7 +72,7 @@ async def give_up(
     Raises:
         SqlError: as :func:`find_load`, or what ``remove`` meets.
     """
-    async with session.tablespace.load_turns.turn(load_id, session.waiting_for):
+    async with session.tablespace.load_turns.turn(load_id, session.waits.until):
         known = await find_load(session, load_id)
         if known is None:
             await remove()
@@ -83,4 +83,4 @@ async def confirm(session: Session) -> None:
     """Return when it is certain that nobody else led when the session's statement began. SqlError."""
     guard = session.tablespace.guard
     if guard is not None:
-        await guard.confirm(ReadLevel(), session._basis)
+        await guard.confirm(ReadLevel(), session.checks.basis)

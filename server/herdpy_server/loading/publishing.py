@@ -81,9 +81,9 @@ class Publishing:
         """
         session = self._session
         session.begins(f"publish load {self.load.id} into {self.load.table}")
-        session._take_basis()
+        session.checks.take_basis()
         try:
-            async with session.tablespace.load_turns.turn(self.load.id, session.waiting_for):
+            async with session.tablespace.load_turns.turn(self.load.id, session.waits.until):
                 known = session.tablespace.store.load(self.load.id)
                 if known is None:
                     known = await self._published()
@@ -105,19 +105,19 @@ class Publishing:
 
     async def _publish(self) -> LoadOutcome:
         session = self._session
-        session._may_write("a load")
-        await session._room()
+        session.check_writable("a load")
+        await session.waits.room()
         session.begin()
         transaction = session.transaction
         assert transaction is not None
-        transaction.workspace.watch = session.check_patience
+        transaction.workspace.watch = session.waits.check
         try:
             await self._fill(transaction)
         except BaseException as error:
             await session.rollback()
             if isinstance(error, LogError):
                 raise sql_error(error) from error
-            await session._confirm(error, transaction.workspace)
+            await session.checks.confirm(error, transaction.workspace)
             raise
         await session.commit()
         done = session.tablespace.store.load(self.load.id)
@@ -175,7 +175,7 @@ class Publishing:
     ) -> None:
         batch, at, pace = staged.batch, 0, self._pace
         while at < batch.num_rows:
-            self._session.check_patience()
+            self._session.waits.check()
             some = batch.slice(at, pace.rows)
             began = perf_counter()
             try:
@@ -203,7 +203,7 @@ class Publishing:
                 write()
             except MustWait as conflict:
                 view.undo(mark)
-                await self._session._wait_for_lock(transaction, conflict)
+                await self._session.waits.for_lock(transaction, conflict)
             else:
                 return
 

@@ -47,7 +47,7 @@ def parse(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     try:
         _parse(conversation, name, sql, oids)
     except SqlError:
-        if conversation.session.transaction is not None or not conversation.session.waits_to_read:
+        if conversation.session.transaction is not None or not conversation.session.checks.waits_to_read:
             raise
         conversation.drive(_parse_later(conversation, name, sql, oids))
 
@@ -55,7 +55,7 @@ def parse(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
 async def _parse_later(conversation: Conversation, name: str, sql: str, oids: tuple[int, ...]) -> None:
     """Parse once this replica has the definitions that the session's read level wants."""
     try:
-        await conversation.session.until_it_may_read()
+        await conversation.session.checks.until_readable()
     except SqlError as refusal:
         with suppress(SqlError):  # else what cannot be read is told when it is executed
             _parse(conversation, name, sql, oids)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_server.pgwire.bound import BindPattern, ClientStatement
     from herdpy_server.pgwire.conversation import Conversation
-    from herdpy_server.sessions import Quick
+    from herdpy_server.sessions import FastAnswer
     from herdpy_sql.plan import Plan
 
 _REST = b"D\0\0\0\6P\0E\0\0\0\t\0\0\0\0\0S\0\0\0\4"
@@ -58,7 +58,7 @@ def round_trip(conversation: Conversation, data: bytes, at: int, stop: int) -> b
         request_id = name_of(name)
         if not request_id:
             return False
-    quick = session.quick(statement, datums, request_id)
+    quick = session.fast_path.run(statement, datums, request_id)
     if quick is None:
         return False
     statement.binds += 1
@@ -101,7 +101,7 @@ def plain_query(conversation: Conversation, sql: str) -> bool:
     brief = session.plans.brief(sql, session.catalog, session.settings.engine)
     if brief is None:
         return False
-    quick = session.quick(*brief)
+    quick = session.fast_path.run(*brief)
     if quick is None:
         return False
     session.close_statement("")
@@ -129,7 +129,7 @@ def _form(conversation: Conversation, plan: Plan, text: str) -> AnswerForm:
     return form
 
 
-def _answer(conversation: Conversation, form: AnswerForm, quick: Quick, began: float) -> None:
+def _answer(conversation: Conversation, form: AnswerForm, quick: FastAnswer, began: float) -> None:
     if quick.later is not None:
         conversation.drive(_late(conversation, form, quick, began))
         return
@@ -140,7 +140,7 @@ def _answer(conversation: Conversation, form: AnswerForm, quick: Quick, began: f
         session.observer(form.text, perf_counter() - began, count, None)
 
 
-async def _late(conversation: Conversation, form: AnswerForm, quick: Quick, began: float) -> None:
+async def _late(conversation: Conversation, form: AnswerForm, quick: FastAnswer, began: float) -> None:
     """Answer once what it rests on is durable, or once it has what it waited for."""
     session = conversation.session
     assert quick.later is not None

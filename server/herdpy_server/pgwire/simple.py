@@ -15,8 +15,7 @@ from herdpy_server.pgwire.round_trip import plain_query
 
 if TYPE_CHECKING:
     from herdpy_server.pgwire.conversation import Conversation
-    from herdpy_server.sessions import Result
-    from herdpy_server.sessions.simple import SimpleQuery
+    from herdpy_server.sessions import Result, SimpleQuery
 
 
 def query(conversation: Conversation, data: bytes, at: int, stop: int) -> None:

@@ -19,7 +19,7 @@ from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy_server.config.sections import AuditSection
-    from herdpy_server.sessions.block import TransactionBlock
+    from herdpy_server.sessions.audit import AuditedSession
 
 logger = logging.getLogger("herdpy.audit")
 
@@ -40,7 +40,7 @@ class AuditLog:
         self._file: int | None = None
         self._size = 0
 
-    def statement(self, session: TransactionBlock, kind: str, text: str, *, sqlstate: str = "00000") -> None:
+    def statement(self, session: AuditedSession, kind: str, text: str, *, sqlstate: str = "00000") -> None:
         """See ``Auditor``."""
         identity = session.identity
         shown = without_passwords(text)

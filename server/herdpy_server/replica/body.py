@@ -106,12 +106,12 @@ class Body:
             memory_bytes=self.settings.query_memory_bytes, temp_directory=str(Directory(self.path).spill)
         )
         session = Session(self.tablespace, self.plans, limits)
-        session.runs_on(self._loop)
+        session.waits.runs_on(self._loop)
         session.observer = self._host.observer
         session.allowed = self._host.limits
         session.settings.max_custom = self._host.limits.custom_settings
         if self.workers is not None:
-            session.analyst = self.workers
+            session.queries.analyst = self.workers
         self.sessions.add(session)
         return session
 

@@ -8,15 +8,15 @@ cluster, and on a node that has no replica of the tablespace, the roles are thos
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 
 from herdpy_server.replica.state import ReplicaState
+from herdpy_server.sessions.binding import Fixed
 from herdpy_server.sessions.passwords import Verifier
-from herdpy_server.sessions.rebind import Rebind
 from herdpy_server.sessions.roles import Change, Role, RoleStore
 from herdpy_server.store import Workspace
 from herdpy_sql.errors import SqlError
@@ -104,7 +104,7 @@ class ReplicatedRoles:
         session = replica.session()
         try:
             plan = _ChangedRoles(command, change, self._file)
-            await session.run_plan(plan, (), _NothingToBind(plan))
+            await session.execution.run_plan(plan, (), Fixed(plan))
         finally:
             await session.close()
 
@@ -130,19 +130,6 @@ class _ChangedRoles(Plan):
             if before.get(name) != role:
                 workspace.put_role(name, msgspec.json.encode(role))
         return Outcome(None, 0)
-
-
-class _NothingToBind(Rebind):
-    """Of a plan that no definition has a say in."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-
-    def __call__(self) -> tuple[Plan, Sequence[object]]:
-        return self._plan, ()
-
-    def of_inner(self) -> Rebind:
-        return self
 
 
 @lru_cache(1024)

@@ -120,12 +120,12 @@ class ServedDatabase:
         if self._closed is not None:
             raise is_closed(self.path)
         session = self._engine.session()
-        session.runs_on(self.driver.loop)
+        session.waits.runs_on(self.driver.loop)
         session.observer = self.observer
         session.allowed = self.limits
         session.settings.max_custom = self.limits.custom_settings
         if self.workers is not None:
-            session.analyst = self.workers
+            session.queries.analyst = self.workers
         self.sessions.add(session)
         return session
 

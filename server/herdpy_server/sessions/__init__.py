@@ -1,14 +1,13 @@
 """What a connected client can do, with no transport in it. See ``session`` for how it works."""
 
+from herdpy_server.sessions.fast_path import FastAnswer
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.notices import Notice
 from herdpy_server.sessions.plans import Declared, PlanCache
 from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.prepared import PreparedStatement, StatementDescription
-from herdpy_server.sessions.quick import Quick
 from herdpy_server.sessions.result import Result
-from herdpy_server.sessions.session import Session
-from herdpy_server.sessions.simple import SimpleQuery
+from herdpy_server.sessions.session import Session, SimpleQuery
 from herdpy_server.sessions.work import LastWait
 
 PortalStep = Result
@@ -16,13 +15,13 @@ PortalStep = Result
 
 __all__ = [
     "Declared",
+    "FastAnswer",
     "LastWait",
     "Notice",
     "PlanCache",
     "Portal",
     "PortalStep",
     "PreparedStatement",
-    "Quick",
     "Result",
     "Session",
     "SessionLimits",

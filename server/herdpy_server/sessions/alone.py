@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 from herdpy_server.tablespace.cluster import Facts, ledger_rows, limit_rows
 
 if TYPE_CHECKING:
-    from herdpy_server.sessions.waiting import Waiting
+    from herdpy_server.tablespace import Tablespace
 
 STATE = "alone"
 
 
-def alone(session: Waiting) -> Facts:
+def alone(tablespace: Tablespace, name: str) -> Facts:
     """Rows of tablespaces, ledgers, limits and log_status; there are no nodes and no replicas."""
-    tablespace, name = session.tablespace, session.identity.database
     log, store = tablespace.log, tablespace.store
     ledgers, now_us = log.ledgers(), time.time_ns() // 1000
     failure = getattr(log, "failure", None)

@@ -1,10 +1,10 @@
 """Who answers what DuckDB is asked: the seam between sessions and where CPU-bound reading is done.
 
-Below ``waiting``, above ``work``. A session has an :class:`Analyst` and does not know which: the embedded
-database's is ``in_process``, a thread of the same process; a server's is the pool of ``workers``. Both
-answer a :class:`Question` as of the snapshot that is opened while it is asked, in batches
-(:class:`Answer`) or as bytes for the client (:class:`Export`). All of it is for the thread that runs
-the session, and awaits :class:`~herdpy.log.wait.Wait` alone, since sessions are stepped by hand.
+Below ``backend_queries``, above ``work``. A session has an :class:`Analyst` and does not know which: the
+embedded database's is ``in_process``, a thread of the same process; a server's is the pool of ``workers``.
+Both answer a :class:`Question` as of the snapshot that is opened while it is asked, in batches
+(:class:`Answer`) or as bytes for the client (:class:`Export`). All of it is for the thread that runs the
+session, and awaits :class:`~herdpy.log.wait.Wait` alone, since sessions are stepped by hand.
 """
 
 from __future__ import annotations

@@ -9,12 +9,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from herdpy_server.sessions.block import TransactionBlock
+    from herdpy_server.sessions.identity import Identity
+    from herdpy_server.sessions.settings import Settings
+    from herdpy_server.sessions.standing import Standing
     from herdpy_sql.plan import Plan
 
 _ROLES = ("ROLE", "GRANT", "REVOKE", "REASSIGN", "DROP OWNED", "ALTER DEFAULT")
 _DDL = ("CREATE", "ALTER", "DROP", "COMMENT", "REINDEX", "SELECT INTO")
 _WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE"})
+
+
+class AuditedSession(Protocol):
+    """The session that a statement is of, as far as a record names it; see ``TransactionBlock``."""
+
+    settings: Settings
+    identity: Identity
+    standing: Standing
 
 
 class Auditor(Protocol):
@@ -26,7 +36,7 @@ class Auditor(Protocol):
 
     classes: frozenset[str]
 
-    def statement(self, session: TransactionBlock, kind: str, text: str, *, sqlstate: str = "00000") -> None:
+    def statement(self, session: AuditedSession, kind: str, text: str, *, sqlstate: str = "00000") -> None:
         """A statement is about to run, or was refused with ``sqlstate``.
 
         Raises:

@@ -1,41 +1,215 @@
-"""A session's transaction: begun, committed, rolled back, and the savepoints and settings in it.
+"""A session's state: its settings, its role, its open transaction, and what it is to say to the client.
 
-Of the classes that a session is made of, from below: ``base`` is its state, ``block`` begins and ends its
-transaction, ``waiting`` is how it waits, ``running`` runs a plan, ``admission`` says whether a statement may
-run, ``statements`` runs one, ``extended`` has prepared statements and portals, ``session`` is what a client
-sees. Everything runs in the engine's turn.
+The lowest layer of a session, in the engine's turn. A statement changes it by beginning, committing and
+rolling back the transaction; :class:`~herdpy_server.sessions.waits.StatementWaits` and
+:class:`~herdpy_server.sessions.answer_checks.AnswerChecks` stand below, and everything that runs statements
+is given the block.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from herdpy.log import Append, LogError
-from herdpy_server.sessions.base import SessionBase
+from herdpy.log import LogError
+from herdpy_server.sessions.answer_checks import AnswerChecks
+from herdpy_server.sessions.identity import Directory, Identity
 from herdpy_server.sessions.large import let_go, prepare
+from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.modes import MODES, check_mode
-from herdpy_server.sessions.work import LastWait
-from herdpy_server.store import Workspace
-from herdpy_server.tablespace import DuplicateRequestError, Tablespace, Transaction, lost, sql_error
+from herdpy_server.sessions.notices import Notice
+from herdpy_server.sessions.observer import Observer
+from herdpy_server.sessions.settings import Settings
+from herdpy_server.sessions.standing import Standing, everything, nothing
+from herdpy_server.sessions.waits import StatementWaits
+from herdpy_server.sessions.work import Pause
+from herdpy_server.store import Mark
+from herdpy_server.tablespace import DuplicateRequestError, Tablespace, Transaction, now_us, sql_error
 from herdpy_sql.errors import SqlError
+from herdpy_sql.sequences import SequenceMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from herdpy_server.sessions.advisory import AdvisoryLocks
+    from herdpy_server.sessions.audit import Auditor
+    from herdpy_server.sessions.plans import PlanCache
+    from herdpy_server.sessions.portals import Portal
+    from herdpy_server.sessions.prepared import PreparedStatement
+    from herdpy_server.sessions.roles import Roles
     from herdpy_server.tablespace import Isolation
+    from herdpy_sql.catalog import Catalog
 
-_OF_NO_ROW = frozenset({"25006", "40001", "40P01", "55P03", "57014", "57P01", "57P03", "HP003"})
-"""Errors that tell nothing of rows."""
-_OF_DEFINITIONS = frozenset({"42P01", "42703", "42704", "42P07", "42701", "42710"})
-"""Errors of planning that tell what is defined."""
+SettingsMark = tuple["Mapping[str, str]", "Mapping[str, str]"]
+"""The settings at a savepoint, and the ``local`` ones."""
 
 
-class TransactionBlock(SessionBase):
-    """The transaction that a session has open, if any, and what waits for it to be durable."""
+class TransactionBlock:
+    """The state of one session, and the transaction that it has open, if any.
 
-    def __init__(self, tablespace: Tablespace) -> None:
-        super().__init__(tablespace)
+    Attributes:
+        tablespace: what the session is a session of. ``plans``: the plans that its sessions share.
+        waits: what the running statement waits for. ``checks``: what must be so before an answer.
+        autocommit: True: a statement outside BEGIN is a transaction of its own. False: one begins
+            with the first statement, as PEP 249 wants.
+        sequences: the values that it was given.
+        settings: what SET and SHOW act upon; ``local``: what those go back to that end with the transaction.
+        transaction: the open one, or None. ``failed``: only ROLLBACK can end it. ``implicit``: it was
+            begun for a text of several statements, or a pipeline, and ends with it, unless BEGIN is said.
+            ``pipelined``: for a pipeline.
+        prepared, portals: by name.
+        allowed: what the session may keep.
+        notices: what it has to say besides answers, in order; whoever answers the client empties it.
+        roles: those that CREATE ROLE makes; None where nobody needs one.
+        observer: is called for every statement that has ended; None for nobody.
+        may_recover: an error of the running statement may yet be taken back.
+        auditor: is called for statements before they run; None for nobody.
+        standing: of the role whose rights count; ``judged`` is the same, None where it may do everything and
+            there is no auditor.
+        standing_of: gives others' standings by their keys. ``role_now``: that of the role that SET ROLE says.
+        identity: who the client is. ``directory``: who else there is; None for nobody.
+        advisory: the advisory locks that it has; None before the first.
+        exposed: a signal's exception may come wherever it is now: nothing that others share may be changed.
+        text: the newest statement; it began at ``text_began_us`` (wall clock), and ``is_running`` or is over.
+            ``source``: all that came in one piece with it.
+        declares: the statement is DECLARE; ``streams_cursors``: then its query's rows are made when they are
+            fetched, also where no loop runs the session.
+    """
+
+    def __init__(self, tablespace: Tablespace, plans: PlanCache) -> None:
+        self.tablespace = tablespace
+        self.plans = plans
+        self.autocommit = True
+        self.settings = Settings()
+        self.waits = StatementWaits(tablespace, self.settings)
+        self.checks = AnswerChecks(tablespace, self.settings)
+        self.sequences = SequenceMemory(self.settings)
+        self.local: dict[str, str] = {}
+        self.transaction: Transaction | None = None
+        self.may_recover = False
+        self._failed = False
+        self.implicit = self.pipelined = False
+        self.prepared: dict[str, PreparedStatement] = {}
+        self.portals: dict[str, Portal] = {}
+        self.allowed = SessionLimits()
+        self.notices: list[Notice] = []
+        self.roles: Roles | None = None
+        self.observer: Observer | None = None
+        self.identity = Identity()
+        self.auditor: Auditor | None = None
+        self.role_now: Callable[[], Standing] = everything
+        self.standing: Standing = everything()
+        self.judged: Standing | None = None
+        self.standing_of: Callable[[str], Standing] = nothing
+        self.directory: Directory | None = None
+        self.advisory: AdvisoryLocks | None = None
+        self.exposed = False
+        self.text = self.source = ""
+        self.text_began_us = 0
+        self.is_running = False
+        self.declares = self.streams_cursors = False
+        self._savepoints: list[tuple[str, Mark, SettingsMark]] = []
+        self._chained: Mapping[str, str] = {}  # the modes that AND CHAIN began the open transaction with
+        self.settings.on_role = self._take_role
         self.settings.on_mode = self._mode
+
+    def begins(self, text: str) -> None:
+        """A statement begins, whose time runs from now."""
+        self.text = self.source = text
+        self.text_began_us = now_us()
+        self.is_running = True
+        self.waits.begin_statement()
+
+    @property
+    def streams(self) -> bool:
+        """Whether large answers are given piece by piece: to cursors, and where others wait for the loop."""
+        return (self.declares and self.streams_cursors) or self.waits.deadline.loop is not None
+
+    def use_advisory(self, locks: AdvisoryLocks) -> None:
+        """The session's first advisory lock is about to be taken, and kept in ``locks``."""
+        self.advisory = self.waits.advisory = locks
+
+    def check_writable(self, tag: str) -> None:
+        """Before a statement that writes. SqlError 25006 in a read-only transaction, or on a replica that
+        follows."""
+        if self.settings.read_only:
+            if self.settings.standby and self.tablespace.guard is not None:
+                raise self.tablespace.guard.refusal(tag)
+            raise SqlError("25006", f"cannot execute {tag} in a read-only transaction")
+
+    async def covered(self) -> None:
+        """Before something is changed: go on where no signal's exception can come, if that is not here."""
+        if self.exposed:
+            await Pause()
+
+    @property
+    def failed(self) -> bool:
+        """Whether only ROLLBACK can end the open transaction, or take it back to a savepoint."""
+        return self._failed
+
+    @failed.setter
+    def failed(self, failed: bool) -> None:
+        self._failed = failed
+        if failed and not self._savepoints and not self.may_recover and self.transaction is not None:
+            self.tablespace.locks.release_all(self.transaction)  # it can only be rolled back: others go on
+            if self.advisory is not None:
+                self.advisory.end_transaction()
+
+    def notice(self, severity: str, sqlstate: str, message: str) -> None:
+        """Have something said to the client, if it wants to know."""
+        notice = Notice(severity, sqlstate, message)
+        if notice.is_wanted(self.settings["client_min_messages"]):
+            self.notices.append(notice)
+
+    @property
+    def in_block(self) -> bool:
+        """Whether statements that need a transaction block have one: a pipeline alone is none."""
+        if self.transaction is None:
+            return not self.autocommit
+        return not (self.implicit and self.pipelined)
+
+    @property
+    def depth(self) -> int:
+        """How many savepoints the open transaction has."""
+        return len(self._savepoints)
+
+    @property
+    def status(self) -> str:
+        """ "idle", "active" in a transaction, "failed" in one that only ROLLBACK can end."""
+        if self.failed:
+            return "failed"
+        return "idle" if self.transaction is None else "active"
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog that the next statement sees."""
+        if self.transaction is not None:
+            return self.transaction.workspace.catalog.along(self.settings.path)
+        return self.tablespace.catalog.along(self.settings.path)
+
+    def act_as(self, standing: Standing) -> None:
+        """From now on a role's rights count."""
+        self.standing = standing
+        self.judged = None if standing.is_superuser and self.auditor is None else standing
+        if self.transaction is not None:
+            self.transaction.workspace.role = standing.key
+
+    def _take_role(self) -> None:
+        """SET ROLE, or its end."""
+        self.act_as(self.role_now())
+
+    def make_temporary_schema(self) -> None:
+        """See to it that the session has a schema for temporary tables."""
+        if not self.settings.temporary_schema:
+            self.settings.use_temporary_schema(self.tablespace.temporary.give())
+
+    def drop_temporary(self) -> None:
+        """The session's temporary tables go."""
+        schema = self.settings.temporary_schema
+        if schema:
+            self.settings.use_temporary_schema("")
+            self.tablespace.temporary.living.discard(schema)
+            if not self.settings.standby:
+                self.tablespace.drop_temporary_leftovers()
 
     def begin(self) -> None:
         """Begin a transaction."""
@@ -57,55 +231,47 @@ class TransactionBlock(SessionBase):
             await self.rollback()
             return
         try:
-            await self._settle(transaction)
+            await self.waits.settle(transaction)
         except BaseException as error:
-            self._end(committed=False)
-            await self._confirm(error, transaction.workspace)
+            self.end(committed=False)
+            await self.checks.confirm(error, transaction.workspace)
             raise
         try:
             await prepare(transaction)
-            await self.log_room()
+            await self.waits.log_room()
             append = self.tablespace.commit(transaction, self.settings.request_id)
         except BaseException as error:
-            self._end(committed=False)
+            self.end(committed=False)
             if isinstance(error, LogError):
                 raise sql_error(error) from error
             if isinstance(error, DuplicateRequestError):
                 await error.confirm()
             raise
-        self._end(committed=True)
-        await self._durable(append, transaction.workspace)
+        self.end(committed=True)
+        await self.checks.durable(append, transaction.workspace)
         await let_go(transaction)
-
-    async def _settle(self, transaction: Transaction) -> None:
-        """Before a commit: make the checks that the transaction has put off. SqlError 23503."""
-        raise NotImplementedError
-
-    async def log_room(self) -> None:
-        """Wait until the log takes a commit; in the same turn it takes one. Errors end the waiting."""
-        raise NotImplementedError
 
     async def rollback(self) -> None:
         """Undo the open transaction, if there is one."""
         transaction = self.transaction
         if transaction is not None:
-            self._end(committed=False)
+            self.end(committed=False)
             await let_go(transaction)
 
     def roll_back_now(self) -> None:
         """Undo the open transaction, if there is one; within the engine's turn."""
         if self.transaction is not None:
-            self._end(committed=False)
+            self.end(committed=False)
 
     def abort(self) -> None:
         """An error happened: an implicit transaction is undone, another has failed."""
         if self.transaction is not None:
             if self.implicit:
-                self._end(committed=False)
+                self.end(committed=False)
             else:
                 self.failed = True
 
-    def _end_portals(self, *, committed: bool) -> None:
+    def end_portals(self, *, committed: bool) -> None:
         """A transaction ended: its portals go. Cursors WITH HOLD stay, if it committed."""
         for name, portal in list(self.portals.items()):
             if portal.hold and (committed or portal.held):
@@ -125,9 +291,10 @@ class TransactionBlock(SessionBase):
         for name in list(self.portals):
             self.drop_portal(name)
 
-    def _end(self, *, committed: bool) -> None:
+    def end(self, *, committed: bool) -> None:
+        """The open transaction has committed, or is rolled back now: what belongs to it goes."""
         if self.portals:
-            self._end_portals(committed=committed)
+            self.end_portals(committed=committed)
         transaction, self.transaction = self.transaction, None
         # A pipeline that has only given the next commit its name, or only read, leaves the name to that.
         named = (
@@ -150,7 +317,7 @@ class TransactionBlock(SessionBase):
 
     def _mode(self, name: str, value: str) -> None:
         """A mode of the open transaction is about to change. SqlError 25001 as ``check_mode``."""
-        check_mode(self, name, value)
+        check_mode(self.transaction, self.settings, name, value, nested=self.depth > 0)
         if name == "transaction_isolation" and self.transaction is not None and not self.transaction.queried:
             level = "read committed" if value == "read uncommitted" else value
             self.tablespace.isolate(self.transaction, cast("Isolation", level))
@@ -222,54 +389,3 @@ class TransactionBlock(SessionBase):
                 return at
         self.failed = True
         raise SqlError("3B001", f'savepoint "{name}" does not exist')
-
-    # Answers rest only on what is durable.
-
-    async def _durable(self, append: Append | None, workspace: Workspace, *, last: bool = False) -> None:
-        """Answer only when what was written, and all that was read, cannot be lost any more.
-
-        Args:
-            last: nothing but the answer comes after this.
-        """
-        if append is None:
-            if workspace.rests_on_loss:
-                raise lost()
-            if workspace.read_position:
-                await self._read_durable(workspace.read_position)
-            workspace.verified()
-            return
-        try:
-            await (LastWait(append) if last else append)
-        except LogError as error:
-            raise sql_error(error) from error
-        if append.transaction.request_id:
-            self.settings.committed(str(append.lsn))
-
-    async def _read_durable(self, position: int) -> None:
-        append = self.tablespace.durable_of(position)
-        if append is not None:
-            try:
-                await append
-            except LogError as error:
-                raise lost(error) from error
-
-    async def _durable_definitions(self, error: SqlError | None = None) -> None:
-        """An error of planning is an answer too: it may say that a table is there, or is not."""
-        await self._read_durable(self.tablespace.store.visible_catalog[1])
-        guard, wanted = self.tablespace.guard, self.settings.read_level
-        if guard is not None and error is not None and error.sqlstate in _OF_DEFINITIONS:
-            if not guard.is_open(wanted):
-                await guard.admit(wanted)
-            basis = guard.basis
-            if not guard.holds(wanted, basis):
-                await guard.confirm(wanted, basis)
-
-    async def _confirm(self, error: BaseException, workspace: Workspace) -> None:
-        """Before ``error`` is raised: what it tells of rows must be durable, as any answer."""
-        if isinstance(error, DuplicateRequestError):
-            await error.confirm()
-        if isinstance(error, SqlError) and error.sqlstate not in _OF_NO_ROW:
-            await self._durable(None, workspace)
-            guard = self.tablespace.guard
-            if guard is not None and not self.settings.standby:
-                await guard.confirm(self.settings.read_level, self._basis)

@@ -11,13 +11,13 @@ from herdpy_sql.execute.reference_checks import settle_deferred
 from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:
-    from herdpy_server.sessions.statements import Statements
+    from herdpy_server.sessions.block import TransactionBlock
     from herdpy_server.store import Workspace
     from herdpy_sql.catalog import Catalog, Table
     from herdpy_sql.plan.kept import SetConstraints
 
 
-async def set_constraints(session: Statements, plan: SetConstraints) -> Result:
+async def set_constraints(session: TransactionBlock, plan: SetConstraints) -> Result:
     """Carry it out; what becomes immediate is checked, and nothing changes when that fails.
 
     Raises:
@@ -36,7 +36,7 @@ async def set_constraints(session: Statements, plan: SetConstraints) -> Result:
                 try:
                     settle_deferred(workspace, None if names is None else set(names))
                 except MustWait as conflict:
-                    await session._wait_for_lock(transaction, conflict)
+                    await session.waits.for_lock(transaction, conflict)
                 else:
                     break
         workspace.deferred = _after(workspace, names, deferred=plan.deferred)

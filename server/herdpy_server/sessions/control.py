@@ -3,35 +3,59 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from herdpy_server.sessions.binding import Reanalyze
+from herdpy_server.sessions.constraint_modes import set_constraints
 from herdpy_server.sessions.copying import copy_in, copy_out
-from herdpy_server.sessions.kept import KEPT, declare
+from herdpy_server.sessions.cursor_commands import close_cursor, declare_cursor, fetch
 from herdpy_server.sessions.modes import modes_of
 from herdpy_server.sessions.parameters_in import parameters_in
-from herdpy_server.sessions.reanalyze import Reanalyze
+from herdpy_server.sessions.prepared_commands import (
+    deallocate,
+    discard,
+    execute_prepared,
+    prepare_statement,
+)
 from herdpy_server.sessions.requests import request_function
 from herdpy_server.sessions.result import Result
+from herdpy_server.sessions.right_changes import change_rights
+from herdpy_server.sessions.role_changes import change_roles
+from herdpy_server.sessions.schema_owners import create_schema_for
+from herdpy_server.sessions.tablespace_changes import change_tablespaces, check_tablespace
 from herdpy_server.sessions.work import Work
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.locking import LockTablePlan
 from herdpy_sql.plan import (
     Begin,
+    ChangeRights,
+    ChangeRoles,
+    ChangeTablespaces,
     Checkpoint,
+    CheckTablespace,
+    CloseCursor,
     Commit,
     CopyFrom,
     CopyParameters,
     CopyTo,
+    CreateSchemaFor,
+    Deallocate,
     DeclareCursor,
+    Discard,
+    Execute,
     Explain,
+    Fetch,
+    Nothing,
     Plan,
+    Prepare,
     ReleaseSavepoint,
     RequestFunction,
     ResetSetting,
     Rollback,
     RollbackToSavepoint,
     Savepoint,
+    SetConstraints,
     SetSetting,
     ShowSetting,
     Vacuum,
@@ -39,40 +63,12 @@ from herdpy_sql.plan import (
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.rebind import Rebind
-    from herdpy_server.sessions.statements import Statements
-
-ENDING = frozenset({"COMMIT", "END", "ROLLBACK", "ABORT"})
-"""First words of the statements that a failed transaction still takes."""
+    from herdpy_server.sessions.binding import Rebind
+    from herdpy_server.sessions.block import TransactionBlock
+    from herdpy_server.sessions.execution import Control, Execution
 
 
-async def control(session: Statements, plan: Plan, values: Sequence[Datum], rebind: Rebind) -> Result:
-    """Carry out one of them. ``values`` are the parameters of the statement within it, if it has one.
-
-    Raises:
-        SqlError: 25P01 and 25001 for one that does not fit the session's state, 3B001 for an unknown
-            savepoint, and those of settings.
-    """
-    if isinstance(plan, CopyFrom):
-        return await copy_in(session, plan)
-    if isinstance(plan, CopyParameters):
-        return await parameters_in(session, plan)
-    if isinstance(plan, CopyTo):
-        return await copy_out(session, plan, values, rebind)
-    if isinstance(plan, DeclareCursor):
-        return await declare(session, plan, values, rebind)
-    if isinstance(plan, Explain):
-        return await _explain(session, plan, values, rebind)
-    if isinstance(plan, LockTablePlan):
-        if not session.in_block:
-            raise SqlError("25P01", "LOCK TABLE can only be used in transaction blocks")
-        return await session.run_plan(plan, values, rebind)
-    if isinstance(plan, RequestFunction):
-        return await request_function(session, plan, values)
-    return await CONTROLS[type(plan)](session, plan)
-
-
-async def _begin(session: Statements, plan: Begin) -> Result:
+async def _begin(session: TransactionBlock, plan: Begin) -> Result:
     began = session.transaction is None
     if began:
         session.begin()
@@ -89,7 +85,7 @@ async def _begin(session: Statements, plan: Begin) -> Result:
     return Result(plan.tag, -1)
 
 
-async def _commit(session: Statements, plan: Commit) -> Result:
+async def _commit(session: TransactionBlock, plan: Commit) -> Result:
     _outside(session, "COMMIT", chain=plan.chain)
     failed = session.failed
     modes = session.modes_left()
@@ -99,7 +95,7 @@ async def _commit(session: Statements, plan: Commit) -> Result:
     return Result("ROLLBACK" if failed else "COMMIT", -1)
 
 
-async def _rollback(session: Statements, plan: Rollback) -> Result:
+async def _rollback(session: TransactionBlock, plan: Rollback) -> Result:
     _outside(session, "ROLLBACK", chain=plan.chain)
     modes = session.modes_left()
     await session.rollback()
@@ -108,7 +104,7 @@ async def _rollback(session: Statements, plan: Rollback) -> Result:
     return Result("ROLLBACK", -1)
 
 
-def _outside(session: Statements, what: str, *, chain: bool) -> None:
+def _outside(session: TransactionBlock, what: str, *, chain: bool) -> None:
     """COMMIT or ROLLBACK where BEGIN was not said: a warning, or with AND CHAIN an error."""
     if not session.autocommit or (session.transaction is not None and not session.implicit):
         return
@@ -117,22 +113,22 @@ def _outside(session: Statements, what: str, *, chain: bool) -> None:
     session.notice("WARNING", "25P01", "there is no transaction in progress")
 
 
-async def _savepoint(session: Statements, plan: Savepoint) -> Result:
+async def _savepoint(session: TransactionBlock, plan: Savepoint) -> Result:
     session.savepoint(plan.name)
     return Result("SAVEPOINT", -1)
 
 
-async def _release(session: Statements, plan: ReleaseSavepoint) -> Result:
+async def _release(session: TransactionBlock, plan: ReleaseSavepoint) -> Result:
     session.release_savepoint(plan.name)
     return Result("RELEASE", -1)
 
 
-async def _rollback_to(session: Statements, plan: RollbackToSavepoint) -> Result:
+async def _rollback_to(session: TransactionBlock, plan: RollbackToSavepoint) -> Result:
     session.rollback_to(plan.name)
     return Result("ROLLBACK", -1)
 
 
-async def _set(session: Statements, plan: SetSetting) -> Result:
+async def _set(session: TransactionBlock, plan: SetSetting) -> Result:
     if plan.name == "session characteristics":
         for mode, chosen_value in modes_of((plan.value or "").split(", ")):
             session.settings.set(f"default_{mode}", chosen_value)
@@ -156,7 +152,7 @@ async def _set(session: Statements, plan: SetSetting) -> Result:
     return Result("SET", -1)
 
 
-async def _reset(session: Statements, plan: ResetSetting) -> Result:
+async def _reset(session: TransactionBlock, plan: ResetSetting) -> Result:
     if plan.name == "all":
         session.settings.reset()
     else:
@@ -164,7 +160,7 @@ async def _reset(session: Statements, plan: ResetSetting) -> Result:
     return Result("RESET", -1)
 
 
-async def _show(session: Statements, plan: ShowSetting) -> Result:
+async def _show(session: TransactionBlock, plan: ShowSetting) -> Result:
     rows: list[tuple[Any, ...]]
     if plan.name == "all":
         rows = [(setting.name, value, setting.description) for setting, value in session.settings]
@@ -173,28 +169,35 @@ async def _show(session: Statements, plan: ShowSetting) -> Result:
     return Result("SHOW", len(rows), plan.columns, rows)
 
 
-async def _checkpoint(session: Statements, plan: Checkpoint) -> Result:
+async def _nothing(session: TransactionBlock, plan: Nothing) -> Result:
+    del session
+    return Result(plan.tag, -1)
+
+
+async def _checkpoint(session: TransactionBlock, plan: Checkpoint) -> Result:
     del plan
     await Work(session.tablespace.checkpoint, session.tablespace.checkpoint_threads)
     return Result("CHECKPOINT", -1)
 
 
-async def _vacuum(session: Statements, plan: Vacuum) -> Result:
+async def _vacuum(execution: Execution, plan: Vacuum, values: Sequence[Datum], rebind: Rebind) -> Result:
+    del values, rebind
+    session = execution.block
     if plan.reclaims:
         if session.transaction is not None:
             raise SqlError("25001", "VACUUM cannot run inside a transaction block")
         await Work(session.tablespace.checkpoint, session.tablespace.checkpoint_threads)
     for one in plan.analyzed:
-        await session.run_plan(one, (), Reanalyze(session, one))
+        await execution.run_plan(one, (), Reanalyze(execution.binding, one))
     return Result(plan.tag, -1)
 
 
-async def _explain(session: Statements, plan: Explain, values: Sequence[Datum], rebind: Rebind) -> Result:
+async def _explain(execution: Execution, plan: Explain, values: Sequence[Datum], rebind: Rebind) -> Result:
     found: dict[str, object] | None = None
     if plan.analyze:
         plan = plan.measured()
         began = time.perf_counter()
-        answer = await session.run_plan(plan.plan, values, rebind, as_planned=True)
+        answer = await execution.run_plan(plan.plan, values, rebind, as_planned=True)
         if answer.stream is not None:
             answer = await answer.stream.whole()
         elapsed_ms = (time.perf_counter() - began) * 1000
@@ -203,7 +206,15 @@ async def _explain(session: Statements, plan: Explain, values: Sequence[Datum], 
     return Result("EXPLAIN", len(rows), plan.columns, rows)  # type: ignore[arg-type]
 
 
-CONTROLS: dict[type[Plan], Callable[[Statements, Any], Awaitable[Result]]] = {
+async def _lock_table(
+    execution: Execution, plan: LockTablePlan, values: Sequence[Datum], rebind: Rebind
+) -> Result:
+    if not execution.block.in_block:
+        raise SqlError("25P01", "LOCK TABLE can only be used in transaction blocks")
+    return await execution.run_plan(plan, values, rebind)
+
+
+_OF_THE_BLOCK: dict[type[Plan], Callable[[TransactionBlock, Any], Awaitable[Result]]] = {
     Begin: _begin,
     Commit: _commit,
     Rollback: _rollback,
@@ -214,12 +225,42 @@ CONTROLS: dict[type[Plan], Callable[[Statements, Any], Awaitable[Result]]] = {
     ResetSetting: _reset,
     ShowSetting: _show,
     Checkpoint: _checkpoint,
-    Vacuum: _vacuum,
-    **KEPT,
+    Prepare: prepare_statement,
+    Deallocate: deallocate,
+    CloseCursor: close_cursor,
+    Discard: discard,
+    SetConstraints: set_constraints,
+    Nothing: _nothing,
+    ChangeRoles: change_roles,
+    ChangeTablespaces: change_tablespaces,
+    CheckTablespace: check_tablespace,
 }
-"""How each is carried out; those that take parameters are told apart before."""
+"""Those that need only the session's state."""
 
-CONTROL_PLANS = frozenset(
-    [*CONTROLS, DeclareCursor, Explain, CopyFrom, CopyParameters, CopyTo, LockTablePlan, RequestFunction]
-)
-"""The classes of plans that :func:`control` carries out."""
+
+def _with_block(handler: Callable[[TransactionBlock, Any], Awaitable[Result]]) -> Control:
+    def handle(
+        execution: Execution, plan: Plan, values: Sequence[Datum], rebind: Rebind
+    ) -> Awaitable[Result]:
+        del values, rebind
+        return handler(execution.block, plan)
+
+    return handle
+
+
+CONTROLS: Mapping[type[Plan], Control] = {
+    **{plan: _with_block(handler) for plan, handler in _OF_THE_BLOCK.items()},
+    Vacuum: _vacuum,
+    Explain: _explain,
+    LockTablePlan: _lock_table,
+    RequestFunction: request_function,
+    Execute: execute_prepared,
+    DeclareCursor: declare_cursor,
+    Fetch: fetch,
+    CopyFrom: copy_in,
+    CopyParameters: parameters_in,
+    CopyTo: copy_out,
+    ChangeRights: change_rights,
+    CreateSchemaFor: create_schema_for,
+}
+"""What carries out each of the statements that a session carries out itself."""

@@ -21,8 +21,9 @@ from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.rebind import Rebind
-    from herdpy_server.sessions.statements import Statements
+    from herdpy_server.sessions.binding import Rebind
+    from herdpy_server.sessions.block import TransactionBlock
+    from herdpy_server.sessions.execution import Execution
     from herdpy_server.sessions.streams import RowStream
     from herdpy_sql.plan.copying import CopyFrom, CopyParameters, CopyTo
 
@@ -38,7 +39,7 @@ class _Copy:
     """
 
     def __init__(
-        self, session: Statements, plan: CopyFrom | CopyTo | CopyParameters, target: CopyTarget
+        self, session: TransactionBlock, plan: CopyFrom | CopyTo | CopyParameters, target: CopyTarget
     ) -> None:
         self._session = session
         self._tag = plan.command_tag
@@ -70,7 +71,11 @@ class CopySink(_Copy):
     """COPY ... FROM STDIN under way. After an error nothing of it is left, or its transaction has failed."""
 
     def __init__(
-        self, session: Statements, plan: CopyFrom | CopyParameters, target: CopyTarget, source: CopyReader
+        self,
+        session: TransactionBlock,
+        plan: CopyFrom | CopyParameters,
+        target: CopyTarget,
+        source: CopyReader,
     ) -> None:
         super().__init__(session, plan, target)
         assert session.transaction is not None
@@ -81,7 +86,7 @@ class CopySink(_Copy):
         """Take the next bytes, cut anywhere. SqlError as the data or the table refuse them."""
         try:
             self._session.is_running = True
-            self._session._patience.check()
+            self._session.waits.check()
             batches = self._reader.feed(data)
             if batches:
                 await self._load(batches)
@@ -114,13 +119,13 @@ class CopySink(_Copy):
 
     async def _failed(self, error: BaseException) -> None:
         self._over(error)
-        await self._session._confirm(error, self._transaction.workspace)
+        await self._session.checks.confirm(error, self._transaction.workspace)
 
 
 class TableSink(CopySink):
     """COPY of a table's rows under way."""
 
-    def __init__(self, session: Statements, plan: CopyFrom, target: CopyTarget) -> None:
+    def __init__(self, session: TransactionBlock, plan: CopyFrom, target: CopyTarget) -> None:
         super().__init__(session, plan, target, reader(target))
         self._loader = Loader(
             self._transaction,
@@ -133,17 +138,17 @@ class TableSink(CopySink):
     async def _load(self, batches: Sequence[pa.RecordBatch]) -> None:
         session, loader = self._session, self._loader
         for batch in batches:
-            await loader.load([batch], lambda c: session._wait_for_lock(self._transaction, c))
+            await loader.load([batch], lambda c: session.waits.for_lock(self._transaction, c))
             self.rows += batch.num_rows
 
     async def _loaded(self) -> None:
-        await self._loader.finish(lambda c: self._session._wait_for_lock(self._transaction, c))
+        await self._loader.finish(lambda c: self._session.waits.for_lock(self._transaction, c))
 
 
 class CopySource(_Copy):
     """COPY ... TO STDOUT under way."""
 
-    def __init__(self, session: Statements, plan: CopyTo, target: CopyTarget, answer: Result) -> None:
+    def __init__(self, session: TransactionBlock, plan: CopyTo, target: CopyTarget, answer: Result) -> None:
         super().__init__(session, plan, target)
         self._form = CopyDataForm(target)
         self._here: MadeExport | None = None
@@ -161,7 +166,7 @@ class CopySource(_Copy):
         """
         try:
             self._session.is_running = True
-            self._session.check_patience()
+            self._session.waits.check()
             if self._here is not None:
                 data = await self._here.next()
                 self.rows = self._here.rows
@@ -186,13 +191,15 @@ class CopySource(_Copy):
         return await self._complete()
 
 
-async def copy_in(session: Statements, plan: CopyFrom) -> Result:
+async def copy_in(execution: Execution, plan: CopyFrom, values: Sequence[Datum], rebind: Rebind) -> Result:
     """Begin COPY ... FROM STDIN.
 
     Raises:
         SqlError: 25006 in a read-only transaction, 53xxx when there is no room.
     """
-    session._may_write("COPY FROM")
+    del values, rebind
+    session = execution.block
+    session.check_writable("COPY FROM")
     own = await begin_copy(session)
     table = plan.table
     columns = tuple((table.columns[at].name, table.columns[at].type) for at in plan.positions)
@@ -204,9 +211,9 @@ async def copy_in(session: Statements, plan: CopyFrom) -> Result:
     return result
 
 
-async def begin_copy(session: Statements) -> bool:
+async def begin_copy(session: TransactionBlock) -> bool:
     """See that there is a transaction, and memory; whether it is to end with the COPY. SqlError 53xxx."""
-    await session._room()
+    await session.waits.room()
     own = session.transaction is None
     if own:
         session.begin()
@@ -216,9 +223,10 @@ async def begin_copy(session: Statements) -> bool:
     return own and session.autocommit
 
 
-async def copy_out(session: Statements, plan: CopyTo, values: Sequence[Datum], rebind: Rebind) -> Result:
+async def copy_out(execution: Execution, plan: CopyTo, values: Sequence[Datum], rebind: Rebind) -> Result:
     """Begin COPY ... TO STDOUT. SqlError as its query raises them, if it is not asked for its rows later."""
-    answer = await session.run_plan(plan.query, values, rebind)
+    session = execution.block
+    answer = await execution.run_plan(plan.query, values, rebind)
     columns = tuple((column.name, column.type) for column in plan.outputs)
     target = CopyTarget("", columns, plan.options, session.settings.zone)
     result = Result(plan, -1)

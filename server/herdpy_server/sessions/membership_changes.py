@@ -13,12 +13,12 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import SYSTEM
 
 if TYPE_CHECKING:
+    from herdpy_server.sessions.block import TransactionBlock
     from herdpy_server.sessions.standing import Standing
-    from herdpy_server.sessions.statements import Statements
     from herdpy_sql.parse.right_commands import RightCommand
 
 
-async def change_members(session: Statements, command: RightCommand) -> Result:
+async def change_members(session: TransactionBlock, command: RightCommand) -> Result:
     """Carry out one of them.
 
     Raises:

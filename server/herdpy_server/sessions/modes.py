@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.sessions.block import TransactionBlock
+    from herdpy_server.sessions.settings import Settings
+    from herdpy_server.tablespace import Transaction
 
 MODES = ("transaction_isolation", "transaction_read_only", "transaction_deferrable")
 """The settings that are a transaction's own."""
@@ -33,16 +34,17 @@ def modes_of(words: Iterable[str]) -> list[tuple[str, str]]:
     return found
 
 
-def check_mode(session: TransactionBlock, name: str, value: str) -> None:
+def check_mode(
+    transaction: Transaction | None, settings: Settings, name: str, value: str, *, nested: bool
+) -> None:
     """Before a mode of the open transaction is set: what must come before its first query has to.
 
     Raises:
         SqlError: 25001.
     """
-    transaction = session.transaction
-    if transaction is None or (session.settings[name] == value and name != "transaction_deferrable"):
+    if transaction is None or (settings[name] == value and name != "transaction_deferrable"):
         return
-    queried, nested = transaction.queried, session.depth > 0
+    queried = transaction.queried
     if name == "transaction_isolation":
         if queried:
             raise _late("SET TRANSACTION ISOLATION LEVEL must be called before any query")

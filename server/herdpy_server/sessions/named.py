@@ -1,6 +1,6 @@
 """Statements that come with the name of their commit: ``AS REQUEST $2 INSERT INTO t VALUES ($1)``.
 
-Below ``extended``, which takes the words off when a statement is prepared, and the name out of the parameters
+Below ``session``, which takes the words off when a statement is prepared, and the name out of the parameters
 when it is bound. So a commit has its name without a statement that gives it one before; the statement itself
 never sees either. The name is always the last parameter.
 """

@@ -1,6 +1,6 @@
 """Who is told of every statement that has ended: a server's statistics and its slow-statement log.
 
-A hook of ``simple`` and ``extended``. It is called in the engine's turn: it must be brief and raise nothing.
+A hook of ``session``. It is called in the engine's turn: it must be brief and raise nothing.
 """
 
 from __future__ import annotations

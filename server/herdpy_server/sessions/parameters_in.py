@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from herdpy_server.copy import CopyTarget
 from herdpy_server.copy.parameters import Parameter, ParameterReader
+from herdpy_server.sessions.binding import Rebind
 from herdpy_server.sessions.bulk import SLICE_ROWS
 from herdpy_server.sessions.copying import CopySink, begin_copy
 from herdpy_server.sessions.load_rules import LoadRules
 from herdpy_server.sessions.prepared import PreparedStatement
-from herdpy_server.sessions.rebind import Rebind
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.share import SLICE_S, TooLong
 from herdpy_server.sessions.work import Pause
@@ -33,7 +33,7 @@ from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.statements import Statements
+    from herdpy_server.sessions.execution import Execution
     from herdpy_sql.plan.copying import CopyParameters
 
 _MOST_STATEMENTS = 64
@@ -42,20 +42,24 @@ Array = Any  # pyarrow's stubs know arrays by element type, and these functions 
 Reader = Callable[[Any], "Datum"]
 
 
-async def parameters_in(session: Statements, plan: CopyParameters) -> Result:
+async def parameters_in(
+    execution: Execution, plan: CopyParameters, values: Sequence[Datum], rebind: Rebind
+) -> Result:
     """Begin COPY PARAMETERS.
 
     Raises:
         SqlError: 42601 the statement cannot be parsed, 25006 in a read-only transaction, 53xxx when there
             is no room.
     """
+    del values, rebind
+    session = execution.block
     prepared = session.plans.typed(plan.text, ())
     assert prepared is not None
     prepared.check_syntax()
-    session._may_write(plan.keyword)
+    session.check_writable(plan.keyword)
     own = await begin_copy(session)
     result = Result(plan, -1)
-    result.copy = sink = ParameterSink(session, plan)
+    result.copy = sink = ParameterSink(execution, plan)
     sink.commits = own
     return result
 
@@ -63,10 +67,12 @@ async def parameters_in(session: Statements, plan: CopyParameters) -> Result:
 class ParameterSink(CopySink):
     """A statement that is run for each row of what comes in."""
 
-    def __init__(self, session: Statements, plan: CopyParameters) -> None:
+    def __init__(self, execution: Execution, plan: CopyParameters) -> None:
+        session = execution.block
         zone = session.settings.zone
         target = CopyTarget("", (), plan.options, zone)
         super().__init__(session, plan, target, ParameterReader(plan.options, zone))
+        self._execution = execution
         self._sql, self._zone = plan.text, zone
         self._parameters: list[Parameter] = []
         self._statements: dict[tuple[int, ...], tuple[PreparedStatement, list[Reader | None]]] = {}
@@ -81,10 +87,10 @@ class ParameterSink(CopySink):
                 self._parameters = [Parameter(field) for field in batch.schema]
             for start in range(0, batch.num_rows, SLICE_ROWS):
                 part = batch.slice(start, SLICE_ROWS)
-                session.check_patience()
+                session.waits.check()
                 if session.tablespace.is_full:
-                    await session._room()
-                session._take_basis()
+                    await session.waits.room()
+                session.checks.take_basis()
                 if not await self._by_columns(part):
                     await self._by_rows(part)
                 await Pause()
@@ -97,7 +103,7 @@ class ParameterSink(CopySink):
         if plan is None or plan.places is None or len(plan.param_types) != part.num_columns:
             return False
         session, view, table = self._session, self._transaction.workspace, plan.table
-        view.watch = session.check_patience
+        view.watch = session.waits.check
         mark = view.mark()
         while True:
             try:
@@ -112,7 +118,7 @@ class ParameterSink(CopySink):
                     noted.settle(self._transaction.clock(self._zone))
             except MustWait as conflict:
                 view.undo(mark)
-                await session._wait_for_lock(self._transaction, conflict)
+                await session.waits.for_lock(self._transaction, conflict)
                 if self._insertion()[0] is not plan:
                     return False
             except SqlError:
@@ -194,7 +200,7 @@ class ParameterSink(CopySink):
             )
             self.rows += await self._run(statement, datums)
             if perf_counter() > until:
-                session.check_patience()
+                session.waits.check()
                 await Pause()
                 until = perf_counter() + SLICE_S
 
@@ -225,10 +231,14 @@ class ParameterSink(CopySink):
         """Run one row's statement in the transaction; how many rows it changed."""
         session, transaction = self._session, self._transaction
         plan, values = statement.plan(session.catalog, session.settings.engine, datums)
-        rebind = Rebind(session, statement, datums)
+        rebind = Rebind(self._execution.binding, statement, datums)
         try:
-            outcome = await session._run(transaction, plan, values, many=False, rebind=rebind, limited=True)
+            outcome = await self._execution.run(
+                transaction, plan, values, many=False, rebind=rebind, limited=True
+            )
         except TooLong:
-            outcome = await session._run(transaction, plan, values, many=False, rebind=rebind, limited=False)
-        await session._vouched(plan)
+            outcome = await self._execution.run(
+                transaction, plan, values, many=False, rebind=rebind, limited=False
+            )
+        await session.checks.vouch(plan)
         return outcome.count

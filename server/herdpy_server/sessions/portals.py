@@ -20,7 +20,7 @@ from herdpy_sql.errors import SqlError
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_server.sessions.prepared import PreparedStatement
-    from herdpy_server.sessions.waiting import Waiting
+    from herdpy_server.sessions.streams import Deliverer
 
 NEVER_SCROLLS = "NO SCROLL"
 
@@ -142,7 +142,7 @@ class Portal:
             self.position = window.count + 1 if self.at_end else rows.at
         return window
 
-    def _deliver(self, session: Waiting, result: Result, stop: int | None, limit: int | None) -> Result:
+    def _deliver(self, session: Deliverer, result: Result, stop: int | None, limit: int | None) -> Result:
         """Have ``result`` give the rows from here to before number ``stop``."""
         assert self.window is not None
         rows = Forward(self.window, self.position, stop)
@@ -150,7 +150,7 @@ class Portal:
         result.stream = Delivery(session, result, rows, limit)
         return result
 
-    def more(self, session: Waiting, max_rows: int) -> Result:
+    def more(self, session: Deliverer, max_rows: int) -> Result:
         """The next ``max_rows`` rows (0: all that are left) of an Execute message.
 
         Complete when fewer than that were left; so a portal may be complete with no row at all.
@@ -173,7 +173,7 @@ class Portal:
         self.position = start + max_rows
         return part
 
-    async def fetch(self, session: Waiting, direction: str, count: int | None, *, move: bool) -> Result:
+    async def fetch(self, session: Deliverer, direction: str, count: int | None, *, move: bool) -> Result:
         """What FETCH or MOVE gives. ``count`` None is ALL; directions as the SQL command names them.
 
         Raises:

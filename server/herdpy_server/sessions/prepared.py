@@ -1,6 +1,6 @@
 """A session's prepared statements: a text whose parameters have types, ready to be bound.
 
-Above ``plans``, whose shared cache has the plans; below ``extended``. A prepared statement keeps the
+Above ``plans``, whose shared cache has the plans; below ``binding``. A prepared statement keeps the
 types that its parameters had when it was parsed. When the catalog has changed since, it is planned
 again with those; that may not change what it returns.
 """

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from herdpy_server.sessions.identity import Identity
 from herdpy_server.sessions.passwords import without_passwords
 from herdpy_server.sessions.roles import Roles, RoleStore
 from herdpy_server.sessions.standings import Standings
-from herdpy_server.sessions.system_state import Identity
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system import Activity, Role
@@ -75,7 +75,7 @@ class SessionEntry:
     def activity(self) -> Activity:
         """What it does, for pg_stat_activity."""
         session = self.session
-        waits_for = session.waits_for if session.is_running else None
+        waits_for = session.waits.kind if session.is_running else None
         return Activity(
             self.pid,
             self.user,

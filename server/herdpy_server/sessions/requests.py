@@ -20,23 +20,28 @@ from herdpy_sql.plan.requests import RequestFunction
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.statements import Statements
+    from herdpy_server.sessions.binding import Rebind
+    from herdpy_server.sessions.block import TransactionBlock
+    from herdpy_server.sessions.execution import Execution
 
 UNKNOWN, NOT_DONE = "unknown", "not done"
 
 
-async def request_function(session: Statements, plan: RequestFunction, values: Sequence[Datum]) -> Result:
+async def request_function(
+    execution: Execution, plan: RequestFunction, values: Sequence[Datum], rebind: Rebind
+) -> Result:
     """Answer one of them.
 
     Raises:
         SqlError: 22023 for what is no request id, 25006 to give one up where nothing may be written,
             and what became of the log when it failed meanwhile.
     """
-    answer = await _answer(session, plan, values)
+    del rebind
+    answer = await _answer(execution.block, plan, values)
     return Result("SELECT", 1, plan.columns, [(answer,)])
 
 
-async def _answer(session: Statements, plan: RequestFunction, values: Sequence[Datum]) -> str:
+async def _answer(session: TransactionBlock, plan: RequestFunction, values: Sequence[Datum]) -> str:
     tablespace = session.tablespace
     if plan.function == "commit_position":
         return str(tablespace.store.applied)
@@ -57,7 +62,7 @@ async def _answer(session: Statements, plan: RequestFunction, values: Sequence[D
         # Who asks by itself asks for the sake of a transaction that is over: its defaults do not count.
         if settings.standby or (settings.read_only and session.transaction is not None):
             raise SqlError("25006", "cannot execute herdpy.forbid_commit in a read-only transaction")
-        await session.log_room()
+        await session.waits.log_room()
         try:
             found = tablespace.forbid(request_id)
         except LogError as error:

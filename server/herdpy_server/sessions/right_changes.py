@@ -1,8 +1,8 @@
 """GRANT, REVOKE, OWNER TO, REASSIGN and DROP OWNED, ALTER DEFAULT PRIVILEGES: who may, and what comes of it.
 
-Beside ``kept``. Rights are part of the catalog: a change is a statement that defines, in the open transaction
-or one of its own, and goes through the log as every definition. Roles are looked up before it begins, as
-nobody but the server knows them. Who is whose member is ``membership_changes``'.
+Beside ``control``. Rights are part of the catalog: a change is a statement that defines, in the open
+transaction or one of its own, and goes through the log as every definition. Roles are looked up before it
+begins, as nobody but the server knows them. Who is whose member is ``membership_changes``'.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from herdpy_server.sessions.binding import Fixed
 from herdpy_server.sessions.membership_changes import change_members
-from herdpy_server.sessions.rebind import Rebind
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.rights import may, must_own, owns
 from herdpy_server.sessions.roles import no_role
@@ -34,53 +34,45 @@ from herdpy_sql.rights.privileges import letters_of
 from herdpy_sql.rights.subjects import everything, named
 
 if TYPE_CHECKING:
-    from herdpy_server.sessions.statements import Statements
-    from herdpy_sql.execute.base import Plan
+    from herdpy.codec.kinds import Datum
+    from herdpy_server.sessions.binding import Rebind
+    from herdpy_server.sessions.block import TransactionBlock
+    from herdpy_server.sessions.execution import Execution
     from herdpy_sql.parse.right_commands import RightCommand
+    from herdpy_sql.plan import ChangeRights
     from herdpy_sql.storage import View
 
 
-async def change_rights(session: Statements, command: RightCommand) -> Result:
+async def change_rights(
+    execution: Execution, plan: ChangeRights, values: Sequence[Datum], rebind: Rebind
+) -> Result:
     """Carry out one of them.
 
     Raises:
         SqlError: 42501 the user may not, 42704, 42P01, 3F000 something is not there, 0LP01 a privilege that
             such a thing does not have, 2BP01 what depends on it, 0A000.
     """
+    del values, rebind
+    session, command = execution.block, plan.command
     if command.name in {"GRANT ROLE", "REVOKE ROLE"}:
         return await change_members(session, command)
     if command.name == "ALTER DEFAULT PRIVILEGES":
-        return await defined(session, command.name, _defaults(session, command))
+        return await defined(execution, command.name, _defaults(session, command))
     if command.name in {"REASSIGN OWNED", "DROP OWNED"}:
-        return await defined(session, command.name, _owned(session, command))
+        return await defined(execution, command.name, _owned(session, command))
     if command.name in {"GRANT", "REVOKE"}:
-        return await defined(session, command.name, _granted(session, command))
-    return await defined(session, command.name, _owner(session, command))
+        return await defined(execution, command.name, _granted(session, command))
+    return await defined(execution, command.name, _owner(session, command))
 
 
-async def defined(session: Statements, tag: str, work: Callable[[View], None]) -> Result:
+async def defined(execution: Execution, tag: str, work: Callable[[View], None]) -> Result:
     """Change definitions, in the open transaction or one of its own."""
     plan = DefinePlan(tag, "rights", work)
-    await session.run_plan(plan, (), Fixed(plan))
+    await execution.run_plan(plan, (), Fixed(plan))
     return Result(tag, -1)
 
 
-class Fixed(Rebind):
-    """Of a plan that looks definitions up when it runs."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-
-    def __call__(self) -> tuple[Plan, Sequence[object]]:
-        """The very plan."""
-        return self._plan, ()
-
-    def of_inner(self) -> Rebind:
-        """Itself."""
-        return self
-
-
-def key_of(session: Statements, name: str | None) -> str:
+def key_of(session: TransactionBlock, name: str | None) -> str:
     """The key of a role by name; None is the current one. SqlError 42704."""
     if name is None or name == session.standing.name:
         return session.standing.key
@@ -92,14 +84,14 @@ def key_of(session: Statements, name: str | None) -> str:
     raise no_role(name)
 
 
-def _grantees(session: Statements, command: RightCommand) -> list[str]:
+def _grantees(session: TransactionBlock, command: RightCommand) -> list[str]:
     return [PUBLIC if one == "public" else key_of(session, one) for one in command.members]
 
 
 # GRANT and REVOKE.
 
 
-def _granted(session: Statements, command: RightCommand) -> Callable[[View], None]:
+def _granted(session: TransactionBlock, command: RightCommand) -> Callable[[View], None]:
     grantees = _grantees(session, command)
     if command.granted_by != "" and key_of(session, command.granted_by) != session.standing.key:
         raise SqlError("0A000", "grantor must be current user")
@@ -137,7 +129,7 @@ def _changed(acl: Acl, command: RightCommand, grantee: str, grantor: str, letter
 
 
 def _grantor(
-    session: Statements,
+    session: TransactionBlock,
     command: RightCommand,
     subject: Subject,
     owner: str,
@@ -169,7 +161,7 @@ def _grantor(
 # OWNER TO.
 
 
-def _owner(session: Statements, command: RightCommand) -> Callable[[View], None]:
+def _owner(session: TransactionBlock, command: RightCommand) -> Callable[[View], None]:
     (to,) = command.members
     if session.roles is None:
         return lambda _view: None  # there is nobody else: a dump of another database may say so
@@ -195,7 +187,7 @@ def _check_kind(command: RightCommand, subject: Subject) -> None:
         raise SqlError("42809", f'"{subject.name}" is not a {command.kind.lower()}')
 
 
-def _check_transfer(session: Statements, view: View, subject: Subject, key: str) -> None:
+def _check_transfer(session: TransactionBlock, view: View, subject: Subject, key: str) -> None:
     """SqlError 42501 unless the role owns it and is a member of the new owner, who may make such things."""
     standing, catalog, database = session.standing, view.catalog, session.identity.database
     if standing.is_superuser:
@@ -224,7 +216,7 @@ def give(view: View, subject: Subject, key: str) -> None:
 # What roles own, all of it.
 
 
-def _owned(session: Statements, command: RightCommand) -> Callable[[View], None]:
+def _owned(session: TransactionBlock, command: RightCommand) -> Callable[[View], None]:
     keys = [key_of(session, one) for one in command.roles]
     for key in keys:
         if not session.standing.is_superuser and key not in session.standing.keys:
@@ -270,7 +262,7 @@ def _forget(view: View, subject: Subject, keys: list[str]) -> None:
 # ALTER DEFAULT PRIVILEGES.
 
 
-def _defaults(session: Statements, command: RightCommand) -> Callable[[View], None]:
+def _defaults(session: TransactionBlock, command: RightCommand) -> Callable[[View], None]:
     grantees = _grantees(session, command)
     owners = [key_of(session, one) for one in command.roles] or [session.standing.key]
     for key in owners:

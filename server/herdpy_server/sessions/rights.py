@@ -1,4 +1,4 @@
-"""Whether a session's role may do what a statement needs. Beside ``statements``, over ``herdpy_sql.rights``.
+"""Whether a session's role may do what a statement needs. Below ``binding``, over ``herdpy_sql.rights``.
 
 A statement's needs are judged once for a plan's catalog and a role's standing; what was found permitted is
 noted with the statement. Rights are part of the catalog and a standing goes when any role changes, so a note

@@ -1,6 +1,6 @@
 """CREATE, ALTER and DROP ROLE: who may do it, and what becomes of a role.
 
-Beside ``kept``, above ``roles``. Roles are not what a transaction changes: a change is done at once and
+Beside ``control``, above ``roles``. Roles are not what a transaction changes: a change is done at once and
 nothing takes it back, so inside BEGIN there is none.
 """
 
@@ -23,8 +23,9 @@ from herdpy_sql.plan.namespace import checked_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from herdpy_server.sessions.statements import Statements
+    from herdpy_server.sessions.block import TransactionBlock
     from herdpy_sql.parse.role_commands import RoleCommand
+    from herdpy_sql.plan import ChangeRoles
 
 _FIELDS = {
     "SUPERUSER": "is_superuser",
@@ -40,14 +41,14 @@ _STRONG = ("SUPERUSER", "REPLICATION", "BYPASSRLS")
 _NEW = Role("", can_login=False)
 
 
-async def change_roles(session: Statements, command: RoleCommand) -> Result:
+async def change_roles(session: TransactionBlock, plan: ChangeRoles) -> Result:
     """Carry out one of them.
 
     Raises:
         SqlError: 42501 the user may not, 42710, 42704, 25001 inside a transaction block, 25006, 55006
             a role that is in use, 0A000 where there are no roles, and 22007 for a moment that is none.
     """
-    roles = session.roles
+    command, roles = plan.command, session.roles
     if roles is None:
         raise SqlError("0A000", "an embedded database has no roles")
     if session.transaction is not None and not session.implicit:
@@ -70,7 +71,7 @@ async def change_roles(session: Statements, command: RoleCommand) -> Result:
     return Result(command.name, -1)
 
 
-def _with_members(session: Statements, roles: Roles, command: RoleCommand, role: Role) -> Change:
+def _with_members(session: TransactionBlock, roles: Roles, command: RoleCommand, role: Role) -> Change:
     """A role more, and the memberships that it is made with."""
     for name in command.into:
         other = roles.get(name)
@@ -88,7 +89,7 @@ def _with_members(session: Statements, roles: Roles, command: RoleCommand, role:
     return change
 
 
-async def _alter_group(session: Statements, roles: Roles, command: RoleCommand, name: str) -> None:
+async def _alter_group(session: TransactionBlock, roles: Roles, command: RoleCommand, name: str) -> None:
     role = roles.get(name)
     if role is None:
         raise no_role(name)
@@ -100,7 +101,7 @@ async def _alter_group(session: Statements, roles: Roles, command: RoleCommand, 
     await roles.change(command.name, change)
 
 
-async def _alter(session: Statements, roles: Roles, command: RoleCommand, name: str) -> None:
+async def _alter(session: TransactionBlock, roles: Roles, command: RoleCommand, name: str) -> None:
     role = roles.get(name)
     if role is None:
         raise no_role(name)
@@ -123,7 +124,7 @@ def _but_password(command: RoleCommand) -> bool:
     return bool(command.flags) or limited or command.new_name is not None
 
 
-async def _drop(session: Statements, roles: Roles, command: RoleCommand, names: list[str]) -> None:
+async def _drop(session: TransactionBlock, roles: Roles, command: RoleCommand, names: list[str]) -> None:
     for name in names:
         role = roles.get(name)
         if role is None:
@@ -145,7 +146,7 @@ async def _drop(session: Statements, roles: Roles, command: RoleCommand, names: 
     await roles.change(command.name, dropped(frozenset(names)))
 
 
-def _may(session: Statements, command: RoleCommand, what: str, role: Role | None) -> None:
+def _may(session: TransactionBlock, command: RoleCommand, what: str, role: Role | None) -> None:
     """SqlError 42501 when the session's role may not do it."""
     own = session.standing
     if own.is_superuser:
@@ -159,7 +160,7 @@ def _may(session: Statements, command: RoleCommand, what: str, role: Role | None
         )
 
 
-async def _changed(session: Statements, command: RoleCommand, role: Role) -> Role:
+async def _changed(session: TransactionBlock, command: RoleCommand, role: Role) -> Role:
     """The role with what the command says of it."""
     changes: dict[str, object] = {_FIELDS[flag]: on for flag, on in command.flags}
     if command.connection_limit is not None:
@@ -171,7 +172,7 @@ async def _changed(session: Statements, command: RoleCommand, role: Role) -> Rol
     return msgspec.structs.replace(role, **changes)
 
 
-async def _verifier(session: Statements, password: str | None) -> str | None:
+async def _verifier(session: TransactionBlock, password: str | None) -> str | None:
     if password == "":
         session.notice("NOTICE", "00000", "empty string is not a valid password, clearing password")
     if not password:

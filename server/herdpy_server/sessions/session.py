@@ -1,29 +1,71 @@
-"""What one connected client can do, with no transport in it: statements, transactions, bulk, cancel.
+"""What one connected client can do, with no transport in it: statements, transactions, loads, cancel.
 
-The top of the engine. The embedded driver and every door of a server use the same sessions. Every
-coroutine runs in the engine's turn and awaits what happens elsewhere: locks, the log, DuckDB. How a
-statement passes through is told in ``statements``; what a transaction is, in ``block``.
+The top of the engine. The embedded driver and every door of a server use the same sessions. A session is a
+:class:`TransactionBlock`, its state, with what it gives that to: ``execution`` runs statements,
+``fast_path`` those by key without a coroutine, ``queries`` asks the columnar engine, ``cursors`` keeps
+answers. Every coroutine runs in the engine's
+turn and awaits what happens elsewhere: locks, the log, DuckDB.
+
+A client asks in one of three ways: ``execute`` (a text with Python's parameters), ``simple_query`` (a text
+of several statements, answered one by one), or parse, bind and execute in steps of their own. In the last,
+parse gives a prepared statement, bind a portal with datums, execute its answer, whole or in parts; all is
+synchronous but for execute, so that a door can answer many small messages at once. An error of any step is
+one of the
+transaction too: an implicit one is undone, one that BEGIN began has failed.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING
 
-from herdpy_server.sessions.admission import aborted, session_closed
-from herdpy_server.sessions.patience import CANCELLED
-from herdpy_server.sessions.quick import QuickStatements
+from herdpy_server.sessions.backend_queries import BackendQueries
+from herdpy_server.sessions.binding import ENDING, Binding, aborted, session_closed
+from herdpy_server.sessions.block import TransactionBlock
+from herdpy_server.sessions.control import CONTROLS
+from herdpy_server.sessions.cursors import Cursors
+from herdpy_server.sessions.deadline import CANCELLED
+from herdpy_server.sessions.execution import Execution
+from herdpy_server.sessions.fast_path import FastPath
+from herdpy_server.sessions.named import name_in, without_name
+from herdpy_server.sessions.plans import ParameterCountError, PlanCache, Prepared
+from herdpy_server.sessions.portals import Portal, no_portal
+from herdpy_server.sessions.prepared import PreparedStatement, StatementDescription, no_statement
 from herdpy_server.sessions.result import Result
-from herdpy_server.sessions.simple import SimpleQuery
+from herdpy_server.tablespace import Tablespace
+from herdpy_sql.columnar import Limits
 from herdpy_sql.errors import SqlError
+from herdpy_sql.plan import Begin, Commit, Execute, Fetch, Rollback
 from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from herdpy.codec.kinds import Datum
+    from herdpy_server.sessions.plans import Declared
+    from herdpy_sql.plan import OutputColumn
+    from herdpy_sql.types import SqlType
 
-class Session(QuickStatements):
-    """One client's conversation with a tablespace; see :class:`SessionBase` for its attributes."""
+_PARAMETER = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\d+)""")
+
+
+class Session(TransactionBlock):
+    """One client's conversation with a tablespace; see :class:`TransactionBlock` for its state.
+
+    Attributes:
+        execution, fast_path, queries, cursors: see above.
+    """
+
+    def __init__(self, tablespace: Tablespace, plans: PlanCache, limits: Limits) -> None:
+        super().__init__(tablespace, plans)
+        self.cursors = Cursors(self, limits.temp_directory)
+        self.queries = BackendQueries(self, self.cursors, limits)
+        self.execution = Execution(self, Binding(self), self.cursors, self.queries, CONTROLS)
+        self.fast_path = FastPath(self, self.execution)
+
+    # A text, with Python's parameters.
 
     async def execute(self, sql: str, params: Sequence[object] = ()) -> Result:
         """Run a statement with its ``$1`` parameters; of several without parameters the last answers.
@@ -31,14 +73,16 @@ class Session(QuickStatements):
         Raises:
             SqlError: whatever went wrong; its ``outcome`` says what became of the statement.
         """
-        self._patience.begin(self.settings.statement_timeout_s)
+        self.waits.begin_statement()
         statements = self.plans.statements(sql)
         if len(statements) == 1:
             if self.transaction is None and self.autocommit:
-                answer = await self._at_once(statements[0], params)
+                answer = await self.execution.at_once(statements[0], params)
                 if answer is not None:
                     return await self._whole(answer)
-            return await self._whole(self._without_copy(await self._statement(statements[0], params)))
+            return await self._whole(
+                self._without_copy(await self.execution.statement(statements[0], params))
+            )
         if params:
             raise SqlError("42601", "cannot insert multiple commands into a prepared statement")
         results = await self.execute_all(sql)
@@ -65,11 +109,11 @@ class Session(QuickStatements):
         statements = self.plans.statements(sql)
         try:
             for statement in statements:
-                self._patience.begin(self.settings.statement_timeout_s)
+                self.waits.begin_statement()
                 if self.transaction is None and len(statements) > 1:
                     self.begin()
                     self.implicit = self.autocommit
-                answer = self._without_copy(await self._statement(statement, ()))
+                answer = self._without_copy(await self.execution.statement(statement, ()))
                 results.append(await self._whole(answer))
         except BaseException:
             if self.implicit:
@@ -100,14 +144,14 @@ class Session(QuickStatements):
 
     async def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> Result:
         """Run one statement for every row of parameters: all or none of it, one group commit."""
-        self._patience.begin(self.settings.statement_timeout_s)
+        self.waits.begin_statement()
         statements = self.plans.statements(sql)
         if len(statements) != 1:
             raise SqlError("42601", "executemany takes one statement")
         rows = rows if isinstance(rows, list) else list(rows)
         if not rows:
             return Result("", 0)
-        return await self._statement(statements[0], rows, many=True)
+        return await self.execution.statement(statements[0], rows, many=True)
 
     async def ingest(
         self,
@@ -129,8 +173,8 @@ class Session(QuickStatements):
         """
         from herdpy_server.sessions.bulk import Loader, target
 
-        self._patience.begin(self.settings.statement_timeout_s)
-        if self._closed:
+        self.waits.begin_statement()
+        if self.waits.is_closed:
             raise session_closed()
         if self.failed:
             raise aborted()
@@ -143,32 +187,282 @@ class Session(QuickStatements):
         transaction = self.transaction
         mark = transaction.workspace.mark()
         try:
-            await self._room()
+            await self.waits.room()
             transaction.begin_statement()
             while True:
                 try:
-                    self._may_write("CREATE TABLE" if mode != "append" else "INSERT")
+                    self.check_writable("CREATE TABLE" if mode != "append" else "INSERT")
                     made = target(transaction, table, schema, mode, within)
                     loader = Loader(transaction, made, schema, self.settings.zone)
                     break
                 except MustWait as conflict:
                     transaction.workspace.undo(mark)
-                    await self._wait_for_lock(transaction, conflict)
-            count = await loader.load(data, lambda c: self._wait_for_lock(transaction, c))
-            await loader.finish(lambda c: self._wait_for_lock(transaction, c))
+                    await self.waits.for_lock(transaction, conflict)
+            count = await loader.load(data, lambda c: self.waits.for_lock(transaction, c))
+            await loader.finish(lambda c: self.waits.for_lock(transaction, c))
             if not (own and self.autocommit):
-                await self._durable(None, transaction.workspace)
+                await self.checks.durable(None, transaction.workspace)
         except BaseException as error:
             transaction.workspace.undo(mark)
             if own:
                 await self.rollback()
             else:
                 self.failed = True
-            await self._confirm(error, transaction.workspace)
+            await self.checks.confirm(error, transaction.workspace)
             raise
         if own and self.autocommit:
             await self.commit()
         return count
+
+    # In steps: prepared statements and portals.
+
+    def parse(self, name: str, sql: str, declared: Declared = ()) -> None:
+        """Prepare ``sql`` under ``name``; "" is the unnamed statement, which the next one replaces.
+
+        Args:
+            declared: the types of $1, $2 ... that the client gives; None or UNKNOWN: to be inferred.
+
+        Raises:
+            SqlError: 42601 it is not one statement, 42P05 the name is taken, 42P18 nothing says what
+                type a parameter has, 25P02 the transaction has failed, 54000 and 53400 for limits,
+                and all that planning raises.
+        """
+        try:
+            if not name:
+                self.prepared.pop("", None)
+            self.allowed.check_text(sql)
+            sql, named = without_name(sql)
+            if named:
+                declared = declared[: named - 1]
+            prepared = self.plans.typed(sql, declared)
+            if self.failed and prepared is not None and prepared.keyword not in ENDING:
+                prepared.check_syntax()
+                raise aborted()
+            statement = PreparedStatement(self.plans, sql, prepared, self.catalog, self.settings.engine)
+            if len(statement.param_types) > len(declared):
+                _no_gaps(statement, len(declared))
+            if named:
+                statement.take_name(named)
+            if name:
+                if name in self.prepared:
+                    raise SqlError("42P05", f'prepared statement "{name}" already exists')
+                self.allowed.check_statements(len(self.prepared))
+            self.prepared[name] = statement
+        except SqlError as error:
+            if self.observer is not None:
+                self.observer(sql, 0.0, -1, error)
+            self.abort()
+            raise
+
+    def bind(self, portal: str, statement: str, datums: tuple[Datum, ...] = ()) -> None:
+        """Make a portal of a prepared statement and its parameters; "" is replaced, others may not be there.
+
+        Raises:
+            SqlError: 26000 no such statement, 08P01 another number of parameters, 42P03 there is such
+                a portal, 25P02, 53400, and what planning raises when the catalog has changed.
+        """
+        try:
+            found = self.prepared.get(statement)
+            if found is None:
+                raise no_statement(statement)
+            if len(datums) != len(found.param_types):
+                raise SqlError(
+                    "08P01",
+                    f"bind message supplies {len(datums)} parameters, but prepared statement "
+                    f'"{statement}" requires {len(found.param_types)}',
+                )
+            request_id = b""
+            if found.named and not self.failed:
+                request_id, datums = name_in(datums[-1]), datums[:-1]
+            if self.failed:
+                if (found.statement is not None and found.keyword not in ENDING) or datums:
+                    raise aborted()
+            else:
+                found.plan(self.catalog, self.settings.engine, datums)
+            if portal:
+                if portal in self.portals:
+                    raise SqlError("42P03", f'cursor "{portal}" already exists')
+                self.allowed.check_portals(len(self.portals))
+            found.binds += 1
+            self.drop_portal(portal)
+            self.portals[portal] = made = Portal(portal, found, datums)
+            made.depth = len(self._savepoints)
+            made.request_id = request_id
+        except SqlError:
+            self.abort()
+            raise
+
+    def param_types(self, statement: str) -> tuple[SqlType, ...]:
+        """The types of a prepared statement's parameters. SqlError 26000."""
+        found = self.prepared.get(statement)
+        if found is None:
+            self.abort()
+            raise no_statement(statement)
+        return found.param_types
+
+    def describe_statement(self, name: str) -> StatementDescription:
+        """What a prepared statement takes and returns. SqlError 26000, 25P02."""
+        found = self.prepared.get(name)
+        if found is None:
+            self.abort()
+            raise no_statement(name)
+        return self._described(found)
+
+    def describe_portal(self, name: str) -> StatementDescription:
+        """What a portal returns. SqlError 34000, 25P02."""
+        found = self.portals.get(name)
+        if found is None:
+            self.abort()
+            raise no_portal(name)
+        if found.statement is not None:
+            return self._described(found.statement)
+        if self.failed:
+            raise aborted()
+        return StatementDescription((), found.columns, "SELECT")
+
+    def _described(self, statement: PreparedStatement) -> StatementDescription:
+        columns = statement.columns
+        if columns is None:
+            columns = self._columns_elsewhere(statement)
+        if self.failed and columns is not None:
+            raise aborted()
+        return StatementDescription(statement.param_types, columns, statement.keyword)
+
+    def _columns_elsewhere(self, statement: PreparedStatement) -> tuple[OutputColumn, ...] | None:
+        """The columns of a statement whose rows are those of another one that the session keeps."""
+        if statement.statement is None:
+            return None
+        plan = statement.plan_now
+        if isinstance(plan, Execute):
+            other = self.prepared.get(plan.name)
+            return None if other is None else other.columns
+        if isinstance(plan, Fetch) and not plan.move:
+            portal = self.portals.get(plan.name)
+            return None if portal is None else portal.columns
+        return None
+
+    async def execute_portal(self, name: str, max_rows: int = 0, *, ends: bool = False) -> Result:
+        """Run a portal, or go on with it.
+
+        Args:
+            max_rows: return no more rows than that; 0: all.
+            ends: nothing else comes before :meth:`sync`, so outside BEGIN the statement is a
+                transaction of its own. Otherwise it begins one that ends with ``sync``.
+
+        Returns:
+            The rows; ``is_complete`` False when there may be more. Of an empty statement one whose tag is "".
+
+        Raises:
+            SqlError: 34000 no such portal, 55000 it ran and returns no rows, 25P02, and whatever the
+                statement raises.
+        """
+        portal = self.portals.get(name)
+        if portal is None:
+            self.abort()
+            raise no_portal(name)
+        statement = portal.statement
+        if statement is None or portal.has_run or portal.spent:
+            return self._go_on(portal, max_rows)
+        if statement.statement is None:
+            return Result("", -1)
+        self.begins(statement.text)
+        if portal.request_id:
+            self.settings.name_commit(portal.request_id)
+        observer, began = self.observer, perf_counter()
+        try:
+            if self.transaction is None and self.autocommit:
+                maybe = await self.execution.at_once(statement, portal.datums) if ends else None
+                if maybe is not None:
+                    answer = maybe
+                elif ends:
+                    answer = await self.execution.statement(statement, portal.datums)
+                else:
+                    answer = await self._in_pipeline(statement, portal.datums)
+            else:
+                answer = await self.execution.statement(statement, portal.datums)
+        except BaseException as error:
+            if observer is not None:
+                observer(statement.text, perf_counter() - began, -1, error)
+            self.abort()
+            raise
+        finally:
+            self.is_running = False
+            if portal.request_id and self.transaction is None:
+                self.settings.take_request_id()  # of what changed nothing: no other commit is to have it
+        if observer is not None and not answer.is_under_way:
+            observer(statement.text, perf_counter() - began, answer.rowcount, None)
+        portal.spent = True
+        if max_rows > 0 and answer.columns is not None:
+            self.cursors.hold(portal, answer)
+            return portal.more(self, max_rows)
+        return answer
+
+    async def _in_pipeline(self, statement: PreparedStatement, datums: tuple[Datum, ...]) -> Result:
+        """Run a statement where no transaction is open, but others may follow before a Sync."""
+        plan, _ = statement.plan(self.catalog, self.settings.engine, datums)
+        if type(plan) not in CONTROLS:
+            self.begin()
+            self.implicit = self.pipelined = True
+            return await self.execution.statement(statement, datums)
+        answer = await self.execution.statement(statement, datums)
+        if self.transaction is None and not isinstance(plan, Begin | Commit | Rollback):
+            # What comes next in the pipeline is in one transaction, as if this had been too.
+            self.begin()
+            self.implicit = self.pipelined = True
+        return answer
+
+    def _go_on(self, portal: Portal, max_rows: int) -> Result:
+        """An Execute of a portal that ran already."""
+        try:
+            if self.failed:
+                raise aborted()
+            if portal.columns is None:
+                raise SqlError("55000", f'portal "{portal.name}" cannot be run')
+            if not portal.has_run and portal.statement is not None:
+                return Result(portal.statement.plan_now, 0, portal.columns, [])
+            if portal.window is not None and portal.statement is not None:
+                self.begins(portal.statement.text)
+            return portal.more(self, max_rows)
+        except SqlError:
+            self.abort()
+            raise
+
+    def close_statement(self, name: str) -> None:
+        """Forget a prepared statement; one that is not there is no error."""
+        self.prepared.pop(name, None)
+
+    def close_portal(self, name: str) -> None:
+        """Forget a portal; one that is not there is no error."""
+        self.drop_portal(name)
+
+    def sync_now(self) -> bool:
+        """As :meth:`sync` where nothing need be waited for; False when it must be awaited instead."""
+        if self.transaction is None:
+            if self.portals:
+                self.end_portals(committed=True)
+            return True
+        return not self.implicit
+
+    async def settled(self, error: SqlError) -> None:
+        """Before an error of ``parse``, ``bind`` or a description is told: what it says of tables is durable,
+        and as new as the session's read level wants it.
+
+        Raises:
+            SqlError: to be told instead: 40001, a definition that it rests on was lost; HP003, 57P03, this
+                replica cannot say what there is.
+        """
+        await self.checks.durable_definitions(error)
+
+    async def sync(self) -> None:
+        """End the transaction that statements began since the last one, unless one of them said BEGIN.
+
+        Raises:
+            SqlError: what became of its commit.
+        """
+        if not self.sync_now():
+            await self.commit()
+
+    # Its end.
 
     async def close(self) -> None:
         """Roll back what is open. The session is of no further use."""
@@ -181,9 +475,90 @@ class Session(QuickStatements):
 
     def shut(self) -> None:
         """Begin no more statements, and end one that waits; within the engine's turn."""
-        self._closed = True
-        self._end_waiting(SqlError("57P01", "the statement was ended: its session was closed"))
+        self.waits.is_closed = True
+        self.waits.end(SqlError("57P01", "the statement was ended: its session was closed"))
 
     def cancel(self) -> None:
         """End the running statement with SQLSTATE 57014; from any thread. A commit is not undone."""
-        self._end_waiting(SqlError("57014", CANCELLED))
+        self.waits.end(SqlError("57014", CANCELLED))
+
+
+def _no_gaps(statement: PreparedStatement, declared: int) -> None:
+    """SqlError 42P18 for a parameter that the statement leaves out, and so nothing says its type."""
+    assert statement.statement is not None
+    used = {int(number) for number in _PARAMETER.findall(statement.statement.clean) if number}
+    for number in range(declared + 1, len(statement.param_types) + 1):
+        if number not in used:
+            raise SqlError("42P18", f"could not determine data type of parameter ${number}")
+
+
+class SimpleQuery:
+    """The statements of one text, taken step by step. Left in the middle, it needs :meth:`Session.abort`."""
+
+    __slots__ = ("_at", "_session", "_statements", "_text")
+
+    def __init__(self, session: Session, statements: tuple[Prepared, ...], text: str) -> None:
+        self._session = session
+        self._text = text
+        self._statements = statements
+        self._at = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no statement in the text at all."""
+        return not self._statements
+
+    async def step(self) -> Result | None:
+        """The answer of the next statement, or None when there was none left.
+
+        With the last statement's answer its implicit transaction is committed. An error ends the query:
+        an implicit transaction is undone, one that BEGIN began has failed.
+        """
+        session, at = self._session, self._at
+        if at == len(self._statements):
+            return None
+        self._at = at + 1
+        session.begins(self._statements[at].statement.text)
+        session.source = self._text
+        observer, began = session.observer, perf_counter()
+        try:
+            answer = await self._run(session, self._statements[at])
+            if session.implicit and self._at == len(self._statements):
+                if answer.copy is not None:
+                    answer.copy.commits = True
+                elif answer.stream is not None:
+                    answer.stream.commits = True
+                else:
+                    await session.commit()
+        except BaseException as error:
+            if observer is not None:
+                observer(self._statements[at].statement.text, perf_counter() - began, -1, error)
+            session.abort()
+            if isinstance(error, ParameterCountError):
+                raise SqlError("42P02", "there is no parameter $1") from error
+            raise
+        finally:
+            session.is_running = False
+        if observer is not None and not answer.is_under_way:
+            observer(self._statements[at].statement.text, perf_counter() - began, answer.rowcount, None)
+        return answer
+
+    async def _run(self, session: Session, statement: Prepared) -> Result:
+        if session.transaction is None and session.autocommit:
+            if len(self._statements) == 1:
+                answer = await session.execution.at_once(statement, ())
+                if answer is not None:
+                    return answer
+            else:
+                session.begin()
+                session.implicit = True
+        return await session.execution.statement(statement, ())
+
+    def __aiter__(self) -> SimpleQuery:
+        return self
+
+    async def __anext__(self) -> Result:
+        answer = await self.step()
+        if answer is None:
+            raise StopAsyncIteration
+        return answer

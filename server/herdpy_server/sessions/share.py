@@ -1,6 +1,6 @@
 """How long one statement may have the loop to itself, and what becomes of one that would have it longer.
 
-Beside ``statements``. Own plans run in one go, since most are over in microseconds. One that reads much is
+Below ``execution``. Own plans run in one go, since most are over in microseconds. One that reads much is
 stopped when it has had its share: a SELECT is then asked of the columnar engine, which is outside the loop
 and faster for many rows; an UPDATE or DELETE begins again in slices, between which others have their turn.
 Sessions of threads need neither.

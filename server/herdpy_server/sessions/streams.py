@@ -1,6 +1,6 @@
 """Rows on their way to the client: taken from the engine piece by piece, and only when they are wanted.
 
-Between ``statements``, which begins an answer, and the doors, which send it. A :class:`RowStream` is the
+Between ``execution``, which begins an answer, and the doors, which send it. A :class:`RowStream` is the
 answer's rows; a :class:`Delivery` is what one query, Execute or FETCH gives of them, and with its end the
 statement is over: it is counted, committed, told to the observer. Nothing is read ahead here: the next
 piece is asked for when the one before was sent, so a client that does not read stops the engine.
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from herdpy_server.sessions.analyst import Answer, Export, Form
-    from herdpy_server.sessions.waiting import Waiting
+    from herdpy_server.sessions.observer import Observer
+    from herdpy_server.sessions.waits import StatementWaits
     from herdpy_sql.plan import OutputColumn
 
 
@@ -122,6 +123,22 @@ class RowStream:
                 made.close()
 
 
+class Deliverer(Protocol):
+    """The session whose statement a delivery is, as far as that concerns it; see ``TransactionBlock``."""
+
+    text: str
+    is_running: bool
+    implicit: bool
+    observer: Observer | None
+    waits: StatementWaits
+
+    async def commit(self) -> None:
+        """End the open transaction."""
+
+    def abort(self) -> None:
+        """An error happened."""
+
+
 class Delivery:
     """What one query, Execute or FETCH gives of its rows.
 
@@ -130,7 +147,7 @@ class Delivery:
         rows: how many were taken so far.
     """
 
-    def __init__(self, session: Waiting, result: Result, pieces: Pieces, limit: int | None = None) -> None:
+    def __init__(self, session: Deliverer, result: Result, pieces: Pieces, limit: int | None = None) -> None:
         """``result`` is told its ``rowcount`` at the end.
 
         Args:
@@ -227,7 +244,7 @@ class Delivery:
 
     def _goes_on(self) -> None:
         self._session.is_running = True
-        self._session.check_patience()
+        self._session.waits.check()
 
     async def _end(self) -> None:
         session, result = self._session, self._result

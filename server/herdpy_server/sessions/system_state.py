@@ -1,72 +1,34 @@
 """What the system catalog is told of a session and of the server that it is a session of.
 
 A door says who its client is (:class:`Identity`) and, where there are others, who else is there
-(:class:`Directory`); a session without a door is alone. ``statements`` hands :class:`SessionState` to every
-query over the catalog, in the engine's turn.
+(:class:`Directory`); a session without a door is alone. ``backend_queries`` gives a :class:`SessionState`
+to every query over the catalog, in the engine's turn.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from herdpy_server.sessions.advisory import AdvisoryLocks
+from herdpy_server.sessions.advisory import AdvisoryLocks, advisory_rows
 from herdpy_server.sessions.alone import alone
 from herdpy_server.store import NoLocks
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system import Activity, Role
 from herdpy_sql.system.advisory import AdvisoryCall
-from herdpy_sql.system.state import DATABASE, OWNER, CursorRow, PreparedRow, SettingRow
+from herdpy_sql.system.state import OWNER, CursorRow, PreparedRow, SettingRow
 
 if TYPE_CHECKING:
-    from herdpy_server.sessions.waiting import Waiting
-
-_STARTED_US = time.time_ns() // 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who a session's client is.
-
-    Attributes:
-        user: as who he logged in; ``key`` is that role's, SYSTEM of who is no role.
-        started_us: when the server started, microseconds since 1970 UTC.
-        address: where the client is; None for a Unix socket or this process.
-    """
-
-    user: str = OWNER
-    database: str = DATABASE
-    pid: int = 1
-    started_us: int = _STARTED_US
-    key: str = SYSTEM
-    address: str | None = None
-
-
-class Directory(Protocol):
-    """Who else there is, and who might be."""
-
-    def roles(self) -> Iterable[Role]:
-        """Every role."""
-
-    def activity(self) -> Iterable[Activity]:
-        """Every session."""
-
-    def server_settings(self, user: str) -> Iterable[SettingRow]:
-        """The server's configuration, as far as ``user`` may see it."""
-
-    def signal(self, pid: int, *, terminate: bool, user: str) -> bool:
-        """Have ``user`` cancel what a session runs, or end the session; False when there is no such session.
-
-        SqlError 42501 when the user may not.
-        """
+    from herdpy_server.sessions.block import TransactionBlock
+    from herdpy_server.tablespace.cluster import Facts
 
 
 class SessionState:
     """A session as herdpy_sql.system's ``ServerState``."""
 
-    def __init__(self, session: Waiting) -> None:
+    def __init__(self, session: TransactionBlock, facts: Facts | None) -> None:
+        """``facts``: what the cluster said for the query that begins; None: nothing."""
+        self._facts = facts
         identity = session.identity
         self._session = session
         self._advised: list[AdvisoryCall] = []
@@ -114,9 +76,11 @@ class SessionState:
         if name == "sequences":
             return self._sequences()
         if name == "locks":
-            return (self._session.advisory or AdvisoryLocks(self._session)).told()
-        facts = self._session.facts
-        return (facts if facts is not None else alone(self._session)).get(name, ())
+            return advisory_rows(self._session.tablespace.advisory)
+        facts = self._facts
+        if facts is None:
+            facts = alone(self._session.tablespace, self._session.identity.database)
+        return facts.get(name, ())
 
     def _sequences(self) -> Iterator[Mapping[str, Any]]:
         session = self._session
@@ -158,7 +122,8 @@ class SessionState:
         """Lock or unlock. Raises as ``AdvisoryLocks.perform``."""
         session = self._session
         if session.advisory is None:
-            session.advisory = AdvisoryLocks(session)
+            session.use_advisory(AdvisoryLocks(session))
+        assert session.advisory is not None
         return session.advisory.perform(self._advised, call)
 
     def signal(self, pid: int, *, terminate: bool) -> bool:

@@ -1,6 +1,6 @@
 """CREATE, ALTER, DROP and CHECK TABLESPACE: who may, and when. The node does it; see ``tablespace.cluster``.
 
-Beside ``kept``. What these change is in ZooKeeper and not in the log: it is done at once, no transaction
+Beside ``control``. What these change is in ZooKeeper and not in the log: it is done at once, no transaction
 takes it back, and so inside BEGIN there is none. Any node does it, also one whose replica only follows.
 """
 
@@ -13,12 +13,12 @@ from herdpy_server.tablespace.cluster import no_cluster
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.sessions.statements import Statements
+    from herdpy_server.sessions.block import TransactionBlock
     from herdpy_server.tablespace.cluster import Cluster
     from herdpy_sql.plan import ChangeTablespaces, CheckTablespace
 
 
-async def change_tablespaces(session: Statements, plan: ChangeTablespaces) -> Result:
+async def change_tablespaces(session: TransactionBlock, plan: ChangeTablespaces) -> Result:
     """Carry out one of them.
 
     Raises:
@@ -27,21 +27,21 @@ async def change_tablespaces(session: Statements, plan: ChangeTablespaces) -> Re
     """
     command = plan.command
     cluster = _cluster(session, command.name, command.tablespace)
-    for remark in await session.waiting_for(cluster.change(command, session.identity.database)):
+    for remark in await session.waits.until(cluster.change(command, session.identity.database)):
         session.notice(*remark)
     return Result(command.name, -1)
 
 
-async def check_tablespace(session: Statements, plan: CheckTablespace) -> Result:
+async def check_tablespace(session: TransactionBlock, plan: CheckTablespace) -> Result:
     """Compare replicas. SqlError as above, and as ``Cluster.check``."""
     cluster = _cluster(session, plan.tag, plan.name)
-    checked = await session.waiting_for(cluster.check(plan.name))
+    checked = await session.waits.until(cluster.check(plan.name))
     for remark in checked.remarks:
         session.notice(*remark)
     return Result(plan, len(checked.rows), plan.columns, list(checked.rows))
 
 
-def _cluster(session: Statements, name: str, tablespace: str) -> Cluster:
+def _cluster(session: TransactionBlock, name: str, tablespace: str) -> Cluster:
     """The node, if the user may ask it for statement ``name`` now."""
     if session.transaction is not None and not session.implicit:
         raise SqlError("25001", f"{name} cannot run inside a transaction block")

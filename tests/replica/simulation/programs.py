@@ -68,7 +68,12 @@ class Client:
 
     def _session(self, node: Node) -> Session:
         assert node.replica is not None
-        if self.session is None or self.node is not node or self.session.is_closed or self.rng.random() < 0.2:
+        if (
+            self.session is None
+            or self.node is not node
+            or self.session.waits.is_closed
+            or self.rng.random() < 0.2
+        ):
             self.node, self.session = node, node.replica.session()
             self.session.settings.set("herdpy.engine", "own")
         return self.session

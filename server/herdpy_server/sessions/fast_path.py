@@ -1,4 +1,4 @@
-"""Statements by key, and BEGIN and COMMIT, without a coroutine. Above ``extended``, below ``session``.
+"""Statements by key, and BEGIN and COMMIT, without a coroutine. Above ``execution``, below ``session``.
 
 Most of what a busy server is asked is one row by its key. For that the usual way (a portal, a run, a
 result) costs more than the work. Here a brief plan is run in one call, which answers what is to be sent
@@ -14,7 +14,8 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from herdpy.log import LogError
-from herdpy_server.sessions.extended import ExtendedQueries
+from herdpy_server.sessions.block import TransactionBlock
+from herdpy_server.sessions.execution import Execution
 from herdpy_server.sessions.large import is_large
 from herdpy_server.sessions.result import Result
 from herdpy_server.store import NoLocks
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _NO_LOCKS = NoLocks()
 
 
-class Quick(NamedTuple):
+class FastAnswer(NamedTuple):
     """What a brief plan gave.
 
     Attributes:
@@ -49,20 +50,29 @@ class Quick(NamedTuple):
     later: Coroutine[Any, Any, Result | None] | None
 
 
-class QuickStatements(ExtendedQueries):
-    """Runs brief plans at once."""
+class FastPath:
+    """Runs the point statements of one session at once."""
 
-    def quick(
+    def __init__(self, block: TransactionBlock, execution: Execution) -> None:
+        self._block = block
+        self._execution = execution
+        self._tablespace = block.tablespace
+        self._settings = block.settings
+        self._waits = block.waits
+        self._checks = block.checks
+
+    def run(
         self, statement: Prepared | PreparedStatement, datums: Sequence[Datum], request_id: bytes = b""
-    ) -> Quick | None:
+    ) -> FastAnswer | None:
         """Run a statement with nothing after it in its message, if it is brief and nothing is in its way.
 
         ``request_id`` is the name that it brought for its commit.
         None when it must go the usual way, from its start; nothing has happened then. It raises nothing.
         """
-        if not self._may_go_on():
+        if not self.may_go_on():
             return None
-        settings, transaction, tablespace = self.settings, self.transaction, self.tablespace
+        block, settings, tablespace = self._block, self._settings, self._tablespace
+        transaction = block.transaction
         catalog = tablespace.catalog if transaction is None else transaction.workspace.catalog
         catalog = catalog.along(settings.path)
         try:
@@ -71,58 +81,57 @@ class QuickStatements(ExtendedQueries):
             return None
         if not plan.brief:
             return None
-        judged = self.judged
+        judged = block.judged
         if judged is not None and statement.permits.get(judged) is not catalog:
             return None
         if not plan.read_only and (settings.read_only or tablespace.is_full):
             return None
-        self._patience.begin(settings.statement_timeout_s)
+        self._waits.deadline.begin(settings.statement_timeout_s)
         if transaction is not None:
             if type(plan) is Commit:
-                return self._quick_commit(plan, request_id)
+                return self.run_commit(plan, request_id)
             if request_id:
                 return None  # it is that of a commit that comes later
-            return self._quick_within(plan, values, statement)
+            return self.run_within(plan, values, statement)
         if type(plan) is Begin and not request_id:
-            self.begin()
-            return Quick(plan, None, -1, None)
+            block.begin()
+            return FastAnswer(plan, None, -1, None)
         if type(plan) is Begin or type(plan) is Commit:
             return None  # a commit of nothing: there is a warning to be given
-        return self._quick_alone(plan, values, request_id)
+        return self.run_alone(plan, values, request_id)
 
-    def _may_go_on(self) -> bool:
-        if self.failed or self._closed or self.implicit or self.settings.request_id:
+    def may_go_on(self) -> bool:
+        """Whether the session is in a state in which the fast path may run a statement."""
+        block, settings = self._block, self._settings
+        if block.failed or self._waits.is_closed or block.implicit or settings.request_id:
             return False
-        guard = self.tablespace.guard
-        return guard is None or guard.is_open(self.settings.read_level)
+        guard = self._tablespace.guard
+        return guard is None or guard.is_open(settings.read_level)
 
-    def _may_answer(self) -> bool:
-        """Asked after a read: whether it is as new as the session wants it."""
-        guard = self.tablespace.guard
-        return guard is None or guard.holds(self.settings.read_level, guard.basis)
-
-    def _quick_alone(self, plan: Plan, values: Sequence[Datum], request_id: bytes) -> Quick | None:
+    def run_alone(self, plan: Plan, values: Sequence[Datum], request_id: bytes) -> FastAnswer | None:
         """A statement that is a transaction of its own."""
-        tablespace = self.tablespace
-        now = self.text_began_us = time_ns() // 1000
+        tablespace = self._tablespace
+        now = self._block.text_began_us = time_ns() // 1000
         if plan.read_only:
             workspace = tablespace.store.workspace(_NO_LOCKS, None)
-            workspace.memory = self.sequences
+            workspace.memory = self._block.sequences
             try:
-                outcome = plan.run(workspace, values, Clock(now, now, self.settings.zone, workspace))  # type: ignore[arg-type]
+                outcome = plan.run(workspace, values, Clock(now, now, self._settings.zone, workspace))  # type: ignore[arg-type]
             except SqlError:
                 return None
-            if not self._may_answer():
+            if not self._checks.is_still_valid():
                 return None
             if workspace.read_position:
-                return Quick(plan, outcome.rows, outcome.count, self._durable(None, workspace, last=True))
-            return Quick(plan, outcome.rows, outcome.count, None)
+                return FastAnswer(
+                    plan, outcome.rows, outcome.count, self._checks.durable(None, workspace, last=True)
+                )
+            return FastAnswer(plan, outcome.rows, outcome.count, None)
         transaction = tablespace.begin(instant=True)
         workspace = transaction.workspace
-        workspace.memory = self.sequences
+        workspace.memory = self._block.sequences
         now = transaction.started_us
         try:
-            outcome = plan.run(workspace, values, Clock(now, now, self.settings.zone, workspace))  # type: ignore[arg-type]
+            outcome = plan.run(workspace, values, Clock(now, now, self._settings.zone, workspace))  # type: ignore[arg-type]
             settle_deferred(workspace)
         except (MustWait, SqlError):
             workspace.give_back()
@@ -133,27 +142,29 @@ class QuickStatements(ExtendedQueries):
         except (LogError, SqlError):
             tablespace.rollback(transaction)
             return None
-        if append is None and not self._may_answer():
+        if append is None and not self._checks.is_still_valid():
             return None
         if append is None and not workspace.read_position:
-            return Quick(plan, outcome.rows, outcome.count, None)
-        return Quick(plan, outcome.rows, outcome.count, self._durable(append, workspace, last=True))
+            return FastAnswer(plan, outcome.rows, outcome.count, None)
+        return FastAnswer(
+            plan, outcome.rows, outcome.count, self._checks.durable(append, workspace, last=True)
+        )
 
-    def _quick_within(
+    def run_within(
         self, plan: Plan, values: Sequence[Datum], statement: Prepared | PreparedStatement
-    ) -> Quick | None:
+    ) -> FastAnswer | None:
         """A statement of the open transaction. It is BEGIN again when there is a warning to be given."""
         if type(plan) is Begin:
             return None
-        transaction = self.transaction
+        transaction = self._block.transaction
         assert transaction is not None
         workspace = transaction.workspace
         try:
             transaction.begin_statement()
         except SqlError:
             return None
-        self.text_began_us = now = time_ns() // 1000
-        clock = Clock(transaction.started_us, now, self.settings.zone, workspace)
+        self._block.text_began_us = now = time_ns() // 1000
+        clock = Clock(transaction.started_us, now, self._settings.zone, workspace)
         if plan.read_only:
             try:
                 outcome = plan.run(workspace, values, clock)  # type: ignore[arg-type]
@@ -167,20 +178,20 @@ class QuickStatements(ExtendedQueries):
             except MustWait as conflict:
                 workspace.undo(mark)
                 workspace.give_back()
-                return Quick(plan, None, -1, self._when_free(transaction, conflict, statement, values))
+                return FastAnswer(plan, None, -1, self._when_free(transaction, conflict, statement, values))
             except SqlError:
                 workspace.undo(mark)
                 workspace.give_back()
                 return None
         # Rows tell of others' commits, so those must be durable first. Of a count alone this transaction's
         # own end vouches for that: it comes after them in the log.
-        if not self._may_answer():
+        if not self._checks.is_still_valid():
             if not plan.read_only:
                 workspace.undo(mark)
             return None
         if plan.columns is not None and workspace.read_position:
-            return Quick(plan, outcome.rows, outcome.count, self._durable(None, workspace))
-        return Quick(plan, outcome.rows, outcome.count, None)
+            return FastAnswer(plan, outcome.rows, outcome.count, self._checks.durable(None, workspace))
+        return FastAnswer(plan, outcome.rows, outcome.count, None)
 
     async def _when_free(
         self,
@@ -191,13 +202,13 @@ class QuickStatements(ExtendedQueries):
     ) -> Result:
         while True:
             try:
-                await self._wait_for_lock(transaction, conflict)
+                await self._waits.for_lock(transaction, conflict)
             except BaseException:
-                self.failed = True
+                self._block.failed = True
                 raise
             again = self._once_more(transaction, statement, values)
             if again is None:
-                return await self._statement(statement, values)
+                return await self._execution.statement(statement, values)
             if isinstance(again, Result):
                 return again
             conflict = again
@@ -206,22 +217,22 @@ class QuickStatements(ExtendedQueries):
         self, transaction: Transaction, statement: Prepared | PreparedStatement, values: Sequence[Datum]
     ) -> Result | MustWait | None:
         """Run a statement that has waited; what it waits for now, or None when it must go the usual way."""
-        settings, tablespace, workspace = self.settings, self.tablespace, transaction.workspace
-        if self.transaction is not transaction or not self._may_go_on():
+        settings, tablespace, workspace = self._settings, self._tablespace, transaction.workspace
+        if self._block.transaction is not transaction or not self.may_go_on():
             return None
-        catalog = self.catalog
+        catalog = self._block.catalog
         try:
             plan, values = statement.plan(catalog, settings.engine, values)
         except SqlError:
             return None
-        if self.judged is not None and statement.permits.get(self.judged) is not catalog:
+        if self._block.judged is not None and statement.permits.get(self._block.judged) is not catalog:
             return None
         if not plan.brief or plan.columns is not None or settings.read_only or tablespace.is_full:
             return None
         mark = workspace.mark()
         workspace.taken.clear()
         try:
-            clock = Clock(transaction.started_us, self.text_began_us, settings.zone, workspace)
+            clock = Clock(transaction.started_us, self._block.text_began_us, settings.zone, workspace)
             outcome = plan.run(workspace, values, clock)
         except MustWait as conflict:
             workspace.undo(mark)
@@ -231,24 +242,24 @@ class QuickStatements(ExtendedQueries):
             workspace.undo(mark)
             workspace.give_back()
             return None
-        if not self._may_answer():
+        if not self._checks.is_still_valid():
             workspace.undo(mark)
             return None
         return Result(plan, outcome.count)
 
-    def _quick_commit(self, plan: Plan, request_id: bytes) -> Quick | None:
-        transaction = self.transaction
+    def run_commit(self, plan: Plan, request_id: bytes) -> FastAnswer | None:
+        transaction = self._block.transaction
         assert transaction is not None
         if is_large(transaction) or transaction.workspace.deferred is not None:
             return None
-        if self.tablespace.log.is_full:
+        if self._tablespace.log.is_full:
             return None
         try:
-            append = self.tablespace.commit(transaction, request_id)
+            append = self._tablespace.commit(transaction, request_id)
         except (LogError, SqlError):
             return None
-        self._end(committed=True)
+        self._block.end(committed=True)
         workspace = transaction.workspace
         if append is None and not workspace.read_position:
-            return Quick(plan, None, -1, None)
-        return Quick(plan, None, -1, self._durable(append, workspace))
+            return FastAnswer(plan, None, -1, None)
+        return FastAnswer(plan, None, -1, self._checks.durable(append, workspace))

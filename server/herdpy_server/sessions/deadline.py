@@ -18,7 +18,7 @@ CANCELLED = "canceling statement due to user request"
 TIMED_OUT = "canceling statement due to statement timeout"
 
 
-class Patience:
+class StatementDeadline:
     """With the running statement of one session. ``end`` may be called from any thread.
 
     Attributes:

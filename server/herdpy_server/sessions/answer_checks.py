@@ -1,0 +1,143 @@
+"""What must be so before an answer is given: what it rests on is durable, and as new as the session wants it.
+
+Below ``block``. A statement that reads is checked twice: before it begins, whether this replica is as new
+as the session's read level wants it (``admit``), and before its answer, whether what was read may still be
+answered (``vouch``). A server that is alone has no guard: there it always may. An error that says something
+of rows or definitions is an answer too (``confirm``, ``durable_definitions``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from herdpy.log import Append, LogError
+from herdpy_server.sessions.work import LastWait
+from herdpy_server.tablespace import DuplicateRequestError, Tablespace, lost, sql_error
+from herdpy_sql.errors import SqlError
+from herdpy_sql.system import SystemQuery
+
+if TYPE_CHECKING:
+    from herdpy_server.sessions.settings import Settings
+    from herdpy_server.store import Workspace
+    from herdpy_sql.plan import Plan
+
+_OF_NO_ROW = frozenset({"25006", "40001", "40P01", "55P03", "57014", "57P01", "57P03", "HP003"})
+"""Errors that say nothing of rows."""
+_OF_DEFINITIONS = frozenset({"42P01", "42703", "42704", "42P07", "42701", "42710"})
+"""Errors of planning that say what is defined."""
+_AWAITED = frozenset({"bounded", "at_lsn"})
+
+
+class AnswerChecks:
+    """The checks of one session.
+
+    Attributes:
+        basis: the guard's, when the newest statement began to read.
+    """
+
+    def __init__(self, tablespace: Tablespace, settings: Settings) -> None:
+        self.tablespace = tablespace
+        self.settings = settings
+        self.basis: object = None
+
+    # How new what is read must be.
+
+    def take_basis(self) -> None:
+        """A statement begins to read now."""
+        guard = self.tablespace.guard
+        self.basis = None if guard is None else guard.basis
+
+    @property
+    def waits_to_read(self) -> bool:
+        """Whether this replica has not got yet what the session's read level wants: definitions, too."""
+        guard, wanted = self.tablespace.guard, self.settings.read_level
+        return guard is not None and wanted.level in _AWAITED and not guard.is_open(wanted)
+
+    async def until_readable(self) -> None:
+        """Wait while ``waits_to_read``. SqlError as ``Guard.admit``."""
+        if self.tablespace.guard is not None:
+            await self.tablespace.guard.admit(self.settings.read_level)
+
+    def may_read(self, plan: Plan) -> bool:
+        """Whether a plan that reads may begin now, at the session's read level."""
+        self.take_basis()
+        guard = self.tablespace.guard
+        return guard is None or guard.is_open(self.settings.read_level) or not _reads_tables(plan)
+
+    async def admit(self, plan: Plan) -> None:
+        """Before a plan that reads: wait until it may. SqlError as ``Guard.admit``."""
+        if plan.read_only and not self.may_read(plan):
+            assert self.tablespace.guard is not None
+            await self.tablespace.guard.admit(self.settings.read_level)
+            self.take_basis()
+
+    async def vouch(self, plan: Plan) -> None:
+        """Before the answer: what was read is as new as the session's read level wants it."""
+        guard, wanted = self.tablespace.guard, self.settings.read_level
+        if guard is not None and not guard.holds(wanted, self.basis) and _reads_tables(plan):
+            await guard.confirm(wanted, self.basis)
+
+    def is_still_valid(self) -> bool:
+        """After a read that was not waited for: whether it is as new as the session wants it, at this
+        moment."""
+        guard = self.tablespace.guard
+        return guard is None or guard.holds(self.settings.read_level, guard.basis)
+
+    # Answers rest only on what is durable.
+
+    async def durable(self, append: Append | None, workspace: Workspace, *, last: bool = False) -> None:
+        """Answer only when what was written, and all that was read, cannot be lost any more.
+
+        Args:
+            last: nothing but the answer comes after this.
+        """
+        if append is None:
+            if workspace.rests_on_loss:
+                raise lost()
+            if workspace.read_position:
+                await self._read_durable(workspace.read_position)
+            workspace.verified()
+            return
+        try:
+            await (LastWait(append) if last else append)
+        except LogError as error:
+            raise sql_error(error) from error
+        if append.transaction.request_id:
+            self.settings.committed(str(append.lsn))
+
+    async def _read_durable(self, position: int) -> None:
+        append = self.tablespace.durable_of(position)
+        if append is not None:
+            try:
+                await append
+            except LogError as error:
+                raise lost(error) from error
+
+    async def durable_definitions(self, error: SqlError | None = None) -> None:
+        """An error of planning is an answer too: it may say that a table is there, or is not."""
+        await self._read_durable(self.tablespace.store.visible_catalog[1])
+        guard, wanted = self.tablespace.guard, self.settings.read_level
+        if guard is not None and error is not None and error.sqlstate in _OF_DEFINITIONS:
+            if not guard.is_open(wanted):
+                await guard.admit(wanted)
+            basis = guard.basis
+            if not guard.holds(wanted, basis):
+                await guard.confirm(wanted, basis)
+
+    async def confirm(self, error: BaseException, workspace: Workspace) -> None:
+        """Before ``error`` is raised: what it tells of rows must be durable, as any answer."""
+        if isinstance(error, DuplicateRequestError):
+            await error.confirm()
+        if isinstance(error, SqlError) and error.sqlstate not in _OF_NO_ROW:
+            await self.durable(None, workspace)
+            guard = self.tablespace.guard
+            if guard is not None and not self.settings.standby:
+                await guard.confirm(self.settings.read_level, self.basis)
+
+
+def _reads_tables(plan: Plan) -> bool:
+    """Whether a plan reads what is replicated: not constants alone, nor what the server knows of itself."""
+    query = plan.source
+    if query is not None:
+        return not isinstance(query, SystemQuery) and bool(query.scans)
+    return bool(getattr(plan, "pipeline", None) is None or plan.pipeline.steps)  # type: ignore[attr-defined]

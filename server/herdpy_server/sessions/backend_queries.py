@@ -1,0 +1,196 @@
+"""What the sessions ask of the columnar engine: a plan's query, its snapshot, and the answer as it comes.
+
+Above ``block`` and ``cursors``, below ``execution``. :meth:`BackendQueries.whole` asks in the midst of a
+plan. The rows of a SELECT that the columnar engine answers alone are asked for when they are first wanted,
+by a :class:`RemoteQuery`, and nothing of them is given away before all that they rest on is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from herdpy_server.sessions.analyst import Analyst, Answer, Question
+from herdpy_server.sessions.in_process import IN_PROCESS
+from herdpy_server.sessions.limits import HeldSize, ResultSize
+from herdpy_server.sessions.system_state import SessionState
+from herdpy_server.tablespace import Transaction
+from herdpy_sql.columnar import ColumnarQuery, Interrupt, Limits
+from herdpy_sql.errors import SqlError
+from herdpy_sql.plan import Plan, SourceChanged
+from herdpy_sql.storage import Clock
+from herdpy_sql.system import SystemQuery
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from herdpy.codec.kinds import Datum
+    from herdpy_server.sessions.analyst import Export, Form
+    from herdpy_server.sessions.binding import Replan
+    from herdpy_server.sessions.block import TransactionBlock
+    from herdpy_server.sessions.cursors import Cursors
+    from herdpy_server.store import StoreSnapshot
+    from herdpy_server.tablespace.cluster import Facts
+
+Found = TypeVar("Found", bound="Answer | Export")
+
+
+class BackendQueries:
+    """The queries of one session.
+
+    Attributes:
+        block, limits: as given.
+        analyst: answers what DuckDB is asked; this process itself, unless a server sets another.
+    """
+
+    def __init__(self, block: TransactionBlock, cursors: Cursors, limits: Limits) -> None:
+        self.block = block
+        self.limits = limits
+        self.analyst: Analyst = IN_PROCESS
+        self._cursors = cursors
+        self._facts: Facts | None = None  # what the cluster said for the query that begins; None: nothing
+
+    def request(
+        self, transaction: Transaction, plan: Plan, values: Sequence[Datum], clock: Clock
+    ) -> Question:
+        """What the plan asks of the columnar engine."""
+        query = plan.source
+        assert query is not None
+        if isinstance(query, SystemQuery):
+            query = query.begun(SessionState(self.block, self._facts), values)
+        workspace = transaction.workspace
+        catalog = workspace.catalog
+
+        def open_snapshot() -> StoreSnapshot:
+            now = workspace.catalog
+            if now is not catalog and any(now.tables.get(one.table.id) != one.table for one in query.scans):
+                raise SourceChanged("definitions were changed meanwhile")
+            for one in query.scans:
+                workspace.reads_range(one.table, *one.bounds(values))
+            return workspace.snapshot()
+
+        limits = self.limits.within(self.block.settings.statement_timeout_s)
+        return Question(query, values, clock, open_snapshot, limits, Interrupt())
+
+    def held_bytes(self, plan: Plan) -> int:
+        """How much of a plan's answer may be in memory at the same time; 0: as much as there is."""
+        query = plan.source
+        is_endless = isinstance(query, ColumnarQuery) and query.is_recursive
+        return (self.limits.memory_bytes or 0) if is_endless else 0
+
+    def analyst_of(self, question: Question) -> Analyst:
+        """Who is asked; what the system catalog knows, this process alone does."""
+        return IN_PROCESS if isinstance(question.query, SystemQuery) else self.analyst
+
+    async def whole(
+        self, transaction: Transaction, plan: Plan, values: Sequence[Datum], clock: Clock
+    ) -> pa.Table:
+        """All that DuckDB says of the plan's source, as of now; the engine is free meanwhile."""
+        await self._hear(plan)
+        question = self.request(transaction, plan, values, clock)
+        self._facts = None
+        with self.block.waits.interruptible(question.interrupt):
+            answer = await self.analyst_of(question).ask(question)
+            try:
+                return await _all_of(answer, self.block.settings.max_result_bytes, self.held_bytes(plan))
+            finally:
+                answer.close()
+                if self.block.advisory is not None and self.block.transaction is None:
+                    self.block.advisory.end_transaction()
+
+    async def _hear(self, plan: Plan) -> None:
+        """Before a query over what the cluster knows: have it say that."""
+        query, cluster = plan.source, self.block.tablespace.cluster
+        if cluster is not None and isinstance(query, SystemQuery) and query.told:
+            facts, remark = await self.block.waits.until(cluster.facts())
+            self._facts = facts
+            if remark is not None:
+                self.block.notice(*remark)
+
+    async def settle_cursors(self) -> None:
+        """Before a query is asked for: a session occupies the columnar engine of a loop once at a time."""
+        if self.block.portals and self.block.waits.deadline.loop is not None:
+            await self._cursors.settle()
+
+
+async def _all_of(answer: Answer, most_bytes: int, held: int) -> pa.Table:
+    """The whole answer, or the error that it is too large, as soon as it is."""
+    if not most_bytes and not held:
+        return await answer.all()
+    sizes, batches = (ResultSize(most_bytes), HeldSize(held)), []
+    while (batch := await answer.next()) is not None:
+        for size in sizes:
+            size.take(batch.nbytes)
+        batches.append(batch)
+    return pa.Table.from_batches(batches, answer.schema)
+
+
+class RemoteQuery:
+    """A plan of the columnar engine that is to be asked for; see ``streams.Asked``."""
+
+    def __init__(self, queries: BackendQueries, plan: Plan, values: Sequence[object], rebind: Replan) -> None:
+        self._queries = queries
+        self._plan, self._values = plan, values
+        self._rebind = rebind
+        self._question: Question | None = None
+
+    async def answer(self) -> Answer:
+        """See streams.Asked."""
+        return await self._ask(lambda analyst, question: analyst.ask(question))
+
+    async def export(self, form: Form) -> Export:
+        """See streams.Asked."""
+        return await self._ask(lambda analyst, question: analyst.export(question, form))
+
+    def asking(self) -> AbstractContextManager[None]:
+        """See streams.Asked."""
+        assert self._question is not None
+        return self._queries.block.waits.interruptible(self._question.interrupt)
+
+    @property
+    def held_bytes(self) -> int:
+        """See streams.Asked."""
+        return self._queries.held_bytes(self._plan)
+
+    async def _ask(self, ask: Callable[[Analyst, Question], Awaitable[Found]]) -> Found:
+        queries = self._queries
+        block, checks = queries.block, queries.block.checks
+        await queries.settle_cursors()
+        transaction, found = block.transaction, None
+        own = transaction is None
+        if transaction is None:
+            transaction = block.tablespace.begin(instant=True)
+        try:
+            await checks.admit(self._plan)
+            transaction.begin_statement()
+            found = await self._asked(transaction, ask)
+            await checks.durable(None, transaction.workspace)
+            await checks.vouch(self._plan)
+        except BaseException as error:
+            if found is not None:
+                found.close()
+            if own:
+                block.tablespace.rollback(transaction)
+            await checks.confirm(error, transaction.workspace)
+            raise
+        if own:
+            block.tablespace.commit(transaction)  # it wrote nothing: there is nothing to wait for
+        return found
+
+    async def _asked(
+        self, transaction: Transaction, ask: Callable[[Analyst, Question], Awaitable[Found]]
+    ) -> Found:
+        queries = self._queries
+        clock = transaction.clock(queries.block.settings.zone)
+        while True:
+            self._question = question = queries.request(transaction, self._plan, self._values, clock)  # type: ignore[arg-type]
+            try:
+                with queries.block.waits.interruptible(question.interrupt):
+                    return await ask(queries.analyst_of(question), question)
+            except SourceChanged:
+                columns = self._plan.columns
+                self._plan, self._values = self._rebind()
+                if self._plan.source is None or self._plan.columns != columns:
+                    raise SqlError("40001", "definitions were changed while the query began") from None

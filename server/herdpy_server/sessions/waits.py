@@ -1,0 +1,153 @@
+"""What the running statement of a session waits for: locks, memory, the log, DuckDB; and how its waiting
+ends.
+
+Below ``block``. A statement is cancelled from outside, or its time is up: then what it waits for is made to
+fail, and what computes is interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from herdpy.log.wait import Wait
+from herdpy_server.sessions.deadline import CANCELLED, StatementDeadline
+from herdpy_server.tablespace import Tablespace, Transaction
+from herdpy_server.tablespace.lock import LockWait
+from herdpy_sql.columnar import Interrupt
+from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.reference_checks import settle_deferred
+from herdpy_sql.storage import MustWait
+
+if TYPE_CHECKING:
+    from herdpy_server.sessions.advisory import AdvisoryLocks
+    from herdpy_server.sessions.settings import Settings
+
+T = TypeVar("T")
+
+_STOP_AGAIN_S = 0.05
+
+
+class StatementWaits:
+    """The waits of one session's statements, one at a time.
+
+    Attributes:
+        deadline: when the running statement must end. ``check`` is its ``check``: SqlError 57014, or why the
+            session was closed, when the statement shall end.
+        advisory: the session's advisory locks; None before the first.
+        is_closed: the session has ended, or is about to.
+    """
+
+    def __init__(self, tablespace: Tablespace, settings: Settings) -> None:
+        self._tablespace = tablespace
+        self._settings = settings
+        self.deadline = StatementDeadline()
+        self.check = self.deadline.check
+        self.advisory: AdvisoryLocks | None = None
+        self.is_closed = False
+        self._interrupt: Interrupt | None = None
+        self._waiting: Wait[object] | None = None
+
+    def runs_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From now on ``loop`` runs this session's statements, and keeps their time."""
+        self.deadline.loop = loop
+
+    def begin_statement(self) -> None:
+        """A statement begins, and with it its time."""
+        self.deadline.begin(self._settings.statement_timeout_s)
+
+    @property
+    def kind(self) -> str | None:
+        """What the running statement waits for: "Lock" (or memory), "Query"; None for neither."""
+        if self._waiting is not None:
+            return "Lock"
+        return None if self._interrupt is None else "Query"
+
+    @contextlib.contextmanager
+    def interruptible(self, interrupt: Interrupt) -> Iterator[None]:
+        """Within the block ``interrupt`` is what a cancelled statement, or one out of time, is ended by."""
+        self._interrupt = interrupt
+        try:
+            self.deadline.check()  # it may have been cancelled when there was nothing to interrupt
+            with self.deadline.alarm(partial(self._stop, interrupt)):
+                yield
+        finally:
+            self._interrupt = None
+
+    def _stop(self, interrupt: Interrupt, message: str = CANCELLED) -> None:
+        """Cancel, and again until the waiting is over: DuckDB forgets what comes just before it starts."""
+        interrupt.cancel(message)
+        loop = self.deadline.loop
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.call_later, _STOP_AGAIN_S, self._stop_again, interrupt)
+        elif self._interrupt is interrupt:
+            again = threading.Timer(_STOP_AGAIN_S, self._stop_again, (interrupt,))
+            again.daemon = True
+            again.start()
+
+    def _stop_again(self, interrupt: Interrupt) -> None:
+        if self._interrupt is interrupt:
+            self._stop(interrupt)
+
+    async def for_lock(self, transaction: Transaction, conflict: MustWait) -> None:
+        """Wait until a lock, or what else is in a plan's way, is free. SqlError 40P01, 55P03, 57014."""
+        wait: Wait[object] = conflict.wait  # type: ignore[assignment]
+        if isinstance(wait, LockWait):
+            wait.timeout_s = self._settings.lock_timeout_s  # the transaction may have set it since it began
+        self._waiting = wait
+        if self.advisory is not None:
+            self.advisory.waiting_as = transaction
+        try:
+            with self.deadline.alarm(lambda message: wait.fail(SqlError("57014", message))):
+                await wait
+        except BaseException:
+            self._tablespace.locks.forget(transaction)
+            if self.advisory is not None:
+                self.advisory.stop_waiting()
+            raise
+        finally:
+            self._waiting = None
+            if self.advisory is not None:
+                self.advisory.waiting_as = None
+
+    async def settle(self, transaction: Transaction) -> None:
+        """Before a commit: make the checks that the transaction has put off. SqlError 23503."""
+        while True:
+            try:
+                settle_deferred(transaction.workspace)
+            except MustWait as conflict:
+                await self.for_lock(transaction, conflict)
+            else:
+                return
+
+    async def until(self, wait: Wait[T]) -> T:
+        """Await what is done elsewhere; the statement's end (cancel, time-out) ends the waiting."""
+        self._waiting = wait  # type: ignore[assignment]
+        try:
+            with self.deadline.alarm(lambda message: wait.fail(SqlError("57014", message))):
+                return await wait
+        finally:
+            self._waiting = None
+
+    async def room(self) -> None:
+        """Wait, before writing, until there is memory for it, and room in the log."""
+        while self._tablespace.is_full:
+            await self.until(self._tablespace.room())
+
+    async def log_room(self) -> None:
+        """Wait until the log takes a commit; in the same turn it takes one. Errors end the waiting."""
+        while self._tablespace.log.is_full:
+            await self.until(self._tablespace.log_room())
+
+    def end(self, error: SqlError) -> None:
+        """End the running statement with ``error``; from any thread."""
+        self.deadline.end(error)
+        waiting, interrupt = self._waiting, self._interrupt
+        if interrupt is not None:
+            self._stop(interrupt)
+        if waiting is not None:
+            waiting.fail(error)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
+    from herdpy.drill.control import ClusterControl
     from herdpy.drill.drill import Drill, DrillResult
-    from herdpy.drill.hands import Hands
     from herdpy.drill.report import Report
     from herdpy.drill.runner import Progress
 
@@ -53,8 +53,8 @@ class DrillFiles:
                 raise CliError(f"there is no directory {path.parent} for {path.name}", code=USAGE)
 
 
-def carry_out(drill: Drill, hands: Hands | None, wanted: DrillOptions, files: DrillFiles) -> Report:
-    """Run it on the cluster that `hands` hold, or on one of its own; write what is wanted of it."""
+def carry_out(drill: Drill, control: ClusterControl | None, wanted: DrillOptions, files: DrillFiles) -> Report:
+    """Run it on the cluster that `control` has, or on one of its own; write what is wanted of it."""
     from herdpy.drill.report import Report
     from herdpy.drill.runner import Load, run
 
@@ -67,7 +67,7 @@ def carry_out(drill: Drill, hands: Hands | None, wanted: DrillOptions, files: Dr
     with _Progress(drill.name) as progress:
         result = run(
             drill,
-            hands=hands,
+            control=control,
             seconds=wanted.seconds,
             seed=wanted.seed,
             load=load,
@@ -116,7 +116,7 @@ def write(report: Report, files: DrillFiles) -> None:
         files.picture.write_text(picture_of(report), encoding="utf-8")
 
 
-def hands_of(wanted: DrillOptions) -> Hands | None:
+def control_of(wanted: DrillOptions) -> ClusterControl | None:
     """Who does faults to the cluster of --url; None: each drill makes a cluster of its own.
 
     Raises CliError for a URL or a file of commands that is wrong.
@@ -130,13 +130,13 @@ def hands_of(wanted: DrillOptions) -> Hands | None:
         raise CliError("how to kill, pause and cut the processes there is not known", hint=hint, code=USAGE)
     from herdpy.dbapi import url as urls
     from herdpy.dbapi.errors import Error
-    from herdpy.drill.hands.command_file import CommandFile, CommandFileError
-    from herdpy.drill.hands.commands import CommandHands
+    from herdpy.drill.control.command_file import CommandFile, CommandFileError
+    from herdpy.drill.control.commands import CommandControl
 
     try:
         if not isinstance(urls.parse(wanted.url), urls.Server):
             raise CliError(f"{wanted.url} names a directory, and drills are for clusters", code=USAGE)
-        return CommandHands(wanted.url, CommandFile.load(wanted.commands))
+        return CommandControl(wanted.url, CommandFile.load(wanted.commands))
     except Error as error:
         raise CliError(error.message, hint=error.hint, code=USAGE) from error
     except CommandFileError as error:
@@ -161,14 +161,14 @@ def errors() -> Iterator[None]:
 
 def _in_words(error: Exception) -> CliError | None:
     from herdpy.dev import DevError
-    from herdpy.drill.hands.hands import HandsError
+    from herdpy.drill.control.control import ControlError
     from herdpy.drill.history import HistoryError
     from herdpy.drill.runner import DrillError
     from herdpy.testing import KitError
 
     if isinstance(error, HistoryError):
         return CliError(str(error), code=USAGE)
-    if isinstance(error, (DrillError, HandsError, DevError, KitError)):
+    if isinstance(error, (DrillError, ControlError, DevError, KitError)):
         about = f"the drill could not be carried out: {error}"
         return CliError(about, hint="This says nothing of the database.", code=SHOWS_NOTHING)
     return None

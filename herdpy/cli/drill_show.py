@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from herdpy.cli.drill_run import SHOWS_NOTHING, DrillFiles, DrillOptions, carry_out, errors, hands_of, write
+from herdpy.cli.drill_run import SHOWS_NOTHING, DrillFiles, DrillOptions, carry_out, control_of, errors, write
 from herdpy.cli.errors import FAILED, USAGE, CliError, tell
 from herdpy.cli.output import write_table
 from herdpy.cli.signals import interruptible
@@ -26,9 +26,9 @@ def run(name: str, wanted: DrillOptions, files: DrillFiles, *, json: bool) -> No
     with errors():
         drill = _drill(name)
         files.check()
-        hands = hands_of(wanted)
+        control = control_of(wanted)
         with interruptible():
-            report = carry_out(drill, hands, wanted, files)
+            report = carry_out(drill, control, wanted, files)
     _show(report, json=json)
     _end([report.state])
 
@@ -64,11 +64,11 @@ def run_all(wanted: DrillOptions, report_file: Path | None, pictures: Path | Non
         DrillFiles(report=report_file).check()
         if pictures is not None:
             pictures.mkdir(parents=True, exist_ok=True)
-        hands = hands_of(wanted)
+        control = control_of(wanted)
         for drill in _drills().values():
             picture = None if pictures is None else pictures / f"{drill.name}.svg"
             try:
-                report = carry_out(drill, hands, wanted, DrillFiles(picture=picture))
+                report = carry_out(drill, control, wanted, DrillFiles(picture=picture))
             except DrillError as error:
                 failed.append((drill.name, str(error)))
                 tell(f"{drill.name}: could not be carried out: {error}")

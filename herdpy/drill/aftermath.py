@@ -1,6 +1,6 @@
 """What is looked at when a drill is over: is all quiet, are the replicas equal, is anything left behind?
 
-Layer: above hands (the view), below the runner. Nothing here changes the cluster.
+Layer: above control (the view), below the runner. Nothing here changes the cluster.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import psycopg
 from herdpy.bookkeeper import BookKeeper, ClientSettings
 from herdpy.bookkeeper.errors import NoSuchLedgerError
 from herdpy.drill.checkers import replicas
-from herdpy.drill.hands import ClusterView
-from herdpy.drill.hands.view import ViewError
+from herdpy.drill.control import ClusterObserver
+from herdpy.drill.control.view import ViewError
 from herdpy.drill.history import History, Json
 from herdpy.drill.judging import Anomaly, Verdict
 from herdpy.drill.recorder import Recorder
@@ -32,7 +32,7 @@ _AT_MOST = {"beats": 2}
 """The end of a session may have been answered to nobody: then the next one's znode is there beside it."""
 
 
-def await_quiet(view: ClusterView, *, timeout_s: float = _SETTLED_S) -> str:
+def await_quiet(view: ClusterObserver, *, timeout_s: float = _SETTLED_S) -> str:
     """Wait until one server leads, and every other follows it and is as far; the leader. Raises ViewError."""
     leader = view.await_following(timeout_s=timeout_s)
     position = str(view.standing(leader).get("applied"))
@@ -46,7 +46,7 @@ def await_quiet(view: ClusterView, *, timeout_s: float = _SETTLED_S) -> str:
     return leader
 
 
-def compare_replicas(view: ClusterView, recorder: Recorder, *, timeout_s: float = _SETTLED_S) -> Verdict:
+def compare_replicas(view: ClusterObserver, recorder: Recorder, *, timeout_s: float = _SETTLED_S) -> Verdict:
     """CHECK TABLESPACE on the leader, recorded as an operation "checksum" and judged.
 
     It is asked again while a replica does not answer; at the end that is an anomaly.
@@ -86,7 +86,7 @@ def _checksums(rows: list[tuple[Any, ...]]) -> dict[str, str]:
     return {node: " ".join(sorted(parts)) for node, parts in found.items()}
 
 
-def left_behind(view: ClusterView, *, timeout_s: float = 30.0) -> tuple[Verdict, dict[str, Json]]:
+def left_behind(view: ClusterObserver, *, timeout_s: float = 30.0) -> tuple[Verdict, dict[str, Json]]:
     """What is in ZooKeeper and the bookies and belongs to nobody: a verdict, and the figures.
 
     Looked for again while something is found, for it may be about to go: sessions end, ledgers are closed.
@@ -99,7 +99,7 @@ def left_behind(view: ClusterView, *, timeout_s: float = 30.0) -> tuple[Verdict,
         time.sleep(_AGAIN_S)
 
 
-def _look(view: ClusterView) -> tuple[list[Anomaly], dict[str, Json]]:
+def _look(view: ClusterObserver) -> tuple[list[Anomaly], dict[str, Json]]:
     assert view.zookeeper is not None
     nodes = set(view.names("server"))
     root = f"{view.root}/tablespaces/{view.tablespace}"

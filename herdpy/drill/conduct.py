@@ -22,12 +22,12 @@ import psycopg
 
 from herdpy.drill import aftermath
 from herdpy.drill.checkers import errors
+from herdpy.drill.control import CannotError, ClusterControl, ClusterObserver
+from herdpy.drill.control.view import ViewError
 from herdpy.drill.crew import Crew, Job, one_client
 from herdpy.drill.drill import Drill, DrillResult
 from herdpy.drill.faults import FAULTS, Fault
 from herdpy.drill.faults.fault import Poised
-from herdpy.drill.hands import CannotError, ClusterView, Hands
-from herdpy.drill.hands.view import ViewError
 from herdpy.drill.judging import Anomaly, Verdict
 from herdpy.drill.recorder import Recorder
 from herdpy.drill.sessions import Way
@@ -74,26 +74,26 @@ class Conduct:
     def __init__(
         self,
         drill: Drill,
-        hands: Hands,
+        control: ClusterControl,
         seconds: float,
         seed: int,
         load: Load,
         on_progress: Callable[[Progress], None],
     ) -> None:
         self._drill = drill
-        self._hands = hands
-        self._view = ClusterView(hands)
+        self._control = control
+        self._view = ClusterObserver(control)
         self._load = load
         self._seconds = seconds
         self._seed = seed
         self._tell = on_progress
         self._recorder = Recorder()
-        self._way = Way(hands.url, patience_s=load.patience_s)
+        self._way = Way(control.url, patience_s=load.patience_s)
         self._jobs: list[Job] = []
         self._faults: list[Fault] = []  # those that happened
         self._until = 0.0
         self.tables: list[str] = []  # that are there now
-        self.result = DrillResult(drill, seed, seconds, hands.url, False, self._recorder.history)
+        self.result = DrillResult(drill, seed, seconds, control.url, False, self._recorder.history)
 
     def do(self) -> None:
         """All of it, see the module."""
@@ -115,7 +115,7 @@ class Conduct:
             self._look_back(goes_on)
 
     def _is_able(self, name: str, chance: Random) -> bool:
-        reason = FAULTS[name](chance).cannot(self._hands, self._view)
+        reason = FAULTS[name](chance).cannot(self._control, self._view)
         if reason is not None:
             self.result.skipped.append((name, reason))
         return reason is None
@@ -163,7 +163,7 @@ class Conduct:
             for fault in made:
                 stack.callback(fault.end)
                 self._hear(fault, crew)
-                fault.prepare(self._hands, self._view)
+                fault.prepare(self._control, self._view)
             stack.callback(crew.stop)
             crew.start()
             began = time.monotonic()
@@ -189,7 +189,7 @@ class Conduct:
         self._hear(fault, crew)
         try:
             began_s = self._recorder.now_s()
-            text = self._meanwhile(fault.name, lambda: fault.begin(self._hands, self._view))
+            text = self._meanwhile(fault.name, lambda: fault.begin(self._control, self._view))
             self._recorder.event("fault-begin", text, at_s=began_s, fault=fault.name)
             hold_s = fault.hold_s if fault.hold_s < _LONG_HOLD_S else max(_SHORTEST_HOLD_S, left_s)
             self._faults.append(fault)
@@ -267,7 +267,7 @@ class Conduct:
                 client.close()
         verdicts.append(aftermath.compare_replicas(self._view, self._recorder))
         for fault in self._faults:
-            verdicts += fault.findings(self._hands, self._view)
+            verdicts += fault.findings(self._control, self._view)
         self._clean_up()
         self._look_for_rests()
         self._tell(Progress("judging", 1.0))
@@ -300,7 +300,7 @@ class Conduct:
                 self.result.verdicts.append(verdict)
 
 
-def isolation_levels(view: ClusterView) -> list[str]:
+def isolation_levels(view: ClusterObserver) -> list[str]:
     """The isolation levels that BEGIN takes on the leader, weakest first."""
     found = []
     with view.connect(view.await_leader()) as connection:

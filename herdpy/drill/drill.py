@@ -1,6 +1,6 @@
 """What a drill is: faults, the workloads that run meanwhile, and what it gives.
 
-Layer: above workloads, hands and faults, which are named here by their names alone; below `runner`, which
+Layer: above workloads, control and faults, which are named here by their names alone; below `runner`, which
 does what a Drill says.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from herdpy.drill.hands import Needs
+from herdpy.drill.control import ClusterNeeds
 from herdpy.drill.history import History, Json
 from herdpy.drill.judging import Verdict
 
@@ -29,7 +29,7 @@ class Drill:
     faults: tuple[str, ...]
     workloads: tuple[str, ...]
     seconds: float = 30.0
-    needs: Needs = field(default_factory=Needs)
+    needs: ClusterNeeds = field(default_factory=ClusterNeeds)
 
 
 @dataclass

@@ -17,12 +17,12 @@ import psycopg
 
 from herdpy.dev import DevError
 from herdpy.drill.conduct import Conduct, Load, Progress
+from herdpy.drill.control import ClusterControl, ClusterNeeds, ControlError
+from herdpy.drill.control.local import local_cluster
+from herdpy.drill.control.view import ViewError
 from herdpy.drill.crew import CrewError
 from herdpy.drill.drill import Drill, DrillResult
 from herdpy.drill.faults import FAULTS
-from herdpy.drill.hands import Hands, HandsError, Needs
-from herdpy.drill.hands.local import local_cluster
-from herdpy.drill.hands.view import ViewError
 from herdpy.drill.sessions import FailedError
 from herdpy.testing import KitError
 
@@ -36,7 +36,7 @@ class DrillError(Exception):
 def run(
     drill: Drill,
     *,
-    hands: Hands | None = None,
+    control: ClusterControl | None = None,
     seconds: float | None = None,
     seed: int | None = None,
     load: Load | None = None,
@@ -45,7 +45,7 @@ def run(
     """Carry out one drill, and judge it.
 
     Args:
-        hands: the cluster, and who does faults to it; None: a cluster that is made for it on this machine.
+        control: the cluster, and who does faults to it; None: a cluster that is made for it on this machine.
         seconds: how long clients run; a fault that has begun is ended first.
         seed: decides what clients and faults do; None: one that is made up, and told in the result.
 
@@ -54,23 +54,23 @@ def run(
     """
     chosen = secrets.randbelow(1_000_000) if seed is None else seed
     with ExitStack() as stack:
-        is_own = hands is None
+        is_own = control is None
         conduct: Conduct | None = None
         try:
-            if hands is None:
+            if control is None:
                 on_progress(Progress("starting a cluster", 0.0))
                 directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="herdpy-drill-"))
-                hands = stack.enter_context(local_cluster(Path(directory), needs_of(drill)))
-            conduct = Conduct(drill, hands, seconds or drill.seconds, chosen, load or Load(), on_progress)
+                control = stack.enter_context(local_cluster(Path(directory), needs_of(drill)))
+            conduct = Conduct(drill, control, seconds or drill.seconds, chosen, load or Load(), on_progress)
             conduct.result.is_own = is_own
             conduct.do()
-        except (ViewError, FailedError, CrewError, HandsError, KitError, DevError, psycopg.Error) as error:
+        except (ViewError, FailedError, CrewError, ControlError, KitError, DevError, psycopg.Error) as error:
             left = [] if conduct is None or is_own else conduct.tables
             there = f" (tables that are left there: {', '.join(left)})" if left else ""
             raise DrillError(f"{drill.name}: {error}{there}") from error
         return conduct.result
 
 
-def needs_of(drill: Drill) -> Needs:
+def needs_of(drill: Drill) -> ClusterNeeds:
     """What a cluster that is made for the drill must have."""
     return reduce(or_, (FAULTS[name].needs for name in drill.faults), drill.needs)

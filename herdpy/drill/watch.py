@@ -1,6 +1,6 @@
 """Who leads, as the servers themselves say: every change becomes an event of the history.
 
-Layer: above hands (the view) and recorder, below the runner. Each server is asked at /status by a thread of
+Layer: above control (the view) and recorder, below the runner. Each server is asked at /status by a thread of
 its own, so that one which is paused holds up nobody. One that refuses connections does not lead; one that is
 silent leads until another says so, or until it was silent for a while.
 """
@@ -14,7 +14,7 @@ import urllib.request
 from types import TracebackType
 from typing import Any, Self
 
-from herdpy.drill.hands import ClusterView, Place
+from herdpy.drill.control import ClusterObserver, ProcessPlace
 from herdpy.drill.recorder import Recorder
 
 _EVERY_S = 0.1
@@ -25,7 +25,7 @@ _PAGE_TIMEOUT_S = 1.0
 class LeaderWatch:
     """Adds an event "leader" whenever another server leads, or none; a context manager."""
 
-    def __init__(self, view: ClusterView, recorder: Recorder) -> None:
+    def __init__(self, view: ClusterObserver, recorder: Recorder) -> None:
         self._tablespace = view.tablespace
         self._recorder = recorder
         self._said: dict[str, tuple[float, int | None]] = {}  # when, and the term that it leads
@@ -50,7 +50,7 @@ class LeaderWatch:
         for thread in self._threads:
             thread.join()
 
-    def _ask(self, place: Place) -> None:
+    def _ask(self, place: ProcessPlace) -> None:
         while not self._over.is_set():
             try:
                 told = _standing(place, self._tablespace)
@@ -83,7 +83,7 @@ class LeaderWatch:
             self._recorder.event("leader", f"{leader} leads", server=leader, epoch=term)
 
 
-def _standing(place: Place, tablespace: str) -> dict[str, Any]:
+def _standing(place: ProcessPlace, tablespace: str) -> dict[str, Any]:
     """What a server says of its replica; {} of one that it has not. Raises OSError."""
     url = f"http://{place.host}:{place.ports['http']}/status"
     with urllib.request.urlopen(url, timeout=_PAGE_TIMEOUT_S) as answer:

@@ -97,7 +97,7 @@ def test_a_valid_drill(run, told, tmp_path):
     (call,) = calls
     assert (call["drill"], call["seconds"], call["seed"]) == ("kill-leader", 9.0, None)
     assert call["load"] == Load()
-    assert call["hands"] is None
+    assert call["control"] is None
 
 
 def test_clients_rate_and_seed_are_passed_on(run, told):

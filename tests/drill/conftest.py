@@ -1,4 +1,4 @@
-"""One cluster for all tests of faults and drills: four bookies, auto recovery, a network, bad luck."""
+"""One cluster for all tests of faults and drills: four bookies, auto recovery, a network, fault injector."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
+from herdpy.drill.control import ClusterNeeds, ClusterObserver
+from herdpy.drill.control.local import LocalControl, local_cluster
 from herdpy.drill.faults.ledgers import TINY_LEDGERS
-from herdpy.drill.hands import ClusterView, Needs
-from herdpy.drill.hands.local import LocalHands, local_cluster
 
-NEEDS = Needs(bookies=4, network=True, bad_luck=True, auto_recovery=True, settings=TINY_LEDGERS)
+NEEDS = ClusterNeeds(bookies=4, network=True, fault_injector=True, auto_recovery=True, settings=TINY_LEDGERS)
 
 
 @pytest.fixture(scope="session")
-def hands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalHands]:
+def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControl]:
     """Each test leaves everything running, and nothing cut, full or slow."""
     with local_cluster(tmp_path_factory.mktemp("drills"), NEEDS) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
-def view(hands: LocalHands) -> ClusterView:
-    return ClusterView(hands)
+def view(control: LocalControl) -> ClusterObserver:
+    return ClusterObserver(control)

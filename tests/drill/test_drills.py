@@ -9,10 +9,10 @@ from kazoo.client import KazooClient
 
 from herdpy.drill import DRILLS, Drill, Load, run
 from herdpy.drill.aftermath import left_behind
+from herdpy.drill.control import ClusterControl, ClusterObserver
+from herdpy.drill.control.local import LocalControl
 from herdpy.drill.faults import FAULTS, Fault
 from herdpy.drill.faults.ledgers import TINY_LEDGERS
-from herdpy.drill.hands import ClusterView, Hands
-from herdpy.drill.hands.local import LocalHands
 from herdpy.drill.history import Operation, Outcome
 from herdpy.drill.runner import needs_of
 from herdpy.drill.sessions import READ_LEVELS
@@ -31,8 +31,8 @@ pytestmark = pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.soak) for name in DRILLS]
 )
-def test_every_drill_in_short(name: str, hands: LocalHands) -> None:
-    result = run(DRILLS[name], hands=hands, seconds=SECONDS, seed=1, load=LOAD)
+def test_every_drill_in_short(name: str, control: LocalControl) -> None:
+    result = run(DRILLS[name], control=control, seconds=SECONDS, seed=1, load=LOAD)
     if result.was_skipped:
         pytest.skip("; ".join(reason for _fault, reason in result.skipped))
     assert result.valid, shown(result)
@@ -42,7 +42,7 @@ def test_every_drill_in_short(name: str, hands: LocalHands) -> None:
     done = [one for one in result.history if one.outcome is Outcome.DONE]
     assert {_workload(one) for one in done} - {""} == set(DRILLS[name].workloads)
     assert {one.details.get("client") for one in done} - {None} == {"driver", "psycopg"}
-    assert {one.id: one.state for one in hands.cluster.status().processes if one.state != "running"} == {}
+    assert {one.id: one.state for one in control.cluster.status().processes if one.state != "running"} == {}
 
 
 def _workload(operation: Operation) -> str:
@@ -72,10 +72,10 @@ class Cheat(Fault):
     summary = "deletes rows"
     hold_s = 0.1
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         return None
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         leader = view.await_leader()
         tables = view.run(leader, "SELECT name FROM herdpy.tables WHERE name LIKE 'drill_inserts%'")
         for (table,) in tables:
@@ -86,7 +86,7 @@ class Cheat(Fault):
 class Impossible(Cheat):
     name = "impossible"
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         return "nobody can"
 
 
@@ -97,11 +97,16 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("faults")
-def test_rows_that_vanish_are_found(hands: LocalHands) -> None:
+def test_rows_that_vanish_are_found(control: LocalControl) -> None:
     drill = Drill("vanishing", "x", ("cheat",), ("inserts", "list-append"))
     phases: list[str] = []
     result = run(
-        drill, hands=hands, seconds=3.0, seed=3, load=LOAD, on_progress=lambda one: phases.append(one.phase)
+        drill,
+        control=control,
+        seconds=3.0,
+        seed=3,
+        load=LOAD,
+        on_progress=lambda one: phases.append(one.phase),
     )
     assert not result.valid
     (wrong,) = [verdict for verdict in result.verdicts if not verdict.valid]
@@ -128,15 +133,15 @@ def test_rows_that_vanish_are_found(hands: LocalHands) -> None:
 
 
 @pytest.mark.usefixtures("faults")
-def test_what_cannot_be_made_is_skipped_with_its_reason(hands: LocalHands) -> None:
-    result = run(Drill("none", "x", ("impossible",), ("inserts",)), hands=hands, seconds=1.0, seed=1)
+def test_what_cannot_be_made_is_skipped_with_its_reason(control: LocalControl) -> None:
+    result = run(Drill("none", "x", ("impossible",), ("inserts",)), control=control, seconds=1.0, seed=1)
     assert result.was_skipped
     assert result.skipped == [("impossible", "nobody can")]
     assert not result.history.operations
 
 
-def test_what_is_left_behind_is_found(hands: LocalHands) -> None:
-    view = ClusterView(hands)
+def test_what_is_left_behind_is_found(control: LocalControl) -> None:
+    view = ClusterObserver(control)
     view.await_following()
     verdict, facts = left_behind(view)
     assert verdict.valid, verdict

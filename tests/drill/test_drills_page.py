@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from herdpy.drill import DRILLS
+from herdpy.drill.control.command_file import COMMANDS, CommandFile
 from herdpy.drill.faults import FAULTS
-from herdpy.drill.hands.command_file import COMMANDS, CommandFile
 from herdpy.drill.report import Report
 from herdpy.drill.timeline import timeline_of
 from herdpy.drill.workloads import WORKLOADS

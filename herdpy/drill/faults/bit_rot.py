@@ -9,9 +9,9 @@ from __future__ import annotations
 from random import Random
 from typing import Literal
 
+from herdpy.drill.control import ClusterControl, ClusterObserver
 from herdpy.drill.faults.fault import Fault, first_reason
 from herdpy.drill.faults.processes import without_bookies, without_followers
-from herdpy.drill.hands import ClusterView, Hands
 from herdpy.drill.judging import Anomaly, Verdict
 
 Where = Literal["row", "pages", "ledgers"]
@@ -41,43 +41,43 @@ class BitRot(Fault):
         self._anomalies: list[Anomaly] = []
         self._noticed = "nothing was damaged"
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
         servers, bookies = view.names("server"), view.names("bookie")
-        reason = without_followers(view) or first_reason(hands, servers, "stop", "kill", "start")
+        reason = without_followers(view) or first_reason(control, servers, "stop", "kill", "start")
         if self._where == "ledgers":
-            return reason or without_bookies(view) or first_reason(hands, bookies, "kill", "start", "rot")
-        return reason or first_reason(hands, servers, "rot")
+            return reason or without_bookies(view) or first_reason(control, bookies, "kill", "start", "rot")
+        return reason or first_reason(control, servers, "rot")
 
-    def prepare(self, hands: Hands, view: ClusterView) -> None:
+    def prepare(self, control: ClusterControl, view: ClusterObserver) -> None:
         """See `Fault.prepare`: a table that nobody reads."""
         self._is_prepared = True
         self._undo.callback(lambda: view.run(view.await_leader(), f"DROP TABLE {self._table}"))
         view.run(view.await_leader(), f"CREATE TABLE {self._table} (id INT PRIMARY KEY, v TEXT)")
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`. It returns when the damaged process works with its disk again."""
         if not self._is_prepared:
-            self.prepare(hands, view)
+            self.prepare(control, view)
         leader = view.await_following()
         follower = self.chance.choice(view.followers(leader))
         if self._where == "ledgers":
-            return self._in_ledgers(hands, view, leader, follower)
+            return self._in_ledgers(control, view, leader, follower)
         self._write(view, leader)
         self._await_durable(view, leader, follower)
         self._rotten = follower
-        self._undo.callback(self._check if self._where == "row" else self._await_seeded, hands, view)
-        self._undo.callback(hands.start, follower)
+        self._undo.callback(self._check if self._where == "row" else self._await_seeded, control, view)
+        self._undo.callback(control.start, follower)
         if self._where == "row":
-            hands.stop(follower)
-            damaged = hands.rot(follower, self._marker, self.chance)
+            control.stop(follower)
+            damaged = control.rot(follower, self._marker, self.chance)
         else:
-            hands.kill(follower)
-            damaged = hands.rot(follower, None, self.chance)
-        hands.start(follower)
+            control.kill(follower)
+            damaged = control.rot(follower, None, self.chance)
+        control.start(follower)
         return f"bits of {follower} are wrong: {damaged}"
 
-    def findings(self, hands: Hands, view: ClusterView) -> list[Verdict]:
+    def findings(self, control: ClusterControl, view: ClusterObserver) -> list[Verdict]:
         """See `Fault.findings`: the damage was noticed."""
         return [Verdict.of(self.name, self._anomalies, self._noticed)]
 
@@ -85,21 +85,21 @@ class BitRot(Fault):
     def _marker(self) -> str:
         return f"marker of {self._table}"
 
-    def _in_ledgers(self, hands: Hands, view: ClusterView, leader: str, follower: str) -> str:
+    def _in_ledgers(self, control: ClusterControl, view: ClusterObserver, leader: str, follower: str) -> str:
         """A follower is away while rows are written, and gets them from the bookies when bits are wrong."""
         bookie = self._rotten = self.chance.choice(view.names("bookie"))
         self._undo.callback(self._compare, view, follower)
-        self._undo.callback(hands.start, follower)
-        hands.kill(follower)
+        self._undo.callback(control.start, follower)
+        control.kill(follower)
         self._write(view, leader)
-        self._undo.callback(hands.start, bookie)
-        hands.kill(bookie)
-        damaged = hands.rot(bookie, self._marker, self.chance)
-        hands.start(bookie)
-        hands.start(follower)
+        self._undo.callback(control.start, bookie)
+        control.kill(bookie)
+        damaged = control.rot(bookie, self._marker, self.chance)
+        control.start(bookie)
+        control.start(follower)
         return f"bits of {bookie} are wrong: {damaged}; {follower} reads what it has missed"
 
-    def _write(self, view: ClusterView, leader: str) -> None:
+    def _write(self, view: ClusterObserver, leader: str) -> None:
         with view.connect(leader) as connection:
             for number in range(_ROWS):
                 connection.execute(
@@ -107,12 +107,12 @@ class BitRot(Fault):
                     (number, f"{number} {self._marker}"),
                 )
 
-    def _await_durable(self, view: ClusterView, leader: str, follower: str) -> None:
+    def _await_durable(self, view: ClusterObserver, leader: str, follower: str) -> None:
         """Wait until the follower's store has what the leader has applied now."""
         position = _lsn(view.standing(leader)["applied"])
         view.await_standing(follower, lambda one: _lsn(one["durable"]) >= position, f"store {position}")
 
-    def _check(self, hands: Hands, view: ClusterView) -> None:
+    def _check(self, control: ClusterControl, view: ClusterObserver) -> None:
         """CHECK TABLESPACE finds the replica, which is made anew."""
         follower = self._rotten
         leader = view.await_following()
@@ -129,7 +129,7 @@ class BitRot(Fault):
             follower, lambda one: one["seedings"] > before and one["role"] == "follower", "be seeded"
         )
 
-    def _await_seeded(self, hands: Hands, view: ClusterView) -> None:
+    def _await_seeded(self, control: ClusterControl, view: ClusterObserver) -> None:
         """The replica noticed it itself, and got another's state."""
         told = ("follower", "leader")
         found = view.await_standing(self._rotten, lambda one: one["role"] in told, "come back")
@@ -139,7 +139,7 @@ class BitRot(Fault):
             self._anomalies.append(Anomaly("damage not noticed", text))
         self._noticed = f"{self._rotten} got another's state: {found['problem']}"
 
-    def _compare(self, view: ClusterView, follower: str) -> None:
+    def _compare(self, view: ClusterObserver, follower: str) -> None:
         """The follower has what was written, although a bookie tells it otherwise."""
         leader = view.await_following()
         query = f"SELECT id, v FROM {self._table} ORDER BY id"

@@ -8,10 +8,10 @@ from random import Random
 
 from herdpy.bookkeeper import BookKeeper
 from herdpy.bookkeeper.errors import NoSuchLedgerError
+from herdpy.drill.control import ClusterControl, ClusterNeeds, ClusterObserver, ControlError
 from herdpy.drill.faults.fault import Fault, first_reason
 from herdpy.drill.faults.ledgers import ledger_of
 from herdpy.drill.faults.processes import without_bookies, without_followers
-from herdpy.drill.hands import ClusterView, Hands, HandsError, Needs
 from herdpy.testing.registry import ClusterZnodes
 
 _STEP_S = 0.5
@@ -26,12 +26,12 @@ class LoseBookieDisk(Fault):
 
     name = "lose-bookie-disk"
     summary = "a bookie's disk is lost; auto recovery copies its entries, then it comes back empty"
-    needs = Needs(bookies=4, auto_recovery=True)
+    needs = ClusterNeeds(bookies=4, auto_recovery=True)
     hold_s = 3.0
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
-        reason = first_reason(hands, view.names("bookie"), "kill", "wipe", "start")
+        reason = first_reason(control, view.names("bookie"), "kill", "wipe", "start")
         if reason is not None:
             return reason
         if len(view.names("bookie")) < 4:
@@ -41,21 +41,21 @@ class LoseBookieDisk(Fault):
         with ClusterZnodes(view.zookeeper) as znodes:
             return None if znodes.has_auditor() else "auto recovery does not run in this cluster"
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
         lost = self.chance.choice(view.places("bookie"))
-        hands.kill(lost.name)
-        self._undo.callback(self._come_back, hands, view, lost.name, lost.bookie_id)
-        hands.wipe(lost.name)
+        control.kill(lost.name)
+        self._undo.callback(self._come_back, control, view, lost.name, lost.bookie_id)
+        control.wipe(lost.name)
         return f"{lost.name} is killed, and its disk is wiped"
 
-    def _come_back(self, hands: Hands, view: ClusterView, name: str, bookie_id: str) -> None:
+    def _come_back(self, control: ClusterControl, view: ClusterObserver, name: str, bookie_id: str) -> None:
         view.await_true(
             lambda: not asyncio.run(ledgers_with(view.bookkeeper_uri, bookie_id)),
             f"auto recovery did not copy all that {name} had",
         )
         self.tell(f"no ledger needs {name} any more")
-        hands.start(name)
+        control.start(name)
 
 
 class EmptyBookie(Fault):
@@ -67,20 +67,20 @@ class EmptyBookie(Fault):
 
     name = "empty-bookie"
     summary = "a bookie away, another killed with all servers and back empty under its name"
-    needs = Needs(bookies=3)
+    needs = ClusterNeeds(bookies=3)
     hold_s = 3.0
     _ENTRIES = 20
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
         bookies, servers = view.names("bookie"), view.names("server")
-        reason = first_reason(hands, bookies, "kill", "wipe", "start")
-        reason = reason or first_reason(hands, servers, "kill", "start")
+        reason = first_reason(control, bookies, "kill", "wipe", "start")
+        reason = reason or first_reason(control, servers, "kill", "start")
         if reason is None and len(bookies) < 3:
             reason = "there are not three bookies"
         return reason
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
         bookies = view.names("bookie")
         _kept, lost, *away = self.chance.sample(bookies, len(bookies))
@@ -88,19 +88,19 @@ class EmptyBookie(Fault):
         leader = view.await_leader()
         before = view.standing(leader)["log_end"]
         for name in (*away, lost, *servers):
-            self._undo.callback(hands.start, name)  # nothing, where it runs
+            self._undo.callback(control.start, name)  # nothing, where it runs
         for name in away:
-            hands.kill(name)
+            control.kill(name)
         view.await_standing(
             leader, lambda one: _entries_since(before, one["log_end"]) >= self._ENTRIES, "be written to"
         )
         self.tell(f"{', '.join(away)} killed, and the log goes on with two bookies")
         for name in (*servers, lost):
-            hands.kill(name)
-        hands.wipe(lost)
-        hands.start(lost)
+            control.kill(name)
+        control.wipe(lost)
+        control.start(lost)
         for name in servers:
-            hands.start(name, wait=False)
+            control.start(name, wait=False)
         new = view.await_leader()
         return f"{', '.join(away)} away, and {lost} is back empty, as all servers are back; {new} leads"
 
@@ -117,30 +117,30 @@ class LoseLeaderDisk(Fault):
     hold_s = 3.0
     _ENTRIES = 20
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
-        reason = first_reason(hands, view.names("server"), "kill", "wipe", "start")
+        reason = first_reason(control, view.names("server"), "kill", "wipe", "start")
         return reason or without_followers(view)
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
         leader = view.await_leader()
         followers = view.followers(leader)
         for follower in followers:
-            self._undo.callback(hands.start, follower)
-            hands.kill(follower)
+            self._undo.callback(control.start, follower)
+            control.kill(follower)
         self.tell(f"{', '.join(followers)} are killed")
         before = view.standing(leader)["log_end"]
         view.await_standing(
             leader, lambda one: _entries_since(before, one["log_end"]) >= self._ENTRIES, "be written to"
         )
         after = view.standing(leader).get("log_end")
-        self._undo.callback(hands.start, leader)
-        hands.kill(leader)
-        hands.wipe(leader)
+        self._undo.callback(control.start, leader)
+        control.kill(leader)
+        control.wipe(leader)
         self.tell(f"{leader}, the leader, is killed at {after} or later, and its disk is wiped")
         for follower in followers:
-            hands.start(follower, wait=False)
+            control.start(follower, wait=False)
         new = view.await_leader(other_than=leader)
         return f"the disk of {leader}, the leader, is lost; {new} leads, which was behind {before}"
 
@@ -154,7 +154,7 @@ class FullDisk(Fault):
 
     name = "full-disk"
     summary = "every write to a file of the leader, or of a bookie, fails with ENOSPC"
-    needs = Needs(bad_luck=True)
+    needs = ClusterNeeds(fault_injector=True)
     hold_s = 6.0  # a leader looks for others with room first
 
     def __init__(self, chance: Random, *, of: str | None = None) -> None:
@@ -162,28 +162,28 @@ class FullDisk(Fault):
         super().__init__(chance)
         self._of = of or chance.choice(("leader", "bookie"))
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
         names = view.names("server" if self._of == "leader" else "bookie")
-        return first_reason(hands, names, "fill", "kill", "start")
+        return first_reason(control, names, "fill", "kill", "start")
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
         bookies = view.names("bookie")
         full = view.await_leader() if self._of == "leader" else self.chance.choice(bookies)
-        self._undo.callback(self._restart, hands, full)
-        self._undo.callback(hands.drain, full)
-        hands.fill(full)
+        self._undo.callback(self._restart, control, full)
+        self._undo.callback(control.drain, full)
+        control.fill(full)
         return f"the disk of {full}{', the leader,' if self._of == 'leader' else ''} is full"
 
-    def _restart(self, hands: Hands, name: str) -> None:
-        if self._of == "bookie" and hands.is_running(name):
+    def _restart(self, control: ClusterControl, name: str) -> None:
+        if self._of == "bookie" and control.is_running(name):
             try:
-                hands.kill(name)
-            except HandsError:
-                if hands.is_running(name):  # else it has ended just now
+                control.kill(name)
+            except ControlError:
+                if control.is_running(name):  # else it has ended just now
                     raise
-        hands.start(name)
+        control.start(name)
 
 
 class SlowDisk(Fault):
@@ -195,41 +195,41 @@ class SlowDisk(Fault):
 
     name = "slow-disk"
     summary = "every sync of a bookie takes half a second longer"
-    needs = Needs(bad_luck=True)
+    needs = ClusterNeeds(fault_injector=True)
     hold_s = 4.0
     _STOPPED_S, _GOING_S = 0.4, 0.1
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
         names = view.names("bookie")
-        reason = first_reason(hands, names, "slow")
-        return without_bookies(view) or (reason and first_reason(hands, names, "pause", "resume"))
+        reason = first_reason(control, names, "slow")
+        return without_bookies(view) or (reason and first_reason(control, names, "pause", "resume"))
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
         bookie = self.chance.choice(view.names("bookie"))
-        reason = hands.can("slow", bookie)
+        reason = control.can("slow", bookie)
         if reason is None:
-            self._undo.callback(hands.quicken, bookie)
-            hands.slow(bookie, _STEP_S)
+            self._undo.callback(control.quicken, bookie)
+            control.slow(bookie, _STEP_S)
             return f"every sync of {bookie} takes {_STEP_S:g} s longer"
         over = threading.Event()
-        bursts = threading.Thread(target=self._stutter, args=(hands, bookie, over), name="slow-disk")
-        self._undo.callback(hands.resume, bookie)
+        bursts = threading.Thread(target=self._stutter, args=(control, bookie, over), name="slow-disk")
+        self._undo.callback(control.resume, bookie)
         self._undo.callback(bursts.join)
         self._undo.callback(over.set)
         bursts.start()
         share = self._STOPPED_S / (self._STOPPED_S + self._GOING_S)
         return f"{bookie} stands still {share:.0%} of the time, which is only like a slow disk ({reason})"
 
-    def _stutter(self, hands: Hands, bookie: str, over: threading.Event) -> None:
+    def _stutter(self, control: ClusterControl, bookie: str, over: threading.Event) -> None:
         try:
             while not over.is_set():
-                hands.pause(bookie)
+                control.pause(bookie)
                 over.wait(self._STOPPED_S)
-                hands.resume(bookie)
+                control.resume(bookie)
                 over.wait(self._GOING_S)
-        except HandsError as error:
+        except ControlError as error:
             self.tell(f"{bookie} is no longer made slow: {error}")
 
 

@@ -1,6 +1,6 @@
 """A fault: something that happens to a cluster for a while, and is over.
 
-Layer: above `hands`, below the runner. The runner asks `cannot`, lets `prepare` do what must be before the
+Layer: above `control`, below the runner. The runner asks `cannot`, lets `prepare` do what must be before the
 first client, and in the middle of the clients' work calls `begin`, waits `hold_s`, and calls `end`; when
 everything is quiet it asks `findings`. All four block and run in one thread, never two at a time; they are
 long for some (a rolling restart happens in `begin`).
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from herdpy.drill.hands import Action, ClusterView, Hands, Needs
+from herdpy.drill.control import Action, ClusterControl, ClusterNeeds, ClusterObserver
 from herdpy.drill.judging import Verdict
 
 
@@ -49,7 +49,7 @@ class Fault(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    needs: ClassVar[Needs] = Needs()
+    needs: ClassVar[ClusterNeeds] = ClusterNeeds()
     hold_s: float = 3.0
     least_s: float = 0.3
 
@@ -61,14 +61,14 @@ class Fault(ABC):
         self._undo = ExitStack()
 
     @abstractmethod
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """None, or why this fault cannot be made on this cluster: the drill is then skipped, and says it."""
 
-    def prepare(self, hands: Hands, view: ClusterView) -> None:  # noqa: B027 most have nothing to prepare
+    def prepare(self, control: ClusterControl, view: ClusterObserver) -> None:  # noqa: B027 most have nothing to prepare
         """Do what must be before the clients begin. Its undoing happens in `end`."""
 
     @abstractmethod
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """Make it happen; what happened to whom, in words. What was done stays so until `end`."""
 
     def end(self) -> None:
@@ -77,15 +77,15 @@ class Fault(ABC):
         """
         self._undo.close()
 
-    def findings(self, hands: Hands, view: ClusterView) -> list[Verdict]:
+    def findings(self, control: ClusterControl, view: ClusterObserver) -> list[Verdict]:
         """What this fault itself expects of the cluster after it, beside what the workloads are judged by."""
         return []
 
 
-def first_reason(hands: Hands, processes: list[str], *actions: Action) -> str | None:
+def first_reason(control: ClusterControl, processes: list[str], *actions: Action) -> str | None:
     """The first reason why one of the actions cannot be done to one of the processes."""
     for process in processes:
         for action in actions:
-            if (reason := hands.can(action, process)) is not None:
+            if (reason := control.can(action, process)) is not None:
                 return f"{action} {process}: {reason}"
     return None

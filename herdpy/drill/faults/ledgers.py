@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
+from herdpy.drill.control import ClusterControl, ClusterNeeds, ClusterObserver
 from herdpy.drill.faults.fault import Fault, first_reason
 from herdpy.drill.faults.processes import without_followers
-from herdpy.drill.hands import ClusterView, Hands, Needs
 from herdpy.drill.judging import Anomaly, Verdict
 
 TINY_LEDGERS = {"storage.max_ledger_age_s": 1.0, "storage.checkpoint_interval_s": 0.2}
@@ -19,21 +19,21 @@ class RollLedgers(Fault):
 
     name = "roll-ledgers"
     summary = "tiny ledgers roll while all followers stand still"
-    needs = Needs(settings=TINY_LEDGERS)
+    needs = ClusterNeeds(settings=TINY_LEDGERS)
     hold_s = 0.5
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
-        reason = first_reason(hands, view.names("server"), "pause", "resume")
+        reason = first_reason(control, view.names("server"), "pause", "resume")
         return reason or without_followers(view) or ledgers_are_long(view)
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`. It returns when the log has so many ledgers more."""
         leader = view.await_leader()
         followers = view.followers(leader)
         for follower in followers:
-            self._undo.callback(hands.resume, follower)
-            hands.pause(follower)
+            self._undo.callback(control.resume, follower)
+            control.pause(follower)
         first = ledger_of(view.standing(leader)["log_end"])
         view.await_standing(
             leader,
@@ -51,7 +51,7 @@ class TrimAndSeed(Fault):
 
     name = "trim-and-seed"
     summary = "a follower comes back with nothing, after the log was trimmed"
-    needs = Needs(settings=TINY_LEDGERS)
+    needs = ClusterNeeds(settings=TINY_LEDGERS)
     hold_s = 1.0
 
     def __init__(self, chance: Random) -> None:
@@ -59,12 +59,12 @@ class TrimAndSeed(Fault):
         self._new = ""
         self._is_prepared = False
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
-        reason = first_reason(hands, view.names("server"), "stop", "start")
+        reason = first_reason(control, view.names("server"), "stop", "start")
         return reason or without_followers(view) or ledgers_are_long(view)
 
-    def prepare(self, hands: Hands, view: ClusterView) -> None:
+    def prepare(self, control: ClusterControl, view: ClusterObserver) -> None:
         """See `Fault.prepare`: the log is kept for nobody who is away."""
         self._is_prepared = True
         name, leader = view.tablespace, view.await_leader()
@@ -74,17 +74,17 @@ class TrimAndSeed(Fault):
         self._undo.callback(lambda: view.run(view.await_leader(), back))
         view.run(leader, f"ALTER TABLESPACE {name} SET (retention = '0s', retention_bytes = 0)")
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`. It returns when the log no longer has what the replica would need."""
         if not self._is_prepared:
-            self.prepare(hands, view)
+            self.prepare(control, view)
         leader = view.await_leader()
         self._new = new = self.chance.choice(view.followers(leader))
-        self._undo.callback(hands.start, new)
-        hands.stop(new)
-        can_wipe = hands.can("wipe", new) is None
+        self._undo.callback(control.start, new)
+        control.stop(new)
+        can_wipe = control.can("wipe", new) is None
         if can_wipe:
-            hands.wipe(new)
+            control.wipe(new)
         last = ledger_of(view.standing(leader)["log_end"])
         view.await_true(
             lambda: view.first_ledger() > last,
@@ -93,7 +93,7 @@ class TrimAndSeed(Fault):
         lost = "its disk is wiped" if can_wipe else "it is away"
         return f"{new} is stopped, {lost}, and the log is trimmed past ledger {last}"
 
-    def findings(self, hands: Hands, view: ClusterView) -> list[Verdict]:
+    def findings(self, control: ClusterControl, view: ClusterObserver) -> list[Verdict]:
         """See `Fault.findings`: the replica was seeded."""
         found = view.await_standing(self._new, lambda one: one["role"] in ("follower", "leader"), "come back")
         text = f"{self._new} came back without another's state, although the log was trimmed: {found}"
@@ -101,7 +101,7 @@ class TrimAndSeed(Fault):
         return [Verdict.of(self.name, anomalies, f"{self._new} was seeded {found['seedings']} times")]
 
 
-def ledgers_are_long(view: ClusterView) -> str | None:
+def ledgers_are_long(view: ClusterObserver) -> str | None:
     """The reason where a ledger lasts for longer than a drill."""
     age_s = view.setting("storage.max_ledger_age_s")
     if age_s is not None and float(age_s) <= _LONGEST_AGE_S:

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal
 
 import psycopg
 
+from herdpy.drill.control import CLIENTS, ClusterControl, ClusterNeeds, ClusterObserver, OneWay
+from herdpy.drill.control.view import ViewError
 from herdpy.drill.faults.fault import Fault, first_reason
 from herdpy.drill.faults.processes import without_bookies, without_followers
-from herdpy.drill.hands import CLIENTS, ClusterView, Hands, Needs, OneWay
-from herdpy.drill.hands.view import ViewError
 from herdpy.testing.waiting import await_until
 
 From = Literal["zookeeper", "bookies", "most bookies", "both", "clients", "one way"]
@@ -27,23 +27,23 @@ class PartitionLeader(Fault):
         "packets between the leader and others are lost: ZooKeeper, bookies, all bookies but one, both,"
         " clients, or one way"
     )
-    needs = Needs(network=True)
+    needs = ClusterNeeds(network=True)
     hold_s = 5.0
     from_: ClassVar[From | None] = None
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
-        return first_reason(hands, view.names("server"), "cut")
+        return first_reason(control, view.names("server"), "cut")
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
         leader = view.await_leader()
         chosen = self.from_ if self.from_ is not None else self.chance.choice(_KINDS)
         way = self.chance.choice(_WAYS) if chosen == "one way" else None
         others = self._others(view, chosen)
-        return self._cut(hands, leader, others, way)
+        return self._cut(control, leader, others, way)
 
-    def _others(self, view: ClusterView, chosen: From) -> list[str]:
+    def _others(self, view: ClusterObserver, chosen: From) -> list[str]:
         zookeeper, bookies = view.names("zookeeper"), view.names("bookie")
         return {
             "zookeeper": zookeeper,
@@ -54,9 +54,9 @@ class PartitionLeader(Fault):
             "one way": [*zookeeper, *bookies],
         }[chosen]
 
-    def _cut(self, hands: Hands, leader: str, others: list[str], way: OneWay | None) -> str:
-        self._undo.callback(hands.heal, leader)
-        hands.cut(leader, from_=others, one_way=way)
+    def _cut(self, control: ClusterControl, leader: str, others: list[str], way: OneWay | None) -> str:
+        self._undo.callback(control.heal, leader)
+        control.cut(leader, from_=others, one_way=way)
         lost = f"what it {'sends' if way == 'sent' else 'is sent'} is lost" if way else "both ways"
         return f"{leader}, the leader, is cut from {', '.join(others)}: {lost}"
 
@@ -96,7 +96,7 @@ class PartitionPreferredLeader(PartitionLeader):
     summary = "the preferred leader is cut from all bookies or all but one, both ways or one way"
     hold_s = 8.0
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
         leader = view.await_leader()
         self._undo.callback(self._prefer, view, _preferred(view))
@@ -104,24 +104,24 @@ class PartitionPreferredLeader(PartitionLeader):
         self._undo.callback(self._await_return, view, leader)
         kinds: tuple[From, ...] = ("bookies", "most bookies")
         others = self._others(view, self.chance.choice(kinds))
-        return self._cut(hands, leader, others, self.chance.choice((None, *_WAYS)))
+        return self._cut(control, leader, others, self.chance.choice((None, *_WAYS)))
 
-    def _prefer(self, view: ClusterView, leader: str | None) -> None:
+    def _prefer(self, view: ClusterObserver, leader: str | None) -> None:
         chosen = "NONE" if leader is None else f"'{leader}'"
         _run(view, f'ALTER TABLESPACE "{view.tablespace}" LEADER {chosen}')
 
-    def _await_return(self, view: ClusterView, leader: str) -> None:
+    def _await_return(self, view: ClusterObserver, leader: str) -> None:
         view.await_standing(leader, lambda one: one["role"] == "leader", "lead again when it was healed")
         self.tell(f"{leader} leads again")
 
 
-def _preferred(view: ClusterView) -> str | None:
+def _preferred(view: ClusterObserver) -> str | None:
     query = f"SELECT preferred_leader FROM herdpy.tablespaces WHERE name = '{view.tablespace}'"
     found: str | None = _run(view, query)[0][0]
     return found
 
 
-def _run(view: ClusterView, statement: str) -> list[tuple[Any, ...]]:
+def _run(view: ClusterObserver, statement: str) -> list[tuple[Any, ...]]:
     """Run it where the leader is; again while that fails, as it may when all are busy. Raises ViewError."""
     rows: list[tuple[Any, ...]] = []
     told = ""
@@ -172,33 +172,33 @@ class LoseInFlight(Fault):
 
     name = "lose-in-flight"
     summary = "what the leader sends to the bookies is lost, and then the leader is"
-    needs = Needs(network=True)
+    needs = ClusterNeeds(network=True)
     _SENDS_S = 1.0  # for so long it appends, and no bookie hears of it
 
     def __init__(self, chance: Random) -> None:
         super().__init__(chance)
         self._waits = threading.Event()
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
-        return first_reason(hands, view.names("server"), "cut", "kill", "start")
+        return first_reason(control, view.names("server"), "cut", "kill", "start")
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
         leader = view.await_leader()
         deaf = self._deaf(view)
-        self._undo.callback(hands.start, leader)
-        self._undo.callback(hands.heal, leader)
-        hands.cut(leader, from_=deaf, one_way="sent")
+        self._undo.callback(control.start, leader)
+        self._undo.callback(control.heal, leader)
+        control.cut(leader, from_=deaf, one_way="sent")
         self._waits.wait(self._SENDS_S)
-        hands.kill(leader)
-        lost = self._lose_others(hands, view, deaf)
+        control.kill(leader)
+        lost = self._lose_others(control, view, deaf)
         return f"what {leader}, the leader, sends to {', '.join(deaf)} is lost, then it is killed{lost}"
 
-    def _deaf(self, view: ClusterView) -> list[str]:
+    def _deaf(self, view: ClusterObserver) -> list[str]:
         return view.names("bookie")
 
-    def _lose_others(self, _hands: Hands, _view: ClusterView, _deaf: list[str]) -> str:
+    def _lose_others(self, _control: ClusterControl, _view: ClusterObserver, _deaf: list[str]) -> str:
         """Lose more, now that the leader is gone; in words, for the end of a sentence."""
         return ""
 
@@ -212,19 +212,19 @@ class LoseOnlyWitness(LoseInFlight):
     name = "lose-only-witness"
     summary = "what the leader sends reaches one bookie alone, and then both are killed"
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
-        reason = super().cannot(hands, view) or first_reason(hands, view.names("bookie"), "kill", "start")
+        reason = super().cannot(control, view) or first_reason(control, view.names("bookie"), "kill", "start")
         return reason or without_bookies(view)
 
-    def _deaf(self, view: ClusterView) -> list[str]:
+    def _deaf(self, view: ClusterObserver) -> list[str]:
         names = view.names("bookie")
         return self.chance.sample(names, len(names) - 1)
 
-    def _lose_others(self, hands: Hands, view: ClusterView, deaf: list[str]) -> str:
+    def _lose_others(self, control: ClusterControl, view: ClusterObserver, deaf: list[str]) -> str:
         (witness,) = set(view.names("bookie")) - set(deaf)
-        self._undo.callback(hands.start, witness)
-        hands.kill(witness)
+        self._undo.callback(control.start, witness)
+        control.kill(witness)
         new = view.await_leader()  # before the witness is back, or it shows what it has
         return f" together with {witness}; {new} leads without them"
 
@@ -238,24 +238,26 @@ class DelayInFlight(Fault):
 
     name = "delay-in-flight"
     summary = "what the leader has sent to the bookies arrives when another one leads, and then it wakes"
-    needs = Needs(network=True)
+    needs = ClusterNeeds(network=True)
     hold_s = 8.0  # TCP tries again at growing intervals
     least_s = 8.0
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
-        return first_reason(hands, view.names("server"), "cut", "pause", "resume") or without_followers(view)
+        return first_reason(control, view.names("server"), "cut", "pause", "resume") or without_followers(
+            view
+        )
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
         leader = view.await_leader()
         poised = self.poise(leader)
         self._undo.callback(poised.end)
-        self._undo.callback(hands.resume, leader)
-        self._undo.callback(hands.heal, leader)
-        hands.cut(leader, from_=view.names("bookie"), one_way="sent")
+        self._undo.callback(control.resume, leader)
+        self._undo.callback(control.heal, leader)
+        control.cut(leader, from_=view.names("bookie"), one_way="sent")
         poised.speak()
-        hands.pause(leader)
+        control.pause(leader)
         new = view.await_leader(other_than=leader)
-        hands.heal(leader)
+        control.heal(leader)
         return f"what {leader}, the leader, has sent arrives when {new} leads, and it stands still"

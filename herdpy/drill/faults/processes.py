@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from herdpy.drill.control import ClusterControl, ClusterObserver
 from herdpy.drill.faults.fault import Fault, first_reason
-from herdpy.drill.hands import ClusterView, Hands
 
 
 class KillLeader(Fault):
@@ -12,15 +12,15 @@ class KillLeader(Fault):
     name = "kill-leader"
     summary = "SIGKILL of the leader, which is started again at the end"
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
-        return first_reason(hands, view.names("server"), "kill", "start")
+        return first_reason(control, view.names("server"), "kill", "start")
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
         leader = view.await_leader()
-        self._undo.callback(hands.start, leader)
-        hands.kill(leader)
+        self._undo.callback(control.start, leader)
+        control.kill(leader)
         return f"{leader}, the leader, is killed"
 
 
@@ -34,17 +34,17 @@ class PauseLeader(Fault):
     hold_s = 7.0  # so that clients have hung up by then, and have written elsewhere
     least_s = 6.0
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
-        return first_reason(hands, view.names("server"), "pause", "resume")
+        return first_reason(control, view.names("server"), "pause", "resume")
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
         leader = view.await_leader()
         poised = self.poise(leader)
         self._undo.callback(poised.end)
-        self._undo.callback(hands.resume, leader)
-        hands.pause(leader)
+        self._undo.callback(control.resume, leader)
+        control.pause(leader)
         self._undo.callback(poised.speak)
         return f"{leader}, the leader, stands still, and clients wait there for its answers"
 
@@ -55,17 +55,17 @@ class KillLeaderAndBookies(Fault):
     name = "kill-leader-and-bookies"
     summary = "SIGKILL of the leader and of two bookies at once, which come back with their disks"
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
         names = [*view.names("server"), *view.names("bookie")]
-        return first_reason(hands, names, "kill", "start") or without_bookies(view)
+        return first_reason(control, names, "kill", "start") or without_bookies(view)
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
         lost = [*self.chance.sample(view.names("bookie"), 2), view.await_leader()]
         for name in lost:
-            self._undo.callback(hands.start, name)
-            hands.kill(name)
+            self._undo.callback(control.start, name)
+            control.kill(name)
         return f"{', '.join(lost)}, the leader, are killed"
 
 
@@ -75,15 +75,15 @@ class KillFollower(Fault):
     name = "kill-follower"
     summary = "SIGKILL of a follower, which is started again at the end"
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
-        return first_reason(hands, view.names("server"), "kill", "start") or without_followers(view)
+        return first_reason(control, view.names("server"), "kill", "start") or without_followers(view)
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
         follower = self.chance.choice(view.followers(view.await_leader()))
-        self._undo.callback(hands.start, follower)
-        hands.kill(follower)
+        self._undo.callback(control.start, follower)
+        control.kill(follower)
         return f"{follower}, a follower, is killed"
 
 
@@ -93,15 +93,15 @@ class KillBookie(Fault):
     name = "kill-bookie"
     summary = "SIGKILL of a bookie, which is started again with its disk at the end"
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
-        return first_reason(hands, view.names("bookie"), "kill", "start") or without_bookies(view)
+        return first_reason(control, view.names("bookie"), "kill", "start") or without_bookies(view)
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
         bookie = self.chance.choice(view.names("bookie"))
-        self._undo.callback(hands.start, bookie)
-        hands.kill(bookie)
+        self._undo.callback(control.start, bookie)
+        control.kill(bookie)
         return f"{bookie} is killed"
 
 
@@ -111,15 +111,15 @@ class PauseBookie(Fault):
     name = "pause-bookie"
     summary = "SIGSTOP of a bookie, then SIGCONT"
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
-        return first_reason(hands, view.names("bookie"), "pause", "resume") or without_bookies(view)
+        return first_reason(control, view.names("bookie"), "pause", "resume") or without_bookies(view)
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
         bookie = self.chance.choice(view.names("bookie"))
-        self._undo.callback(hands.resume, bookie)
-        hands.pause(bookie)
+        self._undo.callback(control.resume, bookie)
+        control.pause(bookie)
         return f"{bookie} stands still"
 
 
@@ -129,17 +129,17 @@ class KillZooKeeper(Fault):
     name = "kill-zookeeper"
     summary = "SIGKILL of every ZooKeeper server, which are started again at the end"
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
         names = view.names("zookeeper")
-        return first_reason(hands, names, "kill", "start") if names else "ZooKeeper is not named"
+        return first_reason(control, names, "kill", "start") if names else "ZooKeeper is not named"
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
         names = view.names("zookeeper")
         for name in names:
-            self._undo.callback(hands.start, name)
-            hands.kill(name)
+            self._undo.callback(control.start, name)
+            control.kill(name)
         return f"{', '.join(names)} killed"
 
 
@@ -153,29 +153,29 @@ class RollingRestart(Fault):
     summary = "every server is stopped (SIGTERM) and started again, one after the other"
     hold_s = 0.5
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
-        return first_reason(hands, view.names("server"), "stop", "start") or without_followers(view)
+        return first_reason(control, view.names("server"), "stop", "start") or without_followers(view)
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
         names = view.names("server")
         self.chance.shuffle(names)
         for name in names:
-            self._undo.callback(hands.start, name)
-            hands.stop(name)
+            self._undo.callback(control.start, name)
+            control.stop(name)
             self.tell(f"{name} is stopped")
-            hands.start(name)
+            control.start(name)
             view.await_following()
             self.tell(f"{name} is back")
         return f"{', '.join(names)} are restarted"
 
 
-def without_followers(view: ClusterView) -> str | None:
+def without_followers(view: ClusterObserver) -> str | None:
     """The reason that a fault which needs a follower has, where there is none."""
     return None if len(view.names("server")) > 1 else "there is one server only: nobody follows"
 
 
-def without_bookies(view: ClusterView) -> str | None:
+def without_bookies(view: ClusterObserver) -> str | None:
     """The reason that a fault which takes a bookie away has, where the rest cannot do."""
     return None if len(view.names("bookie")) > 1 else "there are not two bookies"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kazoo.client import KazooClient
 
+from herdpy.drill.control import ClusterControl, ClusterObserver
+from herdpy.drill.control.view import ViewError
 from herdpy.drill.faults.fault import Fault
-from herdpy.drill.hands import ClusterView, Hands
-from herdpy.drill.hands.view import ViewError
 
 _CONNECT_TIMEOUT_S = 10.0
 _SECRET = 0xB3415C00
@@ -21,11 +21,11 @@ class ExpireSession(Fault):
     summary = "the leader's ZooKeeper session is ended at ZooKeeper"
     hold_s = 2.0
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`."""
         return None if view.zookeeper is not None else "it is not known where ZooKeeper is"
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`."""
         assert view.zookeeper is not None
         path = f"{view.root}/tablespaces/{view.tablespace}/leader"

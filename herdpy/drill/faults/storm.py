@@ -7,6 +7,8 @@ import threading
 from collections.abc import Sequence
 from random import Random
 
+from herdpy.drill.control import ClusterControl, ClusterNeeds, ClusterObserver, ControlError
+from herdpy.drill.control.view import ViewError
 from herdpy.drill.faults.clocks import ClockJump
 from herdpy.drill.faults.disks import FullDisk, SlowDisk
 from herdpy.drill.faults.fault import Fault
@@ -21,8 +23,6 @@ from herdpy.drill.faults.processes import (
     PauseLeader,
 )
 from herdpy.drill.faults.sessions import ExpireSession
-from herdpy.drill.hands import ClusterView, Hands, HandsError, Needs
-from herdpy.drill.hands.view import ViewError
 
 LEADING: tuple[type[Fault], ...] = (KillLeader, PauseLeader, PartitionLeader, LoseInFlight, LoseOnlyWitness)
 """What threatens a leader, and so every promise: each of these comes early."""
@@ -80,7 +80,7 @@ class Storm(Fault):
 
     name = "storm"
     summary = "a seeded mix of the other faults, up to two at a time"
-    needs = Needs(network=True, bad_luck=True)
+    needs = ClusterNeeds(network=True, fault_injector=True)
     hold_s = 20.0
 
     def __init__(self, chance: Random) -> None:
@@ -88,18 +88,20 @@ class Storm(Fault):
         self._over = threading.Event()
         self._failed: BaseException | None = None
 
-    def cannot(self, hands: Hands, view: ClusterView) -> str | None:
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
         """See `Fault.cannot`: some of them can always be made."""
-        if self._able(hands, view):
+        if self._able(control, view):
             return None
-        return "; ".join(f"{kind.name}: {kind(Random(0)).cannot(hands, view)}" for kind in KINDS)
+        return "; ".join(f"{kind.name}: {kind(Random(0)).cannot(control, view)}" for kind in KINDS)
 
-    def begin(self, hands: Hands, view: ClusterView) -> str:
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
         """See `Fault.begin`. It goes on in a thread until `end`."""
-        able = self._able(hands, view)
-        short = ClusterView(hands, patience_s=_PATIENCE_S, root=view.root, ledgers_root=view.ledgers_root)
+        able = self._able(control, view)
+        short = ClusterObserver(
+            control, patience_s=_PATIENCE_S, root=view.root, ledgers_root=view.ledgers_root
+        )
         bag = Bag(able, self.chance)
-        thread = threading.Thread(target=self._blow, args=(hands, short, bag), name="storm")
+        thread = threading.Thread(target=self._blow, args=(control, short, bag), name="storm")
         self._undo.callback(self._calm)
         self._undo.callback(self._tell_what_never_came, bag)
         self._undo.callback(thread.join)
@@ -110,18 +112,18 @@ class Storm(Fault):
             f"; not of {', '.join(without)}" if without else ""
         )
 
-    def _able(self, hands: Hands, view: ClusterView) -> list[type[Fault]]:
-        return [kind for kind in KINDS if kind(Random(0)).cannot(hands, view) is None]
+    def _able(self, control: ClusterControl, view: ClusterObserver) -> list[type[Fault]]:
+        return [kind for kind in KINDS if kind(Random(0)).cannot(control, view) is None]
 
-    def _blow(self, hands: Hands, view: ClusterView, bag: Bag) -> None:
+    def _blow(self, control: ClusterControl, view: ClusterObserver, bag: Bag) -> None:
         try:
             while not self._over.is_set():
-                self._one(hands, view, bag, is_inner=False)
+                self._one(control, view, bag, is_inner=False)
                 self._over.wait(self.chance.uniform(0.0, 1.0))
         except BaseException as error:  # noqa: BLE001 - raised by `end`
             self._failed = error
 
-    def _one(self, hands: Hands, view: ClusterView, bag: Bag, *, is_inner: bool) -> None:
+    def _one(self, control: ClusterControl, view: ClusterObserver, bag: Bag, *, is_inner: bool) -> None:
         """One fault from its beginning to its end, perhaps with another within."""
         kind = bag.deal()
         fault = kind(self.chance)
@@ -131,14 +133,14 @@ class Storm(Fault):
         text: str | None = None
         try:
             try:
-                text = fault.begin(hands, view)
-            except (ViewError, HandsError, IndexError) as error:
+                text = fault.begin(control, view)
+            except (ViewError, ControlError, IndexError) as error:
                 self.tell(f"no {kind.name} just now: {error}")
                 return
             self.mark("fault-begin", kind.name, text)
             self._over.wait(lasts_s)
             if has_second and not self._over.is_set():
-                self._one(hands, view, bag, is_inner=True)
+                self._one(control, view, bag, is_inner=True)
         finally:
             fault.end()
             if text is not None:

@@ -12,14 +12,14 @@ import pytest
 import herdpy
 from herdpy.bookkeeper import BookKeeper
 from herdpy.bookkeeper.cluster import BookieState
+from herdpy.drill.control import ClusterObserver
+from herdpy.drill.control.local import LocalControl
 from herdpy.drill.faults import FAULTS
 from herdpy.drill.faults.bit_rot import BitRot, Where
 from herdpy.drill.faults.clocks import ClockJump
 from herdpy.drill.faults.disks import FullDisk, LoseBookieDisk, LoseLeaderDisk, SlowDisk, ledgers_with
 from herdpy.drill.faults.ledgers import RollLedgers, TrimAndSeed, ledger_of
 from herdpy.drill.faults.storm import Storm
-from herdpy.drill.hands import ClusterView
-from herdpy.drill.hands.local import LocalHands
 from herdpy.testing.waiting import await_until
 from tests.drill.faults.writing import PATIENCE_S, happening, writing
 
@@ -29,31 +29,31 @@ LONG = pytest.mark.timeout(400)
 
 
 @pytest.fixture
-def _lucky(hands: LocalHands) -> None:
-    if (reason := hands.can("fill", "server-1")) is not None:
+def _injected(control: LocalControl) -> None:
+    if (reason := control.can("fill", "server-1")) is not None:
         pytest.skip(reason)
 
 
-def test_roll_ledgers(hands: LocalHands, view: ClusterView):
-    with writing(view, hands.url) as writer:
+def test_roll_ledgers(control: LocalControl, view: ClusterObserver):
+    with writing(view, control.url) as writer:
         leader = view.await_following()
         before = ledger_of(view.standing(leader)["log_end"])
-        with happening(RollLedgers(Random(1)), hands, view):
+        with happening(RollLedgers(Random(1)), control, view):
             assert ledger_of(view.standing(leader)["log_end"]) >= before + 3
-            states = {one.id: one.state for one in hands.cluster.status().servers}
+            states = {one.id: one.state for one in control.cluster.status().servers}
             assert {states[name] for name in states if name != leader} == {"paused"}
             writer.go_on()
 
 
 @pytest.mark.soak  # its drill in tests/drill/test_drills.py does the same in short
 @LONG
-def test_trim_and_seed(hands: LocalHands, view: ClusterView):
+def test_trim_and_seed(control: LocalControl, view: ClusterObserver):
     fault = TrimAndSeed(Random(1))
-    with writing(view, hands.url), happening(fault, hands, view) as told:
+    with writing(view, control.url), happening(fault, control, view) as told:
         stopped = told.partition(" ")[0]
-        assert not hands.is_running(stopped)
-        assert not hands.cluster.data_path(stopped).exists()
-    (verdict,) = fault.findings(hands, view)
+        assert not control.is_running(stopped)
+        assert not control.cluster.data_path(stopped).exists()
+    (verdict,) = fault.findings(control, view)
     assert verdict.valid, verdict
     assert view.standing(stopped)["seedings"] == 1
     query = "SELECT retention_s > 0 FROM herdpy.tablespaces WHERE name = 'herdpy'"
@@ -62,64 +62,64 @@ def test_trim_and_seed(hands: LocalHands, view: ClusterView):
 
 @pytest.mark.soak  # its drill in tests/drill/test_drills.py does the same in short
 @LONG
-def test_lose_bookie_disk(hands: LocalHands, view: ClusterView):
-    with writing(view, hands.url) as writer:
-        with happening(LoseBookieDisk(Random(1)), hands, view) as told:
+def test_lose_bookie_disk(control: LocalControl, view: ClusterObserver):
+    with writing(view, control.url) as writer:
+        with happening(LoseBookieDisk(Random(1)), control, view) as told:
             lost = view.place(told.partition(" ")[0])
-            assert not hands.cluster.data_path(lost.name).exists()
+            assert not control.cluster.data_path(lost.name).exists()
             assert asyncio.run(ledgers_with(view.bookkeeper_uri, lost.bookie_id))
             writer.go_on()
-        assert hands.is_running(lost.name)
+        assert control.is_running(lost.name)
 
 
 @pytest.mark.soak  # its drill in tests/drill/test_drills.py does the same in short
 @LONG
-def test_lose_leader_disk(hands: LocalHands, view: ClusterView):
-    with writing(view, hands.url) as writer:
+def test_lose_leader_disk(control: LocalControl, view: ClusterObserver):
+    with writing(view, control.url) as writer:
         leader = view.await_following()
-        with happening(LoseLeaderDisk(Random(1)), hands, view):
-            assert not hands.cluster.data_path(leader).exists()
+        with happening(LoseLeaderDisk(Random(1)), control, view):
+            assert not control.cluster.data_path(leader).exists()
             writer.go_on()
         view.await_standing(
             leader, lambda one: one["role"] == "follower" and one["seedings"] == 1, "be seeded"
         )
 
 
-@pytest.mark.usefixtures("_lucky")
-def test_full_disk_of_the_leader(hands: LocalHands, view: ClusterView):
+@pytest.mark.usefixtures("_injected")
+def test_full_disk_of_the_leader(control: LocalControl, view: ClusterObserver):
     """It cannot write its store; the log is the bookies', so that nothing that is acknowledged is lost."""
-    with writing(view, hands.url) as writer:
+    with writing(view, control.url) as writer:
         leader = view.await_following()
-        with happening(FullDisk(Random(1), of="leader"), hands, view):
+        with happening(FullDisk(Random(1), of="leader"), control, view):
             view.await_standing(leader, lambda one: one["unfit"], "say that its disk is full")
             view.await_leader(other_than=leader)
             writer.go_on()
 
 
 @LONG
-@pytest.mark.usefixtures("_lucky")
-def test_full_disk_of_a_bookie(hands: LocalHands, view: ClusterView):
+@pytest.mark.usefixtures("_injected")
+def test_full_disk_of_a_bookie(control: LocalControl, view: ClusterObserver):
     """It ends, or takes no more entries; writing goes on with the others."""
-    with writing(view, hands.url) as writer:
-        with happening(FullDisk(Random(1), of="bookie"), hands, view) as told:
+    with writing(view, control.url) as writer:
+        with happening(FullDisk(Random(1), of="bookie"), control, view) as told:
             full = view.place(told.split()[3])
-            assert await_until(lambda: _refuses(view, hands, full.name, full.bookie_id), PATIENCE_S)
+            assert await_until(lambda: _refuses(view, control, full.name, full.bookie_id), PATIENCE_S)
             writer.go_on()
-        assert hands.is_running(full.name)
+        assert control.is_running(full.name)
 
 
-def _refuses(view: ClusterView, hands: LocalHands, name: str, bookie_id: str) -> bool:
+def _refuses(view: ClusterObserver, control: LocalControl, name: str, bookie_id: str) -> bool:
     async def writable() -> bool:
         async with BookKeeper(view.bookkeeper_uri) as bk:
             return any(
                 one.id == bookie_id and one.state is BookieState.WRITABLE for one in await bk.bookies()
             )
 
-    return not hands.is_running(name) or not asyncio.run(writable())
+    return not control.is_running(name) or not asyncio.run(writable())
 
 
-@pytest.mark.usefixtures("_lucky")
-def test_slow_disk(hands: LocalHands, view: ClusterView):
+@pytest.mark.usefixtures("_injected")
+def test_slow_disk(control: LocalControl, view: ClusterObserver):
     """An append that all bookies must sync takes as long as the slow one."""
 
     async def append() -> float:
@@ -132,39 +132,41 @@ def test_slow_disk(hands: LocalHands, view: ClusterView):
             await bk.delete_ledger(writer.ledger_id)
             return took_s
 
-    with happening(SlowDisk(Random(1)), hands, view):
+    with happening(SlowDisk(Random(1)), control, view):
         assert asyncio.run(append()) >= 0.5
 
 
 def test_slow_disk_is_likened_where_it_cannot_be_made(
-    hands: LocalHands, view: ClusterView, monkeypatch: pytest.MonkeyPatch
+    control: LocalControl, view: ClusterObserver, monkeypatch: pytest.MonkeyPatch
 ):
-    can = LocalHands.can
+    can = LocalControl.can
     monkeypatch.setattr(
-        LocalHands, "can", lambda self, what, name: "no compiler" if what == "slow" else can(self, what, name)
+        LocalControl,
+        "can",
+        lambda self, what, name: "no compiler" if what == "slow" else can(self, what, name),
     )
-    with happening(SlowDisk(Random(1)), hands, view) as told:
+    with happening(SlowDisk(Random(1)), control, view) as told:
         assert "only like a slow disk (no compiler)" in told
         bookie = told.partition(" ")[0]
         states: set[str] = set()
 
         def seen_both() -> bool:
-            states.update(one.state for one in hands.cluster.status().bookies if one.id == bookie)
+            states.update(one.state for one in control.cluster.status().bookies if one.id == bookie)
             return states == {"paused", "running"}
 
         assert await_until(seen_both, PATIENCE_S)
-    assert all(one.state == "running" for one in hands.cluster.status().bookies)
+    assert all(one.state == "running" for one in control.cluster.status().bookies)
 
 
-@pytest.mark.usefixtures("_lucky")
-def test_clock_jump(hands: LocalHands, view: ClusterView):
+@pytest.mark.usefixtures("_injected")
+def test_clock_jump(control: LocalControl, view: ClusterObserver):
     def offset_s(server: str) -> float:
         rows = view.run(server, "SET herdpy.read_level = 'any'", "SELECT extract(epoch FROM now())")
         return float(rows[0][0]) - time.time()
 
-    with writing(view, hands.url) as writer:
+    with writing(view, control.url) as writer:
         leader = view.await_following()
-        with happening(ClockJump(Random(4)), hands, view) as told:
+        with happening(ClockJump(Random(4)), control, view) as told:
             offsets = {name: offset_s(name) for name in view.names("server")}
             assert any(offset > 50 for offset in offsets.values()), told
             writer.go_on(50)
@@ -172,20 +174,20 @@ def test_clock_jump(hands: LocalHands, view: ClusterView):
         assert all(abs(offset_s(name)) < 30 for name in view.names("server"))
 
 
-@pytest.mark.usefixtures("_lucky")
-def test_a_driver_goes_on_when_the_leaders_clock_jumps_ahead(hands: LocalHands, view: ClusterView):
+@pytest.mark.usefixtures("_injected")
+def test_a_driver_goes_on_when_the_leaders_clock_jumps_ahead(control: LocalControl, view: ClusterObserver):
     """The leader forgets commits by their age, and with them whether the names of new ones were used."""
     leader = view.await_following()
-    with herdpy.connect(hands.url, autocommit=True) as connection:
+    with herdpy.connect(control.url, autocommit=True) as connection:
         connection.execute("CREATE TABLE jumped (id INT PRIMARY KEY)")
         try:
             for hours in range(3):
-                hands.skew(leader, hours * 7200.0)
+                control.skew(leader, hours * 7200.0)
                 for number in range(5):
                     connection.execute("INSERT INTO jumped VALUES (%s)", (10 * hours + number,))
             assert connection.execute("SELECT count(*) FROM jumped").fetchone() == (15,)
         finally:
-            hands.skew(leader, 0.0)
+            control.skew(leader, 0.0)
             connection.execute("DROP TABLE jumped")
 
 
@@ -193,11 +195,11 @@ def test_a_driver_goes_on_when_the_leaders_clock_jumps_ahead(hands: LocalHands, 
 @pytest.mark.parametrize(
     "where", ["row", *(pytest.param(one, marks=pytest.mark.soak) for one in ("pages", "ledgers"))]
 )
-def test_bit_rot(hands: LocalHands, view: ClusterView, where: Where):
+def test_bit_rot(control: LocalControl, view: ClusterObserver, where: Where):
     fault = BitRot(Random(1), where=where)
-    with writing(view, hands.url), happening(fault, hands, view) as told:
+    with writing(view, control.url), happening(fault, control, view) as told:
         assert "are wrong: " in told
-    (verdict,) = fault.findings(hands, view)
+    (verdict,) = fault.findings(control, view)
     assert verdict.valid, verdict
     assert "nothing was damaged" not in verdict.summary
     with pytest.raises(psycopg.errors.UndefinedTable):
@@ -206,13 +208,13 @@ def test_bit_rot(hands: LocalHands, view: ClusterView, where: Where):
 
 @LONG
 @pytest.mark.soak  # three faults one after the other take a minute; test_drills has one in short
-def test_a_short_storm(hands: LocalHands, view: ClusterView):
+def test_a_short_storm(control: LocalControl, view: ClusterObserver):
     told: list[str] = []
     fault = Storm(Random(3))
-    with writing(view, hands.url), happening(fault, hands, view):
+    with writing(view, control.url), happening(fault, control, view):
         fault.tell = told.append
         assert await_until(lambda: sum("is over" in line for line in told) >= 3, PATIENCE_S)
-    assert all(one.state == "running" for one in hands.cluster.status().processes)
+    assert all(one.state == "running" for one in control.cluster.status().processes)
 
 
 def test_every_fault_has_a_name_and_says_what_it_is():

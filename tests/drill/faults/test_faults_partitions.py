@@ -7,6 +7,8 @@ from random import Random
 import psycopg
 import pytest
 
+from herdpy.drill.control import ClusterObserver
+from herdpy.drill.control.local import LocalControl
 from herdpy.drill.faults import FAULTS, Fault
 from herdpy.drill.faults.partitions import (
     PartitionLeaderFromBookies,
@@ -17,16 +19,14 @@ from herdpy.drill.faults.partitions import (
     PartitionLeaderOneWay,
     PartitionPreferredLeader,
 )
-from herdpy.drill.hands import ClusterView
-from herdpy.drill.hands.local import LocalHands
 from tests.drill.faults.writing import happening, writing
 
 pytestmark = pytest.mark.soak  # real processes for minutes: not with every commit
 
 
 @pytest.fixture(autouse=True)
-def _with_network(hands: LocalHands):
-    if (reason := hands.can("cut", "server-1")) is not None:
+def _with_network(control: LocalControl):
+    if (reason := control.can("cut", "server-1")) is not None:
         pytest.skip(reason)
 
 
@@ -34,11 +34,11 @@ def _with_network(hands: LocalHands):
     "kind", [PartitionLeaderFromZooKeeper, PartitionLeaderFromBoth, PartitionLeaderOneWay]
 )
 def test_another_leads_when_it_cannot_reach_zookeeper(
-    hands: LocalHands, view: ClusterView, kind: type[Fault]
+    control: LocalControl, view: ClusterObserver, kind: type[Fault]
 ):
-    with writing(view, hands.url) as writer:
+    with writing(view, control.url) as writer:
         leader = view.await_following()
-        with happening(kind(Random(1)), hands, view):
+        with happening(kind(Random(1)), control, view):
             new = view.await_leader(other_than=leader)
             writer.go_on()
             # The old one is heard by clients, and tells nothing that may be old.
@@ -50,10 +50,12 @@ def test_another_leads_when_it_cannot_reach_zookeeper(
 
 
 @pytest.mark.parametrize("kind", [PartitionLeaderFromBookies, PartitionLeaderFromMostBookies])
-def test_another_leads_when_it_cannot_reach_the_log(hands: LocalHands, view: ClusterView, kind: type[Fault]):
-    with writing(view, hands.url) as writer:
+def test_another_leads_when_it_cannot_reach_the_log(
+    control: LocalControl, view: ClusterObserver, kind: type[Fault]
+):
+    with writing(view, control.url) as writer:
         leader = view.await_following()
-        with happening(kind(Random(1)), hands, view):
+        with happening(kind(Random(1)), control, view):
             told = view.await_standing(leader, lambda one: one["unfit"], "say that it is cut off")
             assert told["unfit"].startswith("it cannot reach the log since ")
             new = view.await_leader(other_than=leader)
@@ -63,10 +65,12 @@ def test_another_leads_when_it_cannot_reach_the_log(hands: LocalHands, view: Clu
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_preferred_leader_is_back_when_it_reaches_the_log(hands: LocalHands, view: ClusterView, seed: int):
-    with writing(view, hands.url) as writer:
+def test_a_preferred_leader_is_back_when_it_reaches_the_log(
+    control: LocalControl, view: ClusterObserver, seed: int
+):
+    with writing(view, control.url) as writer:
         leader = view.await_following()
-        with happening(PartitionPreferredLeader(Random(seed)), hands, view):
+        with happening(PartitionPreferredLeader(Random(seed)), control, view):
             view.await_leader(other_than=leader)
             writer.go_on()
         assert view.await_leader() == leader
@@ -74,9 +78,9 @@ def test_a_preferred_leader_is_back_when_it_reaches_the_log(hands: LocalHands, v
         assert view.run(leader, preferred) == [(None,)]
 
 
-def test_from_clients(hands: LocalHands, view: ClusterView):
+def test_from_clients(control: LocalControl, view: ClusterObserver):
     leader = view.await_following()
-    with happening(PartitionLeaderFromClients(Random(1)), hands, view):
+    with happening(PartitionLeaderFromClients(Random(1)), control, view):
         assert view.standing(leader) == {}
         followers = [view.standing(name) for name in view.names("server") if name != leader]
         assert all(one["leader"] == leader for one in followers)

@@ -7,6 +7,8 @@ from random import Random
 import psycopg
 import pytest
 
+from herdpy.drill.control import ClusterObserver
+from herdpy.drill.control.local import LocalControl
 from herdpy.drill.faults.processes import (
     KillBookie,
     KillFollower,
@@ -17,8 +19,6 @@ from herdpy.drill.faults.processes import (
     RollingRestart,
 )
 from herdpy.drill.faults.sessions import ExpireSession, owner
-from herdpy.drill.hands import ClusterView
-from herdpy.drill.hands.local import LocalHands
 from herdpy.testing.waiting import await_until
 from tests.drill.faults.writing import PATIENCE_S, happening, writing
 
@@ -26,51 +26,51 @@ DRILLED = pytest.mark.soak
 """Its drill in tests/drill/test_drills.py is made with every commit, and judges more."""
 
 
-def state_of(hands: LocalHands, name: str) -> str:
+def state_of(control: LocalControl, name: str) -> str:
     """running, paused or stopped."""
-    return next(one.state for one in hands.cluster.status().processes if one.id == name)
+    return next(one.state for one in control.cluster.status().processes if one.id == name)
 
 
 @DRILLED
-def test_kill_leader(hands: LocalHands, view: ClusterView):
-    with writing(view, hands.url) as writer:
+def test_kill_leader(control: LocalControl, view: ClusterObserver):
+    with writing(view, control.url) as writer:
         leader = view.await_leader()
-        with happening(KillLeader(Random(1)), hands, view) as told:
+        with happening(KillLeader(Random(1)), control, view) as told:
             assert told == f"{leader}, the leader, is killed"
-            assert not hands.is_running(leader)
+            assert not control.is_running(leader)
             assert view.await_leader(other_than=leader) != leader
             writer.go_on()
-        assert hands.is_running(leader)
+        assert control.is_running(leader)
         assert view.standing(leader)["role"] in ("follower", "leader", "opening")
 
 
 @DRILLED
-def test_pause_leader(hands: LocalHands, view: ClusterView):
-    with writing(view, hands.url) as writer:
+def test_pause_leader(control: LocalControl, view: ClusterObserver):
+    with writing(view, control.url) as writer:
         leader = view.await_leader()
-        with happening(PauseLeader(Random(1)), hands, view):
-            assert state_of(hands, leader) == "paused"
+        with happening(PauseLeader(Random(1)), control, view):
+            assert state_of(control, leader) == "paused"
             new = view.await_leader(other_than=leader)
             writer.go_on()
-        assert state_of(hands, leader) == "running"
+        assert state_of(control, leader) == "running"
         view.await_standing(leader, lambda one: one["role"] == "follower", "follow when it is awake")
         assert view.standing(new)["epoch"] > view.standing(leader)["epoch"]
 
 
 @pytest.mark.soak
-def test_kill_follower(hands: LocalHands, view: ClusterView):
-    with writing(view, hands.url) as writer:
+def test_kill_follower(control: LocalControl, view: ClusterObserver):
+    with writing(view, control.url) as writer:
         leader = view.await_following()
-        with happening(KillFollower(Random(1)), hands, view) as told:
+        with happening(KillFollower(Random(1)), control, view) as told:
             killed = told.partition(",")[0]
             assert killed != leader
-            assert not hands.is_running(killed)
+            assert not control.is_running(killed)
             writer.go_on()
             assert view.leader() == leader
-        assert hands.is_running(killed)
+        assert control.is_running(killed)
 
 
-def test_which_follower_follows_from_the_seed(hands: LocalHands, view: ClusterView):
+def test_which_follower_follows_from_the_seed(control: LocalControl, view: ClusterObserver):
     leader = view.await_following()
     chosen = {Random(seed).choice(view.followers(leader)) for seed in range(20)}
     assert chosen == set(view.names("server")) - {leader}
@@ -79,22 +79,22 @@ def test_which_follower_follows_from_the_seed(hands: LocalHands, view: ClusterVi
 @pytest.mark.parametrize(
     ("kind", "state"), [pytest.param(KillBookie, "stopped", marks=DRILLED), (PauseBookie, "paused")]
 )
-def test_without_a_bookie(hands: LocalHands, view: ClusterView, kind: type[KillBookie], state: str):
-    with writing(view, hands.url) as writer:
-        with happening(kind(Random(2)), hands, view) as told:
+def test_without_a_bookie(control: LocalControl, view: ClusterObserver, kind: type[KillBookie], state: str):
+    with writing(view, control.url) as writer:
+        with happening(kind(Random(2)), control, view) as told:
             bookie = told.split()[0]
-            assert state_of(hands, bookie) == state
+            assert state_of(control, bookie) == state
             writer.go_on()
-        assert state_of(hands, bookie) == "running"
+        assert state_of(control, bookie) == "running"
 
 
-def test_kill_zookeeper(hands: LocalHands, view: ClusterView):
-    with writing(view, hands.url):
+def test_kill_zookeeper(control: LocalControl, view: ClusterObserver):
+    with writing(view, control.url):
         leader = view.await_following()
         with view.connect(leader) as connection:
             assert connection.execute("SELECT 1 + count(*) FROM herdpy.tables").fetchone()
-            with happening(KillZooKeeper(Random(1)), hands, view):
-                assert state_of(hands, "zookeeper") == "stopped"
+            with happening(KillZooKeeper(Random(1)), control, view):
+                assert state_of(control, "zookeeper") == "stopped"
 
                 def is_refused() -> bool:  # nobody renews the lease
                     try:
@@ -104,16 +104,16 @@ def test_kill_zookeeper(hands: LocalHands, view: ClusterView):
                     return False
 
                 assert await_until(is_refused, PATIENCE_S)
-        assert state_of(hands, "zookeeper") == "running"
+        assert state_of(control, "zookeeper") == "running"
 
 
-def test_expire_session(hands: LocalHands, view: ClusterView):
+def test_expire_session(control: LocalControl, view: ClusterObserver):
     assert view.zookeeper is not None
     path = f"/herdpy/tablespaces/{view.tablespace}/leader"
-    with writing(view, hands.url) as writer:
+    with writing(view, control.url) as writer:
         before = owner(view.zookeeper, path)
         epoch = view.standing(view.await_leader())["epoch"]
-        with happening(ExpireSession(Random(1)), hands, view) as told:
+        with happening(ExpireSession(Random(1)), control, view) as told:
             assert f"0x{before:x}" in told
             assert await_until(
                 lambda: (
@@ -126,9 +126,9 @@ def test_expire_session(hands: LocalHands, view: ClusterView):
 
 
 @pytest.mark.soak  # its drill in tests/drill/test_drills.py does the same in short
-def test_rolling_restart(hands: LocalHands, view: ClusterView):
-    before = {one.id: one.pid for one in hands.cluster.status().servers}
-    with writing(view, hands.url) as writer, happening(RollingRestart(Random(1)), hands, view):
-        after = {one.id: one.pid for one in hands.cluster.status().servers}
+def test_rolling_restart(control: LocalControl, view: ClusterObserver):
+    before = {one.id: one.pid for one in control.cluster.status().servers}
+    with writing(view, control.url) as writer, happening(RollingRestart(Random(1)), control, view):
+        after = {one.id: one.pid for one in control.cluster.status().servers}
         assert all(after[name] not in (None, pid) for name, pid in before.items())
         writer.go_on()

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import herdpy
+from herdpy.drill.control import ClusterObserver
+from herdpy.drill.control.local import LocalControl
 from herdpy.drill.faults import Fault
-from herdpy.drill.hands import ClusterView
-from herdpy.drill.hands.local import LocalHands
 from herdpy.testing.waiting import await_until
 
 PATIENCE_S = 60.0
@@ -86,7 +86,7 @@ class Writing:
 
 
 @contextmanager
-def writing(view: ClusterView, url: str) -> Iterator[Writing]:
+def writing(view: ClusterObserver, url: str) -> Iterator[Writing]:
     """A writer during the block; afterwards every replica has what it was told to be done."""
     table = f"written_{next(_tables)}"
     leader = view.await_following()
@@ -121,14 +121,14 @@ def _commit(url: str, statement: str) -> str:
 
 
 @contextmanager
-def happening(fault: Fault, hands: LocalHands, view: ClusterView) -> Iterator[str]:
+def happening(fault: Fault, control: LocalControl, view: ClusterObserver) -> Iterator[str]:
     """The fault from its beginning to its end; what it says of itself."""
-    assert fault.cannot(hands, view) is None
+    assert fault.cannot(control, view) is None
     told: list[str] = []
     fault.tell = told.append
     try:
-        fault.prepare(hands, view)
-        yield fault.begin(hands, view)
+        fault.prepare(control, view)
+        yield fault.begin(control, view)
     except BaseException as error:
         error.add_note("; ".join(told))
         raise

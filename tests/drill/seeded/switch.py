@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from herdpy.dev import LocalCluster
+from herdpy.drill.control.local import LocalControl
 from herdpy.drill.faults.ledgers import TINY_LEDGERS
-from herdpy.drill.hands.local import LocalHands
 from herdpy.testing.network import Network
 
 IN_SERVERS = Path(__file__).parent / "in_servers"
@@ -48,7 +48,7 @@ class Switch:
 
 
 @contextmanager
-def switched_cluster(directory: Path) -> Iterator[tuple[LocalHands, Switch]]:
+def switched_cluster(directory: Path) -> Iterator[tuple[LocalControl, Switch]]:
     """Three servers and three bookies that can be cut off, and ledgers that roll every second."""
     switch = Switch(directory / "bug")
     with (
@@ -62,4 +62,4 @@ def switched_cluster(directory: Path) -> Iterator[tuple[LocalHands, Switch]]:
             network=network,
         ) as cluster,
     ):
-        yield LocalHands(cluster), switch
+        yield LocalControl(cluster), switch

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from herdpy.drill import DRILLS, Load, run
-from herdpy.drill.hands import ClusterView
-from herdpy.drill.hands.local import LocalHands
+from herdpy.drill.control import ClusterObserver
+from herdpy.drill.control.local import LocalControl
 from herdpy.drill.runner import Progress
 from tests.drill.seeded.switch import SERVER_BUGS, Switch, switched_cluster
 from tests.drill.seeded.table import IN_DRILLS, RUN_S, InDrill
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.timeout(400), pytest.mark.soak]
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalHands, Switch]]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalControl, Switch]]:
     with switched_cluster(tmp_path_factory.mktemp("seeded")) as made:
         yield made
 
@@ -38,10 +38,10 @@ CASES = [pytest.param(one, id=one.bug, marks=[pytest.mark.soak] if one.runs > 1 
 @pytest.mark.parametrize("seeded", CASES)
 def test_the_drill_tells(
     seeded: InDrill,
-    cluster: tuple[LocalHands, Switch],
+    cluster: tuple[LocalControl, Switch],
     record_property: pytest.RecordProperty,
 ) -> None:
-    hands, switch = cluster
+    control, switch = cluster
     drill = replace(DRILLS[seeded.drill], workloads=seeded.workloads)
 
     def on_progress(progress: Progress) -> None:
@@ -51,10 +51,10 @@ def test_the_drill_tells(
     told: list[str] = []
     for seed in range(1, seeded.runs + 1):
         try:
-            result = run(drill, hands=hands, seconds=RUN_S, seed=seed, load=LOAD, on_progress=on_progress)
+            result = run(drill, control=control, seconds=RUN_S, seed=seed, load=LOAD, on_progress=on_progress)
         finally:
             switch.set(None)
-            _heal(ClusterView(hands))
+            _heal(ClusterObserver(control))
         assert not result.was_skipped, result.skipped
         told = sorted({one.kind for verdict in result.verdicts for one in verdict.anomalies})
         print(f"seed {seed}: {', '.join(told)}\n{shown(result)}")
@@ -64,7 +64,7 @@ def test_the_drill_tells(
     pytest.fail(f"{seeded.drill} does not notice that a server {seeded.bug}; told: {told}")
 
 
-def _heal(view: ClusterView) -> None:
+def _heal(view: ClusterObserver) -> None:
     """Replicas that a bug has made to differ are made anew: the next test begins with equal ones."""
     view.await_following()
     name = view.tablespace

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from herdpy.drill.hands.hands import Kind, Place
+from herdpy.drill.control.control import Kind, ProcessPlace
 
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "kill": (),
@@ -80,7 +80,7 @@ class Command:
 class CommandProcess:
     """One process of the cluster: where it is, its fields for commands, and its commands."""
 
-    place: Place
+    place: ProcessPlace
     fields: Mapping[str, str]
     commands: Mapping[str, Command]
 
@@ -149,7 +149,7 @@ class _Reader:
                 raise self._wrong(
                     f"commands.{one}", f"{{{unknown[0]}}} is no field of {name}, which has {known}"
                 )
-        return CommandProcess(Place(name, known_kind, host, ports), fields, commands)
+        return CommandProcess(ProcessPlace(name, known_kind, host, ports), fields, commands)
 
     def _commands(self, table: Any, where: str) -> dict[str, Command]:
         if not isinstance(table, dict):

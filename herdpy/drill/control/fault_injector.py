@@ -1,4 +1,4 @@
-"""Clocks and disks that go wrong while a process runs: bad_luck.c, compiled once, and its switches.
+"""Clocks and disks that go wrong while a process runs: fault_injector.c, compiled once, and its switches.
 
 Below `local`. It works on any program that calls the C library for its time and its files (Python, Java),
 needs neither root nor another file system, and leaves nothing behind: what is real is the refusal of a write
@@ -15,10 +15,10 @@ import struct
 import subprocess
 from pathlib import Path
 
-from herdpy.drill.hands.hands import CannotError
+from herdpy.drill.control.control import CannotError
 from herdpy.testing.jars import cache_directory
 
-_SOURCE = Path(__file__).with_name("bad_luck.c")
+_SOURCE = Path(__file__).with_name("fault_injector.c")
 _LAYOUT = struct.Struct("=qqq")
 _CLOCK_AT, _SYNC_AT, _FULL_AT = 0, 8, 16
 _COMPILE_TIMEOUT_S = 60.0
@@ -33,7 +33,7 @@ def library() -> Path:
     if compiler is None:
         raise CannotError("a C compiler, cc, was not found (Debian: apt-get install gcc)")
     home = cache_directory()
-    made = home / f"bad-luck-{hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]}.so"
+    made = home / f"fault-injector-{hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]}.so"
     with (home / "compile.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
@@ -52,7 +52,7 @@ def library() -> Path:
     return made
 
 
-class BadLuck:
+class FaultInjector:
     """The switches of one process: a file that it maps, and that outlives it; close it at the end."""
 
     def __init__(self, path: Path) -> None:
@@ -64,7 +64,7 @@ class BadLuck:
 
     def environment(self) -> dict[str, str]:
         """What a process is started with, so that the switches work. Raises CannotError as `library`."""
-        return {"LD_PRELOAD": str(library()), "HERDPY_BAD_LUCK": str(self.path)}
+        return {"LD_PRELOAD": str(library()), "HERDPY_FAULT_INJECTOR": str(self.path)}
 
     def set_clock(self, seconds: float) -> None:
         """How far the wall clock is from the true time."""

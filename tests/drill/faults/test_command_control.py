@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
+from herdpy.drill.control import CLIENTS, CannotError, ClusterObserver
+from herdpy.drill.control.command_file import COMMANDS, CommandFile, CommandFileError
+from herdpy.drill.control.commands import CommandControl, CommandFailedError
+from herdpy.drill.control.local import LocalControl
 from herdpy.drill.faults.processes import KillLeader, PauseLeader
-from herdpy.drill.hands import CLIENTS, CannotError, ClusterView
-from herdpy.drill.hands.command_file import COMMANDS, CommandFile, CommandFileError
-from herdpy.drill.hands.commands import CommandFailedError, CommandHands
-from herdpy.drill.hands.local import LocalHands
 from herdpy.testing.waiting import await_until
 from tests.drill.faults.writing import PATIENCE_S
 
@@ -61,10 +61,10 @@ def runs(tmp_path: Path) -> list[list[str]]:
 def test_examples_are_right(path: Path):
     file = CommandFile.load(path)
     assert {one.place.kind for one in file.processes} == {"zookeeper", "bookie", "server"}
-    hands = CommandHands(URL, file)
-    for process in hands.places:
-        assert hands.can("kill", process.name) is None
-        assert hands.can("cut", process.name) is None
+    control = CommandControl(URL, file)
+    for process in control.places:
+        assert control.can("kill", process.name) is None
+        assert control.can("cut", process.name) is None
     for one in file.processes:
         for name, command in one.commands.items():
             fields = {**one.fields, **dict.fromkeys(COMMANDS[name], "x")}
@@ -99,10 +99,10 @@ def test_what_is_wrong_is_told(tmp_path: Path, text: str, wrong: str):
 
 def test_commands_are_run_without_a_shell(tmp_path: Path):
     text = recording(tmp_path, ["pause", "resume", "rot"], "{unit}")
-    hands = CommandHands(URL, load(tmp_path, text + PROCESS))
-    hands.pause("server-1")
-    hands.resume("server-1")
-    assert hands.rot("server-1", None, Random(1)) == "said"
+    control = CommandControl(URL, load(tmp_path, text + PROCESS))
+    control.pause("server-1")
+    control.resume("server-1")
+    assert control.rot("server-1", None, Random(1)) == "said"
     assert runs(tmp_path) == [[name, "server-1", "a b; rm"] for name in ("pause", "resume", "rot")]
 
 
@@ -111,9 +111,9 @@ def test_a_cut_is_made_from_each_peer(tmp_path: Path):
         recording(tmp_path, ["cut"], "{peer} {peer_host} {one_way}") + recording(tmp_path, ["heal"])[11:]
     )
     text = 'clients_host = "10.0.0.9"\n' + commands + PROCESS + BOOKIE
-    hands = CommandHands(URL, load(tmp_path, text))
-    hands.cut("server-1", from_=["bookie-1", CLIENTS], one_way="sent")
-    hands.heal("server-1")
+    control = CommandControl(URL, load(tmp_path, text))
+    control.cut("server-1", from_=["bookie-1", CLIENTS], one_way="sent")
+    control.heal("server-1")
     assert runs(tmp_path) == [
         ["cut", "server-1", "bookie-1", "10.0.0.2", "sent"],
         ["cut", "server-1", "clients", "10.0.0.9", "sent"],
@@ -123,17 +123,17 @@ def test_a_cut_is_made_from_each_peer(tmp_path: Path):
 
 def test_what_cannot_be_done_is_said(tmp_path: Path):
     text = recording(tmp_path, ["cut", "heal"])
-    hands = CommandHands(URL, load(tmp_path, text + PROCESS))
-    assert "has no command kill" in str(hands.can("kill", "server-1"))
+    control = CommandControl(URL, load(tmp_path, text + PROCESS))
+    assert "has no command kill" in str(control.can("kill", "server-1"))
     with pytest.raises(CannotError, match="has no command kill for it"):
-        hands.kill("server-1")
+        control.kill("server-1")
     with pytest.raises(CannotError, match=r"has no \{one_way\}"):
-        hands.cut("server-1", from_=[CLIENTS], one_way="sent")
+        control.cut("server-1", from_=[CLIENTS], one_way="sent")
     with pytest.raises(CannotError, match="clients_host"):
-        hands.cut("server-1", from_=[CLIENTS])
+        control.cut("server-1", from_=[CLIENTS])
     with pytest.raises(CannotError, match="no process server-2"):
-        hands.can("kill", "server-2")
-    assert "kill server-1: " in str(KillLeader(Random(1)).cannot(hands, ClusterView(hands)))
+        control.can("kill", "server-2")
+    assert "kill server-1: " in str(KillLeader(Random(1)).cannot(control, ClusterObserver(control)))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_what_cannot_be_done_is_said(tmp_path: Path):
 def test_a_command_that_fails_is_told(tmp_path: Path, command: str, said: str):
     text = f'timeout_s = 0.2\n[commands]\npause = "{command}"\nresume = "true"\n' + PROCESS
     with pytest.raises(CommandFailedError, match=said.replace(">&", ".*")):
-        CommandHands(URL, load(tmp_path, text)).pause("server-1")
+        CommandControl(URL, load(tmp_path, text)).pause("server-1")
 
 
 @pytest.mark.parametrize(
@@ -165,23 +165,25 @@ def test_a_command_that_fails_is_told(tmp_path: Path, command: str, said: str):
     ],
 )
 def test_what_a_url_says_of_the_cluster(tmp_path: Path, url: str, seen: tuple[str, ...]):
-    view = ClusterView(CommandHands(url, load(tmp_path, recording(tmp_path, ["kill", "start"]) + PROCESS)))
+    view = ClusterObserver(
+        CommandControl(url, load(tmp_path, recording(tmp_path, ["kill", "start"]) + PROCESS))
+    )
     assert (view.tablespace, view.user, view.root, view.ledgers_root) == seen
 
 
-def test_a_fault_by_commands(hands: LocalHands, view: ClusterView, tmp_path: Path):
+def test_a_fault_by_commands(control: LocalControl, view: ClusterObserver, tmp_path: Path):
     """The leader of a real cluster is paused and resumed by commands of `herdpy dev`."""
-    place = hands.cluster.directory
+    place = control.cluster.directory
     dev = f"{sys.executable} -m herdpy.cli dev"
     processes = "".join(
         f'[[process]]\nname = "{one.name}"\nkind = "{one.kind}"\nhost = "{one.host}"\n'
         + "".join(f"{port} = {number}\n" for port, number in one.ports.items())
-        for one in hands.places
+        for one in control.places
     )
     text = "".join(f'{what} = "{dev} {what} {{name}} --dir {place}"\n' for what in ("pause", "resume"))
-    by_commands = CommandHands(hands.url, load(tmp_path, "[commands]\n" + text + processes))
-    assert [one.name for one in by_commands.places] == [one.name for one in hands.places]
-    seen = ClusterView(by_commands)
+    by_commands = CommandControl(control.url, load(tmp_path, "[commands]\n" + text + processes))
+    assert [one.name for one in by_commands.places] == [one.name for one in control.places]
+    seen = ClusterObserver(by_commands)
     leader = view.await_following()
     assert seen.await_leader() == leader
     fault = PauseLeader(Random(1))

@@ -1,4 +1,4 @@
-"""Hands over somebody's own cluster: an operator's file says how each thing is done there.
+"""Control of an operator's own cluster: an operator's file says how each thing is done there.
 
 Above `command_file`. Commands are run without a shell; one that fails, or does not end in time, ends the
 drill, with what it said.
@@ -13,19 +13,19 @@ import urllib.request
 from collections.abc import Iterable
 from random import Random
 
-from herdpy.drill.hands.command_file import CommandFile, CommandProcess
-from herdpy.drill.hands.hands import CLIENTS, Action, CannotError, HandsError, OneWay, Place
+from herdpy.drill.control.command_file import CommandFile, CommandProcess
+from herdpy.drill.control.control import CLIENTS, Action, CannotError, ControlError, OneWay, ProcessPlace
 from herdpy.testing.waiting import await_until
 
 _CONNECT_TIMEOUT_S = 2.0
 _SAID_CHARS = 2000
 
 
-class CommandFailedError(HandsError):
+class CommandFailedError(ControlError):
     """A command of the file failed; the text has the command, and what it said."""
 
 
-class CommandHands:
+class CommandControl:
     """The cluster at `url`, whose processes and commands are in `file`."""
 
     def __init__(self, url: str, file: CommandFile) -> None:
@@ -35,38 +35,38 @@ class CommandHands:
 
     @property
     def url(self) -> str:
-        """See `Hands.url`."""
+        """See `ClusterControl.url`."""
         return self._url
 
     @property
-    def places(self) -> list[Place]:
-        """See `Hands.places`."""
+    def places(self) -> list[ProcessPlace]:
+        """See `ClusterControl.places`."""
         order = ("zookeeper", "bookie", "server")
         return sorted((one.place for one in self._file.processes), key=lambda one: order.index(one.kind))
 
     def can(self, action: Action, process: str) -> str | None:
-        """See `Hands.can`."""
+        """See `ClusterControl.can`."""
         if action in self._process(process).commands:
             return None
         return f"{self._file.path} has no command {action} for it"
 
     def is_running(self, process: str) -> bool:
-        """See `Hands.is_running`. Without a command for it: whether its port takes a connection."""
+        """See `ClusterControl.is_running`. Without a command for it: whether its port takes a connection."""
         found = self._process(process)
         if "is-running" in found.commands:
             return self._done(found, "is-running").returncode == 0
         return _answers(found.place)
 
     def kill(self, process: str) -> None:
-        """See `Hands.kill`."""
+        """See `ClusterControl.kill`."""
         self._do(process, "kill")
 
     def stop(self, process: str) -> None:
-        """See `Hands.stop`."""
+        """See `ClusterControl.stop`."""
         self._do(process, "stop")
 
     def start(self, process: str, *, wait: bool = True) -> None:
-        """See `Hands.start`."""
+        """See `ClusterControl.start`."""
         place = self._process(process).place
         if not _serves(place):
             self._do(process, "start")
@@ -74,15 +74,15 @@ class CommandHands:
             raise CommandFailedError(f"{process} was started and does not serve at {place.host}")
 
     def pause(self, process: str) -> None:
-        """See `Hands.pause`."""
+        """See `ClusterControl.pause`."""
         self._do(process, "pause")
 
     def resume(self, process: str) -> None:
-        """See `Hands.resume`."""
+        """See `ClusterControl.resume`."""
         self._do(process, "resume")
 
     def cut(self, process: str, *, from_: Iterable[str], one_way: OneWay | None = None) -> None:
-        """See `Hands.cut`: the command is run once for each peer."""
+        """See `ClusterControl.cut`: the command is run once for each peer."""
         self._demand(process, "cut")
         fields = self._process(process).commands["cut"].fields
         if one_way is not None and "one_way" not in fields:
@@ -94,35 +94,35 @@ class CommandHands:
             self._do(process, "cut", peer=peer, peer_host=host, one_way=one_way or "both")
 
     def heal(self, process: str) -> None:
-        """See `Hands.heal`."""
+        """See `ClusterControl.heal`."""
         self._do(process, "heal")
 
     def wipe(self, process: str) -> None:
-        """See `Hands.wipe`."""
+        """See `ClusterControl.wipe`."""
         self._do(process, "wipe")
 
     def fill(self, process: str) -> None:
-        """See `Hands.fill`."""
+        """See `ClusterControl.fill`."""
         self._do(process, "fill")
 
     def drain(self, process: str) -> None:
-        """See `Hands.drain`."""
+        """See `ClusterControl.drain`."""
         self._do(process, "drain")
 
     def slow(self, process: str, delay_s: float) -> None:
-        """See `Hands.slow`."""
+        """See `ClusterControl.slow`."""
         self._do(process, "slow", delay_s=f"{delay_s:g}")
 
     def quicken(self, process: str) -> None:
-        """See `Hands.quicken`."""
+        """See `ClusterControl.quicken`."""
         self._do(process, "quicken")
 
     def skew(self, process: str, seconds: float) -> None:
-        """See `Hands.skew`."""
+        """See `ClusterControl.skew`."""
         self._do(process, "skew", seconds=f"{seconds:g}")
 
     def rot(self, process: str, marker: str | None, chance: Random) -> str:
-        """See `Hands.rot`; what it says is the first line of the command's output."""
+        """See `ClusterControl.rot`; what it says is the first line of the command's output."""
         said = self._do(process, "rot", marker=marker or "", seed=str(chance.randrange(1 << 31)))
         return said.partition("\n")[0] or "by the command rot"
 
@@ -171,7 +171,7 @@ class CommandHands:
             raise CommandFailedError(f"{action} {process.place.name}: {' '.join(words)}: {error}") from error
 
 
-def _answers(place: Place) -> bool:
+def _answers(place: ProcessPlace) -> bool:
     port = next(iter(place.ports.values()))
     try:
         with socket.create_connection((place.host, port), _CONNECT_TIMEOUT_S):
@@ -180,7 +180,7 @@ def _answers(place: Place) -> bool:
         return False
 
 
-def _serves(place: Place) -> bool:
+def _serves(place: ProcessPlace) -> bool:
     if place.kind != "server":
         return _answers(place)
     page = f"http://{place.host}:{place.ports['http']}/health"

@@ -1,8 +1,8 @@
-"""Who does a fault to a cluster: kills, pauses, cuts off, and undoes it.
+"""The control of a cluster: kills, pauses, cuts off, and undoes it.
 
-Layer: beside `history`, below `faults`. A fault says what happens, hands know how it is done there:
-LocalHands to a cluster on this machine (herdpy.dev), CommandHands by the commands of an operator's file (ssh,
-systemctl, kubectl). Hands that cannot do something say why (`can`), and nobody leaves it out in silence.
+Layer: beside `history`, below `faults`. A fault says what happens, a ClusterControl knows how it is done:
+LocalControl to a cluster on this machine (herdpy.dev), CommandControl by the commands of an operator's file
+(ssh, systemctl, kubectl). One that cannot do something says why (`can`); nothing is left out in silence.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ CLIENTS = "clients"
 """Whoever is none of the cluster's processes: what `cut` calls the drill's own clients."""
 
 
-class HandsError(Exception):
-    """What hands had to do failed; the text says what and why."""
+class ControlError(Exception):
+    """What was to be done to a process failed; the text says what and why."""
 
 
-class CannotError(HandsError):
-    """These hands cannot do that to that process; the text says why, and what would help."""
+class CannotError(ControlError):
+    """This control cannot do that to that process; the text says why, and what would help."""
 
 
 @dataclass(frozen=True)
-class Place:
+class ProcessPlace:
     """One process of the cluster: its name, and where it listens.
 
     ports: "sql" and "http" of a server, "bookie" of a bookie, "client" of ZooKeeper; 0 when not known.
@@ -47,11 +47,11 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Needs:
+class ClusterNeeds:
     """What a fault wants of a cluster that is made for the drill; another cluster has it or has not.
 
     network: every process has an address of its own that can be cut off.
-    bad_luck: every process has clocks and disks that can go wrong (herdpy/drill/hands/bad_luck.c).
+    fault_injector: every process has clocks and disks that can go wrong (fault_injector.c).
     auto_recovery: BookKeeper's daemon that copies the entries of lost bookies runs.
     settings: of every server, by section.name.
     """
@@ -59,25 +59,25 @@ class Needs:
     servers: int = 3
     bookies: int = 3
     network: bool = False
-    bad_luck: bool = False
+    fault_injector: bool = False
     auto_recovery: bool = False
     settings: Mapping[str, object] = field(default_factory=dict)
 
-    def __or__(self, other: Needs) -> Needs:
-        return Needs(
+    def __or__(self, other: ClusterNeeds) -> ClusterNeeds:
+        return ClusterNeeds(
             max(self.servers, other.servers),
             max(self.bookies, other.bookies),
             self.network or other.network,
-            self.bad_luck or other.bad_luck,
+            self.fault_injector or other.fault_injector,
             self.auto_recovery or other.auto_recovery,
             {**self.settings, **other.settings},
         )
 
 
-class Hands(Protocol):
+class ClusterControl(Protocol):
     """What can be done to each process of a cluster. Every method blocks until it is done.
 
-    Every method but `can` raises CannotError for what `can` gives a reason against, and HandsError when the
+    Every method but `can` raises CannotError for what `can` gives a reason against, and ControlError when the
     means fail. Undoing what was not done (`resume` of one that runs, `heal`, `drain`) does nothing.
     """
 
@@ -86,7 +86,7 @@ class Hands(Protocol):
         """What clients are given: every server, and the tablespace."""
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[ProcessPlace]:
         """The cluster's processes, in the order ZooKeeper, bookies, servers."""
 
     def can(self, action: Action, process: str) -> str | None:

@@ -1,6 +1,6 @@
 """What faults know of a cluster: who leads, where each replica stands, and how to speak to one server.
 
-Above `hands`, below `faults`. Servers are asked on their HTTP port, which needs no password; one that does
+Above `control`, below `faults`. Servers are asked on their HTTP port, which needs no password; one that does
 not answer is not known.
 """
 
@@ -16,7 +16,7 @@ import psycopg
 
 from herdpy.dbapi import url as urls
 from herdpy.dbapi.remote.options import DEFAULT_TABLESPACE, remote_options
-from herdpy.drill.hands.hands import Hands, Kind, Place
+from herdpy.drill.control.control import ClusterControl, Kind, ProcessPlace
 from herdpy.testing.waiting import await_until
 
 PATIENCE_S = 60.0
@@ -27,8 +27,8 @@ class ViewError(Exception):
     """The cluster did not become what a fault had to wait for."""
 
 
-class ClusterView:
-    """The cluster that `hands` hold, looked at from outside.
+class ClusterObserver:
+    """The cluster that `control` has, looked at from outside.
 
     Tablespace, user, password and TLS are what the driver takes from the URL and the environment.
     `patience_s` is for how long it waits for what must come, unless a call says otherwise; `root` and
@@ -38,37 +38,37 @@ class ClusterView:
 
     def __init__(
         self,
-        hands: Hands,
+        control: ClusterControl,
         *,
         patience_s: float = PATIENCE_S,
         root: str | None = None,
         ledgers_root: str | None = None,
     ) -> None:
         self.patience_s = patience_s
-        server = urls.parse(hands.url)
+        server = urls.parse(control.url)
         if not isinstance(server, urls.Server):
-            raise ViewError(f"this URL names no servers: {urls.shown(hands.url)}")
+            raise ViewError(f"this URL names no servers: {urls.shown(control.url)}")
         options = remote_options(server, server.options)
         of_url = urls.DEFAULT_ROOT if server.zookeeper is None else server.zookeeper.root
         self.root = of_url if root is None else root
         self.ledgers_root = ledgers_root or options.ledgers_root or "/ledgers"
-        self._hands = hands
+        self._control = control
         self.tablespace = options.database or DEFAULT_TABLESPACE
         self.user = options.user or "herdpy"
         self._password = options.password
         self._libpq: Mapping[str, Any] = options.libpq
 
-    def places(self, kind: Kind) -> list[Place]:
+    def places(self, kind: Kind) -> list[ProcessPlace]:
         """The processes of one kind."""
-        return [one for one in self._hands.places if one.kind == kind]
+        return [one for one in self._control.places if one.kind == kind]
 
     def names(self, kind: Kind) -> list[str]:
         """Their names."""
         return [one.name for one in self.places(kind)]
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> ProcessPlace:
         """The process of that name. Raises ViewError."""
-        for one in self._hands.places:
+        for one in self._control.places:
             if one.name == name:
                 return one
         raise ViewError(f"the cluster has no process {name}")
@@ -117,7 +117,7 @@ class ClusterView:
     def followers(self, leader: str) -> list[str]:
         """The servers that run and are not `leader`."""
         names = [name for name in self.names("server") if name != leader]
-        return [name for name in names if self._hands.is_running(name)]
+        return [name for name in names if self._control.is_running(name)]
 
     def setting(self, name: str) -> str | None:
         """A setting of the servers, as the leader has it; None when it is not told. Raises psycopg.Error."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 
-from herdpy.drill.hands.hands import CannotError
+from herdpy.drill.control.control import CannotError
 
 _PAGE = 4096
 _HEAD_PAGES = 2

@@ -1,7 +1,7 @@
 /* A process's clock and disk, made to go wrong while it runs.
  *
- * Preloaded (LD_PRELOAD) into a process of a drill's own cluster. The file that HERDPY_BAD_LUCK names is
- * mapped by the process and by whoever does the drill, who writes what shall hold from now on (bad_luck.py):
+ * Preloaded (LD_PRELOAD) into a process of a drill's own cluster. The file that HERDPY_FAULT_INJECTOR names is
+ * mapped by the process and by whoever does the drill, who writes what shall hold from now on (fault_injector.py):
  *
  *     clock_ns     added to the wall clock (CLOCK_REALTIME), not to the clocks that count up
  *     sync_ns      how much longer every fsync and fdatasync takes
@@ -32,12 +32,12 @@
 #define SECOND INT64_C(1000000000)
 #define REAL(name) ((__typeof__(&name))real(#name))
 
-struct luck {
+struct switches {
     volatile int64_t clock_ns, sync_ns, is_full;
 };
 
-static struct luck none;
-static struct luck *luck = &none;
+static struct switches none;
+static struct switches *switches = &none;
 
 static void *real(const char *name) {
     void *found = dlsym(RTLD_NEXT, name);
@@ -46,15 +46,15 @@ static void *real(const char *name) {
     return found;
 }
 
-__attribute__((constructor)) static void map_luck(void) {
-    const char *path = getenv("HERDPY_BAD_LUCK");
+__attribute__((constructor)) static void map_switches(void) {
+    const char *path = getenv("HERDPY_FAULT_INJECTOR");
     int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return;
-    void *mapped = mmap(NULL, sizeof(struct luck), PROT_READ, MAP_SHARED, fd, 0);
+    void *mapped = mmap(NULL, sizeof(struct switches), PROT_READ, MAP_SHARED, fd, 0);
     close(fd);
     if (mapped != MAP_FAILED)
-        luck = mapped;
+        switches = mapped;
 }
 
 /* The clock. */
@@ -75,8 +75,8 @@ int clock_gettime(clockid_t clock, struct timespec *at) {
     if (next == NULL)
         next = REAL(clock_gettime);
     int failed = next(clock, at);
-    if (!failed && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) && luck->clock_ns)
-        *at = moved(*at, luck->clock_ns);
+    if (!failed && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) && switches->clock_ns)
+        *at = moved(*at, switches->clock_ns);
     return failed;
 }
 
@@ -101,7 +101,7 @@ int sem_timedwait(sem_t *semaphore, const struct timespec *until) {
     static __typeof__(&sem_timedwait) next;
     if (next == NULL)
         next = REAL(sem_timedwait);
-    struct timespec there = moved(*until, -luck->clock_ns);
+    struct timespec there = moved(*until, -switches->clock_ns);
     return next(semaphore, &there);
 }
 
@@ -116,9 +116,9 @@ long syscall(long number, ...) {
     va_end(given);
     struct timespec there;
     int command = (int)b & FUTEX_CMD_MASK;
-    if (number == SYS_futex && d != 0 && luck->clock_ns && ((int)b & FUTEX_CLOCK_REALTIME) &&
+    if (number == SYS_futex && d != 0 && switches->clock_ns && ((int)b & FUTEX_CLOCK_REALTIME) &&
         command == FUTEX_WAIT_BITSET) {
-        there = moved(*(const struct timespec *)d, -luck->clock_ns);
+        there = moved(*(const struct timespec *)d, -switches->clock_ns);
         d = (long)&there;
     }
     return next(number, a, b, c, d, e, f);
@@ -128,14 +128,14 @@ long syscall(long number, ...) {
 
 static int refuses(int fd) {
     struct stat about;
-    if (!luck->is_full || fd <= STDERR_FILENO || fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
+    if (!switches->is_full || fd <= STDERR_FILENO || fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
         return 0;
     errno = ENOSPC;
     return 1;
 }
 
 static void dawdle(void) {
-    int64_t ns = luck->sync_ns;
+    int64_t ns = switches->sync_ns;
     struct timespec rest = {ns / SECOND, ns % SECOND};
     while (ns > 0 && nanosleep(&rest, &rest) != 0 && errno == EINTR)
         ;
@@ -181,14 +181,14 @@ int fdatasync(int fd) {
 
 int statvfs(const char *path, struct statvfs *told) {
     int failed = REAL(statvfs)(path, told);
-    if (!failed && luck->is_full)
+    if (!failed && switches->is_full)
         told->f_bfree = told->f_bavail = 0;
     return failed;
 }
 
 int statvfs64(const char *path, struct statvfs64 *told) {
     int failed = REAL(statvfs64)(path, told);
-    if (!failed && luck->is_full)
+    if (!failed && switches->is_full)
         told->f_bfree = told->f_bavail = 0;
     return failed;
 }

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from herdpy.drill.control import ClusterControl
-    from herdpy.drill.drill import Drill, DrillResult
-    from herdpy.drill.report import Report
-    from herdpy.drill.runner import Progress
+    from herdpy.drill.drills import Drill, DrillResult
+    from herdpy.drill.report import DrillReport
+    from herdpy.drill.runner import DrillProgress
 
 SHOWS_NOTHING = 3
 
@@ -53,12 +53,14 @@ class DrillFiles:
                 raise CliError(f"there is no directory {path.parent} for {path.name}", code=USAGE)
 
 
-def carry_out(drill: Drill, control: ClusterControl | None, wanted: DrillOptions, files: DrillFiles) -> Report:
+def carry_out(
+    drill: Drill, control: ClusterControl | None, wanted: DrillOptions, files: DrillFiles
+) -> DrillReport:
     """Run it on the cluster that `control` has, or on one of its own; write what is wanted of it."""
-    from herdpy.drill.report import Report
-    from herdpy.drill.runner import Load, run
+    from herdpy.drill.report import DrillReport
+    from herdpy.drill.runner import ClientLoad, run
 
-    load = Load()
+    load = ClientLoad()
     load = replace(
         load,
         per_job=load.per_job if wanted.clients is None else wanted.clients,
@@ -74,20 +76,20 @@ def carry_out(drill: Drill, control: ClusterControl | None, wanted: DrillOptions
             on_progress=progress.tell,
         )
         kept = _keep(result, files.history)
-        report = Report.of(result, replay=_replay(result, wanted), history_file=kept)
+        report = DrillReport.of(result, replay=_replay(result, wanted), history_file=kept)
     write(report, files)
     return report
 
 
 def _keep(result: DrillResult, file: Path | None) -> str | None:
     """Write the history where it is wanted, that of a violation in any case; where it is, if it is kept."""
-    from herdpy.drill.judged import Origin
+    from herdpy.drill.judged import HistoryOrigin
 
     drill = result.drill
     if file is None and result.valid:
         return None
     file = Path(f"{drill.name}-{result.seed}.jsonl") if file is None else file
-    Origin(drill.name, drill.explanation, result.seed, result.setting).write(result.history)
+    HistoryOrigin(drill.name, drill.explanation, result.seed, result.setting).write(result.history)
     result.history.save(file)
     return str(file)
 
@@ -106,7 +108,7 @@ def _replay(result: DrillResult, wanted: DrillOptions) -> list[str]:
     return command
 
 
-def write(report: Report, files: DrillFiles) -> None:
+def write(report: DrillReport, files: DrillFiles) -> None:
     """Write the report and the picture where they are wanted."""
     if files.report is not None:
         files.report.write_text(jsonlib.dumps(report.to_json(), indent=2) + "\n")
@@ -130,8 +132,7 @@ def control_of(wanted: DrillOptions) -> ClusterControl | None:
         raise CliError("how to kill, pause and cut the processes there is not known", hint=hint, code=USAGE)
     from herdpy.dbapi import url as urls
     from herdpy.dbapi.errors import Error
-    from herdpy.drill.control.command_file import CommandFile, CommandFileError
-    from herdpy.drill.control.commands import CommandControl
+    from herdpy.drill.control.commands import CommandControl, CommandFile, CommandFileError
 
     try:
         if not isinstance(urls.parse(wanted.url), urls.Server):
@@ -182,7 +183,7 @@ class _Progress:
         self._bar: RichProgress | None = None
         self._task: TaskID | None = None
 
-    def tell(self, progress: Progress) -> None:
+    def tell(self, progress: DrillProgress) -> None:
         """Show where the drill is."""
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=progress.done, phase=progress.phase)

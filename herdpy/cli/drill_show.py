@@ -17,8 +17,8 @@ from herdpy.cli.output import write_table
 from herdpy.cli.signals import interruptible
 
 if TYPE_CHECKING:
-    from herdpy.drill.drill import Drill
-    from herdpy.drill.report import Report, State
+    from herdpy.drill.drills import Drill
+    from herdpy.drill.report import DrillReport, DrillState
 
 
 def run(name: str, wanted: DrillOptions, files: DrillFiles, *, json: bool) -> None:
@@ -56,7 +56,7 @@ def show_list(*, json: bool) -> None:
 
 def run_all(wanted: DrillOptions, report_file: Path | None, pictures: Path | None, *, json: bool) -> None:
     """Run every drill, and show a line of each."""
-    reports: list[Report] = []
+    reports: list[DrillReport] = []
     failed: list[tuple[str, str]] = []
     with errors(), interruptible():
         from herdpy.drill.runner import DrillError
@@ -90,18 +90,18 @@ def run_all(wanted: DrillOptions, report_file: Path | None, pictures: Path | Non
 def judge(file: Path, files: DrillFiles, *, json: bool) -> None:
     """Judge a history from its file, and show that."""
     with errors():
-        from herdpy.drill.history import History
-        from herdpy.drill.report import Report
+        from herdpy.drill.history import DrillHistory
+        from herdpy.drill.report import DrillReport
 
         files.check()
-        report = Report.again(History.load(file), str(file))
+        report = DrillReport.again(DrillHistory.load(file), str(file))
         write(report, files)
     _show(report, json=json)
     _end([report.state])
 
 
-def _show(report: Report, *, json: bool) -> None:
-    from herdpy.drill.report_text import report_text
+def _show(report: DrillReport, *, json: bool) -> None:
+    from herdpy.drill.report import report_text
 
     sys.stdout.write(jsonlib.dumps(report.to_json(), indent=2) + "\n" if json else report_text(report))
 
@@ -109,7 +109,7 @@ def _show(report: Report, *, json: bool) -> None:
 # All drills.
 
 
-def _line(report: Report) -> str:
+def _line(report: DrillReport) -> str:
     """One drill in one line."""
     from herdpy.drill import words
     from herdpy.drill.timeline import WRITE
@@ -126,7 +126,7 @@ def _line(report: Report) -> str:
     return f"{told}{'; broken: ' if broken else ''}{broken}"
 
 
-def _sum_up(reports: Sequence[Report], failed: Sequence[tuple[str, str]]) -> None:
+def _sum_up(reports: Sequence[DrillReport], failed: Sequence[tuple[str, str]]) -> None:
     counts: dict[str, int] = {}
     for report in reports:
         counts[report.state.value] = counts.get(report.state.value, 0) + 1
@@ -138,21 +138,21 @@ def _sum_up(reports: Sequence[Report], failed: Sequence[tuple[str, str]]) -> Non
             sys.stdout.write(f"{report.drill}: {report.replay_command} (history: {report.history_file})\n")
 
 
-def _document(reports: Sequence[Report], failed: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def _document(reports: Sequence[DrillReport], failed: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return {
         "drills": [report.to_json() for report in reports],
         "not_carried_out": [{"drill": name, "error": error} for name, error in failed],
     }
 
 
-def _end(states: Sequence[State], *, could_not: bool = False, many: bool = False) -> None:
+def _end(states: Sequence[DrillState], *, could_not: bool = False, many: bool = False) -> None:
     """End with the exit code that the states are worth. Of `many`, one that is skipped does no harm."""
-    from herdpy.drill.report import State
+    from herdpy.drill.report import DrillState
 
-    if State.VIOLATED in states or State.UNDECIDED in states:
+    if DrillState.VIOLATED in states or DrillState.UNDECIDED in states:
         raise typer.Exit(FAILED)
-    shown = [state for state in states if state is State.VALID]
-    if could_not or not shown or (State.SKIPPED in states and not many):
+    shown = [state for state in states if state is DrillState.VALID]
+    if could_not or not shown or (DrillState.SKIPPED in states and not many):
         raise typer.Exit(SHOWS_NOTHING)
 
 

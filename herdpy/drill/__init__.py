@@ -12,19 +12,18 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from herdpy.drill.history import Event, History, HistoryError, Json, Operation, Outcome
+from herdpy.drill.history import ClientOperation, DrillHistory, Event, HistoryError, Json, OperationOutcome
 from herdpy.drill.judging import Anomaly, Verdict
-from herdpy.drill.recorder import Call, Recorder
+from herdpy.drill.recorder import RecordedCall, Recorder
 
 if TYPE_CHECKING:
-    from herdpy.drill.drill import Drill, DrillResult
-    from herdpy.drill.drills import DRILLS
-    from herdpy.drill.runner import DrillError, Load, Progress, run
+    from herdpy.drill.drills import DRILLS, Drill, DrillResult
+    from herdpy.drill.runner import ClientLoad, DrillError, DrillProgress, run
 
 _WITH_SERVERS = {
-    **dict.fromkeys(("Drill", "DrillResult"), "herdpy.drill.drill"),
+    **dict.fromkeys(("Drill", "DrillResult"), "herdpy.drill.drills"),
     "DRILLS": "herdpy.drill.drills",
-    **dict.fromkeys(("DrillError", "Load", "Progress", "run"), "herdpy.drill.runner"),
+    **dict.fromkeys(("DrillError", "ClientLoad", "DrillProgress", "run"), "herdpy.drill.runner"),
 }
 """What needs psycopg and the testing kit is imported when it is asked for; a history can be read without."""
 
@@ -39,18 +38,18 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "DRILLS",
     "Anomaly",
-    "Call",
+    "ClientLoad",
+    "ClientOperation",
     "Drill",
     "DrillError",
+    "DrillHistory",
+    "DrillProgress",
     "DrillResult",
     "Event",
-    "History",
     "HistoryError",
     "Json",
-    "Load",
-    "Operation",
-    "Outcome",
-    "Progress",
+    "OperationOutcome",
+    "RecordedCall",
     "Recorder",
     "Verdict",
     "run",

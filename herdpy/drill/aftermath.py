@@ -17,7 +17,7 @@ from herdpy.bookkeeper.errors import NoSuchLedgerError
 from herdpy.drill.checkers import replicas
 from herdpy.drill.control import ClusterObserver
 from herdpy.drill.control.view import ViewError
-from herdpy.drill.history import History, Json
+from herdpy.drill.history import DrillHistory, Json
 from herdpy.drill.judging import Anomaly, Verdict
 from herdpy.drill.recorder import Recorder
 from herdpy.testing.registry import ClusterZnodes
@@ -68,7 +68,7 @@ def compare_replicas(view: ClusterObserver, recorder: Recorder, *, timeout_s: fl
         if wanted <= set(told) or time.monotonic() > deadline:
             break
         time.sleep(_AGAIN_S)
-    verdict = replicas.check(History([call.operation]))
+    verdict = replicas.check(DrillHistory([call.operation]))
     missing = sorted(wanted - set(told))
     if missing:
         text = f"no checksum of {', '.join(missing)}: {error or 'they did not answer'}"

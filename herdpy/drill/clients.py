@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from herdpy.drill.history import Outcome
-from herdpy.drill.recorder import Call, Recorder
-from herdpy.drill.sessions import FailedError, Session, Sessions, Way
+from herdpy.drill.history import OperationOutcome
+from herdpy.drill.recorder import RecordedCall, Recorder
+from herdpy.drill.sessions import ClientSession, ClientSessions, FailedError, Way
 
 _PAUSE_AFTER_FAILURE_S = 0.05
 _LINEARIZABLE_SHARE = 0.25
@@ -41,7 +41,7 @@ class Client:
     def __init__(
         self,
         workload: str,
-        sessions: Sessions,
+        sessions: ClientSessions,
         way: Way,
         recorder: Recorder,
         random: Random,
@@ -53,7 +53,7 @@ class Client:
         self.random = random
         self.isolation = isolation
         self.process = recorder.next_process()
-        self.session: Session = sessions.open(replace(way, read_level="linearizable"))
+        self.session: ClientSession = sessions.open(replace(way, read_level="linearizable"))
         self._reader = sessions.open(way) if way.follows else self.session
         self.way = way
         self._recorder = recorder
@@ -82,7 +82,7 @@ class Client:
                 result = work()
             except FailedError as error:
                 failed = error
-                if error.outcome is Outcome.NOT_DONE or not changes:
+                if error.outcome is OperationOutcome.NOT_DONE or not changes:
                     call.not_done(str(error))
                 else:
                     call.unknown(str(error))
@@ -92,12 +92,12 @@ class Client:
             if changes and self.way.read_level == "at_lsn":
                 self._note_position(call)
             return result
-        if call.operation.outcome is Outcome.UNKNOWN:
+        if call.operation.outcome is OperationOutcome.UNKNOWN:
             self._go_on(call, failed)
         self._stop.wait(_PAUSE_AFTER_FAILURE_S)
         return None
 
-    def read(self, name: str, arguments: Any, work: Callable[[Session], Any], **details: Any) -> Any:
+    def read(self, name: str, arguments: Any, work: Callable[[ClientSession], Any], **details: Any) -> Any:
         """Do `work`, which only reads, at this client's read level, most of the time; see `attempt`.
 
         The operation's details have the level, and `sees_from_s`: how old what it shows may be.
@@ -116,7 +116,9 @@ class Client:
 
         return self.attempt(name, arguments, at_level, changes=False, **details, **level)
 
-    def read_now(self, name: str, arguments: Any, work: Callable[[Session], Any], **details: Any) -> Any:
+    def read_now(
+        self, name: str, arguments: Any, work: Callable[[ClientSession], Any], **details: Any
+    ) -> Any:
         """Do `work`, which only reads, on the leader; see `attempt`."""
         details["read_level"] = "linearizable"
         return self.attempt(name, arguments, lambda: work(self.session), changes=False, **details)
@@ -143,7 +145,7 @@ class Client:
                 return self._own.called_s
         return 0.0
 
-    def _note_position(self, call: Call) -> None:
+    def _note_position(self, call: RecordedCall) -> None:
         """Where the log was after the write. When nobody tells, the last position is good enough."""
         try:
             ((position,),) = self.session.execute("SELECT herdpy.commit_position()").rows
@@ -152,11 +154,11 @@ class Client:
         operation = call.operation
         self._own = _OwnWrite(str(position), operation.called_s, operation.name, operation.arguments)
 
-    def _go_on(self, call: Call, failed: FailedError) -> None:
+    def _go_on(self, call: RecordedCall, failed: FailedError) -> None:
         """After an unknown outcome: under a new number, once it is known what became of the old operation."""
         self.process = self._recorder.next_process()
-        if failed.outcome is Outcome.DONE:
-            call.resolved(Outcome.DONE)
+        if failed.outcome is OperationOutcome.DONE:
+            call.resolved(OperationOutcome.DONE)
         elif failed.request_id is not None:
             resolved = self.session.resolve(failed.request_id)
             if resolved is not None:

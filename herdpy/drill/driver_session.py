@@ -6,12 +6,16 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import herdpy
-from herdpy.drill.history import Outcome
-from herdpy.drill.sessions import Answer, FailedError, Way
+from herdpy.drill.history import OperationOutcome
+from herdpy.drill.sessions import FailedError, SessionAnswer, Way
 
 T = TypeVar("T")
 
-_OUTCOMES = {"done": Outcome.DONE, "not done": Outcome.NOT_DONE, "unknown": Outcome.UNKNOWN}
+_OUTCOMES = {
+    "done": OperationOutcome.DONE,
+    "not done": OperationOutcome.NOT_DONE,
+    "unknown": OperationOutcome.UNKNOWN,
+}
 _LOCK_TIMEOUT_S = 10
 
 
@@ -27,14 +31,14 @@ class DriverSession:
         """The driver does not say."""
         return None
 
-    def execute(self, sql: str, *parameters: object) -> Answer:
+    def execute(self, sql: str, *parameters: object) -> SessionAnswer:
         """See `Session.execute`."""
         try:
             cursor = self._connected().execute(sql, parameters or None)
             rows = cursor.fetchall() if cursor.description else []
         except herdpy.Error as error:
             raise _failed(error) from error
-        return Answer(rows, None if cursor.rowcount == -1 else cursor.rowcount)
+        return SessionAnswer(rows, None if cursor.rowcount == -1 else cursor.rowcount)
 
     def transaction(self, work: Callable[[], T], isolation: str | None = None) -> T:
         """See `Session.transaction`: by `herdpy.run_transaction`, which tries again what was not done."""
@@ -54,7 +58,7 @@ class DriverSession:
         except herdpy.Error as error:
             raise _failed(error) from error
 
-    def resolve(self, request_id: str) -> Outcome | None:
+    def resolve(self, request_id: str) -> OperationOutcome | None:
         """The driver has asked already."""
         return None
 

@@ -41,7 +41,7 @@ class HistoryError(ValueError):
     """A file is not a history, or an operation was recorded wrongly."""
 
 
-class Outcome(StrEnum):
+class OperationOutcome(StrEnum):
     """What is known of an operation."""
 
     DONE = "done"
@@ -50,7 +50,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class ClientOperation:
     """One operation of one client. Times are seconds since the history's start, on one monotonic clock.
 
     process: a client; it has one operation at a time. After UNKNOWN the client goes on under a new number
@@ -66,25 +66,25 @@ class Operation:
     name: str
     arguments: Json
     result: Json
-    outcome: Outcome
+    outcome: OperationOutcome
     called_s: float
     returned_s: float
     error: str | None = None
-    resolved: Outcome | None = None
+    resolved: OperationOutcome | None = None
     resolved_s: float | None = None
     details: dict[str, Json] = field(default_factory=dict)
 
     @property
-    def final(self) -> Outcome:
+    def final(self) -> OperationOutcome:
         """The outcome, as far as it is known in the end: the resolved one where there is one."""
         return self.resolved if self.resolved is not None else self.outcome
 
     @property
     def ended_s(self) -> float:
         """When it certainly had taken effect, if it did: infinity for an outcome that stayed unknown."""
-        if self.outcome is not Outcome.UNKNOWN:
+        if self.outcome is not OperationOutcome.UNKNOWN:
             return self.returned_s
-        if self.resolved is Outcome.DONE and self.resolved_s is not None:
+        if self.resolved is OperationOutcome.DONE and self.resolved_s is not None:
             return self.resolved_s
         return float("inf")
 
@@ -117,24 +117,24 @@ class Event:
         return {name: getattr(self, name) for name in type(self).__slots__}
 
 
-class History:
+class DrillHistory:
     """Operations in the order in which they returned, and events; `Recorder` adds to both."""
 
-    def __init__(self, operations: Iterable[Operation] = (), events: Iterable[Event] = ()) -> None:
+    def __init__(self, operations: Iterable[ClientOperation] = (), events: Iterable[Event] = ()) -> None:
         self.operations = list(operations)
         self.events = list(events)
 
     def __len__(self) -> int:
         return len(self.operations)
 
-    def __iter__(self) -> Iterator[Operation]:
+    def __iter__(self) -> Iterator[ClientOperation]:
         return iter(self.operations)
 
-    def where(self, keep: Callable[[Operation], bool]) -> History:
+    def where(self, keep: Callable[[ClientOperation], bool]) -> DrillHistory:
         """The part of the history whose operations `keep` accepts, with all events."""
-        return History((each for each in self.operations if keep(each)), self.events)
+        return DrillHistory((each for each in self.operations if keep(each)), self.events)
 
-    def of(self, *names: str) -> History:
+    def of(self, *names: str) -> DrillHistory:
         """The part of the history with operations of these names."""
         return self.where(lambda each: each.name in names)
 
@@ -151,7 +151,7 @@ class History:
                 file.write(json.dumps({"operation": operation.to_json()}) + "\n")
 
     @classmethod
-    def load(cls, path: Path | str) -> History:
+    def load(cls, path: Path | str) -> DrillHistory:
         """Read what `save` wrote.
 
         Raises: HistoryError that names the line; OSError.
@@ -174,11 +174,11 @@ class History:
         else:
             fields = line["operation"]
             resolved = fields.get("resolved")
-            operation = Operation(**fields)
+            operation = ClientOperation(**fields)
             self.operations.append(
                 replace(
                     operation,
-                    outcome=Outcome(operation.outcome),
-                    resolved=None if resolved is None else Outcome(resolved),
+                    outcome=OperationOutcome(operation.outcome),
+                    resolved=None if resolved is None else OperationOutcome(resolved),
                 )
             )

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from herdpy.drill.checkers import errors, replicas
-from herdpy.drill.history import Event, History, Json, Operation
-from herdpy.drill.judging import UNDECIDED, Anomaly, Checker, Verdict
-from herdpy.drill.shrink import smallest
+from herdpy.drill.history import ClientOperation, DrillHistory, Event, Json
+from herdpy.drill.judging import UNDECIDED, Anomaly, HistoryChecker, Verdict, smallest
 from herdpy.drill.workloads import WORKLOADS, Workload
 from herdpy.drill.workloads.workload import PROMISES
 
@@ -21,7 +20,7 @@ _ORIGIN = "drill"
 
 
 @dataclass(frozen=True)
-class Origin:
+class HistoryOrigin:
     """Which drill a history is of."""
 
     drill: str
@@ -29,13 +28,13 @@ class Origin:
     seed: int | None
     setting: Sequence[str] = ()
 
-    def write(self, history: History) -> None:
+    def write(self, history: DrillHistory) -> None:
         """Put it in the history, as its first event."""
         details: dict[str, Json] = {"drill": self.drill, "seed": self.seed, "setting": list(self.setting)}
         history.events.insert(0, Event(0.0, _ORIGIN, self.about, details))
 
     @classmethod
-    def read(cls, history: History) -> Origin:
+    def read(cls, history: DrillHistory) -> HistoryOrigin:
         """What `write` has put there; a history of unknown origin has no seed."""
         for event in history.events:
             if event.kind == _ORIGIN:
@@ -49,7 +48,7 @@ class Origin:
         return cls("a history", "", None)
 
 
-def judge_again(history: History) -> list[Verdict]:
+def judge_again(history: DrillHistory) -> list[Verdict]:
     """All verdicts that follow from the history alone, as the runner has given them."""
     looks = history.of("checksum")
     verdicts = [replicas.check(looks)] if looks.operations else []
@@ -59,8 +58,8 @@ def judge_again(history: History) -> list[Verdict]:
 
 
 def smallest_of(
-    history: History, verdicts: Sequence[Verdict], *, budget_s: float = 20.0
-) -> tuple[list[Operation], str]:
+    history: DrillHistory, verdicts: Sequence[Verdict], *, budget_s: float = 20.0
+) -> tuple[list[ClientOperation], str]:
     """The fewest operations that show the first violation, and its name in words; none of none.
 
     It is looked for as long as `budget_s`; then the best that was found by then is the answer.
@@ -90,7 +89,7 @@ class _Judge:
         if kind is not None:
             self._workload = kind("", kept[0]) if kept else kind()
 
-    def verdicts(self, history: History) -> list[Verdict]:
+    def verdicts(self, history: DrillHistory) -> list[Verdict]:
         """What the workload's own checkers say, and whether an error was told that none should see."""
         own = _own(history, self._label)
         if self._workload is None:
@@ -102,38 +101,38 @@ class _Judge:
                 verdict.name = f"{self._label}: {verdict.name}"
         return found
 
-    def verdict(self, name: str, history: History) -> Verdict:
+    def verdict(self, name: str, history: DrillHistory) -> Verdict:
         """The one of that name; valid when there is none."""
         return next((one for one in self.verdicts(history) if one.name == name), Verdict(name, True, ""))
 
 
-def _labels(history: History) -> list[str]:
+def _labels(history: DrillHistory) -> list[str]:
     """The workloads that a history has operations of, in the order of their first."""
     found = dict.fromkeys(one.details.get("workload") for one in history.operations)
     return [label for label in found if isinstance(label, str)]
 
 
-def _own(history: History, label: str) -> History:
+def _own(history: DrillHistory, label: str) -> DrillHistory:
     return history.where(lambda each: each.details.get("workload") == label)
 
 
-def _checker_of(history: History, verdict: Verdict) -> Checker | None:
+def _checker_of(history: DrillHistory, verdict: Verdict) -> HistoryChecker | None:
     """Who gave a verdict, to ask about other histories; None when it was not given of a workload."""
     named = (one for one in _labels(history) if verdict.name == one or verdict.name.startswith(f"{one}: "))
     if (label := next(named, None)) is None:
         return None
     judge = _Judge(label)
 
-    def check(history: History) -> Verdict:
+    def check(history: DrillHistory) -> Verdict:
         return judge.verdict(verdict.name, history)
 
     return check
 
 
-def _within(checker: Checker, deadline: float) -> Checker:
+def _within(checker: HistoryChecker, deadline: float) -> HistoryChecker:
     """The same until the deadline; from then on nothing is found any more."""
 
-    def check(history: History) -> Verdict:
+    def check(history: DrillHistory) -> Verdict:
         return checker(history) if time.monotonic() < deadline else Verdict("", True, "the time is over")
 
     return check

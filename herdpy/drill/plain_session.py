@@ -22,8 +22,8 @@ from psycopg import conninfo
 from herdpy.dbapi import url as urls
 from herdpy.dbapi.remote.hosts import hosts_of
 from herdpy.dbapi.remote.options import remote_options
-from herdpy.drill.history import Outcome
-from herdpy.drill.sessions import Answer, FailedError, Way, only_reads
+from herdpy.drill.history import OperationOutcome
+from herdpy.drill.sessions import FailedError, SessionAnswer, Way, only_reads
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ _UNKNOWN = "08007"
 _LOCK_TIMEOUT = "10s"
 
 
-class HangUp:
+class HangUpTimer:
     """Shuts the sockets of statements that are unanswered for too long; a context manager with one thread."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class HangUp:
 class PlainSession:
     """One connection of psycopg at a time, made when it is needed."""
 
-    def __init__(self, way: Way, hang_up: HangUp) -> None:
+    def __init__(self, way: Way, hang_up: HangUpTimer) -> None:
         self._way = way
         self._hang_up = hang_up
         self._conninfo = _conninfo(way)
@@ -93,7 +93,7 @@ class PlainSession:
         connection = self._connection
         return None if connection is None else f"{connection.info.host}:{connection.info.port}"
 
-    def execute(self, sql: str, *parameters: object) -> Answer:
+    def execute(self, sql: str, *parameters: object) -> SessionAnswer:
         """See `Session.execute`."""
         if self._in_transaction or only_reads(sql):
             return self._run(sql, parameters)
@@ -113,7 +113,7 @@ class PlainSession:
         finally:
             self._in_transaction = False
 
-    def resolve(self, request_id: str) -> Outcome | None:
+    def resolve(self, request_id: str) -> OperationOutcome | None:
         """See `Session.resolve`."""
         deadline = time.monotonic() + self._way.patience_s
         while True:
@@ -125,8 +125,8 @@ class PlainSession:
                 time.sleep(_PAUSE_S)
                 continue
             if told == "not done":
-                return Outcome.NOT_DONE
-            return Outcome.DONE if str(told).startswith("done") else None
+                return OperationOutcome.NOT_DONE
+            return OperationOutcome.DONE if str(told).startswith("done") else None
 
     def close(self) -> None:
         """See `Session.close`."""
@@ -134,7 +134,7 @@ class PlainSession:
         if connection is not None:
             connection.close()
 
-    def _named(self, sql: str, parameters: tuple[object, ...] = ()) -> Answer:
+    def _named(self, sql: str, parameters: tuple[object, ...] = ()) -> SessionAnswer:
         """A statement that commits, under a new name; a lost answer leaves its outcome unknown."""
         request_id = self._new_name()
         self._run(f"SET herdpy.request_id = '{request_id}'")
@@ -144,21 +144,21 @@ class PlainSession:
             if failed.sqlstate not in (None, _UNKNOWN):
                 raise
             raise FailedError(
-                Outcome.UNKNOWN, failed.sqlstate, failed.message, request_id=request_id
+                OperationOutcome.UNKNOWN, failed.sqlstate, failed.message, request_id=request_id
             ) from failed
 
-    def _run(self, sql: str, parameters: tuple[object, ...] = ()) -> Answer:
+    def _run(self, sql: str, parameters: tuple[object, ...] = ()) -> SessionAnswer:
         """Send a statement. FailedError says *not done*, which is not so when the statement commits."""
         connection = self._connected()
         try:
             with self._hang_up.after(self._way.statement_s, connection.fileno()):
                 cursor = connection.execute(sql.encode(), parameters or None)
-                return Answer(cursor.fetchall() if cursor.description else [], cursor.rowcount)
+                return SessionAnswer(cursor.fetchall() if cursor.description else [], cursor.rowcount)
         except psycopg.Error as error:
             if connection.closed or error.sqlstate in (None, "25006", "HP003", "57P01", "57P03", _UNKNOWN):
                 self.close()  # another server is wanted
             text = error.diag.message_primary or str(error)
-            raise FailedError(Outcome.NOT_DONE, error.sqlstate, text) from error
+            raise FailedError(OperationOutcome.NOT_DONE, error.sqlstate, text) from error
 
     def _roll_back(self) -> None:
         if self._connection is not None:
@@ -179,7 +179,9 @@ class PlainSession:
         if self._connection is not None and not self._connection.closed:
             return self._connection
         if self._in_transaction:
-            raise FailedError(Outcome.NOT_DONE, None, "the connection was lost, and the transaction with it")
+            raise FailedError(
+                OperationOutcome.NOT_DONE, None, "the connection was lost, and the transaction with it"
+            )
         info, first = self._conninfo, self._first
         if first is not None:
             self._first = None
@@ -188,7 +190,9 @@ class PlainSession:
             self._connection = psycopg.connect(info, autocommit=True)
         except psycopg.Error as error:
             said = str(error).partition("\n")[0]
-            raise FailedError(Outcome.NOT_DONE, error.sqlstate, f"no server was found: {said}") from error
+            raise FailedError(
+                OperationOutcome.NOT_DONE, error.sqlstate, f"no server was found: {said}"
+            ) from error
         self._run(f"SET lock_timeout = '{_LOCK_TIMEOUT}'")
         if self._way.follows:
             self._run(f"SET herdpy.read_level = '{self._way.read_level}'")
@@ -202,7 +206,7 @@ class PlainSessions:
     kind = "psycopg"
 
     def __init__(self) -> None:
-        self._hang_up = HangUp()
+        self._hang_up = HangUpTimer()
 
     def open(self, way: Way) -> PlainSession:
         """See `Sessions.open`."""

@@ -6,7 +6,7 @@ with recorder.call(process, "write", ["x", 1]) as call:
         call.done(None)
     except OperationalError as error:
         call.unknown(str(error))
-        call.resolved(Outcome.DONE)     # now, or after the with
+        call.resolved(OperationOutcome.DONE)     # now, or after the with
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from herdpy.drill.history import Event, History, HistoryError, Json, Operation, Outcome
+from herdpy.drill.history import ClientOperation, DrillHistory, Event, HistoryError, Json, OperationOutcome
 
 
 class Recorder:
     """Adds to one history; its clock starts at 0 when it is made. `clock` counts seconds, monotonically."""
 
     def __init__(
-        self, history: History | None = None, *, clock: Callable[[], float] = time.monotonic
+        self, history: DrillHistory | None = None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.history = History() if history is None else history
+        self.history = DrillHistory() if history is None else history
         self._clock = clock
         self._start_s = clock()
         self._lock = threading.Lock()
@@ -44,9 +44,9 @@ class Recorder:
         with self._lock:
             return next(self._processes)
 
-    def call(self, process: int, name: str, arguments: Any, **details: Any) -> Call:
+    def call(self, process: int, name: str, arguments: Any, **details: Any) -> RecordedCall:
         """An operation, called when the `with` is entered. Arguments and details are JSON values."""
-        return Call(self, process, name, _json(arguments), _json(details))
+        return RecordedCall(self, process, name, _json(arguments), _json(details))
 
     def event(self, kind: str, text: str, *, at_s: float | None = None, **details: Any) -> Event:
         """Something happened, now or at `at_s`."""
@@ -55,17 +55,17 @@ class Recorder:
             self.history.events.append(event)
         return event
 
-    def _add(self, operation: Operation) -> int:
+    def _add(self, operation: ClientOperation) -> int:
         with self._lock:
             self.history.operations.append(operation)
             return len(self.history.operations) - 1
 
-    def _replace(self, index: int, operation: Operation) -> None:
+    def _replace(self, index: int, operation: ClientOperation) -> None:
         with self._lock:
             self.history.operations[index] = operation
 
 
-class Call:
+class RecordedCall:
     """One operation under way; it is in the history from the moment the `with` is left.
 
     If the `with` is left by an exception before its outcome was told, it is recorded as unknown, and the
@@ -76,12 +76,12 @@ class Call:
         self._recorder = recorder
         self._index: int | None = None
         self._is_told = False
-        self._operation = Operation(
-            process, name, arguments, None, Outcome.UNKNOWN, 0.0, 0.0, details=dict(details)
+        self._operation = ClientOperation(
+            process, name, arguments, None, OperationOutcome.UNKNOWN, 0.0, 0.0, details=dict(details)
         )
 
     @property
-    def operation(self) -> Operation:
+    def operation(self) -> ClientOperation:
         """The operation as it is known now."""
         return self._operation
 
@@ -90,7 +90,7 @@ class Call:
         """When it was called, in seconds since the history's start."""
         return self._operation.called_s
 
-    def __enter__(self) -> Call:
+    def __enter__(self) -> RecordedCall:
         self._operation = replace(self._operation, called_s=self._recorder.now_s())
         return self
 
@@ -106,19 +106,19 @@ class Call:
 
     def done(self, result: Any = None) -> None:
         """It was acknowledged, now, with this result."""
-        self._tell(Outcome.DONE, _json(result), None)
+        self._tell(OperationOutcome.DONE, _json(result), None)
 
     def not_done(self, error: str) -> None:
         """It was refused, now, and certainly has no effect."""
-        self._tell(Outcome.NOT_DONE, None, error)
+        self._tell(OperationOutcome.NOT_DONE, None, error)
 
     def unknown(self, error: str) -> None:
         """The client gave up, now: it may have taken effect, may later, or never."""
-        self._tell(Outcome.UNKNOWN, None, error)
+        self._tell(OperationOutcome.UNKNOWN, None, error)
 
-    def resolved(self, outcome: Outcome) -> None:
+    def resolved(self, outcome: OperationOutcome) -> None:
         """A question by request id told, now, what became of it: DONE or NOT_DONE."""
-        if self._operation.outcome is not Outcome.UNKNOWN or outcome is Outcome.UNKNOWN:
+        if self._operation.outcome is not OperationOutcome.UNKNOWN or outcome is OperationOutcome.UNKNOWN:
             raise HistoryError(f"a {self._operation.outcome} operation cannot be resolved as {outcome}")
         self._change(resolved=outcome, resolved_s=self._recorder.now_s())
 
@@ -126,7 +126,7 @@ class Call:
         """Note more about it: the server that answered, how often it was tried."""
         self._change(details=self._operation.details | _json(details))
 
-    def _tell(self, outcome: Outcome, result: Json, error: str | None) -> None:
+    def _tell(self, outcome: OperationOutcome, result: Json, error: str | None) -> None:
         if self._is_told:
             raise HistoryError(f"the outcome of {self._operation.name} was told already")
         self._is_told = True

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from herdpy.drill.history import Outcome
+from herdpy.drill.history import OperationOutcome
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class FailedError(Exception):
     """
 
     def __init__(
-        self, outcome: Outcome, sqlstate: str | None, message: str, *, request_id: str | None = None
+        self, outcome: OperationOutcome, sqlstate: str | None, message: str, *, request_id: str | None = None
     ) -> None:
         self.message = " ".join(message.split())
         super().__init__(f"{sqlstate or 'lost'}: {self.message}")
@@ -42,7 +42,7 @@ class FailedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SessionAnswer:
     """What a statement gave. count: rows changed or read; None when it is done, and its answer was lost."""
 
     rows: list[tuple[Any, ...]]
@@ -74,14 +74,14 @@ class Way:
         return self.read_level != "linearizable"
 
 
-class Session(Protocol):
+class ClientSession(Protocol):
     """One client's connection, and the next one when it breaks. For one thread."""
 
     @property
     def server(self) -> str | None:
         """Who answers, as ``host:port``, where that is known."""
 
-    def execute(self, sql: str, *parameters: object) -> Answer:
+    def execute(self, sql: str, *parameters: object) -> SessionAnswer:
         """Run one statement, in the open transaction, or else in one of its own. Raises FailedError."""
 
     def transaction(self, work: Callable[[], T], isolation: str | None = None) -> T:
@@ -91,7 +91,7 @@ class Session(Protocol):
         BEGIN takes it. Raises FailedError.
         """
 
-    def resolve(self, request_id: str) -> Outcome | None:
+    def resolve(self, request_id: str) -> OperationOutcome | None:
         """What became of a commit of that name; from then on it cannot happen any more if it has not.
 
         None when it could not be learnt in time.
@@ -101,12 +101,12 @@ class Session(Protocol):
         """Give the connection up."""
 
 
-class Sessions(Protocol):
+class ClientSessions(Protocol):
     """Makes sessions of one kind. kind: "driver" or "psycopg", for the details of operations."""
 
     kind: str
 
-    def open(self, way: Way) -> Session: ...
+    def open(self, way: Way) -> ClientSession: ...
 
 
 @functools.lru_cache(256)

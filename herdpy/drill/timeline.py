@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from herdpy.drill.history import Event, History, Json, Operation, Outcome
+from herdpy.drill.history import ClientOperation, DrillHistory, Event, Json, OperationOutcome
 
 FAULT_BEGIN, FAULT_END, LEADER, NOTE = "fault-begin", "fault-end", "leader", "note"
 PHASE, QUIET = "phase", "quiet"
@@ -98,26 +98,26 @@ class Timeline:
 
     seconds: float
     clients: int
-    counts: dict[Outcome, int]
+    counts: dict[OperationOutcome, int]
     reigns: list[Reign]
     faults: list[FaultSpan]
     kinds: list[str]
     gaps: dict[str, Gap | None]
     phases: dict[str, tuple[float, float]]
     latencies: dict[str, dict[str, Latency]]
-    unknown: list[Operation]
+    unknown: list[ClientOperation]
 
     @property
     def operations(self) -> int:
         """How many there were."""
         return sum(self.counts.values())
 
-    def resolved(self, outcome: Outcome | None) -> int:
+    def resolved(self, outcome: OperationOutcome | None) -> int:
         """How many unknown outcomes were found to be `outcome` later; None: how many were never told."""
         return sum(1 for one in self.unknown if one.resolved is outcome)
 
 
-def kind_of(operation: Operation) -> str | None:
+def kind_of(operation: ClientOperation) -> str | None:
     """WRITE, READ or FOLLOWER_READ; None for a look at the replicas, which is none of them."""
     if operation.name in _LOOKS:
         return None
@@ -131,7 +131,7 @@ def kind_of(operation: Operation) -> str | None:
     return READ if operation.details.get("read_level", "linearizable") == "linearizable" else FOLLOWER_READ
 
 
-def timeline_of(history: History) -> Timeline:
+def timeline_of(history: DrillHistory) -> Timeline:
     """The facts of a history. Events and operations may stand in it in any order."""
     events = sorted(history.events, key=lambda event: event.at_s)
     seconds = max(
@@ -145,7 +145,10 @@ def timeline_of(history: History) -> Timeline:
     return Timeline(
         seconds,
         _at_once(history.operations),
-        {outcome: sum(1 for one in history.operations if one.outcome is outcome) for outcome in Outcome},
+        {
+            outcome: sum(1 for one in history.operations if one.outcome is outcome)
+            for outcome in OperationOutcome
+        },
         reigns_of(events),
         faults,
         list(by_kind),
@@ -156,19 +159,19 @@ def timeline_of(history: History) -> Timeline:
             for name, span in phases.items()
         },
         sorted(
-            (one for one in history.operations if one.outcome is Outcome.UNKNOWN),
+            (one for one in history.operations if one.outcome is OperationOutcome.UNKNOWN),
             key=lambda one: one.called_s,
         ),
     )
 
 
-def operations_by_kind(history: History) -> dict[str, list[Operation]]:
+def operations_by_kind(history: DrillHistory) -> dict[str, list[ClientOperation]]:
     """The operations of each kind, also of those that are writes or reads of which there is none.
 
     What returns when the clients were told to stop (an event of kind "phase" says so) is not counted: the
     last one to end, and the last look, would make gaps in which nobody else tried.
     """
-    by_kind: dict[str, list[Operation]] = {kind: [] for kind in KINDS}
+    by_kind: dict[str, list[ClientOperation]] = {kind: [] for kind in KINDS}
     stopped = [one.at_s for one in history.events if one.kind == PHASE and one.details.get("phase") == QUIET]
     until_s = min(stopped, default=math.inf)
     for one in history.operations:
@@ -235,7 +238,7 @@ def reigns_of(events: Iterable[Event]) -> list[Reign]:
     return reigns
 
 
-def longest_gap(operations: Sequence[Operation]) -> Gap | None:
+def longest_gap(operations: Sequence[ClientOperation]) -> Gap | None:
     """The longest time without an acknowledged operation while clients tried; None when they never did.
 
     They try from a call until its return, and for _IDLE_S after it: a drill that waits for quiet, or looks at
@@ -244,7 +247,7 @@ def longest_gap(operations: Sequence[Operation]) -> Gap | None:
     return max(gaps_of(operations), key=lambda gap: gap.seconds, default=None)
 
 
-def gaps_of(operations: Sequence[Operation]) -> Iterable[Gap]:
+def gaps_of(operations: Sequence[ClientOperation]) -> Iterable[Gap]:
     """Every time between two acknowledged operations in which clients tried; see `longest_gap`."""
     for begin_s, end_s, acknowledged in _trying(operations):
         for before, after in pairwise([begin_s, *sorted(acknowledged), end_s]):
@@ -257,11 +260,11 @@ def _longest_within(gaps: Iterable[Gap], fault: FaultSpan) -> Gap | None:
     return max(within, key=lambda gap: gap.seconds, default=None)
 
 
-def _trying(operations: Sequence[Operation]) -> Iterable[tuple[float, float, list[float]]]:
+def _trying(operations: Sequence[ClientOperation]) -> Iterable[tuple[float, float, list[float]]]:
     """The times in which clients tried: begin, end, and when they were answered."""
     span: tuple[float, float, list[float]] | None = None
     for one in sorted(operations, key=lambda one: one.called_s):
-        acknowledged = [one.returned_s] if one.outcome is Outcome.DONE else []
+        acknowledged = [one.returned_s] if one.outcome is OperationOutcome.DONE else []
         if span is not None and one.called_s <= span[1] + _IDLE_S:
             span[2].extend(acknowledged)
             span = (span[0], max(span[1], one.returned_s), span[2])
@@ -274,7 +277,7 @@ def _trying(operations: Sequence[Operation]) -> Iterable[tuple[float, float, lis
 
 
 def _phases(
-    faults: Sequence[FaultSpan], operations: Sequence[Operation], seconds: float
+    faults: Sequence[FaultSpan], operations: Sequence[ClientOperation], seconds: float
 ) -> dict[str, tuple[float, float]]:
     if not operations:
         return {}
@@ -286,11 +289,11 @@ def _phases(
     return {name: span for name, span in spans.items() if span[1] > span[0]}
 
 
-def _latency(operations: Iterable[Operation], begin_s: float, end_s: float) -> Latency:
+def _latency(operations: Iterable[ClientOperation], begin_s: float, end_s: float) -> Latency:
     found = sorted(
         one.returned_s - one.called_s
         for one in operations
-        if one.outcome is Outcome.DONE and begin_s <= one.called_s < end_s
+        if one.outcome is OperationOutcome.DONE and begin_s <= one.called_s < end_s
     )
     return Latency(
         len(found),
@@ -306,7 +309,7 @@ def percentile(values: Sequence[float], part: float) -> float | None:
     return values[max(0, math.ceil(part * len(values)) - 1)] if values else None
 
 
-def _at_once(operations: Iterable[Operation]) -> int:
+def _at_once(operations: Iterable[ClientOperation]) -> int:
     """How many clients there were: a client changes its number, but has one operation at a time."""
     steps = sorted(
         [(one.called_s, 1) for one in operations] + [(one.returned_s, -1) for one in operations],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from herdpy.drill.history import Json, Operation, Outcome
+from herdpy.drill.history import ClientOperation, Json, OperationOutcome
 
 _LONGEST = 60
 
@@ -33,35 +33,35 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
-def operation(one: Operation) -> str:
+def operation(one: ClientOperation) -> str:
     """What was asked and what was answered: "read x → 7", "append k1 5; read k1 → [1, 5]"."""
     if one.name == "txn" and isinstance(one.arguments, list):
         return _transaction(one)
     arguments = one.arguments if isinstance(one.arguments, list) else [one.arguments]
     asked = " ".join([one.name, *(_value(value) for value in arguments)])
-    if one.outcome is not Outcome.DONE or (one.result is None and one.name not in ("read", "take")):
+    if one.outcome is not OperationOutcome.DONE or (one.result is None and one.name not in ("read", "take")):
         return asked
     return f"{asked} → {_value(one.result)}"
 
 
-def outcome(one: Operation) -> str:
+def outcome(one: ClientOperation) -> str:
     """The outcome, and what was found out later: "done", "unknown, later told: done"."""
-    if one.outcome is not Outcome.UNKNOWN:
+    if one.outcome is not OperationOutcome.UNKNOWN:
         return one.outcome.value
     if one.resolved is None:
         return "unknown, never told"
     return f"unknown, later told: {one.resolved.value}"
 
 
-def client(one: Operation) -> str:
+def client(one: ClientOperation) -> str:
     """Whose operation it is."""
     return f"client {one.process}"
 
 
-def _transaction(one: Operation) -> str:
+def _transaction(one: ClientOperation) -> str:
     steps = one.result if isinstance(one.result, list) else one.arguments
     assert isinstance(steps, list)
-    is_done = one.outcome is Outcome.DONE
+    is_done = one.outcome is OperationOutcome.DONE
     return "; ".join(_step(step, is_done) for step in steps if isinstance(step, list))
 
 

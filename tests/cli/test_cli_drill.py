@@ -9,36 +9,35 @@ from collections.abc import Callable
 import pytest
 
 from herdpy.drill import runner
-from herdpy.drill.drill import Drill, DrillResult
-from herdpy.drill.drills import DRILLS
-from herdpy.drill.history import Event, History, Operation, Outcome
-from herdpy.drill.judged import Origin, judge_again
+from herdpy.drill.drills import DRILLS, Drill, DrillResult
+from herdpy.drill.history import ClientOperation, DrillHistory, Event, OperationOutcome
+from herdpy.drill.judged import HistoryOrigin, judge_again
 from herdpy.drill.judging import Anomaly, Verdict
-from herdpy.drill.runner import DrillError, Load, Progress
+from herdpy.drill.runner import ClientLoad, DrillError, DrillProgress
 from tests.drill.synthetic import KILL, outage_history
 
-Outcomes = Callable[[Drill], tuple[list[Verdict], History] | DrillError | None]
+Outcomes = Callable[[Drill], tuple[list[Verdict], DrillHistory] | DrillError | None]
 
 
-def good(_drill: Drill) -> tuple[list[Verdict], History]:
+def good(_drill: Drill) -> tuple[list[Verdict], DrillHistory]:
     return [Verdict("registers", True, "linearizable")], outage_history(KILL, clients=2)
 
 
-def stale_read_history() -> History:
+def stale_read_history() -> DrillHistory:
     """One register that goes back."""
     details = {"workload": "registers", "read_level": "linearizable"}
-    return History(
+    return DrillHistory(
         [
-            Operation(1, "write", ["k", 1], None, Outcome.DONE, 0.0, 0.1, details=details),
-            Operation(1, "write", ["k", 2], None, Outcome.DONE, 1.0, 1.1, details=details),
-            Operation(2, "read", ["k"], 1, Outcome.DONE, 2.0, 2.1, details=details),
-            Operation(2, "read", ["other"], None, Outcome.DONE, 3.0, 3.1, details=details),
+            ClientOperation(1, "write", ["k", 1], None, OperationOutcome.DONE, 0.0, 0.1, details=details),
+            ClientOperation(1, "write", ["k", 2], None, OperationOutcome.DONE, 1.0, 1.1, details=details),
+            ClientOperation(2, "read", ["k"], 1, OperationOutcome.DONE, 2.0, 2.1, details=details),
+            ClientOperation(2, "read", ["other"], None, OperationOutcome.DONE, 3.0, 3.1, details=details),
         ],
         [Event(0.5, "fault-begin", "server-1 is killed", {"fault": "kill-leader"})],
     )
 
 
-def bad(_drill: Drill) -> tuple[list[Verdict], History]:
+def bad(_drill: Drill) -> tuple[list[Verdict], DrillHistory]:
     history = stale_read_history()
     return judge_again(history), history
 
@@ -52,7 +51,7 @@ def told(monkeypatch, tmp_path):
 
         def run(drill: Drill, **given) -> DrillResult:
             calls.append({"drill": drill.name, **given})
-            given["on_progress"](Progress("before", 0.2))
+            given["on_progress"](DrillProgress("before", 0.2))
             found = outcome(drill)
             if isinstance(found, DrillError):
                 raise found
@@ -63,7 +62,7 @@ def told(monkeypatch, tmp_path):
                 given["seconds"] or drill.seconds,
                 "herdpy://a:1/herdpy",
                 True,
-                History(),
+                DrillHistory(),
                 setting=["3 servers"],
             )
             if found is None:
@@ -96,14 +95,14 @@ def test_a_valid_drill(run, told, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "a.svg"]
     (call,) = calls
     assert (call["drill"], call["seconds"], call["seed"]) == ("kill-leader", 9.0, None)
-    assert call["load"] == Load()
+    assert call["load"] == ClientLoad()
     assert call["control"] is None
 
 
 def test_clients_rate_and_seed_are_passed_on(run, told):
     calls = told(good)
     run("drill", "storm", "--clients", 9, "--rate", 12.5, "--seed", 5)
-    assert calls[0]["load"] == Load(per_job=9, rate_per_s=12.5)
+    assert calls[0]["load"] == ClientLoad(per_job=9, rate_per_s=12.5)
     assert calls[0]["seed"] == 5
 
 
@@ -124,9 +123,9 @@ def test_a_violation_ends_with_1_keeps_the_history_and_says_how_to_see_it_again(
         "history: pause-leader-17.jsonl\nreplay:  herdpy drill pause-leader --seed 17 --seconds 20\n"
     )
     assert "VIOLATED" in (tmp_path / "bad.svg").read_text()
-    kept = History.load(tmp_path / "pause-leader-17.jsonl")
+    kept = DrillHistory.load(tmp_path / "pause-leader-17.jsonl")
     assert kept.operations == stale_read_history().operations
-    assert Origin.read(kept).drill == "pause-leader"
+    assert HistoryOrigin.read(kept).drill == "pause-leader"
     again = run("drill", "judge", "pause-leader-17.jsonl", "--picture", "again.svg", code=1).stdout
     assert again.startswith("pause-leader, seed 17: VIOLATED\n  " + DRILLS["pause-leader"].explanation)
     assert "herdpy drill judge pause-leader-17.jsonl" in (tmp_path / "again.svg").read_text()
@@ -144,7 +143,7 @@ def test_a_kept_history_of_a_valid_drill_is_judged_again(run, told, tmp_path):
 
 def test_what_cannot_be_decided_does_not_pass(run, told):
     verdict = Verdict.of("registers", [Anomaly("undecided", "too many at once")], "31 operations")
-    told(lambda _drill: ([verdict], History()))
+    told(lambda _drill: ([verdict], DrillHistory()))
     assert "UNDECIDED" in run("drill", "kill-leader", code=1).stdout
 
 

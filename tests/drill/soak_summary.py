@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from herdpy.drill.history import Outcome
-from herdpy.drill.report import Report, State
+from herdpy.drill.history import OperationOutcome
+from herdpy.drill.report import DrillReport, DrillState
 
 _HEAD = ("drill", "runs", "verdicts", "faults", "done", "unknown", "no write", "no read", "seeds")
 _SEEDS = 4
@@ -22,7 +22,7 @@ class Run:
 
     drill: str
     seed: int | None
-    state: State
+    state: DrillState
     seconds: float
     faults: int
     counts: dict[str, int]
@@ -32,7 +32,7 @@ class Run:
     replay: str
 
     @classmethod
-    def of(cls, report: Report) -> Run:
+    def of(cls, report: DrillReport) -> Run:
         """The run that a report is of."""
         timeline = report.timeline
         gaps = {kind: None if gap is None else gap.seconds for kind, gap in timeline.gaps.items()}
@@ -64,7 +64,7 @@ class Summary:
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         ]
-        bad = [run for run in self.runs if run.state in (State.VIOLATED, State.UNDECIDED)]
+        bad = [run for run in self.runs if run.state in (DrillState.VIOLATED, DrillState.UNDECIDED)]
         return table + [f"{run.state}: {', '.join(run.broken)}: {run.replay}" for run in bad]
 
     def to_json(self) -> dict[str, Any]:
@@ -82,8 +82,8 @@ class Summary:
             str(len(runs)),
             ", ".join(f"{count} {state}" for state, count in states.items()),
             str(sum(run.faults for run in runs)),
-            str(sum(run.counts[Outcome.DONE] for run in runs)),
-            str(sum(run.counts[Outcome.UNKNOWN] for run in runs)),
+            str(sum(run.counts[OperationOutcome.DONE] for run in runs)),
+            str(sum(run.counts[OperationOutcome.UNKNOWN] for run in runs)),
             _longest(run.no_write_s for run in runs),
             _longest(run.no_read_s for run in runs),
             " ".join(seeds[:_SEEDS]) + more,

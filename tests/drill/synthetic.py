@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from herdpy.drill.history import Event, History, Operation, Outcome
+from herdpy.drill.history import ClientOperation, DrillHistory, Event, OperationOutcome
 from herdpy.drill.judging import Anomaly
 
 
@@ -29,13 +29,13 @@ def outage_history(
     pause_s: float = 0.1,
     seed: int = 1,
     followers: bool = False,
-) -> History:
+) -> DrillHistory:
     """Clients read and write in turn; in an outage what is under way waits for its end, or is not known.
 
     followers: half of the reads are answered by any replica, also in an outage.
     """
     chance = Random(seed)
-    history = History()
+    history = DrillHistory()
     numbers = iter(range(clients, 1 << 30))
     for first in range(clients):
         process, now, written = first, chance.random() * pause_s, 0
@@ -51,11 +51,11 @@ def outage_history(
             key = f"k{chance.randrange(10)}"
             written += 1
             value = first * 1_000_000 + written
-            outcome = Outcome.DONE
+            outcome = OperationOutcome.DONE
             if outage is not None and not is_read and chance.random() < 0.6:
-                outcome, wait_s = Outcome.UNKNOWN, min(wait_s, 0.5)
+                outcome, wait_s = OperationOutcome.UNKNOWN, min(wait_s, 0.5)
             history.operations.append(
-                Operation(
+                ClientOperation(
                     process,
                     "read" if is_read else "write",
                     [key] if is_read else [key, value],
@@ -63,14 +63,14 @@ def outage_history(
                     outcome,
                     now,
                     now + wait_s,
-                    error="08007: the server went away" if outcome is Outcome.UNKNOWN else None,
-                    resolved=chance.choice([Outcome.DONE, Outcome.NOT_DONE, None])
-                    if outcome is Outcome.UNKNOWN
+                    error="08007: the server went away" if outcome is OperationOutcome.UNKNOWN else None,
+                    resolved=chance.choice([OperationOutcome.DONE, OperationOutcome.NOT_DONE, None])
+                    if outcome is OperationOutcome.UNKNOWN
                     else None,
                     details={"read_level": level} if is_read else {},
                 )
             )
-            if outcome is Outcome.UNKNOWN:
+            if outcome is OperationOutcome.UNKNOWN:
                 process = next(numbers)
             now += wait_s + pause_s * chance.random()
     history.operations.sort(key=lambda one: one.returned_s)
@@ -111,7 +111,7 @@ def write_skew() -> Anomaly:
         [
             _transaction(3, [["append", "x", 7], ["read", "y", [1]]], 15.0312, 15.0361),
             _transaction(5, [["append", "y", 9], ["read", "x", [2]]], 15.0318, 15.0372),
-            _transaction(14, [["append", "y", 11]], 15.0331, 15.5, Outcome.UNKNOWN),
+            _transaction(14, [["append", "y", 11]], 15.0331, 15.5, OperationOutcome.UNKNOWN),
             _transaction(2, [["read", "x", [2, 7]], ["read", "y", [1, 9, 11]]], 16.1, 16.104),
         ],
     )
@@ -123,9 +123,9 @@ def stale_read() -> Anomaly:
         "not linearizable",
         "client 4 read 1 after client 2 had read 2",
         [
-            Operation(1, "write", ["k", 2], None, Outcome.DONE, 14.0, 14.01),
-            Operation(2, "read", ["k"], 2, Outcome.DONE, 14.02, 14.03),
-            Operation(4, "read", ["k"], 1, Outcome.DONE, 14.5, 14.51),
+            ClientOperation(1, "write", ["k", 2], None, OperationOutcome.DONE, 14.0, 14.01),
+            ClientOperation(2, "read", ["k"], 2, OperationOutcome.DONE, 14.02, 14.03),
+            ClientOperation(4, "read", ["k"], 1, OperationOutcome.DONE, 14.5, 14.51),
         ],
     )
 
@@ -135,9 +135,9 @@ def _transaction(
     steps: list[list[Any]],
     called_s: float,
     returned_s: float,
-    outcome: Outcome = Outcome.DONE,
-) -> Operation:
+    outcome: OperationOutcome = OperationOutcome.DONE,
+) -> ClientOperation:
     asked = [[step[0], step[1], None] if step[0] == "read" else step for step in steps]
-    result = steps if outcome is Outcome.DONE else None
-    error = None if outcome is Outcome.DONE else "08007: the server went away"
-    return Operation(process, "txn", asked, result, outcome, called_s, returned_s, error=error)
+    result = steps if outcome is OperationOutcome.DONE else None
+    error = None if outcome is OperationOutcome.DONE else "08007: the server went away"
+    return ClientOperation(process, "txn", asked, result, outcome, called_s, returned_s, error=error)

@@ -7,20 +7,20 @@ import itertools
 import pytest
 from kazoo.client import KazooClient
 
-from herdpy.drill import DRILLS, Drill, Load, run
+from herdpy.drill import DRILLS, ClientLoad, Drill, run
 from herdpy.drill.aftermath import left_behind
 from herdpy.drill.control import ClusterControl, ClusterObserver
 from herdpy.drill.control.local import LocalControl
 from herdpy.drill.faults import FAULTS, Fault
 from herdpy.drill.faults.ledgers import TINY_LEDGERS
-from herdpy.drill.history import Operation, Outcome
+from herdpy.drill.history import ClientOperation, OperationOutcome
 from herdpy.drill.runner import needs_of
 from herdpy.drill.sessions import READ_LEVELS
 from herdpy.drill.workloads import WORKLOADS
 from tests.drill.shown import shown
 
 SECONDS = 4.0
-LOAD = Load(per_job=2, patience_s=40.0)
+LOAD = ClientLoad(per_job=2, patience_s=40.0)
 
 SHORT = ("kill-leader", "partition-leader-from-both")
 """Drills that are made with every commit; the others with every soak."""
@@ -39,13 +39,13 @@ def test_every_drill_in_short(name: str, control: LocalControl) -> None:
     kinds = [event.kind for event in result.history.events]
     assert kinds.count("fault-begin") == kinds.count("fault-end") >= 1
     assert "leader" in kinds
-    done = [one for one in result.history if one.outcome is Outcome.DONE]
+    done = [one for one in result.history if one.outcome is OperationOutcome.DONE]
     assert {_workload(one) for one in done} - {""} == set(DRILLS[name].workloads)
     assert {one.details.get("client") for one in done} - {None} == {"driver", "psycopg"}
     assert {one.id: one.state for one in control.cluster.status().processes if one.state != "running"} == {}
 
 
-def _workload(operation: Operation) -> str:
+def _workload(operation: ClientOperation) -> str:
     """The workload of an operation, whatever its level."""
     return str(operation.details.get("workload") or "").split(" (", maxsplit=1)[0]
 

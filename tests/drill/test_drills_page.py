@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from herdpy.drill import DRILLS
-from herdpy.drill.control.command_file import COMMANDS, CommandFile
+from herdpy.drill.control.commands import COMMANDS, CommandFile
 from herdpy.drill.faults import FAULTS
-from herdpy.drill.report import Report
+from herdpy.drill.report import DrillReport
 from herdpy.drill.timeline import timeline_of
 from herdpy.drill.workloads import WORKLOADS
 from tests.docs.test_examples import blocks_of, run_page
@@ -56,7 +56,7 @@ def test_every_command_is_on_the_page():
 
 def test_every_key_of_a_report_is_on_the_page():
     history = outage_history(KILL, clients=2)
-    document = Report("x", "", 1, history, [], timeline_of(history)).to_json()
+    document = DrillReport("x", "", 1, history, [], timeline_of(history)).to_json()
     assert {*document, *document["phases"][0]["read"]} <= set(
         re.findall(r"`([a-z_0-9 ]+)`", PAGE.read_text())
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from herdpy.drill import DRILLS, run
-from herdpy.drill.report import Report
+from herdpy.drill.report import DrillReport
 from tests.drill.shown import shown
 from tests.drill.soak_summary import Run, Summary
 
@@ -47,7 +47,7 @@ def test_every_drill_for_long(name: str, tmp_path: Path, summary: tuple[Summary,
     skipped, violated = "", []
     for _number in range(RUNS):
         result = run(DRILLS[name], seconds=SECONDS)
-        runs.runs.append(Run.of(Report.of(result)))
+        runs.runs.append(Run.of(DrillReport.of(result)))
         path.write_text(json.dumps(runs.to_json(), indent=1))
         if result.was_skipped:
             skipped = "; ".join(reason for _fault, reason in result.skipped)

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from herdpy.drill import Event, History, HistoryError, Operation, Outcome, Recorder
+from herdpy.drill import ClientOperation, DrillHistory, Event, HistoryError, OperationOutcome, Recorder
 
 
 class Clock:
@@ -27,8 +27,15 @@ def test_an_operation_is_recorded_with_its_times_and_outcome():
         call.detail(retries=2)
         call.done()
     assert recorder.history.operations == [
-        Operation(
-            4, "write", ["x", 1], None, Outcome.DONE, 1.0, 2.0, details={"server": "server-1", "retries": 2}
+        ClientOperation(
+            4,
+            "write",
+            ["x", 1],
+            None,
+            OperationOutcome.DONE,
+            1.0,
+            2.0,
+            details={"server": "server-1", "retries": 2},
         )
     ]
 
@@ -41,13 +48,13 @@ def test_a_refused_and_an_unknown_operation_tell_why():
         call.unknown("08007: who knows")
     refused, unknown = recorder.history
     assert (refused.outcome, refused.final, refused.error) == (
-        Outcome.NOT_DONE,
-        Outcome.NOT_DONE,
+        OperationOutcome.NOT_DONE,
+        OperationOutcome.NOT_DONE,
         "23505: there is one",
     )
     assert (unknown.outcome, unknown.final, unknown.ended_s) == (
-        Outcome.UNKNOWN,
-        Outcome.UNKNOWN,
+        OperationOutcome.UNKNOWN,
+        OperationOutcome.UNKNOWN,
         float("inf"),
     )
 
@@ -58,15 +65,19 @@ def test_an_unknown_operation_may_be_resolved_later():
         call.unknown("gone")
     with recorder.call(1, "read", ["x"]) as other:
         other.done(1)
-    call.resolved(Outcome.DONE)
+    call.resolved(OperationOutcome.DONE)
     first, second = recorder.history
-    assert (first.outcome, first.resolved, first.final) == (Outcome.UNKNOWN, Outcome.DONE, Outcome.DONE)
+    assert (first.outcome, first.resolved, first.final) == (
+        OperationOutcome.UNKNOWN,
+        OperationOutcome.DONE,
+        OperationOutcome.DONE,
+    )
     assert (first.returned_s, first.resolved_s, first.ended_s) == (2.0, 5.0, 5.0)
     assert second.name == "read"
     with pytest.raises(HistoryError, match="cannot be resolved"):
-        other.resolved(Outcome.DONE)
+        other.resolved(OperationOutcome.DONE)
     with pytest.raises(HistoryError, match="cannot be resolved"):
-        call.resolved(Outcome.UNKNOWN)
+        call.resolved(OperationOutcome.UNKNOWN)
 
 
 def test_an_exception_makes_the_outcome_unknown_and_goes_on():
@@ -79,7 +90,7 @@ def test_an_exception_makes_the_outcome_unknown_and_goes_on():
     with pytest.raises(ConnectionError):
         interrupted()
     (operation,) = recorder.history
-    assert (operation.outcome, operation.error) == (Outcome.UNKNOWN, "ConnectionError: gone")
+    assert (operation.outcome, operation.error) == (OperationOutcome.UNKNOWN, "ConnectionError: gone")
 
 
 def test_an_operation_without_an_outcome_and_one_with_two_are_mistakes():
@@ -122,7 +133,7 @@ def test_threads_share_a_recorder():
 
 def test_a_stale_read_names_the_oldest_moment_that_it_may_show():
     def read(**details):
-        return Operation(0, "read", ["x"], 1, Outcome.DONE, 5.0, 6.0, details=details)
+        return ClientOperation(0, "read", ["x"], 1, OperationOutcome.DONE, 5.0, 6.0, details=details)
 
     assert read().sees_from_s == 5.0
     assert read(sees_from_s=2.5).sees_from_s == 2.5
@@ -136,13 +147,13 @@ def test_a_history_is_kept_as_json_lines(tmp_path):
         call.done([["append", "x", 1], ["read", "y", [2]]])
     with recorder.call(1, "write", ["x", 'a "text"\n']) as call:
         call.unknown("gone")
-    call.resolved(Outcome.NOT_DONE)
+    call.resolved(OperationOutcome.NOT_DONE)
     recorder.history.save(tmp_path / "history.jsonl")
-    loaded = History.load(tmp_path / "history.jsonl")
+    loaded = DrillHistory.load(tmp_path / "history.jsonl")
     assert loaded.operations == recorder.history.operations
     assert loaded.events == recorder.history.events
     assert isinstance(loaded.events[0], Event)
-    assert loaded.operations[1].resolved is Outcome.NOT_DONE
+    assert loaded.operations[1].resolved is OperationOutcome.NOT_DONE
 
 
 @pytest.mark.parametrize(
@@ -159,12 +170,15 @@ def test_a_file_that_is_no_history_is_refused(tmp_path, text, message):
     path = tmp_path / "history.jsonl"
     path.write_text(text)
     with pytest.raises(HistoryError, match=message):
-        History.load(path)
+        DrillHistory.load(path)
 
 
 def test_a_part_of_a_history_keeps_the_events():
-    operations = [Operation(0, name, [], None, Outcome.DONE, 0.0, 1.0) for name in ("read", "write", "add")]
-    history = History(operations, [Event(0.0, "note", "text")])
+    operations = [
+        ClientOperation(0, name, [], None, OperationOutcome.DONE, 0.0, 1.0)
+        for name in ("read", "write", "add")
+    ]
+    history = DrillHistory(operations, [Event(0.0, "note", "text")])
     assert [each.name for each in history.of("read", "add")] == ["read", "add"]
     assert history.of("read").events == history.events
     assert len(history) == 3

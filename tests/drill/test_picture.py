@@ -7,12 +7,12 @@ from itertools import combinations
 
 import pytest
 
-from herdpy.drill.history import Event, History, Operation, Outcome
+from herdpy.drill.history import ClientOperation, DrillHistory, Event, OperationOutcome
 from herdpy.drill.judging import Anomaly, Verdict
 from herdpy.drill.picture import axis_of, picture_of, style
-from herdpy.drill.picture.axis import Axis, multiples, round_up
+from herdpy.drill.picture.sheet import Axis, multiples, round_up
 from herdpy.drill.picture.svg import Canvas, fitted, text_width
-from herdpy.drill.report import Report
+from herdpy.drill.report import DrillReport
 from herdpy.drill.timeline import timeline_of
 from tests.drill.synthetic import KILL, STORM, Outage, outage_history, write_skew
 
@@ -21,8 +21,8 @@ GOOD = Verdict("registers", True, "linearizable: 8,112 operations over 10 keys")
 BAD = Verdict.of("list-append", [write_skew()], "31 transactions")
 
 
-def report(history: History, *verdicts: Verdict, drill: str = "kill-leader", **more) -> Report:
-    return Report(
+def report(history: DrillHistory, *verdicts: Verdict, drill: str = "kill-leader", **more) -> DrillReport:
+    return DrillReport(
         drill=drill,
         seed=17,
         history=history,
@@ -37,7 +37,7 @@ def report(history: History, *verdicts: Verdict, drill: str = "kill-leader", **m
     )
 
 
-def many_faults() -> History:
+def many_faults() -> DrillHistory:
     """More faults than have room on a row, with long names, to the very end."""
     outages = [
         Outage(f"lose-bookie-disk-{number}", "of a bookie " * 20, number, number, number + 4.5, "server-3")
@@ -47,7 +47,9 @@ def many_faults() -> History:
 
 
 LONG = [
-    Operation(number % 9, "members", [], [*range(number * 10)], Outcome.DONE, number / 2, number / 2 + 3.25)
+    ClientOperation(
+        number % 9, "members", [], [*range(number * 10)], OperationOutcome.DONE, number / 2, number / 2 + 3.25
+    )
     for number in range(27)
 ]
 CASES = {
@@ -64,8 +66,10 @@ CASES = {
         skipped=[("slow-disk", "z" * 300)],
         replay=["herdpy", "drill", "w" * 300],
     ),
-    "nothing": report(History()),
-    "a moment": report(History([Operation(1, "add", [1], None, Outcome.DONE, 0.0, 0.0)]), GOOD),
+    "nothing": report(DrillHistory()),
+    "a moment": report(
+        DrillHistory([ClientOperation(1, "add", [1], None, OperationOutcome.DONE, 0.0, 0.0)]), GOOD
+    ),
 }
 
 
@@ -145,7 +149,7 @@ def test_what_was_not_shown_is_not_called_valid():
 def test_a_hundred_thousand_operations_make_no_larger_picture():
     small = picture_of(report(outage_history(KILL, clients=8, pause_s=0.3), GOOD))
     once = outage_history(KILL)
-    history = History(once.operations * 25, once.events)
+    history = DrillHistory(once.operations * 25, once.events)
     assert len(history) > 100_000
     large = picture_of(report(history, GOOD))
     assert len(large) < 100_000

@@ -6,16 +6,15 @@ import json
 
 import pytest
 
-from herdpy.drill.history import Event, History, Operation, Outcome
+from herdpy.drill.history import ClientOperation, DrillHistory, Event, OperationOutcome
 from herdpy.drill.judging import UNDECIDED, Anomaly, Verdict
-from herdpy.drill.report import Report, State
-from herdpy.drill.report_text import report_text
+from herdpy.drill.report import DrillReport, DrillState, report_text
 from herdpy.drill.timeline import timeline_of
 from tests.drill.synthetic import KILL, STORM, outage_history, stale_read, write_skew
 
 
-def report(history: History, *verdicts: Verdict, **more) -> Report:
-    return Report(
+def report(history: DrillHistory, *verdicts: Verdict, **more) -> DrillReport:
+    return DrillReport(
         "kill-leader",
         "The leader is killed.",
         17,
@@ -34,17 +33,17 @@ OPEN = Verdict.of("registers", [Anomaly(UNDECIDED, "too many at once")], "31 ope
 @pytest.mark.parametrize(
     ("verdicts", "more", "state"),
     [
-        ([GOOD], {}, State.VALID),
-        ([GOOD, BAD, OPEN], {}, State.VIOLATED),
-        ([GOOD, OPEN], {}, State.UNDECIDED),
-        ([], {}, State.SKIPPED),
-        ([GOOD], {"was_skipped": True}, State.SKIPPED),
-        ([BAD], {"was_skipped": True}, State.VIOLATED),
-        ([Verdict("odd", False, "no anomaly told")], {}, State.VIOLATED),
+        ([GOOD], {}, DrillState.VALID),
+        ([GOOD, BAD, OPEN], {}, DrillState.VIOLATED),
+        ([GOOD, OPEN], {}, DrillState.UNDECIDED),
+        ([], {}, DrillState.SKIPPED),
+        ([GOOD], {"was_skipped": True}, DrillState.SKIPPED),
+        ([BAD], {"was_skipped": True}, DrillState.VIOLATED),
+        ([Verdict("odd", False, "no anomaly told")], {}, DrillState.VIOLATED),
     ],
 )
 def test_states(verdicts, more, state):
-    assert report(History(), *verdicts, **more).state is state
+    assert report(DrillHistory(), *verdicts, **more).state is state
 
 
 def test_the_document():
@@ -108,7 +107,7 @@ replay:  herdpy drill kill-leader --seed 17
 def test_the_text_of_a_violation():
     operations = write_skew().operations
     given = report(
-        History(operations),
+        DrillHistory(operations),
         GOOD,
         BAD,
         smallest=operations,
@@ -140,10 +139,12 @@ def test_of_many_events_the_middle_is_left_out():
 
 
 def test_long_answers_and_odd_texts_stay_on_their_line():
-    long = Operation(1, "members", [], list(range(500)), Outcome.DONE, 0.0, 1.0)
-    odd = Operation(2, "write", ["a b", "x\ny"], None, Outcome.NOT_DONE, 0.0, 1.0, error="40001: no")
+    long = ClientOperation(1, "members", [], list(range(500)), OperationOutcome.DONE, 0.0, 1.0)
+    odd = ClientOperation(
+        2, "write", ["a b", "x\ny"], None, OperationOutcome.NOT_DONE, 0.0, 1.0, error="40001: no"
+    )
     verdict = Verdict.of("sets", [Anomaly("lost add", "7 is gone", [long, odd])], "500 elements")
-    text = report_text(report(History([long, odd]), verdict, smallest=[long, odd]))
+    text = report_text(report(DrillHistory([long, odd]), verdict, smallest=[long, odd]))
     assert "members → [0, 1, 2, 3" in text
     assert 'write "a b" "x\\ny"' in text
     assert max(map(len, text.splitlines())) < 140
@@ -151,7 +152,7 @@ def test_long_answers_and_odd_texts_stay_on_their_line():
 
 def test_many_anomalies_are_counted():
     anomalies = [Anomaly("stale read", f"number {number}", stale_read().operations) for number in range(9)]
-    text = report_text(report(History(), Verdict.of("registers", anomalies, "9 reads")))
+    text = report_text(report(DrillHistory(), Verdict.of("registers", anomalies, "9 reads")))
     assert "number 2" in text
     assert "number 3" not in text
     assert "6 more (--report has all)" in text

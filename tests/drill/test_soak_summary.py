@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from herdpy.drill.judging import Anomaly, Verdict
-from herdpy.drill.report import Report
+from herdpy.drill.report import DrillReport
 from herdpy.drill.timeline import timeline_of
 from tests.drill.soak_summary import Run, Summary
 from tests.drill.synthetic import KILL, outage_history
@@ -15,7 +15,7 @@ def run_of(drill: str, seed: int, *, valid: bool = True, outage: bool = True) ->
     history = outage_history(*([KILL] if outage else []), seed=seed)
     anomalies = [] if valid else [Anomaly("lost insert", "17 is not there")]
     return Run.of(
-        Report(
+        DrillReport(
             drill=drill,
             about="",
             seed=seed,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from herdpy.drill.history import History, Operation, Outcome
+from herdpy.drill.history import ClientOperation, DrillHistory, OperationOutcome
 from herdpy_server.tablespace.lock import LockWait
 from herdpy_sql.errors import SqlError
 
@@ -72,7 +72,7 @@ class Client:
                  for kind, how, element in steps for key in _keys(kind, how)]  # fmt: skip
         called = world.tick()
         told: list[Step] = []
-        outcome, error = Outcome.DONE, None
+        outcome, error = OperationOutcome.DONE, None
         try:
             await session.execute(f"BEGIN ISOLATION LEVEL {world.level}")
             for kind, how, element in steps:
@@ -82,11 +82,11 @@ class Client:
         except SqlError as failure:
             if failure.sqlstate not in {"40001", "40P01"}:
                 raise
-            outcome, error = Outcome.NOT_DONE, failure.sqlstate
+            outcome, error = OperationOutcome.NOT_DONE, failure.sqlstate
             await session.rollback()
-        result = told if outcome is Outcome.DONE else None
+        result = told if outcome is OperationOutcome.DONE else None
         world.operations.append(
-            Operation(self.number, "txn", asked, result, outcome, called, world.tick(), error)
+            ClientOperation(self.number, "txn", asked, result, outcome, called, world.tick(), error)
         )
 
     async def _do(self, kind: str, how: Any, element: int | None) -> list[Step]:
@@ -130,7 +130,7 @@ class World:
         self.level = level
         self.random = random.Random(f"{seed} {level}")
         self.table = f"lists_{seed}_{level[0].lower()}"
-        self.operations: list[Operation] = []
+        self.operations: list[ClientOperation] = []
         self._elements = 0
         self._now = 0.0
         session = database.session()
@@ -163,7 +163,7 @@ class World:
             return kind, (low, random.randint(low + 1, len(KEYS))), None
         return kind, random.choice(KEYS) if kind == "key" else random.randrange(2), None
 
-    def run(self, transactions: int) -> History:
+    def run(self, transactions: int) -> DrillHistory:
         """The history of so many transactions."""
         while len(self.operations) < transactions:
             ready = [one for one in self.clients if one.wait is None or one.wait.done()]
@@ -172,13 +172,13 @@ class World:
             if one.work is not None:
                 one.work.close()
             self.database.run(one.session.close())
-        return History(self.operations)
+        return DrillHistory(self.operations)
 
-    def run_threads(self, transactions: int) -> History:
+    def run_threads(self, transactions: int) -> DrillHistory:
         """The history of so many transactions by each client, in a thread of its own."""
         with ThreadPoolExecutor(CLIENTS) as threads:
             for done in [threads.submit(one.go_on, transactions) for one in self.clients]:
                 done.result()
         for one in self.clients:
             self.database.run(one.session.close())
-        return History(self.operations)
+        return DrillHistory(self.operations)

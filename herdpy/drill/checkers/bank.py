@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from herdpy.drill.history import History, HistoryError, Operation, Outcome
+from herdpy.drill.history import ClientOperation, DrillHistory, HistoryError, OperationOutcome
 from herdpy.drill.judging import Anomaly, Verdict
 
 NAME = "bank"
@@ -20,7 +20,7 @@ Balances = dict[str, int]
 
 
 def check(
-    history: History,
+    history: DrillHistory,
     *,
     total: int | None = None,
     opening: Mapping[str, int] | None = None,
@@ -33,9 +33,9 @@ def check(
 
     Raises: HistoryError: a transfer or its answer is not as herdpy.drill.history describes it.
     """
-    transfers = [each for each in history.of("transfer") if each.final is not Outcome.NOT_DONE]
+    transfers = [each for each in history.of("transfer") if each.final is not OperationOutcome.NOT_DONE]
     reads = sorted(
-        (each for each in history.of("balances") if each.outcome is Outcome.DONE),
+        (each for each in history.of("balances") if each.outcome is OperationOutcome.DONE),
         key=lambda each: each.called_s,
     )
     first_s = min((each.called_s for each in transfers), default=float("inf"))
@@ -64,7 +64,7 @@ def check(
     return Verdict.of(NAME, anomalies, summary)
 
 
-def _of_one(read: Operation, total: int, may_be_negative: bool) -> Iterator[Anomaly]:
+def _of_one(read: ClientOperation, total: int, may_be_negative: bool) -> Iterator[Anomaly]:
     balances = _balances(read)
     found = sum(balances.values())
     if found != total:
@@ -75,12 +75,12 @@ def _of_one(read: Operation, total: int, may_be_negative: bool) -> Iterator[Anom
             yield Anomaly("negative balance", text, [read])
 
 
-def _is_sure(transfer: Operation) -> bool:
+def _is_sure(transfer: ClientOperation) -> bool:
     """It is known whether money was moved. A request id tells only that the transaction was done."""
-    return transfer.outcome is Outcome.DONE
+    return transfer.outcome is OperationOutcome.DONE
 
 
-def _is_explained(opening: Balances, transfers: list[Operation], last: Balances) -> bool | None:
+def _is_explained(opening: Balances, transfers: list[ClientOperation], last: Balances) -> bool | None:
     """Do acknowledged transfers and some of the others lead from `opening` to `last`? None: too many."""
     accounts = sorted(opening.keys() | last.keys())
     missing = [last.get(account, 0) - opening.get(account, 0) for account in accounts]
@@ -109,16 +109,16 @@ def _is_explained(opening: Balances, transfers: list[Operation], last: Balances)
     return tuple([0] * len(accounts)) in states
 
 
-def _parsed(transfer: Operation) -> tuple[str, str, int]:
+def _parsed(transfer: ClientOperation) -> tuple[str, str, int]:
     arguments = transfer.arguments
     if not isinstance(arguments, list) or len(arguments) != 3 or not isinstance(arguments[2], int):
         raise HistoryError(f"a transfer is [from, to, amount], not {arguments!r}")
-    if transfer.outcome is Outcome.DONE and not isinstance(transfer.result, bool):
+    if transfer.outcome is OperationOutcome.DONE and not isinstance(transfer.result, bool):
         raise HistoryError(f"a transfer answers true or false, not {transfer.result!r}")
     return str(arguments[0]), str(arguments[1]), arguments[2]
 
 
-def _balances(read: Operation) -> Balances:
+def _balances(read: ClientOperation) -> Balances:
     found = read.result
     if not isinstance(found, dict):
         raise HistoryError(f"balances are {{account: balance}}, not {found!r}")

@@ -16,7 +16,7 @@ FIRST_ARROWS = 200
 """In one knot the search begins at no more arrows than these."""
 
 
-class Link(IntFlag):
+class Dependency(IntFlag):
     """Why one transaction must come before another.
 
     WW: the other overwrote what it wrote. WR: the other read what it wrote. RW: the other overwrote what it
@@ -32,7 +32,7 @@ class Link(IntFlag):
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class CycleShape:
     """Which cycles are looked for: an arrow of `first`, and a way back along `rest`.
 
     lonely_rw: no two RW arrows follow each other on it.
@@ -40,13 +40,13 @@ class Shape:
     """
 
     kind: str
-    first: Link
-    rest: Link
+    first: Dependency
+    rest: Dependency
     lonely_rw: bool = False
-    last: Link | None = None
+    last: Dependency | None = None
 
 
-Arrow = tuple[int, int, Link]
+Arrow = tuple[int, int, Dependency]
 
 
 class Graph:
@@ -54,20 +54,20 @@ class Graph:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self.arrows: list[dict[int, Link]] = [{} for _ in range(count)]
+        self.arrows: list[dict[int, Dependency]] = [{} for _ in range(count)]
 
     def add_node(self) -> int:
         """One more node, which does not count when cycles are measured."""
         self.arrows.append({})
         return len(self.arrows) - 1
 
-    def add(self, before: int, after: int, link: Link) -> None:
+    def add(self, before: int, after: int, link: Dependency) -> None:
         """`before` must come before `after`. Nothing comes before itself: such an arrow is not kept."""
         if before != after:
-            self.arrows[before][after] = self.arrows[before].get(after, Link(0)) | link
+            self.arrows[before][after] = self.arrows[before].get(after, Dependency(0)) | link
 
 
-def find(graph: Graph, shapes: Iterable[Shape]) -> Iterator[tuple[Shape, list[Arrow]]]:
+def find(graph: Graph, shapes: Iterable[CycleShape]) -> Iterator[tuple[CycleShape, list[Arrow]]]:
     """For each shape, worst first, the smallest cycle of each knot that has no cycle of a worse shape."""
     named: list[set[int]] = []
     for shape in shapes:
@@ -81,7 +81,7 @@ def find(graph: Graph, shapes: Iterable[Shape]) -> Iterator[tuple[Shape, list[Ar
                 yield shape, cycle
 
 
-def knots(graph: Graph, links: Link) -> list[list[int]]:
+def knots(graph: Graph, links: Dependency) -> list[list[int]]:
     """The strongly connected components of more than one node, over arrows of these links."""
     found: list[list[int]] = []
     order = [-1] * len(graph.arrows)
@@ -123,11 +123,11 @@ def knots(graph: Graph, links: Link) -> list[list[int]]:
     return found
 
 
-def _successors(graph: Graph, node: int, links: Link) -> Iterator[int]:
+def _successors(graph: Graph, node: int, links: Dependency) -> Iterator[int]:
     return iter([after for after, has in graph.arrows[node].items() if has & links])
 
 
-def smallest_cycle(graph: Graph, shape: Shape, inside: set[int]) -> list[Arrow] | None:
+def smallest_cycle(graph: Graph, shape: CycleShape, inside: set[int]) -> list[Arrow] | None:
     """The smallest cycle of this shape among the nodes `inside`, beginning with its first arrow."""
     firsts = [
         (node, after)
@@ -152,11 +152,11 @@ def _length(graph: Graph, cycle: list[Arrow]) -> int:
 
 
 def _way(
-    graph: Graph, shape: Shape, start: int, goal: int, inside: set[int], limit: int
+    graph: Graph, shape: CycleShape, start: int, goal: int, inside: set[int], limit: int
 ) -> list[Arrow] | None:
     """The shortest way from start to goal, after an arrow of `shape.first`; no longer than `limit`."""
-    begin = (start, shape.lonely_rw and shape.first == Link.RW)
-    came: dict[tuple[int, bool], tuple[tuple[int, bool], Link]] = {}
+    begin = (start, shape.lonely_rw and shape.first == Dependency.RW)
+    came: dict[tuple[int, bool], tuple[tuple[int, bool], Dependency]] = {}
     lengths = {begin: 0}
     waiting = deque([begin])
     while waiting:
@@ -168,7 +168,7 @@ def _way(
             if after not in inside:
                 continue
             for link in _each(has & shape.rest):
-                is_rw = shape.lonely_rw and link == Link.RW
+                is_rw = shape.lonely_rw and link == Dependency.RW
                 if is_rw and after_rw:
                     continue
                 if after == goal:
@@ -187,12 +187,12 @@ def _way(
     return None
 
 
-def _each(links: Link) -> Iterator[Link]:
-    return (link for link in Link if link & links)
+def _each(links: Dependency) -> Iterator[Dependency]:
+    return (link for link in Dependency if link & links)
 
 
 def _back(
-    came: dict[tuple[int, bool], tuple[tuple[int, bool], Link]],
+    came: dict[tuple[int, bool], tuple[tuple[int, bool], Dependency]],
     begin: tuple[int, bool],
     end: tuple[int, bool],
 ) -> list[Arrow]:

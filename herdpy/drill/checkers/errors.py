@@ -5,7 +5,7 @@ Faults explain lost connections, failovers, locks and full disks (docs/errors.md
 
 from __future__ import annotations
 
-from herdpy.drill.history import History, Operation
+from herdpy.drill.history import ClientOperation, DrillHistory
 from herdpy.drill.judging import Anomaly, Verdict
 
 NAME = "errors"
@@ -15,9 +15,9 @@ _STATES = frozenset({"lost", "25006", "55P03", "HP002", "HP003"})
 _SHOWN = 5
 
 
-def check(history: History) -> Verdict:
+def check(history: DrillHistory) -> Verdict:
     """Judge the errors of all operations; each begins with a SQLSTATE, or with "lost": the connection was."""
-    found: dict[str, list[Operation]] = {}
+    found: dict[str, list[ClientOperation]] = {}
     count = 0
     for operation in history:
         if operation.error is None:
@@ -33,6 +33,6 @@ def check(history: History) -> Verdict:
     return Verdict.of(NAME, anomalies, f"{count} errors in {len(history)} operations")
 
 
-def _may_be_behind(operation: Operation, state: str) -> bool:
+def _may_be_behind(operation: ClientOperation, state: str) -> bool:
     """A replica may not have read yet that the table was made, where the level does not forbid that."""
     return state == "42P01" and operation.details.get("read_level") == "any"

@@ -2,9 +2,9 @@
 
 Is there an order of a register's operations, each placed between its call and its return, in which every
 read sees the last write? The search goes through calls and returns in the order of time with a set of
-*configurations*: all that the register may be by now. Only when an operation returns must it have its place,
-and only then, and only as far as needed, are writes under way given theirs ("just in time", Lowe 2017).
-Three remarks keep the set small:
+*configurations*: all that the register may be by now. Only when an operation returns must it have its
+place, and only then, and only as far as needed, are writes under way given theirs ("just in time", Lowe
+2017). Three remarks keep the set small:
 
 - A read, or a refused compare-and-set, changes nothing. It takes its place as soon as the register agrees
   with it.
@@ -13,18 +13,162 @@ Three remarks keep the set small:
 - A write whose outcome stayed unknown is placed only when somebody has seen it. So many of them cost little.
 
 The set has a bound; a register that needs more is undecided, which is not valid.
+
+`steps_by_key` takes a history apart by key into the steps that a search, here or in `porcupine`, puts in
+order. Values become small numbers, operations that certainly had no effect are left out, and so are unknown
+writes whose value nobody ever saw, unless a refused compare-and-set might need one.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 
-from herdpy.drill.checkers.registers import INITIAL, UNSEEN, Kind, Step, moments, steps_by_key
-from herdpy.drill.history import History, Json
-from herdpy.drill.judging import UNDECIDED, Anomaly, Verdict
-from herdpy.drill.shrink import fewest
+from herdpy.drill.history import ClientOperation, DrillHistory, HistoryError, Json, OperationOutcome
+from herdpy.drill.judging import UNDECIDED, Anomaly, Verdict, fewest
+
+INITIAL = 0
+"""The number of the value that a register has at first."""
+
+UNSEEN = -1
+"""The number of every value that no operation saw or compared with."""
+
+
+class StepKind(IntEnum):
+    """What a step does to a register."""
+
+    READ = 0
+    WRITE = 1
+    SWAP = 2
+    DIFFERS = 3
+    """A refused compare-and-set: it saw that the register was not `expected`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterStep:
+    """One operation on one register. `expected` and `value` are numbers of values.
+
+    expected: what it read, or compared with. value: what it wrote.
+    may_never_be: nobody knows whether it took effect; `ended_s` is infinite.
+    called_s: for a read that may be stale, the oldest moment that it may show.
+    """
+
+    kind: StepKind
+    expected: int
+    value: int
+    may_never_be: bool
+    called_s: float
+    ended_s: float
+    operation: ClientOperation
+
+    @property
+    def writes(self) -> bool:
+        """It changes the register."""
+        return self.kind in (StepKind.WRITE, StepKind.SWAP)
+
+    @property
+    def looks(self) -> bool:
+        """It tells something of the register's value before it."""
+        return self.kind is not StepKind.WRITE
+
+
+NAMES = ("read", "write", "cas")
+"""The operations that are of registers."""
+
+
+def steps_by_key(
+    history: DrillHistory, initial: Json = None, *, all_values: bool = False
+) -> dict[str, list[RegisterStep]]:
+    """The steps of each register, in the order of their calls. `initial` is every register's first value.
+
+    all_values: none is UNSEEN, so that every value can be told.
+
+    Raises: HistoryError: an operation has not the arguments or the result that its name asks for.
+    """
+    found: dict[str, list[ClientOperation]] = {}
+    for operation in history:
+        if operation.name in NAMES:
+            found.setdefault(_key_of(operation), []).append(operation)
+    return {key: _steps(operations, initial, all_values) for key, operations in found.items()}
+
+
+def moments(steps: list[RegisterStep]) -> list[tuple[float, bool, int]]:
+    """Calls (False) and returns (True) in order, with the step's index.
+
+    What is called in the moment of a return counts as concurrent with it. A step that may never be
+    has no return.
+    """
+    calls = [(step.called_s, False, index) for index, step in enumerate(steps)]
+    returns = [(step.ended_s, True, index) for index, step in enumerate(steps) if not step.may_never_be]
+    return sorted(calls + returns)
+
+
+def _key_of(operation: ClientOperation) -> str:
+    arguments = operation.arguments
+    wanted = {"read": 1, "write": 2, "cas": 3}[operation.name]
+    if not isinstance(arguments, list) or len(arguments) != wanted:
+        raise HistoryError(f"{operation.name} has {wanted} arguments, not {arguments!r}")
+    is_answered = operation.name == "cas" and operation.outcome is OperationOutcome.DONE
+    if is_answered and not isinstance(operation.result, bool):
+        raise HistoryError(f"cas answers true or false, not {operation.result!r}")
+    return str(arguments[0])
+
+
+def _steps(operations: list[ClientOperation], initial: Json, all_values: bool) -> list[RegisterStep]:
+    parsed = [each for each in map(_parse, operations) if each is not None]
+    seen = {_text(initial): INITIAL}
+    for kind, expected, value, _ in parsed:
+        if kind is not StepKind.WRITE:
+            seen.setdefault(_text(expected), len(seen))
+        if all_values:
+            seen.setdefault(_text(value), len(seen))
+    is_compared = any(kind is StepKind.DIFFERS for kind, *_ in parsed)
+    steps = []
+    for kind, expected, value, operation in parsed:
+        number = seen.get(_text(value), UNSEEN)
+        # Of a compare-and-set that was resolved as done nobody knows whether it was refused.
+        may_never_be = operation.final is OperationOutcome.UNKNOWN or (
+            kind is StepKind.SWAP and operation.outcome is OperationOutcome.UNKNOWN
+        )
+        if may_never_be and number == UNSEEN and not is_compared:
+            continue
+        steps.append(
+            RegisterStep(
+                kind,
+                seen[_text(expected)] if kind is not StepKind.WRITE else UNSEEN,
+                number,
+                may_never_be,
+                operation.sees_from_s if kind is StepKind.READ else operation.called_s,
+                math.inf if may_never_be else operation.ended_s,
+                operation,
+            )
+        )
+    return sorted(steps, key=lambda step: step.called_s)
+
+
+def _parse(operation: ClientOperation) -> tuple[StepKind, Json, Json, ClientOperation] | None:
+    """Kind, expected and value of an operation; None when it says nothing about the register."""
+    if operation.final is OperationOutcome.NOT_DONE:
+        return None
+    arguments = operation.arguments
+    assert isinstance(arguments, list)
+    if operation.name == "write":
+        return StepKind.WRITE, None, arguments[1], operation
+    if operation.name == "cas":
+        if operation.outcome is OperationOutcome.DONE and operation.result is False:
+            return StepKind.DIFFERS, arguments[1], None, operation
+        return StepKind.SWAP, arguments[1], arguments[2], operation
+    if operation.outcome is not OperationOutcome.DONE:
+        return None
+    return StepKind.READ, operation.result, None, operation
+
+
+def _text(value: Json) -> str:
+    return json.dumps(value, sort_keys=True)
+
 
 NAME = "registers"
 NOT_LINEARIZABLE = "not linearizable"
@@ -42,12 +186,12 @@ and what has not yet seen its value."""
 class Failure:
     """Where the search ended: no order explains this step. `values` are what the register could have been."""
 
-    step: Step
+    step: RegisterStep
     values: frozenset[int]
     is_undecided: bool = False
 
 
-def check(history: History, *, initial: Json = None, configurations: int = CONFIGURATIONS) -> Verdict:
+def check(history: DrillHistory, *, initial: Json = None, configurations: int = CONFIGURATIONS) -> Verdict:
     """Judge every register (read, write, cas) on its own; `initial` is the first value of each.
 
     Raises: HistoryError: an operation of a register is not as herdpy.drill.history describes it.
@@ -63,7 +207,7 @@ def check(history: History, *, initial: Json = None, configurations: int = CONFI
 
 
 def explain(
-    key: str, steps: list[Step], failure: Failure, initial: Json, configurations: int = CONFIGURATIONS
+    key: str, steps: list[RegisterStep], failure: Failure, initial: Json, configurations: int = CONFIGURATIONS
 ) -> Anomaly:
     """The anomaly of one register, with the fewest operations that show it."""
     if failure.is_undecided:
@@ -72,7 +216,7 @@ def explain(
         )
         return Anomaly(UNDECIDED, text, [failure.step.operation])
     operations = [step.operation for step in _fewest(steps, failure, configurations)]
-    (few,) = steps_by_key(History(operations), initial, all_values=True).values()
+    (few,) = steps_by_key(DrillHistory(operations), initial, all_values=True).values()
     again = first_failure(few, configurations)
     assert again is not None
     last = again.step.operation
@@ -89,7 +233,7 @@ def explain(
     return Anomaly(NOT_LINEARIZABLE, text, operations)
 
 
-def first_failure(steps: list[Step], configurations: int = CONFIGURATIONS) -> Failure | None:
+def first_failure(steps: list[RegisterStep], configurations: int = CONFIGURATIONS) -> Failure | None:
     """The first return that no order of the steps explains; None when the register is linearizable."""
     search = _Search(steps)
     for _, is_return, index in moments(steps):
@@ -109,10 +253,10 @@ def first_failure(steps: list[Step], configurations: int = CONFIGURATIONS) -> Fa
 class _Search:
     """The set of configurations, and who is under way. A place is a bit, used again after the return."""
 
-    def __init__(self, steps: list[Step]) -> None:
+    def __init__(self, steps: list[RegisterStep]) -> None:
         self.possible: set[Configuration] = {(INITIAL, 0, 0, 0)}
         self._bits: dict[int, int] = {}
-        self._steps: dict[int, Step] = {}
+        self._steps: dict[int, RegisterStep] = {}
         self._used = 0
         self._can_be_covered = 0
         self._unknown = 0
@@ -122,16 +266,16 @@ class _Search:
         self._swaps_of: dict[int, int] = {}
         written = [step.value for step in steps if step.writes and step.value != UNSEEN]
         self._is_unique = len(set(written)) == len(written) and INITIAL not in written
-        self._is_compared = any(step.kind is Kind.DIFFERS for step in steps)
+        self._is_compared = any(step.kind is StepKind.DIFFERS for step in steps)
 
-    def call(self, step: Step, index: int) -> None:
+    def call(self, step: RegisterStep, index: int) -> None:
         """A step is under way from now on."""
         bit = ~self._used & (self._used + 1)
         self._used |= bit
         self._bits[index] = bit
         self._steps[bit] = step
         if step.writes:
-            if step.kind is Kind.SWAP:
+            if step.kind is StepKind.SWAP:
                 self._swaps_of[step.expected] = self._swaps_of.get(step.expected, 0) | bit
             elif not step.may_never_be:
                 self._can_be_covered |= bit
@@ -141,7 +285,7 @@ class _Search:
                 (state, free | bit, covered, unmet) for state, free, covered, unmet in self.possible
             }
             return
-        if step.kind is Kind.READ:
+        if step.kind is StepKind.READ:
             self._readers[step.expected] = self._readers.get(step.expected, 0) | bit
         else:
             self._differing |= bit
@@ -151,7 +295,7 @@ class _Search:
             for state, free, covered, unmet in self.possible
         }
 
-    def end(self, step: Step, index: int) -> None:
+    def end(self, step: RegisterStep, index: int) -> None:
         """A step has returned: configurations stay in which it has its place, and its bit is free again."""
         bit = self._bits.pop(index)
         result: set[Configuration] = set()
@@ -188,7 +332,7 @@ class _Search:
             best.update(kept)
         return best
 
-    def _forget(self, step: Step, bit: int) -> None:
+    def _forget(self, step: RegisterStep, bit: int) -> None:
         del self._steps[bit]
         self._used &= ~bit
         self._can_be_covered &= ~bit
@@ -211,7 +355,7 @@ class _Search:
             for bit in self._next_writes(configuration, target):
                 _, free, covered, unmet = configuration
                 step, rest = self._steps[bit], free & ~bit
-                covers = rest & self._can_be_covered if step.kind is Kind.WRITE else 0
+                covers = rest & self._can_be_covered if step.kind is StepKind.WRITE else 0
                 after = (step.value, rest, (covered & ~bit) | covers, self._still_unmet(step.value, unmet))
                 if after in known:
                     continue
@@ -232,7 +376,7 @@ class _Search:
             bit = left & -left
             left &= ~bit
             step = self._steps[bit]
-            if step.kind is Kind.SWAP:
+            if step.kind is StepKind.SWAP:
                 is_wanted = step.expected == state
             elif bit == target or any_will_do:
                 is_wanted = True
@@ -247,7 +391,7 @@ class _Search:
                 yield bit
 
 
-def _fewest(steps: list[Step], failure: Failure, configurations: int) -> list[Step]:
+def _fewest(steps: list[RegisterStep], failure: Failure, configurations: int) -> list[RegisterStep]:
     """The fewest steps that are not linearizable on their own, and whose failure is one of the whole.
 
     It follows for the whole as long as whoever saw a value is left out with all who wrote it; a refused
@@ -260,7 +404,7 @@ def _fewest(steps: list[Step], failure: Failure, configurations: int) -> list[St
             writers.setdefault(step.value, set()).add(index)
     every_writer = {index for indexes in writers.values() for index in indexes}
 
-    def closed(kept: list[int]) -> list[Step]:
+    def closed(kept: list[int]) -> list[RegisterStep]:
         left = set(kept)
         while True:
             gone = {
@@ -269,7 +413,7 @@ def _fewest(steps: list[Step], failure: Failure, configurations: int) -> list[St
                 if steps[index].looks
                 and not (
                     every_writer
-                    if steps[index].kind is Kind.DIFFERS
+                    if steps[index].kind is StepKind.DIFFERS
                     else writers.get(steps[index].expected, set())
                 )
                 <= left
@@ -289,13 +433,13 @@ def _fewest(steps: list[Step], failure: Failure, configurations: int) -> list[St
     return closed(fewest(range(count - window, count), fails))
 
 
-def _shown(steps: list[Step], number: int) -> str:
+def _shown(steps: list[RegisterStep], number: int) -> str:
     """A value as the operations name it."""
     for step in steps:
         arguments = step.operation.arguments
         assert isinstance(arguments, list)
         if step.looks and step.expected == number:
-            return json.dumps(step.operation.result if step.kind is Kind.READ else arguments[1])
+            return json.dumps(step.operation.result if step.kind is StepKind.READ else arguments[1])
         if step.writes and step.value == number:
             return json.dumps(arguments[-1])
     return "its first value"

@@ -1,4 +1,4 @@
-"""What was added is there, once, and what was refused is not: the common part of `sets` and `inserts`.
+"""What was added is there, once, and what was refused is not: for sets, and for rows with known ids.
 
 An element must be in a read if it was certainly there before the oldest moment that the read may show: its
 add had returned, or another read that had returned showed it. An unknown add may have been or not, until
@@ -11,20 +11,20 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
-from herdpy.drill.history import History, HistoryError, Json, Operation, Outcome
+from herdpy.drill.history import ClientOperation, DrillHistory, HistoryError, Json, OperationOutcome
 from herdpy.drill.judging import Anomaly, Verdict
 
 STALE = "stale read"
 
-_Seen = list[tuple[Operation, Counter[str]]]
+_Seen = list[tuple[ClientOperation, Counter[str]]]
 
 
-def judge(history: History, *, name: str, add: str, read: str, noun: str) -> Verdict:
+def judge(history: DrillHistory, *, name: str, add: str, read: str, noun: str) -> Verdict:
     """Judge the operations `add` [element] and `read` [] of a history; `noun` is what an element is called.
 
     Raises: HistoryError: an element is added twice, or a read is not a list.
     """
-    added: dict[str, Operation] = {}
+    added: dict[str, ClientOperation] = {}
     for operation in history.of(add):
         element = _text(_only(operation))
         if element in added:
@@ -33,13 +33,13 @@ def judge(history: History, *, name: str, add: str, read: str, noun: str) -> Ver
     reads: _Seen = [
         (operation, _counted(operation))
         for operation in sorted(history.of(read), key=lambda each: each.sees_from_s)
-        if operation.outcome is Outcome.DONE
+        if operation.outcome is OperationOutcome.DONE
     ]
     anomalies = [*_unexpected(added, reads, noun), *_missing(added, reads, noun)]
     return Verdict.of(name, anomalies, f"{len(added)} of {noun} added, {len(reads)} reads")
 
 
-def _unexpected(added: dict[str, Operation], reads: _Seen, noun: str) -> Iterator[Anomaly]:
+def _unexpected(added: dict[str, ClientOperation], reads: _Seen, noun: str) -> Iterator[Anomaly]:
     """What is there and must not be, or not so often; each element is told once."""
     told: set[str] = set()
     for read, seen in reads:
@@ -50,7 +50,7 @@ def _unexpected(added: dict[str, Operation], reads: _Seen, noun: str) -> Iterato
             if add is None or add.called_s > read.returned_s:
                 text = f"process {read.process} read {element}, which nobody had added by then"
                 yield Anomaly(f"unexpected {noun}", text, [read] if add is None else [read, add])
-            elif add.final is Outcome.NOT_DONE:
+            elif add.final is OperationOutcome.NOT_DONE:
                 text = f"process {read.process} read {element}, of which was told that it was not added"
                 yield Anomaly(f"undone {noun}", text, [add, read])
             elif times > 1:
@@ -61,16 +61,16 @@ def _unexpected(added: dict[str, Operation], reads: _Seen, noun: str) -> Iterato
             told.add(element)
 
 
-def _missing(added: dict[str, Operation], reads: _Seen, noun: str) -> Iterator[Anomaly]:
+def _missing(added: dict[str, ClientOperation], reads: _Seen, noun: str) -> Iterator[Anomaly]:
     """What was there and is not. Reads come in the order of the oldest moment that they may show."""
-    there_from: dict[str, tuple[float, Operation]] = {
-        element: (add.ended_s, add) for element, add in added.items() if add.final is Outcome.DONE
+    there_from: dict[str, tuple[float, ClientOperation]] = {
+        element: (add.ended_s, add) for element, add in added.items() if add.final is OperationOutcome.DONE
     }
     seen_last: dict[str, float] = {}
     for read, seen in reads:
         for element in seen:
             add = added.get(element)
-            if add is None or add.final is Outcome.NOT_DONE:
+            if add is None or add.final is OperationOutcome.NOT_DONE:
                 continue
             if element not in there_from or read.returned_s < there_from[element][0]:
                 there_from[element] = read.returned_s, read
@@ -94,13 +94,13 @@ def _missing(added: dict[str, Operation], reads: _Seen, noun: str) -> Iterator[A
                 yield Anomaly(f"lost {noun}", f"{text}, nor did anybody later", operations)
 
 
-def _only(operation: Operation) -> Json:
+def _only(operation: ClientOperation) -> Json:
     if not isinstance(operation.arguments, list) or len(operation.arguments) != 1:
         raise HistoryError(f"{operation.name} has one argument, not {operation.arguments!r}")
     return operation.arguments[0]
 
 
-def _counted(read: Operation) -> Counter[str]:
+def _counted(read: ClientOperation) -> Counter[str]:
     if not isinstance(read.result, list):
         raise HistoryError(f"{read.name} answers a list, not {read.result!r}")
     return Counter(map(_text, read.result))
@@ -108,3 +108,19 @@ def _counted(read: Operation) -> Counter[str]:
 
 def _text(value: Json) -> str:
     return json.dumps(value, sort_keys=True)
+
+
+SETS = "sets"
+
+
+def check_sets(history: DrillHistory) -> Verdict:
+    """Judge "add" and "members". Kinds: lost, undone, doubled and unexpected element; stale read."""
+    return judge(history, name=SETS, add="add", read="members", noun="element")
+
+
+INSERTS = "inserts"
+
+
+def check_inserts(history: DrillHistory) -> Verdict:
+    """Judge "insert" and "rows". Kinds: lost, undone, doubled and unexpected insert; stale read."""
+    return judge(history, name=INSERTS, add="insert", read="rows", noun="insert")

@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 
 from herdpy.drill.checkers import linearizable
-from herdpy.drill.checkers.registers import Step, moments, steps_by_key
-from herdpy.drill.history import History, Json
+from herdpy.drill.checkers.linearizable import RegisterStep, moments, steps_by_key
+from herdpy.drill.history import DrillHistory, Json
 from herdpy.drill.judging import UNDECIDED, Anomaly, Verdict
 from herdpy.testing.errors import KitError, MissingSoftwareError
 from herdpy.testing.jars import cache_directory
@@ -34,7 +34,7 @@ _SPARE_S = 60.0
 _BUILD_S = 300.0
 
 
-def check(history: History, *, initial: Json = None, thinking_s: float = THINKING_S) -> Verdict:
+def check(history: DrillHistory, *, initial: Json = None, thinking_s: float = THINKING_S) -> Verdict:
     """Judge every register (read, write, cas) of the history on its own, as `linearizable.check` does.
 
     The summary says who judged, and why it was not Porcupine.
@@ -122,7 +122,7 @@ def _go(
     )
 
 
-def ask(judge: Path, by_key: dict[str, list[Step]], thinking_s: float = THINKING_S) -> dict[str, str]:
+def ask(judge: Path, by_key: dict[str, list[RegisterStep]], thinking_s: float = THINKING_S) -> dict[str, str]:
     """What Porcupine says of each register: "Ok", "Illegal", or "Unknown" when the time was too short.
 
     Raises: KitError: the program failed.
@@ -142,7 +142,7 @@ def ask(judge: Path, by_key: dict[str, list[Step]], thinking_s: float = THINKING
     return {answer["key"]: answer["result"] for answer in answers}
 
 
-def _placed(steps: list[Step]) -> list[list[int]]:
+def _placed(steps: list[RegisterStep]) -> list[list[int]]:
     """Each step with places in one order for its times, so that moments that are equal stay concurrent."""
     places = [[2 * len(steps)] * 2 for _ in steps]
     for place, (_, is_return, index) in enumerate(moments(steps)):

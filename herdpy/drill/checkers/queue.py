@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from herdpy.drill.history import History, HistoryError, Json, Operation, Outcome
+from herdpy.drill.history import ClientOperation, DrillHistory, HistoryError, Json, OperationOutcome
 from herdpy.drill.judging import Anomaly, Verdict
 
 NAME = "queue"
 
 
-def check(history: History) -> Verdict:
+def check(history: DrillHistory) -> Verdict:
     """Judge "put", "take" and "waiting". Kinds: taken twice, lost job, undone job, unexpected job, job back.
 
     Of an unknown take nobody knows which job it took: as many jobs as there are of those may be missing. Jobs
@@ -20,20 +20,22 @@ def check(history: History) -> Verdict:
 
     Raises: HistoryError: an operation is not as herdpy.drill.history describes it, or a job is put twice.
     """
-    puts: dict[str, Operation] = {}
+    puts: dict[str, ClientOperation] = {}
     for operation in history.of("put"):
         job = _job(operation.arguments)
         if job in puts:
             raise HistoryError(f"job {job} is put twice")
         puts[job] = operation
     takes = history.of("take").operations
-    taken: dict[str, list[Operation]] = {}
+    taken: dict[str, list[ClientOperation]] = {}
     for operation in takes:
-        if operation.outcome is Outcome.DONE and operation.result is not None:
+        if operation.outcome is OperationOutcome.DONE and operation.result is not None:
             taken.setdefault(json.dumps(operation.result, sort_keys=True), []).append(operation)
     anomalies = list(_wrongly_taken(puts, taken))
     unknown = [
-        each for each in takes if each.outcome is Outcome.UNKNOWN and each.final is not Outcome.NOT_DONE
+        each
+        for each in takes
+        if each.outcome is OperationOutcome.UNKNOWN and each.final is not OperationOutcome.NOT_DONE
     ]
     last = _last_look(history)
     if last is not None:
@@ -42,7 +44,9 @@ def check(history: History) -> Verdict:
     return Verdict.of(NAME, anomalies, f"{len(puts)} jobs put, {len(taken)} taken{looked}")
 
 
-def _wrongly_taken(puts: dict[str, Operation], taken: dict[str, list[Operation]]) -> Iterator[Anomaly]:
+def _wrongly_taken(
+    puts: dict[str, ClientOperation], taken: dict[str, list[ClientOperation]]
+) -> Iterator[Anomaly]:
     for job, takes in taken.items():
         put, first = puts.get(job), takes[0]
         if len(takes) > 1:
@@ -51,13 +55,16 @@ def _wrongly_taken(puts: dict[str, Operation], taken: dict[str, list[Operation]]
         if put is None or put.called_s > first.returned_s:
             text = f"process {first.process} took job {job}, which nobody had put by then"
             yield Anomaly("unexpected job", text, [first] if put is None else [first, put])
-        elif put.final is Outcome.NOT_DONE:
+        elif put.final is OperationOutcome.NOT_DONE:
             text = f"process {first.process} took job {job}, of which was told that it was not put"
             yield Anomaly("undone job", text, [put, first])
 
 
 def _at_the_end(
-    puts: dict[str, Operation], taken: dict[str, list[Operation]], unknown: list[Operation], last: Operation
+    puts: dict[str, ClientOperation],
+    taken: dict[str, list[ClientOperation]],
+    unknown: list[ClientOperation],
+    last: ClientOperation,
 ) -> Iterator[Anomaly]:
     if not isinstance(last.result, list):
         raise HistoryError(f"waiting jobs are a list, not {last.result!r}")
@@ -66,7 +73,7 @@ def _at_the_end(
         put = puts.get(job)
         if put is None:
             yield Anomaly("unexpected job", f"job {job} waits, which nobody put", [last])
-        elif put.final is Outcome.NOT_DONE:
+        elif put.final is OperationOutcome.NOT_DONE:
             text = f"job {job} waits, of which was told that it was not put"
             yield Anomaly("undone job", text, [put, last])
         if job in taken:
@@ -75,7 +82,7 @@ def _at_the_end(
     missing = [
         (job, put)
         for job, put in puts.items()
-        if put.final is Outcome.DONE and job not in taken and job not in left
+        if put.final is OperationOutcome.DONE and job not in taken and job not in left
     ]
     if len(missing) > len(unknown):
         for job, put in missing:
@@ -85,11 +92,13 @@ def _at_the_end(
             yield Anomaly("lost job", text, [put, *unknown, last])
 
 
-def _last_look(history: History) -> Operation | None:
+def _last_look(history: DrillHistory) -> ClientOperation | None:
     """The last "waiting" that was called when everything else had ended, or been given up."""
     end_s = max((each.returned_s for each in history.of("put", "take")), default=float("-inf"))
     looks = [
-        each for each in history.of("waiting") if each.outcome is Outcome.DONE and each.sees_from_s > end_s
+        each
+        for each in history.of("waiting")
+        if each.outcome is OperationOutcome.DONE and each.sees_from_s > end_s
     ]
     return max(looks, key=lambda each: each.called_s, default=None)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from herdpy.drill.history import History, Operation, Outcome
+from herdpy.drill.history import ClientOperation, DrillHistory, OperationOutcome
 from herdpy.drill.judging import Anomaly, Verdict
 
 NAME = "read levels"
@@ -18,15 +18,17 @@ FRACTURED = "fractured read"
 OWN_WRITE_MISSING = "own write missing"
 
 
-def check(history: History) -> Verdict:
+def check(history: DrillHistory) -> Verdict:
     """Judge the reads of lists and sets; see the module."""
-    reads = [each for each in history if each.outcome is Outcome.DONE and "read_level" in each.details]
+    reads = [
+        each for each in history if each.outcome is OperationOutcome.DONE and "read_level" in each.details
+    ]
     seen = [(read, _elements(read)) for read in reads]
     anomalies = [*_own_writes_missing(seen), *_fractured(history, seen)]
     return Verdict.of(NAME, anomalies, f"{len(reads)} reads")
 
 
-def _own_writes_missing(seen: list[tuple[Operation, dict[str, set[Any]]]]) -> Iterator[Anomaly]:
+def _own_writes_missing(seen: list[tuple[ClientOperation, dict[str, set[Any]]]]) -> Iterator[Anomaly]:
     for read, elements in seen:
         own = read.details.get("own")
         if not isinstance(own, list):
@@ -40,14 +42,16 @@ def _own_writes_missing(seen: list[tuple[Operation, dict[str, set[Any]]]]) -> It
                 yield Anomaly(OWN_WRITE_MISSING, text, [read])
 
 
-def _fractured(history: History, seen: list[tuple[Operation, dict[str, set[Any]]]]) -> Iterator[Anomaly]:
+def _fractured(
+    history: DrillHistory, seen: list[tuple[ClientOperation, dict[str, set[Any]]]]
+) -> Iterator[Anomaly]:
     queries = [(read, elements) for read, elements in seen if read.details.get("query")]
     by_key: dict[str, set[int]] = {}
     for place, (_read, elements) in enumerate(queries):
         for key in elements:
             by_key.setdefault(key, set()).add(place)
     for operation in history:
-        if operation.name != "txn" or operation.final is Outcome.NOT_DONE:
+        if operation.name != "txn" or operation.final is OperationOutcome.NOT_DONE:
             continue
         writes = list(_writes(operation.name, operation.arguments))
         if len({key for key, _element in writes}) < 2:
@@ -77,7 +81,7 @@ def _writes(name: Any, arguments: Any) -> Iterator[tuple[str, Any]]:
         yield "", arguments[0]
 
 
-def _elements(read: Operation) -> dict[str, set[Any]]:
+def _elements(read: ClientOperation) -> dict[str, set[Any]]:
     """What a read saw, by key."""
     result: Any = read.result
     if read.name == "members":

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from herdpy.drill.history import History, HistoryError, Outcome
+from herdpy.drill.history import DrillHistory, HistoryError, OperationOutcome
 from herdpy.drill.judging import Anomaly, Verdict
 
 NAME = "replicas"
 
 
-def check(history: History) -> Verdict:
+def check(history: DrillHistory) -> Verdict:
     """Judge "checksum". Kind: replicas differ.
 
     Raises: HistoryError: an answer is not {replica: checksum}.
     """
-    checks = [each for each in history.of("checksum") if each.outcome is Outcome.DONE]
+    checks = [each for each in history.of("checksum") if each.outcome is OperationOutcome.DONE]
     anomalies = []
     replicas: set[str] = set()
     for each in checks:

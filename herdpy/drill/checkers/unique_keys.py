@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from herdpy.drill.history import History, HistoryError, Json, Operation, Outcome
+from herdpy.drill.history import ClientOperation, DrillHistory, HistoryError, Json, OperationOutcome
 from herdpy.drill.judging import Anomaly, Verdict
 
 NAME = "unique keys"
 
 
-def check(history: History) -> Verdict:
+def check(history: DrillHistory) -> Verdict:
     """Judge "claim" and "owners". Kinds: two winners, no winner, lost claim, wrong owner, undone claim.
 
     Raises: HistoryError: an operation is not as herdpy.drill.history describes it.
     """
-    claims: dict[str, list[tuple[str, Operation]]] = {}
+    claims: dict[str, list[tuple[str, ClientOperation]]] = {}
     for operation in history.of("claim"):
         key, claimant = _parsed(operation.arguments)
         claims.setdefault(key, []).append((claimant, operation))
-    reads = [each for each in history.of("owners") if each.outcome is Outcome.DONE]
+    reads = [each for each in history.of("owners") if each.outcome is OperationOutcome.DONE]
     anomalies = [
         *(anomaly for key, those in claims.items() for anomaly in _of_one_key(key, those)),
         *(anomaly for read in reads for anomaly in _of_one_read(read, claims)),
@@ -29,23 +29,23 @@ def check(history: History) -> Verdict:
     return Verdict.of(NAME, anomalies, summary)
 
 
-def _has_won(claim: Operation) -> bool:
-    return claim.outcome is Outcome.DONE and claim.result is True
+def _has_won(claim: ClientOperation) -> bool:
+    return claim.outcome is OperationOutcome.DONE and claim.result is True
 
 
-def _may_have_won(claim: Operation) -> bool:
-    if claim.final is Outcome.NOT_DONE:
+def _may_have_won(claim: ClientOperation) -> bool:
+    if claim.final is OperationOutcome.NOT_DONE:
         return False
-    return claim.outcome is Outcome.UNKNOWN or claim.result is True
+    return claim.outcome is OperationOutcome.UNKNOWN or claim.result is True
 
 
-def _of_one_key(key: str, claims: list[tuple[str, Operation]]) -> Iterator[Anomaly]:
+def _of_one_key(key: str, claims: list[tuple[str, ClientOperation]]) -> Iterator[Anomaly]:
     winners = [claim for _, claim in claims if _has_won(claim)]
     if len(winners) > 1:
         who = " and ".join(f"process {each.process}" for each in winners)
         yield Anomaly("two winners", f"key {key} was won by {who}", winners)
     for _, loser in claims:
-        if loser.outcome is not Outcome.DONE or loser.result is not False:
+        if loser.outcome is not OperationOutcome.DONE or loser.result is not False:
             continue
         if not any(_may_have_won(claim) and claim.called_s <= loser.returned_s for _, claim in claims):
             text = f"process {loser.process} was told that another has key {key}, and nobody could"
@@ -53,7 +53,9 @@ def _of_one_key(key: str, claims: list[tuple[str, Operation]]) -> Iterator[Anoma
             return
 
 
-def _of_one_read(read: Operation, claims: dict[str, list[tuple[str, Operation]]]) -> Iterator[Anomaly]:
+def _of_one_read(
+    read: ClientOperation, claims: dict[str, list[tuple[str, ClientOperation]]]
+) -> Iterator[Anomaly]:
     if not isinstance(read.result, dict):
         raise HistoryError(f"owners are {{key: claimant}}, not {read.result!r}")
     owners = {key: json.dumps(claimant) for key, claimant in read.result.items()}

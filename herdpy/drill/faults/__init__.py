@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from herdpy.drill.faults.bit_rot import BitRot
 from herdpy.drill.faults.clocks import ClockJump
-from herdpy.drill.faults.disks import EmptyBookie, FullDisk, LoseBookieDisk, LoseLeaderDisk, SlowDisk
+from herdpy.drill.faults.disks import BitRot, EmptyBookie, FullDisk, LoseBookieDisk, LoseLeaderDisk, SlowDisk
 from herdpy.drill.faults.fault import Fault
 from herdpy.drill.faults.ledgers import RollLedgers, TrimAndSeed
 from herdpy.drill.faults.partitions import (

@@ -21,21 +21,20 @@ import math
 from collections.abc import Callable
 
 from herdpy.drill.picture import style
-from herdpy.drill.picture.axis import Axis
 from herdpy.drill.picture.cluster_lanes import draw_fault_bands, draw_faults, draw_leaders
 from herdpy.drill.picture.evidence import draw_checks, draw_smallest, draw_violation_lines, draw_violations
 from herdpy.drill.picture.head import draw_head
 from herdpy.drill.picture.load_lanes import draw_latencies, draw_rates, draw_silences, draw_unknown
-from herdpy.drill.picture.sheet import Sheet
+from herdpy.drill.picture.sheet import Axis, Sheet
 from herdpy.drill.picture.svg import Canvas, fitted
-from herdpy.drill.report import Report
+from herdpy.drill.report import DrillReport
 
 __all__ = ["axis_of", "picture_of"]
 
 _BETWEEN = 14
 
 
-def picture_of(report: Report) -> str:
+def picture_of(report: DrillReport) -> str:
     """The picture, as the text of an SVG file."""
     canvas = Canvas(style.WIDTH)
     axis = axis_of(report)
@@ -70,7 +69,7 @@ def picture_of(report: Report) -> str:
     )
 
 
-def axis_of(report: Report) -> Axis:
+def axis_of(report: DrillReport) -> Axis:
     """From shortly before the first thing happened, behind making tables and waiting, to the end."""
     line = report.timeline
     moments = [begin_s for begin_s, _end_s in line.phases.values()]

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from herdpy.drill import words
 from herdpy.drill.picture import style
-from herdpy.drill.picture.axis import Axis
-from herdpy.drill.picture.sheet import Sheet
+from herdpy.drill.picture.sheet import Axis, Sheet
 from herdpy.drill.picture.svg import fitted, text_width
 from herdpy.drill.timeline import FaultSpan
 

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Sequence
 
 from herdpy.drill import words
-from herdpy.drill.history import Operation, Outcome
+from herdpy.drill.history import ClientOperation, OperationOutcome
 from herdpy.drill.picture import style
 from herdpy.drill.picture.sheet import Sheet
 from herdpy.drill.picture.svg import fitted, text_width
@@ -94,7 +94,7 @@ def draw_smallest(sheet: Sheet, top: float) -> float:
     return bottom
 
 
-def _bars(sheet: Sheet, operations: Sequence[Operation], top: float) -> float:
+def _bars(sheet: Sheet, operations: Sequence[ClientOperation], top: float) -> float:
     canvas = sheet.canvas
     left, right = style.MARGIN + 110, canvas.width - style.RIGHT - 40
     clients = list(dict.fromkeys(one.process for one in operations))
@@ -108,12 +108,16 @@ def _bars(sheet: Sheet, operations: Sequence[Operation], top: float) -> float:
     for number, one in enumerate(operations, 1):
         y = top + clients.index(one.process) * _ROW
         x, end = place[one.called_s], place[one.returned_s]
-        is_unknown = one.outcome is Outcome.UNKNOWN
+        is_unknown = one.outcome is OperationOutcome.UNKNOWN
         if is_unknown:  # it may take effect any time later
             canvas.rect(end, y, right + 18 - end, _BAR, style.PAPER, stroke=style.UNKNOWN, dashed=True)
         width = max(end - x, 20)
         ink = (
-            style.UNKNOWN if is_unknown else style.VIOLATED if one.outcome is Outcome.DONE else style.REFUSED
+            style.UNKNOWN
+            if is_unknown
+            else style.VIOLATED
+            if one.outcome is OperationOutcome.DONE
+            else style.REFUSED
         )
         canvas.rect(x, y, width, _BAR, style.PAPER, radius=4, stroke=ink, hint=words.operation(one))
         canvas.circle(x + 12, y + _BAR / 2, 8, ink)
@@ -123,7 +127,7 @@ def _bars(sheet: Sheet, operations: Sequence[Operation], top: float) -> float:
     return top + len(clients) * _ROW
 
 
-def _words(sheet: Sheet, operations: Sequence[Operation], top: float) -> float:
+def _words(sheet: Sheet, operations: Sequence[ClientOperation], top: float) -> float:
     canvas = sheet.canvas
     y = top
     for number, one in enumerate(operations, 1):

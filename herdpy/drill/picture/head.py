@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from herdpy.drill import words
-from herdpy.drill.history import Outcome
+from herdpy.drill.history import OperationOutcome
 from herdpy.drill.picture import style
 from herdpy.drill.picture.sheet import Sheet
 from herdpy.drill.picture.svg import fitted, text_width
@@ -72,7 +72,9 @@ def _figures(line: Timeline) -> Iterator[tuple[str, str, str]]:
         gap = line.gaps[kind]
         span = "" if gap is None else f"from {words.moment(gap.begin_s)} to {words.moment(gap.end_s)}"
         yield f"longest without a {kind}", words.seconds(gap.seconds if gap else None), span
-    done, not_done, never = (line.resolved(one) for one in (Outcome.DONE, Outcome.NOT_DONE, None))
+    done, not_done, never = (
+        line.resolved(one) for one in (OperationOutcome.DONE, OperationOutcome.NOT_DONE, None)
+    )
     told = f"{done} done, {not_done} not done, {never} open" if line.unknown else "every client was told"
     yield "unknown outcomes", f"{len(line.unknown):,}", told
     for kind in (WRITE, READ):

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from itertools import chain
 
 from herdpy.drill import words
-from herdpy.drill.history import Outcome
+from herdpy.drill.history import OperationOutcome
 from herdpy.drill.picture import style
-from herdpy.drill.picture.axis import multiples, round_up
-from herdpy.drill.picture.sheet import Sheet
+from herdpy.drill.picture.sheet import Sheet, multiples, round_up
 from herdpy.drill.picture.svg import cell, point, text_width
 from herdpy.drill.timeline import FOLLOWER_READ, KINDS, Gap, gaps_of, percentile
 
@@ -82,9 +81,9 @@ def _counts(sheet: Sheet) -> list[list[int]]:
     layers = [[0] * sheet.axis.bins for _ in range(len(KINDS) + 2)]
     for kind, operations in sheet.by_kind.items():
         layer_of = {
-            Outcome.DONE: layers[KINDS.index(kind)],
-            Outcome.NOT_DONE: layers[-2],
-            Outcome.UNKNOWN: layers[-1],
+            OperationOutcome.DONE: layers[KINDS.index(kind)],
+            OperationOutcome.NOT_DONE: layers[-2],
+            OperationOutcome.UNKNOWN: layers[-1],
         }
         for one in operations:
             layer_of[one.outcome][sheet.axis.bin_of(one.returned_s)] += 1
@@ -147,7 +146,7 @@ def _taken(sheet: Sheet) -> list[list[float]]:
     """Of each bin, how long the answers took that were asked for in it."""
     taken: list[list[float]] = [[] for _ in range(sheet.axis.bins)]
     for one in chain.from_iterable(sheet.by_kind.values()):
-        if one.outcome is Outcome.DONE:
+        if one.outcome is OperationOutcome.DONE:
             taken[sheet.axis.bin_of(one.called_s)].append(max(one.returned_s - one.called_s, _SHORTEST_S))
     return taken
 
@@ -234,9 +233,9 @@ def draw_unknown(sheet: Sheet, top: float) -> float:
     canvas, axis, line = sheet.canvas, sheet.axis, sheet.report.timeline
     bottom = top + 3 * 16 + 4
     sheet.lane(top, bottom, "unknown", "told later")
-    rows: Sequence[tuple[str, Outcome | None]] = (
-        ("done", Outcome.DONE),
-        ("not done", Outcome.NOT_DONE),
+    rows: Sequence[tuple[str, OperationOutcome | None]] = (
+        ("done", OperationOutcome.DONE),
+        ("not done", OperationOutcome.NOT_DONE),
         ("never told", None),
     )
     for row, (name, resolved) in enumerate(rows):
@@ -251,10 +250,10 @@ def draw_unknown(sheet: Sheet, top: float) -> float:
     return bottom
 
 
-def _mark(sheet: Sheet, x: float, y: float, resolved: Outcome | None) -> None:
-    if resolved is Outcome.DONE:
+def _mark(sheet: Sheet, x: float, y: float, resolved: OperationOutcome | None) -> None:
+    if resolved is OperationOutcome.DONE:
         sheet.canvas.circle(x, y, 4, style.UNKNOWN)
-    elif resolved is Outcome.NOT_DONE:
+    elif resolved is OperationOutcome.NOT_DONE:
         sheet.canvas.circle(x, y, 3.4, style.PAPER, stroke=style.UNKNOWN)
     else:
         cross = [point("M", x - 3.5, y - 3.5), point("L", x + 3.5, y + 3.5)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from herdpy.drill.report import State
+from herdpy.drill.report import DrillState
 
 WIDTH = 1200
 LEFT = 200
@@ -21,10 +21,10 @@ VALID_PALE = "#e3f5ec"
 VIOLATED = "#c4161c"
 VIOLATED_PALE = "#fdeaea"
 STATES = {
-    State.VALID: (VALID, VALID_PALE),
-    State.VIOLATED: (VIOLATED, VIOLATED_PALE),
-    State.UNDECIDED: (VIOLATED, VIOLATED_PALE),
-    State.SKIPPED: (MUTED, PANEL),
+    DrillState.VALID: (VALID, VALID_PALE),
+    DrillState.VIOLATED: (VIOLATED, VIOLATED_PALE),
+    DrillState.UNDECIDED: (VIOLATED, VIOLATED_PALE),
+    DrillState.SKIPPED: (MUTED, PANEL),
 }
 """The ink and the ground of the verdict."""
 

@@ -7,7 +7,7 @@ from herdpy.drill.workloads.list_append import ListAppend
 from herdpy.drill.workloads.queue import Queue
 from herdpy.drill.workloads.redefined import Redefined
 from herdpy.drill.workloads.registers import Registers
-from herdpy.drill.workloads.sequences import Sequences
+from herdpy.drill.workloads.sequences import SequenceNumbers
 from herdpy.drill.workloads.unique_keys import UniqueKeys
 from herdpy.drill.workloads.workload import Workload
 
@@ -21,7 +21,7 @@ WORKLOADS: dict[str, type[Workload]] = {
         Sets,
         Queue,
         UniqueKeys,
-        Sequences,
+        SequenceNumbers,
         Indexed,
         Redefined,
     )

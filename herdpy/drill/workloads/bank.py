@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from herdpy.drill.checkers import bank
 from herdpy.drill.clients import Client
-from herdpy.drill.history import History
+from herdpy.drill.history import DrillHistory
 from herdpy.drill.judging import Verdict
-from herdpy.drill.sessions import Session
+from herdpy.drill.sessions import ClientSession
 from herdpy.drill.workloads.workload import Workload, fill
 
 _ACCOUNTS = 8
@@ -54,15 +54,15 @@ class Bank(Workload):
         """See `Workload.finish`."""
         client.read_now("balances", [], self._balances)
 
-    def judge(self, history: History) -> list[Verdict]:
+    def judge(self, history: DrillHistory) -> list[Verdict]:
         """Reads at every level: a state of the log at any position has the same sum."""
         return [bank.check(history, opening={str(account): _OPENING for account in range(_ACCOUNTS)})]
 
-    def _balances(self, session: Session) -> dict[str, int]:
+    def _balances(self, session: ClientSession) -> dict[str, int]:
         rows = session.execute(f"SELECT id, balance FROM {self.table} WHERE id < {_ACCOUNTS}").rows
         return {str(account): int(balance) for account, balance in rows}
 
-    def _locking(self, session: Session, source: int, target: int, amount: int) -> None:
+    def _locking(self, session: ClientSession, source: int, target: int, amount: int) -> None:
         """Both rows are locked, in the order of the transfer: so there are deadlocks, and they are told."""
         held = {}
         for account in (source, target):
@@ -73,7 +73,7 @@ class Bank(Workload):
         for account, balance in ((source, held[source] - amount), (target, held[target] + amount)):
             session.execute(f"UPDATE {self.table} SET balance = %s WHERE id = %s", balance, account)
 
-    def _updating(self, session: Session, source: int, target: int, amount: int) -> None:
+    def _updating(self, session: ClientSession, source: int, target: int, amount: int) -> None:
         """The rows are changed as they are when the lock is there."""
         taken = session.execute(
             f"UPDATE {self.table} SET balance = balance - %s WHERE id = %s AND balance >= %s",

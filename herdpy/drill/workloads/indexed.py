@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from herdpy.drill.clients import Client
-from herdpy.drill.history import History, Outcome
+from herdpy.drill.history import DrillHistory, OperationOutcome
 from herdpy.drill.judging import Anomaly, Verdict
-from herdpy.drill.sessions import Session
+from herdpy.drill.sessions import ClientSession
 from herdpy.drill.workloads.workload import Workload, fill
 
 _ROWS = 40
@@ -44,9 +44,9 @@ class Indexed(Workload):
         """See `Workload.finish`."""
         client.read_now("along", [], self._along)
 
-    def judge(self, history: History) -> list[Verdict]:
+    def judge(self, history: DrillHistory) -> list[Verdict]:
         """At every level a look shows one state of the log, and each has every row."""
-        looks = [one for one in history.of("along") if one.outcome is Outcome.DONE]
+        looks = [one for one in history.of("along") if one.outcome is OperationOutcome.DONE]
         anomalies = []
         for look in looks:
             assert isinstance(look.result, list)
@@ -62,13 +62,13 @@ class Indexed(Workload):
     def _index(self) -> str:
         return f"CREATE INDEX {self.table}_tag ON {self.table} (tag)"
 
-    def _remake(self, session: Session) -> None:
+    def _remake(self, session: ClientSession) -> None:
         session.execute(f"DROP INDEX {self.table}_tag")
         session.execute(self._index)
 
-    def _move(self, session: Session, row: int, tag: int) -> None:
+    def _move(self, session: ClientSession, row: int, tag: int) -> None:
         session.execute(f"UPDATE {self.table} SET tag = %s, moves = moves + 1 WHERE id = %s", tag, row)
 
-    def _along(self, session: Session) -> list[int]:
+    def _along(self, session: ClientSession) -> list[int]:
         sql = f"SELECT id FROM {self.table} WHERE tag >= 0 ORDER BY tag LIMIT {10 * _ROWS}"
         return [int(row) for (row,) in session.execute(sql).rows]

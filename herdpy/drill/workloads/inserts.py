@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from herdpy.drill.checkers import inserts, read_levels, sets
+from herdpy.drill.checkers import members, read_levels
 from herdpy.drill.clients import Client
-from herdpy.drill.history import History
+from herdpy.drill.history import DrillHistory
 from herdpy.drill.judging import Verdict
-from herdpy.drill.sessions import Session
+from herdpy.drill.sessions import ClientSession
 from herdpy.drill.workloads.workload import Numbers, Workload
 
 
@@ -40,9 +40,9 @@ class Inserts(Workload):
         """See `Workload.finish`."""
         client.read_now("rows", [], lambda session: _numbers(session, f"SELECT id FROM {self.table}"))
 
-    def judge(self, history: History) -> list[Verdict]:
+    def judge(self, history: DrillHistory) -> list[Verdict]:
         """See `Workload.judge`."""
-        return [inserts.check(history)]
+        return [members.check_inserts(history)]
 
 
 class Sets(Workload):
@@ -78,13 +78,13 @@ class Sets(Workload):
         """See `Workload.finish`."""
         client.read_now("members", [], self._members)
 
-    def judge(self, history: History) -> list[Verdict]:
+    def judge(self, history: DrillHistory) -> list[Verdict]:
         """Reads at other levels may be as old as these allow, and no older."""
-        return [sets.check(history), read_levels.check(history)]
+        return [members.check_sets(history), read_levels.check(history)]
 
-    def _members(self, session: Session) -> list[int]:
+    def _members(self, session: ClientSession) -> list[int]:
         return _numbers(session, f"SELECT id FROM {self.table} ORDER BY id")
 
 
-def _numbers(session: Session, sql: str) -> list[int]:
+def _numbers(session: ClientSession, sql: str) -> list[int]:
     return [int(number) for (number,) in session.execute(sql).rows]

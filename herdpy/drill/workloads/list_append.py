@@ -13,9 +13,9 @@ from typing import Any
 
 from herdpy.drill.checkers import list_append, read_levels
 from herdpy.drill.clients import Client
-from herdpy.drill.history import History
+from herdpy.drill.history import DrillHistory
 from herdpy.drill.judging import Verdict
-from herdpy.drill.sessions import Session
+from herdpy.drill.sessions import ClientSession
 from herdpy.drill.workloads.workload import PROMISES, Numbers, Workload, fill
 
 _KEYS = 5
@@ -65,7 +65,7 @@ class ListAppend(Workload):
             for base in (first, _LOCKED + first):
                 self._look(client, list(range(base, base + _KEYS)), now=True)
 
-    def judge(self, history: History) -> list[Verdict]:
+    def judge(self, history: DrillHistory) -> list[Verdict]:
         """See the module. A query of several keys shows the log at one position, at every level."""
         promise = PROMISES[self.isolation]
         plain = list_append.check(
@@ -90,7 +90,7 @@ class ListAppend(Workload):
     def _look(self, client: Client, keys: list[int], *, now: bool = False) -> None:
         """One statement that reads several keys: it must show one state."""
 
-        def work(session: Session) -> list[Step]:
+        def work(session: ClientSession) -> list[Step]:
             places = ", ".join(["%s"] * len(keys))
             rows = session.execute(f"SELECT k, v FROM {self.table} WHERE k IN ({places})", *keys).rows
             found = {int(key): _parsed(value) for key, value in rows}
@@ -120,7 +120,7 @@ class ListAppend(Workload):
             "txn", arguments, lambda: client.transaction(work), changes=appends, isolation=client.isolation
         )
 
-    def _do(self, session: Session, step: Step, lock: str) -> Step:
+    def _do(self, session: ClientSession, step: Step, lock: str) -> Step:
         kind, key, element = step
         if kind == "append":
             self._append(session, key, element)
@@ -128,7 +128,7 @@ class ListAppend(Workload):
         ((value,),) = session.execute(f"SELECT v FROM {self.table} WHERE k = %s{lock}", key).rows
         return ["read", key, _parsed(value)]
 
-    def _append(self, session: Session, key: int, element: int) -> None:
+    def _append(self, session: ClientSession, key: int, element: int) -> None:
         session.execute(f"UPDATE {self.table} SET v = v || %s WHERE k = %s", f",{element}", key)
 
 

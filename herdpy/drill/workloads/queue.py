@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from herdpy.drill.checkers import queue
 from herdpy.drill.clients import Client
-from herdpy.drill.history import History
+from herdpy.drill.history import DrillHistory
 from herdpy.drill.judging import Verdict
-from herdpy.drill.sessions import Session
+from herdpy.drill.sessions import ClientSession
 from herdpy.drill.workloads.workload import Numbers, Workload
 
 _SEEN = 4
@@ -48,14 +48,14 @@ class Queue(Workload):
     def finish(self, client: Client) -> None:
         """What is waiting still."""
 
-        def waiting(session: Session) -> list[int]:
+        def waiting(session: ClientSession) -> list[int]:
             return [
                 int(job) for (job,) in session.execute(f"SELECT job FROM {self.table} WHERE is_waiting").rows
             ]
 
         client.read_now("waiting", [], waiting)
 
-    def judge(self, history: History) -> list[Verdict]:
+    def judge(self, history: DrillHistory) -> list[Verdict]:
         """See `Workload.judge`."""
         return [queue.check(history)]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from herdpy.drill.clients import Client
-from herdpy.drill.history import History, Operation, Outcome
+from herdpy.drill.history import ClientOperation, DrillHistory, OperationOutcome
 from herdpy.drill.judging import Anomaly, Verdict
-from herdpy.drill.sessions import Session
+from herdpy.drill.sessions import ClientSession
 from herdpy.drill.workloads.workload import Numbers, Workload
 
 
@@ -43,10 +43,10 @@ class Redefined(Workload):
         """See `Workload.finish`."""
         client.read_now("look", [], self._look)
 
-    def judge(self, history: History) -> list[Verdict]:
+    def judge(self, history: DrillHistory) -> list[Verdict]:
         """One row, as one of the tables had it, and no table that another had replaced by then."""
         changes = {_number(one.arguments): one for one in history.of("redefine")}
-        looks = [one for one in history.of("look") if one.outcome is Outcome.DONE]
+        looks = [one for one in history.of("look") if one.outcome is OperationOutcome.DONE]
         anomalies = []
         for look in looks:
             rows: Any = look.result
@@ -56,26 +56,32 @@ class Redefined(Workload):
                 anomalies.append(shown)
         return [Verdict.of(self.name, anomalies, f"{len(changes)} tables, {len(looks)} looks")]
 
-    def _unfit(self, number: int, look: Operation, changes: dict[int, Operation]) -> Anomaly | None:
+    def _unfit(
+        self, number: int, look: ClientOperation, changes: dict[int, ClientOperation]
+    ) -> Anomaly | None:
         """Why the look must not show that table: it never was, or another was certainly made behind it."""
         made, made_s = changes.get(number), 0.0  # the first one is there before all clients
-        if made is not None and made.final is Outcome.NOT_DONE:
+        if made is not None and made.final is OperationOutcome.NOT_DONE:
             text = f"process {look.process} saw table {number}, of which was told that it was not made"
             return Anomaly("undone table", text, [made, look])
         if made is not None:
             made_s = made.ended_s  # never, when nobody knows whether it was made
         for other in changes.values():
-            if other.final is Outcome.DONE and made_s < other.called_s and other.ended_s < look.sees_from_s:
+            if (
+                other.final is OperationOutcome.DONE
+                and made_s < other.called_s
+                and other.ended_s < look.sees_from_s
+            ):
                 text = f"process {look.process} saw table {number}, which {other.arguments} had replaced"
                 return Anomaly("stale table", text, [other, look])
         return None
 
-    def _make(self, session: Session, number: int) -> None:
+    def _make(self, session: ClientSession, number: int) -> None:
         columns = ("a INTEGER", "b INTEGER") if number % 2 else ("b INTEGER", "a INTEGER")
         session.execute(f"CREATE TABLE {self.table} (id INTEGER PRIMARY KEY, {', '.join(columns)})")
         session.execute(f"INSERT INTO {self.table} (id, a, b) VALUES (1, {number}, {-number})")
 
-    def _look(self, session: Session) -> list[list[int]]:
+    def _look(self, session: ClientSession) -> list[list[int]]:
         return [list(row) for row in session.execute(f"SELECT a, b FROM {self.table}").rows]
 
 

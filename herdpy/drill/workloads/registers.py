@@ -6,9 +6,9 @@ from functools import partial
 
 from herdpy.drill.checkers import porcupine
 from herdpy.drill.clients import Client
-from herdpy.drill.history import History
+from herdpy.drill.history import DrillHistory
 from herdpy.drill.judging import Verdict
-from herdpy.drill.sessions import Session
+from herdpy.drill.sessions import ClientSession
 from herdpy.drill.workloads.workload import Numbers, Workload, fill
 
 _KEYS = 6
@@ -51,7 +51,7 @@ class Registers(Workload):
         for key in range(generation * _KEYS, (generation + 1) * _KEYS):
             client.read_now("read", [key], partial(self._read, key=key))
 
-    def judge(self, history: History) -> list[Verdict]:
+    def judge(self, history: DrillHistory) -> list[Verdict]:
         """A read that may be old may have its place in the order from the oldest moment that it may show."""
         return [porcupine.check(history)]
 
@@ -61,7 +61,7 @@ class Registers(Workload):
     def _generation(self, number: int) -> int:
         return number // (_KEYS * _PER_KEY) % _GENERATIONS
 
-    def _read(self, session: Session, key: int) -> int | None:
+    def _read(self, session: ClientSession, key: int) -> int | None:
         ((value,),) = session.execute(f"SELECT v FROM {self.table} WHERE k = %s", key).rows
         return None if value is None else int(value)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from herdpy.drill.checkers import numbers
 from herdpy.drill.clients import Client
-from herdpy.drill.history import History
+from herdpy.drill.history import DrillHistory
 from herdpy.drill.judging import Verdict
-from herdpy.drill.sessions import Answer, Session
+from herdpy.drill.sessions import ClientSession, SessionAnswer
 from herdpy.drill.workloads.workload import Numbers, Workload
 
 
-class Sequences(Workload):
+class SequenceNumbers(Workload):
     """Two sequences: one of its own, and that of a table's identity column."""
 
     name = "sequences"
@@ -52,7 +52,7 @@ class Sequences(Workload):
         """See `Workload.finish`."""
         client.read_now("rows", [], self._rows)
 
-    def judge(self, history: History) -> list[Verdict]:
+    def judge(self, history: DrillHistory) -> list[Verdict]:
         """See `Workload.judge`."""
         return [numbers.check(history)]
 
@@ -61,11 +61,11 @@ class Sequences(Workload):
         super().clean_up(client)
         client.session.execute(f"DROP SEQUENCE IF EXISTS {self._sequence}")
 
-    def _rows(self, session: Session) -> list[list[int]]:
+    def _rows(self, session: ClientSession) -> list[list[int]]:
         rows = session.execute(f"SELECT id, tag FROM {self.table}").rows
         return [[int(number), int(tag)] for number, tag in rows]
 
 
-def _only(answer: Answer) -> int | None:
+def _only(answer: SessionAnswer) -> int | None:
     """The one value; None when it is done, and its answer was lost."""
     return int(answer.rows[0][0]) if answer.rows else None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from herdpy.drill.checkers import unique_keys
 from herdpy.drill.clients import Client
-from herdpy.drill.history import History, Outcome
+from herdpy.drill.history import DrillHistory, OperationOutcome
 from herdpy.drill.judging import Verdict
-from herdpy.drill.sessions import FailedError, Session
+from herdpy.drill.sessions import ClientSession, FailedError
 from herdpy.drill.workloads.workload import Numbers, Workload
 
 _TRIES = 3
@@ -44,7 +44,7 @@ class UniqueKeys(Workload):
                 else:
                     client.transaction(insert)
             except FailedError as failed:
-                if failed.sqlstate == _UNIQUE_VIOLATION and failed.outcome is Outcome.NOT_DONE:
+                if failed.sqlstate == _UNIQUE_VIOLATION and failed.outcome is OperationOutcome.NOT_DONE:
                     return False
                 raise
             return True
@@ -54,12 +54,12 @@ class UniqueKeys(Workload):
     def finish(self, client: Client) -> None:
         """See `Workload.finish`."""
 
-        def owners(session: Session) -> dict[str, int]:
+        def owners(session: ClientSession) -> dict[str, int]:
             rows = session.execute(f"SELECT name, claimant FROM {self.table}").rows
             return {str(name): int(claimant) for name, claimant in rows}
 
         client.read_now("owners", [], owners)
 
-    def judge(self, history: History) -> list[Verdict]:
+    def judge(self, history: DrillHistory) -> list[Verdict]:
         """See `Workload.judge`."""
         return [unique_keys.check(history)]

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from herdpy.drill.clients import Client
-from herdpy.drill.history import History
+from herdpy.drill.history import DrillHistory
 from herdpy.drill.judging import Verdict
 
 _AT_ONCE = 500
@@ -59,7 +59,7 @@ class Workload(ABC):
         """Read everything, on the leader, when all is quiet."""
 
     @abstractmethod
-    def judge(self, history: History) -> list[Verdict]:
+    def judge(self, history: DrillHistory) -> list[Verdict]:
         """What came of it; `history` has this workload's operations only."""
 
     def clean_up(self, client: Client) -> None:

@@ -6,9 +6,9 @@ import heapq
 import random
 from dataclasses import dataclass, field
 
-from herdpy.drill.history import History, Json, Operation, Outcome
+from herdpy.drill.history import ClientOperation, DrillHistory, Json, OperationOutcome
 
-DONE, NOT_DONE, UNKNOWN = Outcome.DONE, Outcome.NOT_DONE, Outcome.UNKNOWN
+DONE, NOT_DONE, UNKNOWN = OperationOutcome.DONE, OperationOutcome.NOT_DONE, OperationOutcome.UNKNOWN
 
 
 def txn(
@@ -16,9 +16,9 @@ def txn(
     *,
     process: int = 0,
     at: tuple[float, float] = (0.0, 1.0),
-    outcome: Outcome = DONE,
+    outcome: OperationOutcome = DONE,
     sees_from_s: float | None = None,
-) -> Operation:
+) -> ClientOperation:
     """One transaction: "x+1 x=1,2 y=" appends 1 to x, reads [1, 2] in x and nothing in y."""
     asked: list[Json] = []
     told: list[Json] = []
@@ -30,7 +30,7 @@ def txn(
         else:
             asked.append(["read", key, None])
             told.append(["read", key, [int(each) for each in value.split(",") if each]])
-    return Operation(
+    return ClientOperation(
         process,
         "txn",
         asked,
@@ -41,14 +41,16 @@ def txn(
     )
 
 
-def at_once(*texts: str) -> History:
+def at_once(*texts: str) -> DrillHistory:
     """Transactions of one client each, all under way at the same time."""
-    return History(txn(text, process=number) for number, text in enumerate(texts))
+    return DrillHistory(txn(text, process=number) for number, text in enumerate(texts))
 
 
-def one_by_one(*texts: str) -> History:
+def one_by_one(*texts: str) -> DrillHistory:
     """Transactions of one client each, each called after the one before had returned."""
-    return History(txn(text, process=number, at=(number, number + 0.5)) for number, text in enumerate(texts))
+    return DrillHistory(
+        txn(text, process=number, at=(number, number + 0.5)) for number, text in enumerate(texts)
+    )
 
 
 @dataclass
@@ -84,9 +86,9 @@ class TinyDatabase:
         self._count = 0
         self._next_process = clients
 
-    def run(self, transactions: int) -> History:
+    def run(self, transactions: int) -> DrillHistory:
         """That many transactions of random appends and reads, then one that reads everything."""
-        made: list[Operation] = []
+        made: list[ClientOperation] = []
         turns: list[tuple[float, int, _Running | None]] = []
         for client in range(self._clients):
             heapq.heappush(turns, (self._dice.random(), client, None))
@@ -114,10 +116,10 @@ class TinyDatabase:
         last = _Running(self._next_process, end_s + 10, [["read", key, None] for key in self._keys])
         last.answers = [["read", key, list(self._lists[key])] for key in self._keys]
         made.append(self._end(last, end_s + 11, DONE))
-        return History(sorted(made, key=lambda each: each.returned_s))
+        return DrillHistory(sorted(made, key=lambda each: each.returned_s))
 
     @staticmethod
-    def _count_begun(made: list[Operation], turns: list[tuple[float, int, _Running | None]]) -> int:
+    def _count_begun(made: list[ClientOperation], turns: list[tuple[float, int, _Running | None]]) -> int:
         return len(made) + sum(running is not None for _, _, running in turns)
 
     def _begin(self, client: int, now: float) -> _Running:
@@ -156,7 +158,7 @@ class TinyDatabase:
         running.answers.append([name, key, [*visible, *running.own.get(key, [])]])
         return True
 
-    def _commit(self, running: _Running) -> Outcome:
+    def _commit(self, running: _Running) -> OperationOutcome:
         fate = self._dice.random()
         if fate < self._unknown / 2:
             return UNKNOWN
@@ -164,8 +166,8 @@ class TinyDatabase:
             self._lists[key].extend(elements)
         return UNKNOWN if fate < self._unknown else DONE
 
-    def _end(self, running: _Running, now: float, outcome: Outcome) -> Operation:
+    def _end(self, running: _Running, now: float, outcome: OperationOutcome) -> ClientOperation:
         self._locks = {key: owner for key, owner in self._locks.items() if owner != running.process}
         asked: list[Json] = [list(part) for part in running.parts]
         told = list(running.answers) if outcome is DONE else None
-        return Operation(running.process, "txn", asked, told, outcome, running.called_s, now)
+        return ClientOperation(running.process, "txn", asked, told, outcome, running.called_s, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from herdpy.drill.history import History, Json, Operation, Outcome
+from herdpy.drill.history import ClientOperation, DrillHistory, Json, OperationOutcome
 
 
 def linearizable_history(
@@ -18,7 +18,7 @@ def linearizable_history(
     refused: float = 0.05,
     swaps: float = 0.2,
     values: int | None = None,
-) -> History:
+) -> DrillHistory:
     """Clients of registers in virtual time: each operation takes effect at a moment between call and return.
 
     unknown, refused: the share of writes whose outcome the client does not learn, and that have no effect.
@@ -62,24 +62,30 @@ def linearizable_history(
             result = registers.get(key) == old
             if has_effect and result:
                 registers[key] = value
-        outcome = Outcome.UNKNOWN if is_unknown else Outcome.NOT_DONE if is_refused else Outcome.DONE
+        outcome = (
+            OperationOutcome.UNKNOWN
+            if is_unknown
+            else OperationOutcome.NOT_DONE
+            if is_refused
+            else OperationOutcome.DONE
+        )
         made.append(
-            Operation(
+            ClientOperation(
                 number,
                 name,
                 arguments,
-                result if outcome is Outcome.DONE else None,
+                result if outcome is OperationOutcome.DONE else None,
                 outcome,
                 called,
                 returned,
-                resolved=Outcome.DONE if is_unknown and has_effect and dice.random() < 0.2 else None,
+                resolved=OperationOutcome.DONE if is_unknown and has_effect and dice.random() < 0.2 else None,
                 resolved_s=1e6,
             )
         )
-    return History(sorted(made, key=lambda each: each.returned_s))
+    return DrillHistory(sorted(made, key=lambda each: each.returned_s))
 
 
-def spoilt(history: History, seed: int) -> History:
+def spoilt(history: DrillHistory, seed: int) -> DrillHistory:
     """The history with one to three answers changed; it may still be linearizable."""
     dice = random.Random(seed)
     made = list(history)
@@ -89,8 +95,8 @@ def spoilt(history: History, seed: int) -> History:
         if one.name == "read":
             others = [each.arguments for each in made if each.name == "write"]
             made[index] = replace(one, result=dice.choice(others)[1] if others else 1)
-        elif one.name == "cas" and one.outcome is Outcome.DONE:
+        elif one.name == "cas" and one.outcome is OperationOutcome.DONE:
             made[index] = replace(one, result=not one.result)
-        elif one.outcome is Outcome.DONE:
-            made[index] = replace(one, outcome=Outcome.NOT_DONE)
-    return History(made)
+        elif one.outcome is OperationOutcome.DONE:
+            made[index] = replace(one, outcome=OperationOutcome.NOT_DONE)
+    return DrillHistory(made)

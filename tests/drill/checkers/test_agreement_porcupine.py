@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from herdpy.drill.checkers import linearizable, porcupine
-from herdpy.drill.checkers.registers import steps_by_key
+from herdpy.drill.checkers.linearizable import steps_by_key
 from herdpy.drill.judging import Anomaly, Verdict
 from herdpy.testing.errors import MissingSoftwareError
 from tests.drill.checkers.hand import UNKNOWN, one_by_one, op

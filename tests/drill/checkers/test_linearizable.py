@@ -7,8 +7,8 @@ from itertools import permutations
 import pytest
 
 from herdpy.drill.checkers import linearizable
-from herdpy.drill.checkers.registers import Kind, Step, steps_by_key
-from herdpy.drill.history import History, HistoryError
+from herdpy.drill.checkers.linearizable import RegisterStep, StepKind, steps_by_key
+from herdpy.drill.history import DrillHistory, HistoryError
 from herdpy.drill.judging import UNDECIDED
 from tests.drill.checkers.hand import DONE, NOT_DONE, UNKNOWN, one_by_one, op
 from tests.drill.checkers.register_histories import linearizable_history, spoilt
@@ -124,7 +124,7 @@ def test_a_value_that_nobody_wrote_is_said_to_be_one():
 def test_a_register_with_more_possibilities_than_allowed_is_undecided():
     at_once = [write(number, at=(0.0, 9.0)) for number in range(8)]
     reads = [read(number, at=(0.0, 9.5)) for number in range(8)]
-    history = History([*at_once, *reads])
+    history = DrillHistory([*at_once, *reads])
     assert linearizable.check(history).valid
     verdict = linearizable.check(history, configurations=5)
     assert verdict.kinds == [UNDECIDED]
@@ -139,7 +139,7 @@ def test_a_history_that_is_recorded_wrongly_is_refused(wrong):
         linearizable.check(one_by_one(wrong))
 
 
-def by_every_order(steps: list[Step]) -> bool:
+def by_every_order(steps: list[RegisterStep]) -> bool:
     """Linearizability by its definition: is there any order? For a handful of steps."""
     sure = [step for step in steps if not step.may_never_be]
     unsure = [step for step in steps if step.may_never_be]
@@ -150,15 +150,15 @@ def by_every_order(steps: list[Step]) -> bool:
     return False
 
 
-def _is_legal(order: tuple[Step, ...]) -> bool:
+def _is_legal(order: tuple[RegisterStep, ...]) -> bool:
     state, latest = 0, -1.0
     for step in order:
         latest = max(latest, step.called_s)
         if step.ended_s < latest:
             return False
-        if step.kind in (Kind.READ, Kind.SWAP) and state != step.expected:
+        if step.kind in (StepKind.READ, StepKind.SWAP) and state != step.expected:
             return False
-        if step.kind is Kind.DIFFERS and state == step.expected:
+        if step.kind is StepKind.DIFFERS and state == step.expected:
             return False
         state = step.value if step.writes else state
     return True
@@ -185,7 +185,7 @@ def test_what_is_reported_is_not_linearizable_on_its_own():
         for anomaly in linearizable.check(history).anomalies:
             refused += 1
             assert anomaly.kind == linearizable.NOT_LINEARIZABLE
-            again = linearizable.check(History(anomaly.operations))
+            again = linearizable.check(DrillHistory(anomaly.operations))
             assert again.anomalies[0].text == anomaly.text
     assert refused > 20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from herdpy.drill.checkers import list_append
-from herdpy.drill.history import History, HistoryError, Operation, Outcome
+from herdpy.drill.history import ClientOperation, DrillHistory, HistoryError, OperationOutcome
 from tests.drill.checkers.list_histories import TinyDatabase, at_once, one_by_one, txn
 
 RC, RR, SER, STRICT = "read committed", "repeatable read", "serializable", "strict serializable"
@@ -14,7 +14,7 @@ SEEDED = {
     # T1 and T2 overwrite each other, in both lists another way round.
     "G0": (at_once("x+1 y+3", "x+2 y+4", "x=1,2 y=4,3"), "read uncommitted", None),
     "G1a": (
-        History([txn("x+1", process=1, outcome=Outcome.NOT_DONE), txn("x=1", process=2)]),
+        DrillHistory([txn("x+1", process=1, outcome=OperationOutcome.NOT_DONE), txn("x=1", process=2)]),
         RC,
         "read uncommitted",
     ),
@@ -31,7 +31,7 @@ SEEDED = {
     "G1c-realtime": (one_by_one("x=1", "x+1"), STRICT, SER),
     "G2-realtime": (
         # The last began when the second had ended; between them stands one that ran all the time.
-        History(
+        DrillHistory(
             [
                 txn("x+1 y=", process=1, at=(0.5, 5.0)),
                 txn("y+2", process=2, at=(0.0, 1.0)),
@@ -77,17 +77,17 @@ def test_reads_repeat_from_repeatable_read_on():
 
 def test_a_stale_read_at_read_committed_needs_the_whole_transaction():
     before = [txn("x+1", process=1, at=(0.0, 1.0))]
-    stale = History([*before, txn("x=", process=2, at=(2.0, 3.0))])
+    stale = DrillHistory([*before, txn("x=", process=2, at=(2.0, 3.0))])
     assert list_append.check(stale, level=RC, real_time=True).kinds == ["stale read"]
     # It read x, then the writer of x ended, then another wrote y and it read that: each statement reads anew.
-    skewed = History([txn("x+1", process=1, at=(1.0, 2.0)), txn("y+2", process=2, at=(3.0, 4.0))])
+    skewed = DrillHistory([txn("x+1", process=1, at=(1.0, 2.0)), txn("y+2", process=2, at=(3.0, 4.0))])
     skewed.operations.append(txn("x= y=2", process=3, at=(0.0, 5.0)))
     assert list_append.check(skewed, level=RC, real_time=True).valid
     assert list_append.check(skewed, level=RR, real_time=True).kinds == ["stale read"]
 
 
 def test_a_client_sees_what_it_wrote_where_sessions_count():
-    history = History(
+    history = DrillHistory(
         [txn("x+1", process=1, at=(0.0, 1.0)), txn("x=", process=1, at=(1.0, 2.0), sees_from_s=1.0)]
     )
     for level in (RC, RR, SER):
@@ -96,7 +96,7 @@ def test_a_client_sees_what_it_wrote_where_sessions_count():
 
 
 def test_sessions_promise_nothing_of_a_read_that_may_be_stale():
-    history = History(
+    history = DrillHistory(
         [txn("x+1", process=1, at=(0.0, 1.0)), txn("x=", process=1, at=(1.0, 2.0), sees_from_s=0.0)]
     )
     assert list_append.check(history, session=True).valid
@@ -106,8 +106,8 @@ def test_a_read_that_may_be_stale_is_held_to_the_moment_it_names():
     writer = txn("x+1", process=1, at=(3.0, 4.0))
     fresh_enough = txn("x=", process=2, at=(8.0, 9.0), sees_from_s=3.5)
     too_old = txn("x=", process=2, at=(8.0, 9.0), sees_from_s=4.5)
-    assert list_append.check(History([writer, fresh_enough])).valid
-    assert list_append.check(History([writer, too_old])).kinds == ["stale read"]
+    assert list_append.check(DrillHistory([writer, fresh_enough])).valid
+    assert list_append.check(DrillHistory([writer, too_old])).kinds == ["stale read"]
 
 
 def test_an_acknowledged_append_that_no_read_shows_comes_after_all_that_are_shown():
@@ -118,10 +118,10 @@ def test_an_acknowledged_append_that_no_read_shows_comes_after_all_that_are_show
 
 
 def test_unknown_transactions_may_have_been_or_not():
-    unknown = txn("x+1 y+2", process=1, outcome=Outcome.UNKNOWN)
+    unknown = txn("x+1 y+2", process=1, outcome=OperationOutcome.UNKNOWN)
     for seen in ("x= y=", "x=1 y=2"):
-        assert list_append.check(History([unknown, txn(seen, process=2, at=(2.0, 3.0))])).valid
-    halved = History([unknown, txn("x= y=2", process=2, at=(2.0, 3.0))])
+        assert list_append.check(DrillHistory([unknown, txn(seen, process=2, at=(2.0, 3.0))])).valid
+    halved = DrillHistory([unknown, txn("x= y=2", process=2, at=(2.0, 3.0))])
     assert list_append.check(halved).kinds == ["G-single"]
 
 
@@ -191,16 +191,16 @@ def test_a_long_history_takes_little_time_for_each_transaction():
     "wrong",
     [
         txn("x+1"),
-        Operation(0, "txn", [["read", "x", None]], None, Outcome.DONE, 0.0, 1.0),
-        Operation(0, "txn", [["read", "x", None]], [["read", "x", 5]], Outcome.DONE, 0.0, 1.0),
-        Operation(0, "txn", [["drop", "x", 1]], [["drop", "x", 1]], Outcome.DONE, 0.0, 1.0),
+        ClientOperation(0, "txn", [["read", "x", None]], None, OperationOutcome.DONE, 0.0, 1.0),
+        ClientOperation(0, "txn", [["read", "x", None]], [["read", "x", 5]], OperationOutcome.DONE, 0.0, 1.0),
+        ClientOperation(0, "txn", [["drop", "x", 1]], [["drop", "x", 1]], OperationOutcome.DONE, 0.0, 1.0),
     ],
 )
 def test_a_history_that_is_recorded_wrongly_is_refused(wrong):
     with pytest.raises(HistoryError):
-        list_append.check(History([txn("x+1"), wrong]))
+        list_append.check(DrillHistory([txn("x+1"), wrong]))
 
 
 def test_an_unknown_level_is_refused():
     with pytest.raises(ValueError, match="there are read uncommitted"):
-        list_append.check(History(), level="eventual")
+        list_append.check(DrillHistory(), level="eventual")

@@ -13,18 +13,18 @@ from dataclasses import replace
 import pytest
 
 from herdpy.drill.checkers import list_append
-from herdpy.drill.checkers.transactions import Transaction, lists_of
-from herdpy.drill.history import History, Json
+from herdpy.drill.checkers.list_append import ListTransaction, lists_of
+from herdpy.drill.history import DrillHistory, Json
 from tests.drill.checkers.list_histories import DONE, TinyDatabase
 
 
-def has_order(history: History, *, real_time: bool) -> bool:
+def has_order(history: DrillHistory, *, real_time: bool) -> bool:
     """Is there an order of all committed transactions that explains every answer? All of them are tried."""
     left = [each for each in lists_of(history).transactions if each.is_committed]
     return _search(left, {}, real_time)
 
 
-def _search(left: list[Transaction], lists: dict[str, list[Json]], real_time: bool) -> bool:
+def _search(left: list[ListTransaction], lists: dict[str, list[Json]], real_time: bool) -> bool:
     if not left:
         return True
     for each in left:
@@ -37,7 +37,7 @@ def _search(left: list[Transaction], lists: dict[str, list[Json]], real_time: bo
     return False
 
 
-def _applied(each: Transaction, lists: dict[str, list[Json]]) -> dict[str, list[Json]] | None:
+def _applied(each: ListTransaction, lists: dict[str, list[Json]]) -> dict[str, list[Json]] | None:
     """The lists after a transaction; None when they are not what it read."""
     state = {key: list(elements) for key, elements in lists.items()}
     told = each.operation.result
@@ -50,15 +50,15 @@ def _applied(each: Transaction, lists: dict[str, list[Json]]) -> dict[str, list[
     return state
 
 
-def has_snapshots(history: History, *, real_time: bool) -> bool:
+def has_snapshots(history: DrillHistory, *, real_time: bool) -> bool:
     """Is there an order of beginnings and ends that explains every answer? All of them are tried."""
     waiting = [each for each in lists_of(history).transactions if each.is_committed]
     return _search_snapshots(waiting, [], {}, real_time, set())
 
 
 def _search_snapshots(
-    waiting: list[Transaction],
-    running: list[tuple[Transaction, dict[str, list[Json]]]],
+    waiting: list[ListTransaction],
+    running: list[tuple[ListTransaction, dict[str, list[Json]]]],
     lists: dict[str, list[Json]],
     real_time: bool,
     vain: set[str],
@@ -90,7 +90,7 @@ def _search_snapshots(
 DEFINITIONS = {"serializable": has_order, "snapshot": has_snapshots}
 
 
-def spoilt(history: History, dice: random.Random) -> History:
+def spoilt(history: DrillHistory, dice: random.Random) -> DrillHistory:
     """One read is of one more or one less element, or two transactions are made at other times."""
     made = list(history)
     index = dice.randrange(len(made))
@@ -104,7 +104,7 @@ def spoilt(history: History, dice: random.Random) -> History:
     else:
         other = made[dice.randrange(len(made) - 1)]
         made[index] = replace(one, called_s=other.called_s, returned_s=other.returned_s)
-    return History(made)
+    return DrillHistory(made)
 
 
 @pytest.mark.parametrize("real_time", [False, True])

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from herdpy.drill.checkers import inserts, sets
-from herdpy.drill.history import History, HistoryError
+from herdpy.drill.checkers import members
+from herdpy.drill.history import DrillHistory, HistoryError
 from tests.drill.checkers.hand import DONE, NOT_DONE, UNKNOWN, one_by_one, op
 
 
@@ -15,68 +15,72 @@ def add(element, outcome=DONE, **fields):
     return op("add", [element], None, outcome, **fields)
 
 
-def members(*elements, **fields):
+def reads_of(*elements, **fields):
     return op("members", [], list(elements), **fields)
 
 
 BAD = {
-    "lost element": one_by_one(add(1), add(2), members(2)),
-    "stale read": one_by_one(add(1), members(), members(1)),
-    "undone element": one_by_one(add(1, NOT_DONE), members(1)),
-    "doubled element": one_by_one(add(1), members(1, 1)),
-    "unexpected element": one_by_one(members(1), add(1)),
+    "lost element": one_by_one(add(1), add(2), reads_of(2)),
+    "stale read": one_by_one(add(1), reads_of(), reads_of(1)),
+    "undone element": one_by_one(add(1, NOT_DONE), reads_of(1)),
+    "doubled element": one_by_one(add(1), reads_of(1, 1)),
+    "unexpected element": one_by_one(reads_of(1), add(1)),
 }
 
 
 @pytest.mark.parametrize("kind", BAD)
 def test_a_broken_set_is_named(kind):
-    verdict = sets.check(BAD[kind])
+    verdict = members.check_sets(BAD[kind])
     assert not verdict.valid
     assert verdict.kinds == [kind]
 
 
 def test_an_element_that_nobody_added_is_unexpected():
-    assert sets.check(one_by_one(add(1), members(1, 7))).kinds == ["unexpected element"]
+    assert members.check_sets(one_by_one(add(1), reads_of(1, 7))).kinds == ["unexpected element"]
 
 
 def test_an_unknown_element_may_be_there_or_not_until_it_was_seen():
     unknown = add(1, UNKNOWN)
-    assert sets.check(one_by_one(unknown, members())).valid
-    assert sets.check(one_by_one(unknown, members(), members(1), members(1))).valid
-    verdict = sets.check(one_by_one(unknown, members(1), members()))
+    assert members.check_sets(one_by_one(unknown, reads_of())).valid
+    assert members.check_sets(one_by_one(unknown, reads_of(), reads_of(1), reads_of(1))).valid
+    verdict = members.check_sets(one_by_one(unknown, reads_of(1), reads_of()))
     assert verdict.kinds == ["lost element"]
     assert [each.name for each in verdict.anomalies[0].operations] == ["add", "members", "members"]
 
 
 def test_what_was_seen_must_stay_even_while_its_add_is_under_way():
-    history = one_by_one(add(1, at=(0.0, 9.0)), members(1, at=(1.0, 2.0)), members(at=(3.0, 4.0)))
-    assert sets.check(history).kinds == ["lost element"]
+    history = one_by_one(add(1, at=(0.0, 9.0)), reads_of(1, at=(1.0, 2.0)), reads_of(at=(3.0, 4.0)))
+    assert members.check_sets(history).kinds == ["lost element"]
 
 
 def test_what_a_request_id_told_counts():
-    assert sets.check(one_by_one(add(1, UNKNOWN, resolved=DONE), members())).kinds == ["lost element"]
-    assert sets.check(one_by_one(add(1, UNKNOWN, resolved=NOT_DONE), members(1))).kinds == ["undone element"]
+    assert members.check_sets(one_by_one(add(1, UNKNOWN, resolved=DONE), reads_of())).kinds == [
+        "lost element"
+    ]
+    assert members.check_sets(one_by_one(add(1, UNKNOWN, resolved=NOT_DONE), reads_of(1))).kinds == [
+        "undone element"
+    ]
 
 
 def test_what_is_under_way_while_it_is_read_may_be_there_or_not():
-    assert sets.check(one_by_one(add(1, at=(0.0, 2.0)), members(at=(1.0, 3.0)))).valid
-    assert sets.check(one_by_one(add(1, at=(0.0, 2.0)), members(1, at=(1.0, 3.0)))).valid
+    assert members.check_sets(one_by_one(add(1, at=(0.0, 2.0)), reads_of(at=(1.0, 3.0)))).valid
+    assert members.check_sets(one_by_one(add(1, at=(0.0, 2.0)), reads_of(1, at=(1.0, 3.0)))).valid
 
 
 def test_a_read_that_may_be_stale_is_held_to_the_moment_it_names():
     added = add(1, at=(0.0, 1.0))
-    assert sets.check(History([added, members(at=(5.0, 6.0), sees_from_s=0.5)])).valid
-    assert not sets.check(History([added, members(at=(5.0, 6.0), sees_from_s=1.5)])).valid
+    assert members.check_sets(DrillHistory([added, reads_of(at=(5.0, 6.0), sees_from_s=0.5)])).valid
+    assert not members.check_sets(DrillHistory([added, reads_of(at=(5.0, 6.0), sees_from_s=1.5)])).valid
 
 
 def test_an_insert_that_was_repeated_is_there_twice():
     history = one_by_one(op("insert", [1]), op("insert", [2]), op("rows", [], [1, 2, 1]))
-    assert inserts.check(history).kinds == ["doubled insert"]
+    assert members.check_inserts(history).kinds == ["doubled insert"]
 
 
 def test_an_element_is_added_once_in_a_history():
     with pytest.raises(HistoryError, match="added twice"):
-        sets.check(one_by_one(add(1), add(1)))
+        members.check_sets(one_by_one(add(1), add(1)))
 
 
 def random_history(seed, lose=0.0):
@@ -98,20 +102,20 @@ def random_history(seed, lose=0.0):
         seen = [
             each for each, at in present.items() if at <= effect and not (effect > 15 and each in forgotten)
         ]
-        made.append(members(*seen, process=9, at=(called, called + 1.0)))
-    return History(made), forgotten
+        made.append(reads_of(*seen, process=9, at=(called, called + 1.0)))
+    return DrillHistory(made), forgotten
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_random_sets_are_accepted(seed):
     history, _ = random_history(seed)
-    verdict = sets.check(history)
+    verdict = members.check_sets(history)
     assert verdict.valid, verdict
 
 
 def test_all_that_was_lost_is_counted_and_twenty_are_shown():
     history, forgotten = random_history(1, lose=0.5)
-    verdict = sets.check(history)
+    verdict = members.check_sets(history)
     assert len(forgotten) > 20
     assert verdict.kinds == ["lost element"]
     assert f": {len(forgotten)} lost element" in verdict.summary

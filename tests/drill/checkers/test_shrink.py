@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from herdpy.drill.checkers import linearizable, list_append, sets
-from herdpy.drill.history import Event, History
-from herdpy.drill.judging import Anomaly, Verdict
-from herdpy.drill.shrink import fewest, smallest
+from herdpy.drill.checkers import linearizable, list_append, members
+from herdpy.drill.history import DrillHistory, Event
+from herdpy.drill.judging import Anomaly, Verdict, fewest, smallest
 from tests.drill.checkers.hand import one_by_one, op
 from tests.drill.checkers.list_histories import TinyDatabase
 from tests.drill.checkers.register_histories import linearizable_history, spoilt
@@ -37,11 +36,11 @@ def test_fewest_stops_when_its_tries_are_used_up():
 def test_the_operations_of_an_anomaly_are_nearly_always_enough():
     history = one_by_one(*[op("add", [n]) for n in range(50)], op("members", [], list(range(49))))
     history.events.append(Event(0.0, "note", "kept"))
-    (anomaly,) = sets.check(history).anomalies
-    small = smallest(history, sets.check, anomaly)
+    (anomaly,) = members.check_sets(history).anomalies
+    small = smallest(history, members.check_sets, anomaly)
     assert [each.name for each in small] == ["add", "members"]
     assert small.events == history.events
-    assert anomaly.text in [each.text for each in sets.check(small).anomalies]
+    assert anomaly.text in [each.text for each in members.check_sets(small).anomalies]
 
 
 def test_registers_and_lists_shrink_to_a_part_that_shows_the_same():
@@ -61,7 +60,7 @@ def test_registers_and_lists_shrink_to_a_part_that_shows_the_same():
 
 
 def test_what_an_anomaly_does_not_name_is_searched_for():
-    def needs_three(history: History) -> Verdict:
+    def needs_three(history: DrillHistory) -> Verdict:
         found = {each.process for each in history} >= {3, 5, 8}
         anomalies = [Anomaly("three", "met", [history.operations[-1]])] if found else []
         return Verdict.of("three", anomalies, "")

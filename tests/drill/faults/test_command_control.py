@@ -10,8 +10,13 @@ from random import Random
 import pytest
 
 from herdpy.drill.control import CLIENTS, CannotError, ClusterObserver
-from herdpy.drill.control.command_file import COMMANDS, CommandFile, CommandFileError
-from herdpy.drill.control.commands import CommandControl, CommandFailedError
+from herdpy.drill.control.commands import (
+    COMMANDS,
+    CommandControl,
+    CommandFailedError,
+    CommandFile,
+    CommandFileError,
+)
 from herdpy.drill.control.local import LocalControl
 from herdpy.drill.faults.processes import KillLeader, PauseLeader
 from herdpy.testing.waiting import await_until

@@ -15,9 +15,16 @@ from herdpy.bookkeeper.cluster import BookieState
 from herdpy.drill.control import ClusterObserver
 from herdpy.drill.control.local import LocalControl
 from herdpy.drill.faults import FAULTS
-from herdpy.drill.faults.bit_rot import BitRot, Where
 from herdpy.drill.faults.clocks import ClockJump
-from herdpy.drill.faults.disks import FullDisk, LoseBookieDisk, LoseLeaderDisk, SlowDisk, ledgers_with
+from herdpy.drill.faults.disks import (
+    BitRot,
+    FullDisk,
+    LoseBookieDisk,
+    LoseLeaderDisk,
+    SlowDisk,
+    Where,
+    ledgers_with,
+)
 from herdpy.drill.faults.ledgers import RollLedgers, TrimAndSeed, ledger_of
 from herdpy.drill.faults.storm import Storm
 from herdpy.testing.waiting import await_until

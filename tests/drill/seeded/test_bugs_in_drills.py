@@ -8,15 +8,15 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from herdpy.drill import DRILLS, Load, run
+from herdpy.drill import DRILLS, ClientLoad, run
 from herdpy.drill.control import ClusterObserver
 from herdpy.drill.control.local import LocalControl
-from herdpy.drill.runner import Progress
+from herdpy.drill.runner import DrillProgress
 from tests.drill.seeded.switch import SERVER_BUGS, Switch, switched_cluster
 from tests.drill.seeded.table import IN_DRILLS, RUN_S, InDrill
 from tests.drill.shown import shown
 
-LOAD = Load(per_job=4, rate_per_s=100.0, patience_s=15.0)
+LOAD = ClientLoad(per_job=4, rate_per_s=100.0, patience_s=15.0)
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.soak]
 
@@ -44,7 +44,7 @@ def test_the_drill_tells(
     control, switch = cluster
     drill = replace(DRILLS[seeded.drill], workloads=seeded.workloads)
 
-    def on_progress(progress: Progress) -> None:
+    def on_progress(progress: DrillProgress) -> None:
         if progress.phase == "before":
             switch.set(seeded.bug)
 

@@ -13,12 +13,12 @@ from herdpy.drill.clients import Client
 from herdpy.drill.driver_session import DriverSession
 from herdpy.drill.judging import Verdict
 from herdpy.drill.recorder import Recorder
-from herdpy.drill.sessions import Answer, Way
+from herdpy.drill.sessions import SessionAnswer, Way
 from herdpy.drill.workloads import Workload
 
 CLIENTS = 3
 
-Bend = Callable[["EmbeddedSession", str, tuple[object, ...]], Answer | None]
+Bend = Callable[["EmbeddedSession", str, tuple[object, ...]], SessionAnswer | None]
 """Answers a statement in place of the database, or None: the database answers."""
 
 
@@ -29,15 +29,15 @@ class EmbeddedSession(DriverSession):
         super().__init__(way)
         self._bend = bend
 
-    def execute(self, sql: str, *parameters: object) -> Answer:
+    def execute(self, sql: str, *parameters: object) -> SessionAnswer:
         if sql == "SELECT herdpy.commit_position()":  # of servers only
-            return Answer([("1:1",)], 1)
+            return SessionAnswer([("1:1",)], 1)
         if sql.startswith("SET herdpy."):
-            return Answer([], 0)
+            return SessionAnswer([], 0)
         bent = None if self._bend is None else self._bend(self, sql, parameters)
         return super().execute(sql, *parameters) if bent is None else bent
 
-    def truly(self, sql: str, *parameters: object) -> Answer:
+    def truly(self, sql: str, *parameters: object) -> SessionAnswer:
         """What the database says."""
         return super().execute(sql, *parameters)
 

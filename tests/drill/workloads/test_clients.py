@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import pytest
 
 from herdpy.drill.clients import Client
-from herdpy.drill.history import Operation, Outcome
+from herdpy.drill.history import ClientOperation, OperationOutcome
 from herdpy.drill.recorder import Recorder
-from herdpy.drill.sessions import Answer, FailedError, Way
+from herdpy.drill.sessions import FailedError, SessionAnswer, Way
 
 T = TypeVar("T")
 
@@ -21,20 +21,20 @@ class Scripted:
 
     server = None
 
-    def __init__(self, read_level: str, resolved: Outcome | None) -> None:
+    def __init__(self, read_level: str, resolved: OperationOutcome | None) -> None:
         self.read_level = read_level
         self.said: list[str] = []
         self.asked: list[str] = []
         self._resolved = resolved
 
-    def execute(self, sql: str, *_parameters: object) -> Answer:
+    def execute(self, sql: str, *_parameters: object) -> SessionAnswer:
         self.said.append(sql)
-        return Answer([("17:4",)], 1)
+        return SessionAnswer([("17:4",)], 1)
 
     def transaction(self, work: Callable[[], T], isolation: str | None = None) -> T:
         return work()
 
-    def resolve(self, request_id: str) -> Outcome | None:
+    def resolve(self, request_id: str) -> OperationOutcome | None:
         self.asked.append(request_id)
         return self._resolved
 
@@ -45,7 +45,7 @@ class Scripted:
 class Sessions:
     kind = "scripted"
 
-    def __init__(self, resolved: Outcome | None = None) -> None:
+    def __init__(self, resolved: OperationOutcome | None = None) -> None:
         self.made: list[Scripted] = []
         self._resolved = resolved
 
@@ -59,7 +59,7 @@ def client(sessions: Sessions, read_level: str = "linearizable") -> tuple[Client
     return Client("w", sessions, Way("url", read_level=read_level), recorder, Random(7)), recorder
 
 
-def failing(outcome: Outcome, state: str | None, request_id: str | None = None) -> Callable[[], Any]:
+def failing(outcome: OperationOutcome, state: str | None, request_id: str | None = None) -> Callable[[], Any]:
     def work() -> Any:
         raise FailedError(outcome, state, "went wrong", request_id=request_id)
 
@@ -70,27 +70,27 @@ def test_what_was_done_is_recorded_with_its_result():
     one, recorder = client(Sessions())
     assert one.attempt("write", ["x", 1], lambda: 5, isolation="SERIALIZABLE") == 5
     (operation,) = recorder.history
-    assert (operation.outcome, operation.result) == (Outcome.DONE, 5)
+    assert (operation.outcome, operation.result) == (OperationOutcome.DONE, 5)
     assert operation.details == {"workload": "w", "client": "scripted", "isolation": "SERIALIZABLE"}
 
 
 def test_what_was_refused_has_no_effect_and_the_client_keeps_its_number():
     one, recorder = client(Sessions())
     number = one.process
-    assert one.attempt("write", ["x", 1], failing(Outcome.NOT_DONE, "40001")) is None
+    assert one.attempt("write", ["x", 1], failing(OperationOutcome.NOT_DONE, "40001")) is None
     (operation,) = recorder.history
-    assert (operation.outcome, operation.error) == (Outcome.NOT_DONE, "40001: went wrong")
+    assert (operation.outcome, operation.error) == (OperationOutcome.NOT_DONE, "40001: went wrong")
     assert one.process == number
 
 
-@pytest.mark.parametrize("resolved", [Outcome.DONE, Outcome.NOT_DONE, None])
-def test_what_is_unknown_is_asked_for_and_the_client_gets_another_number(resolved: Outcome | None):
+@pytest.mark.parametrize("resolved", [OperationOutcome.DONE, OperationOutcome.NOT_DONE, None])
+def test_what_is_unknown_is_asked_for_and_the_client_gets_another_number(resolved: OperationOutcome | None):
     sessions = Sessions(resolved)
     one, recorder = client(sessions)
     number = one.process
-    one.attempt("write", ["x", 1], failing(Outcome.UNKNOWN, None, "17:3/abc"))
+    one.attempt("write", ["x", 1], failing(OperationOutcome.UNKNOWN, None, "17:3/abc"))
     (operation,) = recorder.history
-    assert (operation.outcome, operation.resolved) == (Outcome.UNKNOWN, resolved)
+    assert (operation.outcome, operation.resolved) == (OperationOutcome.UNKNOWN, resolved)
     assert operation.error == "lost: went wrong"
     assert sessions.made[0].asked == ["17:3/abc"]
     assert one.process != number
@@ -98,19 +98,19 @@ def test_what_is_unknown_is_asked_for_and_the_client_gets_another_number(resolve
 
 def test_an_answer_that_was_lost_of_what_is_done_is_unknown_and_resolved_as_done():
     one, recorder = client(Sessions())
-    one.attempt("take", [], failing(Outcome.DONE, "08006"))
+    one.attempt("take", [], failing(OperationOutcome.DONE, "08006"))
     (operation,) = recorder.history
-    assert (operation.outcome, operation.resolved) == (Outcome.UNKNOWN, Outcome.DONE)
+    assert (operation.outcome, operation.resolved) == (OperationOutcome.UNKNOWN, OperationOutcome.DONE)
 
 
 def test_a_read_that_failed_has_no_effect_however_it_failed():
     one, recorder = client(Sessions())
-    one.read("read", ["x"], lambda _session: failing(Outcome.UNKNOWN, None)())
+    one.read("read", ["x"], lambda _session: failing(OperationOutcome.UNKNOWN, None)())
     (operation,) = recorder.history
-    assert operation.outcome is Outcome.NOT_DONE
+    assert operation.outcome is OperationOutcome.NOT_DONE
 
 
-def at_level(recorder: Recorder, level: str) -> list[Operation]:
+def at_level(recorder: Recorder, level: str) -> list[ClientOperation]:
     return [one for one in recorder.history if one.details.get("read_level") == level]
 
 

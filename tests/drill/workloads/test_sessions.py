@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from herdpy.drill.driver_session import DriverSessions
-from herdpy.drill.history import Outcome
+from herdpy.drill.history import OperationOutcome
 from herdpy.drill.plain_session import PlainSessions
-from herdpy.drill.sessions import FailedError, Session, Way
+from herdpy.drill.sessions import ClientSession, FailedError, Way
 from tests.remote.cutting_proxy import Cut, CuttingProxy
 from tests.support.server_process import RunningServer
 
@@ -57,7 +57,7 @@ def plain() -> Iterator[PlainSessions]:
 
 
 @pytest.fixture
-def direct(server: RunningServer) -> Iterator[Session]:
+def direct(server: RunningServer) -> Iterator[ClientSession]:
     with closing(DriverSessions().open(way(server.port))) as session:
         session.execute("CREATE TABLE IF NOT EXISTS t (k BIGINT)")
         yield session
@@ -68,12 +68,12 @@ def way(port: int, **more: Any) -> Way:
     return Way(url, **({"patience_s": 20.0} | more))
 
 
-def count(direct: Session, key: int) -> int:
+def count(direct: ClientSession, key: int) -> int:
     ((number,),) = direct.execute("SELECT count(*) FROM t WHERE k = %s", key).rows
     return int(number)
 
 
-def insert(session: Session, key: int, *, in_transaction: bool) -> None:
+def insert(session: ClientSession, key: int, *, in_transaction: bool) -> None:
     def work() -> None:
         session.execute("INSERT INTO t VALUES (%s)", key)
 
@@ -85,7 +85,7 @@ def insert(session: Session, key: int, *, in_transaction: bool) -> None:
 
 @pytest.mark.parametrize("in_transaction", [False, True])
 def test_plain_psycopg_is_told_unknown_and_learns_what_it_was(
-    direct: Session, cutter: tuple[Cutter, int], plain: PlainSessions, in_transaction: bool
+    direct: ClientSession, cutter: tuple[Cutter, int], plain: PlainSessions, in_transaction: bool
 ) -> None:
     cuts, port = cutter
     seen: dict[Any, int] = {}
@@ -96,32 +96,32 @@ def test_plain_psycopg_is_told_unknown_and_learns_what_it_was(
             cuts.left = number
             told = _told(session, key, cuts, in_transaction=in_transaction)
             cuts.left = None
-            is_done = told in (Outcome.DONE, (Outcome.UNKNOWN, Outcome.DONE))
+            is_done = told in (OperationOutcome.DONE, (OperationOutcome.UNKNOWN, OperationOutcome.DONE))
             assert count(direct, key) == is_done, (number, told)
             seen[told] = seen.get(told, 0) + 1
     assert seen.keys() == {
-        Outcome.DONE,
-        Outcome.NOT_DONE,
-        (Outcome.UNKNOWN, Outcome.DONE),
-        (Outcome.UNKNOWN, Outcome.NOT_DONE),
+        OperationOutcome.DONE,
+        OperationOutcome.NOT_DONE,
+        (OperationOutcome.UNKNOWN, OperationOutcome.DONE),
+        (OperationOutcome.UNKNOWN, OperationOutcome.NOT_DONE),
     }
 
 
-def _told(session: Session, key: int, cuts: Cutter, *, in_transaction: bool) -> Any:
+def _told(session: ClientSession, key: int, cuts: Cutter, *, in_transaction: bool) -> Any:
     """What became of an insert; a pair with what was found out of an unknown one."""
     try:
         insert(session, key, in_transaction=in_transaction)
     except FailedError as failed:
         cuts.left = None
-        if failed.outcome is not Outcome.UNKNOWN:
+        if failed.outcome is not OperationOutcome.UNKNOWN:
             return failed.outcome
-        return Outcome.UNKNOWN, session.resolve(str(failed.request_id))
-    return Outcome.DONE
+        return OperationOutcome.UNKNOWN, session.resolve(str(failed.request_id))
+    return OperationOutcome.DONE
 
 
 @pytest.mark.parametrize("in_transaction", [False, True])
 def test_the_driver_finds_out_by_itself(
-    direct: Session, cutter: tuple[Cutter, int], in_transaction: bool
+    direct: ClientSession, cutter: tuple[Cutter, int], in_transaction: bool
 ) -> None:
     cuts, port = cutter
     with closing(DriverSessions().open(way(port))) as session:
@@ -136,7 +136,7 @@ def test_the_driver_finds_out_by_itself(
 
 @pytest.mark.parametrize("kind", ["driver", "psycopg"])
 def test_a_transaction_that_its_work_gives_up_has_no_effect(
-    direct: Session, server: RunningServer, plain: PlainSessions, kind: str
+    direct: ClientSession, server: RunningServer, plain: PlainSessions, kind: str
 ) -> None:
     key = next(_keys)
 
@@ -165,18 +165,18 @@ def test_errors_have_their_sqlstate_and_leave_the_session_usable(
         for attempt in (lambda: session.execute("INSERT INTO nowhere VALUES (1)"), lambda: _in(session)):
             with pytest.raises(FailedError, match=r"^42P01: ") as failed:
                 attempt()
-            assert (failed.value.outcome, failed.value.sqlstate) == (Outcome.NOT_DONE, "42P01")
+            assert (failed.value.outcome, failed.value.sqlstate) == (OperationOutcome.NOT_DONE, "42P01")
         with pytest.raises(FailedError, match=r"^42601: "):
             session.transaction(lambda: None, "CHAOS")
         assert session.execute("SELECT 1").count == 1
 
 
-def _in(session: Session) -> None:
+def _in(session: ClientSession) -> None:
     session.transaction(lambda: session.execute("INSERT INTO nowhere VALUES (1)"))
 
 
 def test_plain_psycopg_hangs_up_when_it_hears_nothing(
-    direct: Session, server: RunningServer, plain: PlainSessions
+    direct: ClientSession, server: RunningServer, plain: PlainSessions
 ) -> None:
     """A lock that is not given stands for a server that says nothing."""
     with (
@@ -190,9 +190,9 @@ def test_plain_psycopg_hangs_up_when_it_hears_nothing(
             holding.execute("UPDATE t SET k = k WHERE k = %s", key)
             with pytest.raises(FailedError, match=r"^lost: ") as failed:
                 waiting.execute("UPDATE t SET k = -k WHERE k = %s", key)
-            assert failed.value.outcome is Outcome.UNKNOWN
+            assert failed.value.outcome is OperationOutcome.UNKNOWN
             assert failed.value.request_id is not None
-            assert waiting.resolve(failed.value.request_id) is Outcome.NOT_DONE
+            assert waiting.resolve(failed.value.request_id) is OperationOutcome.NOT_DONE
 
         holding.transaction(work)
     assert count(direct, key) == 1
@@ -203,4 +203,4 @@ def test_nobody_there_is_not_done(plain: PlainSessions) -> None:
         with closing(sessions.open(way(1, patience_s=0.2))) as session:
             with pytest.raises(FailedError) as failed:
                 session.execute("INSERT INTO t VALUES (1)")
-            assert failed.value.outcome is Outcome.NOT_DONE
+            assert failed.value.outcome is OperationOutcome.NOT_DONE

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from herdpy.drill.checkers import errors
-from herdpy.drill.history import Outcome
-from herdpy.drill.sessions import Answer
+from herdpy.drill.history import OperationOutcome
+from herdpy.drill.sessions import SessionAnswer
 from herdpy.drill.workloads import WORKLOADS
 from tests.drill.workloads.embedded import Bend, EmbeddedSession, run
 
@@ -19,7 +19,7 @@ def test_a_right_database_is_found_right(name: str, tmp_path: Path) -> None:
     verdicts, recorder = run(WORKLOADS[name](), tmp_path / "d")
     assert all(verdict.valid for verdict in verdicts), verdicts
     assert errors.check(recorder.history).valid
-    done = [one for one in recorder.history if one.outcome is Outcome.DONE]
+    done = [one for one in recorder.history if one.outcome is OperationOutcome.DONE]
     assert len(done) > 100
     assert {"linearizable"} < {one.details.get("read_level", "linearizable") for one in done} or name in (
         "inserts",
@@ -47,8 +47,8 @@ def acknowledges_and_forgets(word: str) -> Bend:
     """Says of every twentieth statement of that beginning that it is done, and does nothing."""
     now = Every(20)
 
-    def bend(_session: EmbeddedSession, sql: str, _parameters: tuple[object, ...]) -> Answer | None:
-        return Answer([], 1) if sql.startswith(word) and now() else None
+    def bend(_session: EmbeddedSession, sql: str, _parameters: tuple[object, ...]) -> SessionAnswer | None:
+        return SessionAnswer([], 1) if sql.startswith(word) and now() else None
 
     return bend
 
@@ -57,7 +57,7 @@ def does_twice(word: str) -> Bend:
     """Does every twentieth statement of that beginning twice."""
     now = Every(20)
 
-    def bend(session: EmbeddedSession, sql: str, parameters: tuple[object, ...]) -> Answer | None:
+    def bend(session: EmbeddedSession, sql: str, parameters: tuple[object, ...]) -> SessionAnswer | None:
         if sql.startswith(word) and now():
             session.truly(sql, *parameters)
         return None
@@ -68,9 +68,9 @@ def does_twice(word: str) -> Bend:
 def reads_the_past(words: str) -> Bend:
     """Answers every tenth query that has those words as it was answered first."""
     now = Every(10)
-    first: dict[tuple[str, tuple[object, ...]], Answer] = {}
+    first: dict[tuple[str, tuple[object, ...]], SessionAnswer] = {}
 
-    def bend(session: EmbeddedSession, sql: str, parameters: tuple[object, ...]) -> Answer | None:
+    def bend(session: EmbeddedSession, sql: str, parameters: tuple[object, ...]) -> SessionAnswer | None:
         if not sql.startswith("SELECT") or words not in sql:
             return None
         if (sql, parameters) not in first:
@@ -85,11 +85,11 @@ def counts_back() -> Bend:
     """Now and then a sequence gives the number before the one that it is at."""
     now = Every(10)
 
-    def bend(session: EmbeddedSession, sql: str, parameters: tuple[object, ...]) -> Answer | None:
+    def bend(session: EmbeddedSession, sql: str, parameters: tuple[object, ...]) -> SessionAnswer | None:
         if "nextval" not in sql or not now():
             return None
         ((number,),) = session.truly(sql, *parameters).rows
-        return Answer([(number - 1,)], 1)
+        return SessionAnswer([(number - 1,)], 1)
 
     return bend
 
@@ -98,10 +98,10 @@ def forgets_a_row_of_the_index() -> Bend:
     """Now and then a look along the index lacks its first row."""
     now = Every(10)
 
-    def bend(session: EmbeddedSession, sql: str, parameters: tuple[object, ...]) -> Answer | None:
+    def bend(session: EmbeddedSession, sql: str, parameters: tuple[object, ...]) -> SessionAnswer | None:
         if "WHERE tag >= 0" not in sql or not now():
             return None
-        return Answer(session.truly(sql, *parameters).rows[1:], None)
+        return SessionAnswer(session.truly(sql, *parameters).rows[1:], None)
 
     return bend
 
@@ -110,11 +110,11 @@ def gives_a_key_twice() -> Bend:
     """Tells who comes second for a unique key, too, that he has it."""
     now = Every(2)
 
-    def bend(session: EmbeddedSession, sql: str, parameters: tuple[object, ...]) -> Answer | None:
+    def bend(session: EmbeddedSession, sql: str, parameters: tuple[object, ...]) -> SessionAnswer | None:
         if not sql.startswith("INSERT") or not parameters or not now():
             return None
         rows = session.truly(f"SELECT 1 FROM {sql.split()[2]} WHERE name = %s", parameters[1]).rows
-        return Answer([], 1) if rows else None
+        return SessionAnswer([], 1) if rows else None
 
     return bend
 
@@ -123,7 +123,7 @@ def gives_a_job_twice() -> Bend:
     """Now and then a worker is offered a job that somebody has, and takes it."""
     now = Every(15)
 
-    def bend(session: EmbeddedSession, sql: str, parameters: tuple[object, ...]) -> Answer | None:
+    def bend(session: EmbeddedSession, sql: str, parameters: tuple[object, ...]) -> SessionAnswer | None:
         if sql.startswith("UPDATE") and "is_waiting = false" in sql:
             return session.truly(sql.replace(" AND is_waiting = true", ""), *parameters)
         if sql.startswith("SELECT job") and "LIMIT" in sql and now():

@@ -14,10 +14,10 @@ from random import Random
 
 from herdpy.drill.clients import Client
 from herdpy.drill.driver_session import DriverSessions
-from herdpy.drill.history import Outcome
+from herdpy.drill.history import OperationOutcome
 from herdpy.drill.plain_session import PlainSessions
 from herdpy.drill.recorder import Recorder
-from herdpy.drill.sessions import READ_LEVELS, Sessions, Way
+from herdpy.drill.sessions import READ_LEVELS, ClientSessions, Way
 from herdpy.drill.workloads import Workload
 
 _POISED = 2
@@ -29,12 +29,12 @@ _SENDS_S = 0.3
 """Until clients that were let go have sent a statement."""
 
 
-class CrewError(Exception):
+class ClientError(Exception):
     """A client's thread ended by an exception that is no answer of the database, or does not end."""
 
 
 @dataclass(frozen=True)
-class Job:
+class WorkloadJob:
     """A workload, the word for it in the details of operations, and the isolation levels of its clients.
 
     isolations: in capitals, for BEGIN; all of them promise the same. Empty: the server's own.
@@ -45,7 +45,7 @@ class Job:
     isolations: tuple[str, ...] = ()
 
 
-class Crew:
+class ClientThreads:
     """The clients of some workloads. Their numbers, and `seed`, decide what they do.
 
     per_job: clients of each workload. rate_per_s: how many operations each client does, if it can.
@@ -53,7 +53,7 @@ class Crew:
 
     def __init__(
         self,
-        jobs: Sequence[Job],
+        jobs: Sequence[WorkloadJob],
         way: Way,
         recorder: Recorder,
         *,
@@ -68,7 +68,7 @@ class Crew:
         self._seed = seed
         self._rate_per_s = rate_per_s
         self._plain = PlainSessions()
-        kinds: list[Sessions] = [DriverSessions(), self._plain]
+        kinds: list[ClientSessions] = [DriverSessions(), self._plain]
         self._jobs = jobs
         self._poised: list[threading.Event] = []  # set: the clients that were poised together end
         self._threads = [
@@ -134,16 +134,16 @@ class Crew:
     def acknowledged(self, since: int = 0) -> int:
         """How many operations were acknowledged, of those behind place `since` of the history."""
         operations = self._recorder.history.operations
-        return sum(1 for one in operations[since:] if one.outcome is Outcome.DONE)
+        return sum(1 for one in operations[since:] if one.outcome is OperationOutcome.DONE)
 
     def check(self) -> None:
-        """Raises CrewError when a client ended by an exception."""
+        """Raises ClientError when a client ended by an exception."""
         if self._errors:
             error = self._errors[0]
-            raise CrewError(f"a client of the drill failed: {type(error).__name__}: {error}") from error
+            raise ClientError(f"a client of the drill failed: {type(error).__name__}: {error}") from error
 
     def stop(self, timeout_s: float = 120.0) -> None:
-        """Let the clients end what they are doing, and wait for that. Raises CrewError."""
+        """Let the clients end what they are doing, and wait for that. Raises ClientError."""
         for event in (self._stop, *self._poised):
             event.set()
         try:
@@ -156,17 +156,17 @@ class Crew:
                 self._hung_up = False
                 self._plain.__exit__(None, None, None)
         if alive:
-            raise CrewError(
+            raise ClientError(
                 f"clients of the drill are still waiting after {timeout_s:g} s: {', '.join(alive)}"
             )
         self.check()
 
     def _thread(
         self,
-        job: Job,
+        job: WorkloadJob,
         name: str,
         number: int,
-        sessions: Sessions,
+        sessions: ClientSessions,
         way: Way,
         stop: threading.Event,
         stepped: Callable[[], object] = lambda: None,
@@ -199,6 +199,6 @@ class Crew:
         return threading.Thread(target=run, name=f"drill-{job.label}-{name}", daemon=True)
 
 
-def one_client(job: Job, way: Way, recorder: Recorder, seed: int) -> Client:
+def one_client(job: WorkloadJob, way: Way, recorder: Recorder, seed: int) -> Client:
     """A client through the driver for what is done before and after: tables, and the last look."""
     return Client(job.label, DriverSessions(), way, recorder, Random(f"{seed}/{job.label}"))

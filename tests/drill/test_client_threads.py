@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
+from herdpy.drill.client_threads import ClientError, ClientThreads, WorkloadJob
 from herdpy.drill.clients import Client
-from herdpy.drill.crew import Crew, CrewError, Job
-from herdpy.drill.history import History
+from herdpy.drill.history import DrillHistory
 from herdpy.drill.judging import Verdict
 from herdpy.drill.recorder import Recorder
 from herdpy.drill.sessions import READ_LEVELS, Way
@@ -47,18 +47,18 @@ class Noting(Workload):
     def finish(self, client: Client) -> None:
         raise NotImplementedError
 
-    def judge(self, history: History) -> list[Verdict]:
+    def judge(self, history: DrillHistory) -> list[Verdict]:
         raise NotImplementedError
 
 
-def crew(recorder: Recorder, *workloads: Noting) -> Crew:
-    jobs = [Job(f"job {number}", one, LEVELS) for number, one in enumerate(workloads)]
-    return Crew(jobs, Way("herdpy://nobody/there"), recorder, seed=1, rate_per_s=1e9)
+def clients_of(recorder: Recorder, *workloads: Noting) -> ClientThreads:
+    jobs = [WorkloadJob(f"job {number}", one, LEVELS) for number, one in enumerate(workloads)]
+    return ClientThreads(jobs, Way("herdpy://nobody/there"), recorder, seed=1, rate_per_s=1e9)
 
 
 def test_levels_ways_and_isolation_levels_come_in_turn() -> None:
     recorder, workloads = Recorder(), (Noting(), Noting())
-    made = crew(recorder, *workloads)
+    made = clients_of(recorder, *workloads)
     made.start()
     for workload in workloads:
         for _ in range(400):
@@ -75,12 +75,12 @@ def test_levels_ways_and_isolation_levels_come_in_turn() -> None:
 
 
 def test_a_client_that_fails_is_told() -> None:
-    made = crew(Recorder(), Noting(ZeroDivisionError("by nought")))
+    made = clients_of(Recorder(), Noting(ZeroDivisionError("by nought")))
     made.start()
-    with pytest.raises(CrewError, match="ZeroDivisionError: by nought") as told:
+    with pytest.raises(ClientError, match="ZeroDivisionError: by nought") as told:
         made.stop()
     assert isinstance(told.value.__cause__, ZeroDivisionError)
-    with pytest.raises(CrewError):
+    with pytest.raises(ClientError):
         made.check()
 
 
@@ -93,11 +93,11 @@ def test_a_client_that_does_not_end_is_told() -> None:
             self.over.wait()
 
     workload = Stuck()
-    made = crew(Recorder(), workload)
+    made = clients_of(Recorder(), workload)
     made.start()
     assert workload.seen.acquire(timeout=60)
     try:
-        with pytest.raises(CrewError, match=r"still waiting after 0.01 s: .*drill-job 0-"):
+        with pytest.raises(ClientError, match=r"still waiting after 0.01 s: .*drill-job 0-"):
             made.stop(timeout_s=0.01)
     finally:
         Stuck.over.set()
@@ -105,7 +105,7 @@ def test_a_client_that_does_not_end_is_told() -> None:
 
 
 def test_a_crew_that_never_began_is_stopped() -> None:
-    crew(Recorder(), Noting()).stop()
+    clients_of(Recorder(), Noting()).stop()
 
 
 class Answering(Noting):
@@ -121,7 +121,7 @@ class Answering(Noting):
 
 def test_poised_clients_wait_until_they_are_to_speak_and_end_when_they_are_let() -> None:
     workload = Answering()
-    made = crew(Recorder(), workload)
+    made = clients_of(Recorder(), workload)
     made.start()
     speak, end = made.poise(("here", 7))
     assert workload.steps[("here", 7)] == 2
@@ -140,7 +140,7 @@ def test_poised_clients_wait_until_they_are_to_speak_and_end_when_they_are_let()
 
 def test_poised_clients_end_with_all_others() -> None:
     workload = Answering()
-    made = crew(Recorder(), workload)
+    made = clients_of(Recorder(), workload)
     made.start()
     made.poise(("here", 7))
     made.stop()

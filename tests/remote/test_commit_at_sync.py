@@ -12,8 +12,7 @@ import pytest
 from psycopg import pq
 
 from herdpy.dbapi.remote.connection import refusal
-from herdpy.dbapi.remote.sent import step
-from herdpy.dbapi.remote.wire import Wire
+from herdpy.dbapi.remote.wire import Wire, step
 
 _READY = b"Z" + struct.pack(">ic", 5, b"I")
 

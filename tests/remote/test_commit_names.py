@@ -30,14 +30,18 @@ def test_a_name_costs_no_message(proxy):
         assert conn.info.commit_position
 
 
+def new_name(link):
+    return link._commits.new_name(link._connection.connected(10**9))
+
+
 def test_no_two_names_are_the_same(server):
     url = f"herdpy://ann@127.0.0.1:{server.port}/test"
     with herdpy.connect(url, autocommit=True) as one, herdpy.connect(url, autocommit=True) as other:
         links = [one._link, other._link]
-        names = [link._name(link._connected(10**9)) for link in links for _ in range(100)]
+        names = [new_name(link) for link in links for _ in range(100)]
         for link in links:
-            link._position_until = 0.0  # as when the position is old
-            names.append(link._name(link._connected(10**9)))
+            link._commits.renew()  # as when the position is old
+            names.append(new_name(link))
         assert len(set(names)) == len(names)
         assert max(map(len, names)) <= 64
 
@@ -45,7 +49,7 @@ def test_no_two_names_are_the_same(server):
 def test_a_child_makes_no_name_of_its_parents(server, monkeypatch):
     with herdpy.connect(f"herdpy://ann@127.0.0.1:{server.port}/test", autocommit=True) as conn:
         link = conn._link
-        before = link._name(link._connected(10**9)).rpartition(".")[0]
+        before = new_name(link).rpartition(".")[0]
         came, gone = os.pipe()
         child = os.fork()
         if not child:
@@ -54,4 +58,4 @@ def test_a_child_makes_no_name_of_its_parents(server, monkeypatch):
         os.waitpid(child, 0)
         assert int(os.read(came, 20)) == commits._forks + 1
         monkeypatch.setattr(commits, "_forks", commits._forks + 1)
-        assert link._name(link._connected(10**9)).rpartition(".")[0] != before
+        assert new_name(link).rpartition(".")[0] != before

@@ -7,12 +7,12 @@ import pytest
 
 import herdpy
 from herdpy.dbapi.remote import link as remote
-from herdpy.dbapi.remote import many as remote_many
+from herdpy.dbapi.remote import requests as remote_requests
 
 PLAIN = "sslmode=disable&gssencmode=disable"  # the proxy reads messages, and nothing before them
 OPTIONS = f"connect_timeout=10&failover_timeout=20&{PLAIN}"
 
-COLUMNS = remote_many.FEW_ROWS + 1
+COLUMNS = remote_requests.FEW_ROWS + 1
 """Rows of an executemany that go as one COPY."""
 
 
@@ -201,7 +201,7 @@ def guessing(answer):
 @pytest.mark.parametrize("answer", ["done", "not done"])
 @pytest.mark.parametrize("way", ["transaction", "autocommit"])
 def test_a_driver_that_guesses_is_found_out(proxy, cutter, direct, monkeypatch, way, answer):
-    monkeypatch.setattr(remote.RemoteLink, "_settled", guessing(answer))
+    monkeypatch.setattr(remote.NamedCommits, "_settled", guessing(answer))
     with pytest.raises(AssertionError):
         cut_everywhere(proxy, cutter, direct, way, 1000)
 
@@ -210,11 +210,11 @@ def test_a_driver_that_repeats_without_asking_is_found_out(proxy, cutter, direct
     def nameless(self, sql, kind, wanted, source):
         while True:
             try:
-                return wanted.send(self._connected(10**9), [])
+                return wanted.send(self._connection.connected(10**9), [])
             except remote.ConnectionLostError as lost:
-                self._drop(lost, in_transaction=False)
+                self._connection.drop(lost, in_transaction=False)
 
-    monkeypatch.setattr(remote.RemoteLink, "_request", nameless)
+    monkeypatch.setattr(remote.RequestSender, "send", nameless)
     with pytest.raises(AssertionError):
         cut_everywhere(proxy, cutter, direct, "autocommit", 1000)
 

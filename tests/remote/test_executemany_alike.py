@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pytest
 
 import herdpy
-from herdpy.dbapi.remote import columns as remote_columns
-from herdpy.dbapi.remote import many as remote_many
+from herdpy.dbapi.remote import arrow as remote_arrow
+from herdpy.dbapi.remote import requests as remote_requests
 from herdpy.dbapi.remote import wire as remote_wire
 from tests.remote.many_cases import ALONE, BAD, CHANGES, COLUMNS, GOOD, SEEDED, SEEDED_TOO, TYPES, VALUES
 
@@ -35,7 +35,7 @@ class Ways:
             herdpy.connect(self.urls[way], autocommit=autocommit) as conn,
             pytest.MonkeyPatch.context() as patch,
         ):
-            patch.setattr(remote_many, "FEW_ROWS", 10**9 if way == "rows" else 0)
+            patch.setattr(remote_requests, "FEW_ROWS", 10**9 if way == "rows" else 0)
             outcome = outcome_of(conn, sql, rows)
             status = conn.info.transaction_status
             taken = outcome_of(conn, "UPDATE t SET i = i WHERE k = %s", [(1,)])
@@ -138,7 +138,7 @@ def undone(conn, monkeypatch, column, values):
     """Insert values in both ways, and undo it: what became of it and was stored, of each way."""
     seen = []
     for few in (0, 10**9):
-        monkeypatch.setattr(remote_many, "FEW_ROWS", few)
+        monkeypatch.setattr(remote_requests, "FEW_ROWS", few)
         conn.execute("BEGIN")
         outcome = outcome_of(conn, f"INSERT INTO t (k, {column}) VALUES (%s, %s)", list(enumerate(values)))
         stored = None
@@ -176,7 +176,7 @@ def test_an_error_in_a_later_slice(ways):
 
 
 def test_batches_that_are_too_large_are_cut(ways, monkeypatch):
-    monkeypatch.setattr(remote_columns, "MAX_BATCH_BYTES", 4096)
+    monkeypatch.setattr(remote_arrow, "MAX_BATCH_BYTES", 4096)
     rows = [(k, "x" * (k % 500), [k]) for k in range(2000)]
     seen = ways.run("copy", "INSERT INTO t (k, t, j) VALUES (%s, %s, %s)", rows)
     assert seen.outcome == ("done", 2000)
@@ -195,12 +195,12 @@ def entries(ways):
 
 
 def test_without_pyarrow(ways, copies, monkeypatch):
-    monkeypatch.setitem(sys.modules, "herdpy.dbapi.remote.columns", None)
-    monkeypatch.delattr("herdpy.dbapi.remote.columns")
+    monkeypatch.setitem(sys.modules, "herdpy.dbapi.remote.arrow", None)
+    monkeypatch.delattr("herdpy.dbapi.remote.arrow")
     sql, rows = GOOD["ints"]
-    with pytest.raises(ModuleNotFoundError, match="columns"):  # no other module may be missing
+    with pytest.raises(ModuleNotFoundError, match="arrow"):  # no other module may be missing
         ways.run("copy", sql, rows)
-    monkeypatch.setattr(remote_many, "_columns", lambda: None)
+    monkeypatch.setattr(remote_requests, "_arrow", lambda: None)
     assert ways.run("copy", sql, rows) == ways.run("rows", sql, rows)
     assert copies == []
 
@@ -226,13 +226,13 @@ def test_a_read_only_transaction(ways):
 @pytest.mark.parametrize(
     ("kind", "wrong", "name"),
     [
-        (int, lambda: remote_columns._Maker(remote_columns.pa.int64()), "int2 overflow"),
-        (list, lambda: remote_columns._JSON, "json for a number"),
-        (str, lambda: remote_columns._Maker(remote_columns.pa.string()), "NUL"),
-        (float, lambda: remote_columns._Maker(remote_columns.pa.float32()), "floats"),
+        (int, lambda: remote_arrow._Maker(remote_arrow.pa.int64()), "int2 overflow"),
+        (list, lambda: remote_arrow._JSON, "json for a number"),
+        (str, lambda: remote_arrow._Maker(remote_arrow.pa.string()), "NUL"),
+        (float, lambda: remote_arrow._Maker(remote_arrow.pa.float32()), "floats"),
     ],
 )
 def test_a_driver_that_declares_otherwise_is_found_out(ways, copies, monkeypatch, kind, wrong, name):
-    monkeypatch.setitem(remote_columns._MAKERS, frozenset({kind}), wrong())
+    monkeypatch.setitem(remote_arrow._MAKERS, frozenset({kind}), wrong())
     with pytest.raises(AssertionError):
         test_alike(ways, copies, name)

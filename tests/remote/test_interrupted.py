@@ -134,7 +134,9 @@ def test_a_sequence_is_set_once(url, monkeypatch):
             other.execute("SELECT setval('interrupted_numbers', 70)")
             raise wires.ConnectionLostError("cut")
 
-        conn._link._name(conn._link._wire)  # the position that names begin with is known
+        conn._link._commits.new_name(
+            conn._link._connection.wire
+        )  # the position that names begin with is known
         monkeypatch.setattr(wires.Wire, "_wait", cut)
         with pytest.raises(herdpy.OperationalError) as caught:
             conn.execute("SELECT setval('interrupted_numbers', 50)")

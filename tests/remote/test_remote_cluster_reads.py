@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import herdpy
-from herdpy.dbapi.remote.connection import HeldConnection
+from herdpy.dbapi.remote.connection import FailoverConnection
 from herdpy.testing.waiting import await_until
 
 pytestmark = pytest.mark.timeout(120)
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(120)
 def server_of(cluster, conn):
     """The name of the server that a connection is on."""
     hosts = cluster.url.partition("//")[2].partition("/")[0].split(",")
-    port = conn._link._wire.pgconn.port.decode()
+    port = conn._link._connection.wire.pgconn.port.decode()
     return f"server-{[host.rpartition(':')[2] for host in hosts].index(port) + 1}"
 
 
@@ -82,7 +82,7 @@ def test_ones_own_writes_are_read_without_a_word(cluster, writer):
 
 def says_no_position(monkeypatch):
     """The bug of a driver that leaves it to chance whether a follower has what was written."""
-    monkeypatch.setattr(HeldConnection, "_catch_up", lambda self, wire: None)
+    monkeypatch.setattr(FailoverConnection, "catch_up", lambda self, wire: None)
 
 
 def test_a_driver_that_says_no_position_is_noticed(cluster, writer, monkeypatch):

@@ -14,8 +14,10 @@ from herdpy.dbapi.remote.statements import (
     is_plain,
     kind_of,
     returns_rows,
+    statements_of,
+    tokens_of,
+    without_end,
 )
-from herdpy.dbapi.remote.words import statements_of, tokens_of, without_end
 
 
 def test_comments_are_no_tokens_and_quoted_text_is_one():

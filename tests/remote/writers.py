@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 import herdpy
-from herdpy.dbapi.remote import many as remote_many
+from herdpy.dbapi.remote import requests as remote_requests
 
 BATCH = 3
 """How many rows a write of several rows has."""
-COLUMNS = remote_many.FEW_ROWS + 1
+COLUMNS = remote_requests.FEW_ROWS + 1
 """How many rows of executemany go as columns."""
 
 

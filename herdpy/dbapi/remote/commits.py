@@ -14,13 +14,11 @@ import time
 
 from herdpy.dbapi.errors import Error
 from herdpy.dbapi.link import Result, TransactionStatus
-from herdpy.dbapi.remote.connection import PAUSE_S, HeldConnection, checked, refusal
+from herdpy.dbapi.remote.connection import PAUSE_S, FailoverConnection, checked, refusal
 from herdpy.dbapi.remote.errors import ConnectionLostError, error_of, is_old_name, lost_transaction, no_answer
-from herdpy.dbapi.remote.options import RemoteOptions
-from herdpy.dbapi.remote.sent import named, step
+from herdpy.dbapi.remote.results import CompletedResult, RemoteResult
 from herdpy.dbapi.remote.statements import StatementKind, chains
-from herdpy.dbapi.remote.values import RemoteResult, Told
-from herdpy.dbapi.remote.wire import Wire
+from herdpy.dbapi.remote.wire import Wire, named, step
 
 POSITION_AGE_S = 10.0
 """The position that names begin with is asked for again after so long."""
@@ -32,25 +30,29 @@ _forks = 0
 """How often this process, and those that it comes from, were forked: a child makes no name of them."""
 
 
-class NamedCommits(HeldConnection):
-    """A connection whose transactions end with a certain outcome."""
+class NamedCommits:
+    """The ends of a connection's transactions, whose outcome is certain.
 
-    def __init__(self, options: RemoteOptions, autocommit: bool) -> None:
-        super().__init__(options, autocommit)
+    Attributes:
+        ends_block: what is unanswered is a COMMIT of a transaction block.
+    """
+
+    def __init__(self, connection: FailoverConnection) -> None:
+        self._connection = connection
         self._names = ""
         """What the names of its commits begin with; a number follows."""
         self._numbers = itertools.count()
         self._forks = 0
         self._position_until = 0.0
-        self._ends_block = False  # what is unanswered is a COMMIT,
-        self._chains = False  # AND CHAIN
+        self.ends_block = False
+        self._chains = False  # and it is COMMIT AND CHAIN
 
     def commit(self) -> None:
         """Make the transaction's work last."""
-        if self._is_lost():
-            raise lost_transaction(self._lost)
-        if self.status() == TransactionStatus.INTRANS:
-            self._commit("COMMIT")
+        if self.is_lost():
+            raise lost_transaction(self._connection.lost)
+        if self._connection.status() == TransactionStatus.INTRANS:
+            self.commit_as("COMMIT")
 
     def rollback(self) -> None:
         """Undo the transaction's work.
@@ -58,82 +60,86 @@ class NamedCommits(HeldConnection):
         Raises:
             OperationalError: a COMMIT was interrupted before: it is done (08006), or nobody knows (08007).
         """
-        if self._unanswered:
-            ended = self._ends_block
+        if self._connection.unanswered:
+            ended = self.ends_block
             if self._after_interrupt() == "done" and ended:
                 raise no_answer("the commit was interrupted", "done")
-        status = self.status()  # which may find that the connection broke
-        if self._lost is not None:
-            self._lost = None
+        status = self._connection.status()  # which may find that the connection broke
+        if self._connection.lost is not None:
+            self._connection.lost = None
             return
-        if self._wire is None or status == TransactionStatus.IDLE:
+        if self._connection.wire is None or status == TransactionStatus.IDLE:
             return
-        self._settings.ended(committed=False)
+        self._connection.settings.ended(committed=False)
         try:
-            checked(self._wire.run([step("ROLLBACK")]))
+            checked(self._connection.wire.run([step("ROLLBACK")]))
         except ConnectionLostError as lost:  # which undoes it as well
-            self._drop(lost, in_transaction=False)
+            self._connection.drop(lost, in_transaction=False)
 
-    def _commit(self, sql: str) -> Result:
+    def commit_as(self, sql: str) -> Result:
         """COMMIT, by a name under which its outcome is learnt if the answer is lost."""
-        wire = self._wire
+        connection = self._connection
+        wire = connection.wire
         assert wire is not None
         cause: ConnectionLostError | Error
         request_id = ""
         begin = ""
         try:
-            self._is_alone = False
+            connection.is_alone = False
             if chains(sql):
                 begin = _begin_alike(wire)
-            request_id = self._name(wire)
-            self._unanswered, self._ends_block, self._chains = request_id, True, bool(begin)
+            request_id = self.new_name(wire)
+            self.expect(request_id, ends_block=True)
+            self._chains = bool(begin)
             results = wire.run([named(step(sql), request_id)])
-            self._unanswered = ""
+            connection.unanswered = ""
             refused = refusal(results)
             if refused is None:
-                self._settings.ended(committed=True)
-                self._note(wire.parameter(COMMIT_POSITION))
+                connection.settings.ended(committed=True)
+                connection.note_commit(wire.parameter(COMMIT_POSITION))
                 return RemoteResult(results[-1])
             cause = error_of(refused)
-            if not self._is_elsewhere(cause):
+            if not connection.is_elsewhere(cause):
                 if is_old_name(cause):
-                    self._position_until = 0.0  # the next one is to be newer
-                self._settings.ended(committed=False)
+                    self.renew()  # the next one is to be newer
+                connection.settings.ended(committed=False)
                 raise cause
         except ConnectionLostError as lost:
             cause = lost
-        self._drop(cause, in_transaction=False)
+        connection.drop(cause, in_transaction=False)
         if not request_id:
             self._lost_at_commit(cause)
-        deadline = time.monotonic() + self._options.failover_timeout_s
-        if self._settle(request_id, cause, deadline) != "done":
+        deadline = time.monotonic() + connection.options.failover_timeout_s
+        if self.settle(request_id, cause, deadline) != "done":
             self._lost_at_commit(cause)
-        self._settings.ended(committed=True)
+        connection.settings.ended(committed=True)
         if begin:
             self._begin_next(begin, deadline)
-        return Told("COMMIT")
+        return CompletedResult("COMMIT")
 
     def _begin_next(self, begin: str, deadline: float) -> None:
         """The commit is done: begin the transaction that AND CHAIN asks for, or have it as a lost one."""
+        connection = self._connection
         try:
-            wire = self._connected(deadline)
+            wire = connection.connected(deadline)
         except Error as error:
             raise no_answer(error, "done") from None
         try:
-            self._catch_up(wire)
+            connection.catch_up(wire)
             checked(wire.run([step(begin)]))
         except ConnectionLostError as lost:
-            self._drop(lost, in_transaction=True)
+            connection.drop(lost, in_transaction=True)
         except Error as error:
-            self._drop(error, in_transaction=True)
+            connection.drop(error, in_transaction=True)
 
-    def _is_lost(self) -> bool:
+    def is_lost(self) -> bool:
         """Whether the open transaction was lost. What an interrupt has left is seen to first."""
-        if self._unanswered:
+        connection = self._connection
+        if connection.unanswered:
             self._after_interrupt()
-        elif self._wire is not None and self._wire.is_broken:
-            self.status()
-        return self._lost is not None
+        elif connection.wire is not None and connection.wire.is_broken:
+            connection.status()
+        return connection.lost is not None
 
     def _after_interrupt(self) -> str:
         """An interrupt came before the answer to a commit: learn what became of it; it is not done later.
@@ -141,33 +147,37 @@ class NamedCommits(HeldConnection):
         Raises:
             OperationalError: 08007, it could not be learnt.
         """
+        connection = self._connection
         cause = ConnectionLostError("the commit was interrupted")
-        self._drop(cause, in_transaction=False)
-        outcome = self._settle(self._unanswered, cause, time.monotonic() + self._options.failover_timeout_s)
-        if self._ends_block:
-            self._settings.ended(committed=outcome == "done")
-            self._lost = None if outcome == "done" and not self._chains else cause
+        connection.drop(cause, in_transaction=False)
+        outcome = self.settle(
+            connection.unanswered, cause, time.monotonic() + connection.options.failover_timeout_s
+        )
+        if self.ends_block:
+            connection.settings.ended(committed=outcome == "done")
+            connection.lost = None if outcome == "done" and not self._chains else cause
         return outcome
 
     def _lost_at_commit(self, cause: Exception) -> None:
-        self._settings.ended(committed=False)
+        self._connection.settings.ended(committed=False)
         raise lost_transaction(cause)
 
-    def _in_lost(self, kind: StatementKind, *, chained: bool = False) -> Result:
+    def end_lost(self, kind: StatementKind, *, chained: bool = False) -> Result:
         """A statement in a transaction that was lost: only its end is taken.
 
         Args:
             chained: it asks for a transaction like this one, whose characteristics went with the connection.
         """
-        assert self._lost is not None
+        connection = self._connection
+        assert connection.lost is not None
         if not chained and kind in (StatementKind.ROLLBACK, StatementKind.COMMIT):
-            lost, self._lost = self._lost, None
+            lost, connection.lost = connection.lost, None
             if kind is StatementKind.COMMIT:
                 raise lost_transaction(lost)
-            return Told("ROLLBACK")
-        raise lost_transaction(self._lost)
+            return CompletedResult("ROLLBACK")
+        raise lost_transaction(connection.lost)
 
-    def _name(self, wire: Wire) -> str:
+    def new_name(self, wire: Wire) -> str:
         """A new name for a commit, which says after which position it was made."""
         now = time.monotonic()
         if now >= self._position_until or self._forks != _forks:
@@ -177,25 +187,35 @@ class NamedCommits(HeldConnection):
             self._position_until = now + POSITION_AGE_S
         return f"{self._names}{next(self._numbers)}"
 
-    def _settle(self, request_id: str, cause: Exception, deadline: float) -> str:
+    def renew(self) -> None:
+        """Have the next name say a new position."""
+        self._position_until = 0.0
+
+    def expect(self, request_id: str, *, ends_block: bool) -> None:
+        """A commit of this name is about to be sent: an interrupt before its answer leaves it unanswered."""
+        self._connection.unanswered, self.ends_block = request_id, ends_block
+
+    def settle(self, request_id: str, cause: Exception, deadline: float) -> str:
         """What became of a commit: "done", or "not done" now and for ever.
 
         Raises:
             OperationalError: 08007, it could not be learnt.
         """
+        connection = self._connection
         try:
-            with self._limit.off():  # the limit is the statement's; its outcome is worth waiting for
+            with connection.limit.off():  # the limit is the statement's; its outcome is worth waiting for
                 outcome = self._settled(request_id, cause, deadline)
         except Error:  # it says that it is unknown
-            self._unanswered = ""
+            connection.unanswered = ""
             raise
-        self._unanswered = ""
+        connection.unanswered = ""
         return outcome
 
     def _settled(self, request_id: str, cause: Exception, deadline: float) -> str:
+        connection = self._connection
         while True:
             try:
-                wire = self._connected(deadline)
+                wire = connection.connected(deadline)
                 results = wire.run(
                     [step("SELECT herdpy.forbid_commit($1)", request_id)],
                     max(deadline, time.monotonic() + _COMMIT_PATIENCE_S),
@@ -205,10 +225,10 @@ class NamedCommits(HeldConnection):
                     raise error_of(refused)
                 answer: str = results[-1].get_value(0, 0).decode()
             except ConnectionLostError as lost:
-                self._drop(lost, in_transaction=False)
+                connection.drop(lost, in_transaction=False)
             except Error as error:
-                self._drop(error, in_transaction=False)
-                if not self._is_elsewhere(error):
+                connection.drop(error, in_transaction=False)
+                if not connection.is_elsewhere(error):
                     raise no_answer(f"{cause}; then: {error}", "unknown") from None
             else:
                 if answer == "unknown":
@@ -216,7 +236,7 @@ class NamedCommits(HeldConnection):
                 outcome, _space, position = answer.partition(" ")
                 if outcome != "done":
                     return answer
-                self._note(position)
+                connection.note_commit(position)
                 return outcome
             if time.monotonic() + PAUSE_S >= deadline:
                 raise no_answer(cause, "unknown")

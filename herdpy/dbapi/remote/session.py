@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from herdpy.dbapi.remote.words import Token, starts, tokens_of, without_end
+from herdpy.dbapi.remote.statements import Token, starts, tokens_of, without_end
 
 _CHARACTERISTICS = {
     "ISOLATION": "default_transaction_isolation",

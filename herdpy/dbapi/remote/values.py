@@ -29,8 +29,6 @@ from herdpy.dbapi.errors import DataError, ProgrammingError
 from herdpy.dbapi.values import Interval, Json, Jsonb, json_text
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from herdpy.dbapi.link import Row
 
 _VARCHAR, _CHAR, _NUMERIC, _VECTOR, _TEXT_ARRAY, _INTERVAL_OID = 1043, 1042, 1700, 16300, 1009, 1186
@@ -251,53 +249,3 @@ def rows_of(result: Any) -> list[Row]:
         return transformer.load_rows(0, result.ntuples, tuple)
     except psycopg.DataError as error:
         raise DataError(str(error), sqlstate="22008") from None
-
-
-class RemoteResult:
-    """What a server answered to one statement."""
-
-    __slots__ = ("_result", "columns", "rowcount", "tag")
-
-    def __init__(self, result: Any) -> None:
-        self._result = result
-        self.tag: str = (result.command_status or b"").decode()
-        self.columns: list[RemoteColumn] | None = None
-        if result.status == pq.ExecStatus.TUPLES_OK:
-            self.columns = [
-                RemoteColumn(
-                    (result.fname(at) or b"").decode(), RemoteType.of(result.ftype(at), result.fmod(at))
-                )
-                for at in range(result.nfields)
-            ]
-            self.rowcount: int = result.ntuples
-        else:
-            changed = result.command_tuples
-            self.rowcount = -1 if changed is None else changed
-
-    def python_rows(self) -> list[Row]:
-        """The rows. DataError 22008 for a date that Python does not have."""
-        return rows_of(self._result)
-
-    def arrow(self) -> pa.Table:
-        """The rows as an Arrow table."""
-        from herdpy.dbapi.remote.arrow import table_of
-
-        return table_of(self.columns or [], self.python_rows(), self._result)
-
-
-class Told:
-    """The answer to a statement that is known to be done, though its own answer was lost."""
-
-    columns = None
-
-    def __init__(self, tag: str, rowcount: int = -1) -> None:
-        self.tag = tag
-        self.rowcount = rowcount
-
-    def python_rows(self) -> list[Row]:
-        """None."""
-        return []
-
-    def arrow(self) -> pa.Table:
-        """Never asked for."""
-        raise AssertionError("no rows, no Arrow")

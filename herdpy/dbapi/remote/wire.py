@@ -1,30 +1,35 @@
-"""One connection to one server, over libpq: requests that end, one way or the other. Below ``remote``.
+"""One connection to one server, over libpq: requests that end, one way or the other. Below ``connection``.
 
 A request is a list of steps that go to the server in one piece (libpq's pipeline) with one Sync at their end,
-so they are one transaction where none is open. Whatever breaks is ConnectionLostError. While an answer does
-not come, the server is asked now and then whether it is alive; one that does not answer is lost, too.
+so they are one transaction where none is open. What comes again is prepared on the way, in the same request.
+Whatever breaks is ConnectionLostError. While an answer does not come, the server is asked now and then
+whether it is alive; one that does not answer is lost, too.
+
+The exchanges with the server are generators, made of psycopg's own: each yields what the socket must be ready
+for (1 to read, 2 to write, 3 either), is sent what it is ready for, and returns the results. ``Wire`` drives
+them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import select
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
+from collections import OrderedDict, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import generators, pq
 
 from herdpy.dbapi.remote.errors import ConnectionLostError, notice_of
-from herdpy.dbapi.remote.exchanges import after_copy, copied, pipelined
-from herdpy.dbapi.remote.limit import StatementLimit
-from herdpy.dbapi.remote.prepared import Key, PreparedStatements
-from herdpy.dbapi.remote.sent import Step, step
-from herdpy.dbapi.remote.values import Parameters
+from herdpy.dbapi.remote.values import Parameters, dump
 
 T = TypeVar("T")
+Key = tuple[str, tuple[int, ...]]
+"""A statement: its text, and the object ids of its parameters' types."""
+Step = tuple[str, Parameters]
+"""A statement of a request, with its parameters."""
 
 PROBE_AFTER_S = 1.0
 """A server that has not answered for so long is looked at, then after twice as long, and so on."""
@@ -34,6 +39,182 @@ _COPIES = (pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_OUT, pq.ExecStatus.COPY_BOT
 _CLOSING = "_herdpy_close"
 _UNDO_CLOSE = f"ROLLBACK TO SAVEPOINT {_CLOSING}"
 _POLL = {1: select.POLLIN, 2: select.POLLOUT, 3: select.POLLIN | select.POLLOUT}
+FEW_COMMANDS = 16
+"""So many are handed to libpq at once; more are, while answers are read, as fast as the socket takes them."""
+_READ = 1  # psycopg's Wait.R
+PREPARE_AFTER = 2
+"""A statement is prepared when it is sent for this many times."""
+MOST_PREPARED = 200
+_TEXT = 25
+"""PostgreSQL's object id of TEXT."""
+
+
+class StatementLimit:
+    """How long the statement that a caller waits for may take; of a link, whichever connection it has.
+
+    Attributes:
+        is_up: the server was told to end the statement.
+    """
+
+    def __init__(self) -> None:
+        self.until: float | None = None  # on time.monotonic
+        self.is_up = False
+
+    def before(self, deadline: float) -> float:
+        """The earlier one of the limit and ``deadline``."""
+        return deadline if self.until is None else min(deadline, self.until)
+
+    @contextlib.contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """The block's statements have so many seconds together."""
+        self.until, self.is_up = time.monotonic() + seconds, False
+        try:
+            yield
+        finally:
+            self.until = None
+
+    @contextlib.contextmanager
+    def off(self) -> Iterator[None]:
+        """Within the block there is none."""
+        until, self.until = self.until, None
+        try:
+            yield
+        finally:
+            self.until = until
+
+
+def pipelined(pgconn: Any, commands: deque[Callable[[], None]]) -> Generator[Any, Any, list[list[Any]]]:
+    """Send the commands, of which the last is Sync; the results of each, up to that of Sync.
+
+    Raises:
+        psycopg.OperationalError: the connection broke.
+    """
+    found: list[list[Any]] = []
+    if len(commands) <= FEW_COMMANDS:  # psycopg's generator waits for the socket before each
+        for command in commands:
+            command()
+        commands.clear()
+    if commands or pgconn.flush():
+        found = yield from generators.pipeline_communicate(pgconn, commands)
+    while not (found and found[-1][0].status == pq.ExecStatus.PIPELINE_SYNC):
+        found.append((yield from generators.fetch_many(pgconn)))
+        if not found[-1]:
+            raise psycopg.OperationalError("the connection broke within an answer")
+    return found
+
+
+def after_copy(pgconn: Any) -> Generator[Any, Any, list[Any]]:
+    """Send what is left of a COPY's data, whose end was put; its results."""
+    yield from generators.send(pgconn)
+    found: list[Any] = yield from generators.fetch_many(pgconn)
+    return found
+
+
+def copied(pgconn: Any, take: Callable[[bytes], None]) -> Generator[Any, Any, list[Any]]:
+    """Give away the data of a COPY TO STDOUT as it comes; its results."""
+    while True:
+        size, data = pgconn.get_copy_data(1)
+        if size > 0:
+            take(bytes(data))
+        elif size == 0:
+            yield _READ
+            pgconn.consume_input()
+        else:
+            break
+    found: list[Any] = yield from generators.fetch_many(pgconn)
+    return found
+
+
+class PreparedStatements:
+    """The prepared statements of a connection, and how often those were sent that are not."""
+
+    def __init__(self, pgconn: Any) -> None:
+        self._pgconn = pgconn
+        self._seen: OrderedDict[Key, int] = OrderedDict()
+        self._names: OrderedDict[Key, bytes] = OrderedDict()
+        self._made = 0
+
+    def enqueue(
+        self,
+        commands: deque[Callable[[], None]],
+        wanted: list[bool],
+        fresh: list[Key],
+        sql: str,
+        params: Parameters,
+    ) -> None:
+        """Add the commands of one statement to those of a request.
+
+        Args:
+            commands: what libpq is to be called with, in order.
+            wanted: for each of them, whether its result is the statement's.
+            fresh: gets the statement, when the request prepares it.
+        """
+        pgconn = self._pgconn
+        key = (sql, params.types)
+        name = self._names.get(key)
+        if name is None:
+            count = self._seen[key] = self._seen.pop(key, 0) + 1
+            if len(self._seen) > 10 * MOST_PREPARED:
+                self._seen.popitem(last=False)
+            if count < PREPARE_AFTER:
+                text = sql.encode()
+                commands.append(
+                    lambda: pgconn.send_query_params(text, params.values, params.types, params.formats)
+                )
+                wanted.append(True)
+                return
+            self._made += 1
+            name = self._names[key] = b"herdpy_%d" % self._made
+            fresh.append(key)
+            named = name
+            commands.append(lambda: pgconn.send_prepare(named, sql.encode(), params.types))
+            wanted.append(False)
+            if len(self._names) > MOST_PREPARED:
+                old = self._names.popitem(last=False)[1]
+                commands.append(lambda: pgconn.send_query_params(b"DEALLOCATE " + old, None))
+                wanted.append(False)
+        else:
+            self._names.move_to_end(key)
+        ready = name
+        commands.append(lambda: pgconn.send_query_prepared(ready, params.values, params.formats))
+        wanted.append(True)
+
+    def ready(self, sql: str, params: Parameters) -> bytes | None:
+        """The name under which a statement is prepared already; None when it is not."""
+        key = (sql, params.types)
+        name = self._names.get(key)
+        if name is not None:
+            self._names.move_to_end(key)
+        return name
+
+    def unsure_of(self, fresh: Iterable[Key]) -> None:
+        """The request that prepares these has failed; which of them were prepared is not worth knowing."""
+        for key in fresh:
+            self._names.pop(key, None)
+
+    def forget(self) -> bool:
+        """Prepare all anew when they come again; whether any was prepared."""
+        had = bool(self._names)
+        self._names.clear()
+        return had
+
+
+def step(sql: str, *params: object) -> Step:
+    """A statement with its parameters."""
+    return sql, dump(params)
+
+
+def named(one: Step, request_id: str) -> Step:
+    """A statement that brings the name of the commit that it is, or is part of, as its last parameter."""
+    sql, params = one
+    return (
+        f"AS REQUEST ${len(params.values) + 1} {sql}",
+        Parameters(
+            (*params.values, request_id.encode()),
+            (*params.types, _TEXT),
+            (*params.formats, pq.Format.TEXT),
+        ),
+    )
 
 
 class Wire:
@@ -230,7 +411,7 @@ class Wire:
 
     def cancel(self) -> None:
         """Have the server end what it runs; from any thread, and within a bounded time."""
-        with suppress(psycopg.Error, ConnectionLostError):
+        with contextlib.suppress(psycopg.Error, ConnectionLostError):
             asked = self.pgconn.cancel_conn()
             asked.start()
             steps = generators.cancel(asked)

@@ -134,9 +134,8 @@ def test_a_sequence_is_set_once(url, monkeypatch):
             other.execute("SELECT setval('interrupted_numbers', 70)")
             raise wires.ConnectionLostError("cut")
 
-        conn._link._commits.new_name(
-            conn._link._connection.wire
-        )  # the position that names begin with is known
+        link = conn._link  # the position that names begin with is known:
+        link._commits.new_name(link._connection.wire)
         monkeypatch.setattr(wires.Wire, "_wait", cut)
         with pytest.raises(herdpy.OperationalError) as caught:
             conn.execute("SELECT setval('interrupted_numbers', 50)")

@@ -7,5 +7,5 @@ Above the driver's own ``link``, ``errors`` and ``options``, and psycopg's libpq
 - ``commits`` knows what became of commits, ``requests`` sends again what may be sent again;
 - ``link`` is what a connection of the driver calls.
 
-``values``, ``columns`` and ``arrow`` are what goes through them.
+``values``, ``results`` and ``arrow`` convert what goes through them.
 """

@@ -315,9 +315,10 @@ def _learn(wire: Wire, sql: str, kind: StatementKind) -> None:
 def many_as_copy(sql: str, rows: Sequence[Sequence[object]]) -> CopyIn | None:
     """The COPY that runs ``sql`` for each of the rows; None when they are to go one by one.
 
-    The server runs the statement for each row, or does what comes to the same (``COPY PARAMETERS``), and no row
-    has messages of its own. Rows go one by one where they are few, where pyarrow is not installed, of statements
-    that return rows or are none of INSERT, UPDATE and DELETE, and where a column has values of several types.
+    The server runs the statement for each row, or does what comes to the same (``COPY PARAMETERS``), and no
+    row has messages of its own. Rows go one by one where they are few, where pyarrow is not installed, of
+    statements that return rows or are none of INSERT, UPDATE and DELETE, and where a column has values of
+    several types.
     """
     if len(rows) <= FEW_ROWS or first_word(sql) not in _COPIED or returns_rows(sql):
         return None

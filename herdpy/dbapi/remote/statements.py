@@ -1,7 +1,7 @@
 """What a statement is, by its words: may it be sent again, what does it do to a transaction?
 
-Below ``commits``. A text becomes tokens: code without comments, quoted text as one piece. The first tokens, and
-all those of queries that may act upon the server, say of which kind the statement is.
+Below ``commits``. A text becomes tokens: code without comments, quoted text as one piece. The first tokens,
+and all those of queries that may act upon the server, say of which kind the statement is.
 """
 
 from __future__ import annotations

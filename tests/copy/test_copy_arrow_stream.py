@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from herdpy_server.copy import CopyTarget
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
-from herdpy_sql.plan.copy_options import CopyOptions
+from herdpy_sql.plan.copying import CopyOptions
 from tests.copy.conftest import dump, load, read
 
 COLUMNS = (("k", t.INTEGER), ("s", t.TEXT))

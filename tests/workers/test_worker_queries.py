@@ -12,7 +12,7 @@ from herdpy_server.copy import CopyDataForm, CopyTarget
 from herdpy_server.sessions.analyst import Analyst
 from herdpy_server.sessions.in_process import IN_PROCESS
 from herdpy_sql.errors import SqlError
-from herdpy_sql.plan.copy_options import CopyOptions
+from herdpy_sql.plan.copying import CopyOptions
 from tests.serving.conftest import DiskGate
 from tests.workers.asking import by_both, by_worker, question
 from tests.workers.conftest import QUICK, only, served, sql, until

@@ -23,7 +23,7 @@ from herdpy_server.wire.column_texts import column_from_text
 from herdpy_server.wire.formats import decoder
 from herdpy_sql import types as t
 from herdpy_sql.errors import SqlError
-from herdpy_sql.plan.copy_options import CopyOptions
+from herdpy_sql.plan.copying import CopyOptions
 from herdpy_sql.types import Base, SqlType
 
 TYPE_KEY = b"herdpy.type"

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from herdpy.codec.arrow import arrow_type
 from herdpy_sql.errors import SqlError
-from herdpy_sql.plan.copy_options import CopyOptions
+from herdpy_sql.plan.copying import CopyOptions
 from herdpy_sql.types import SqlType
 
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any

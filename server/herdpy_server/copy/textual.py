@@ -34,7 +34,7 @@ from herdpy_server.copy.target import Array, CopyTarget
 from herdpy_server.wire.column_texts import column_from_text, column_to_text
 from herdpy_server.wire.formats import decoder
 from herdpy_sql.errors import SqlError
-from herdpy_sql.plan.copy_options import CopyOptions
+from herdpy_sql.plan.copying import CopyOptions
 from herdpy_sql.types import Base
 from herdpy_sql.values.strings import text_of
 

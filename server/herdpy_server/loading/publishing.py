@@ -25,8 +25,8 @@ from herdpy_server.loading.rows import RowMaker
 from herdpy_server.sessions.work import Pause
 from herdpy_server.tablespace import sql_error
 from herdpy_sql.errors import SqlError
-from herdpy_sql.plan.dependents import truncated
-from herdpy_sql.plan.references import noting
+from herdpy_sql.plan.drop import truncated
+from herdpy_sql.plan.foreign_keys import noting
 from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from herdpy_server.sessions.rights import permit
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse import makes_temporary
 from herdpy_sql.plan import Plan
-from herdpy_sql.plan.analyze import AnalyzePlan
 from herdpy_sql.plan.columnar import ColumnarSelect
+from herdpy_sql.plan.commands import AnalyzePlan
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog

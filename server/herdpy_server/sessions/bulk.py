@@ -19,8 +19,8 @@ from herdpy_sql import types
 from herdpy_sql.catalog import HIDDEN_KEY, Column, KeyPart, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.assignment import refuse_generated
-from herdpy_sql.plan.namespace import target_schema, temporary_schema
-from herdpy_sql.plan.references import noting
+from herdpy_sql.plan.foreign_keys import noting
+from herdpy_sql.plan.names import target_schema, temporary_schema
 from herdpy_sql.storage import MustWait
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values.label_columns import places_of

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from herdpy_server.sessions.block import TransactionBlock
     from herdpy_server.store import Workspace
     from herdpy_sql.catalog import Catalog, Table
-    from herdpy_sql.plan.kept import SetConstraints
+    from herdpy_sql.plan.commands import SetConstraints
 
 
 async def set_constraints(session: TransactionBlock, plan: SetConstraints) -> Result:

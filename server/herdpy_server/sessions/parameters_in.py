@@ -28,7 +28,7 @@ from herdpy_server.sessions.work import Pause
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.insert import InsertPlan
 from herdpy_sql.execute.referring import ReferringPlan
-from herdpy_sql.plan.references import noting
+from herdpy_sql.plan.foreign_keys import noting
 from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:

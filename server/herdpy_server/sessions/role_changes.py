@@ -18,7 +18,7 @@ from herdpy_server.sessions.right_uses import uses_of
 from herdpy_server.sessions.roles import Change, Role, Roles, created, dropped, new_key, no_role, replaced
 from herdpy_server.sessions.work import Work
 from herdpy_sql.errors import SqlError
-from herdpy_sql.plan.namespace import checked_name
+from herdpy_sql.plan.names import checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Own aggregates without GROUP BY: the rows of an own SELECT come in, one row goes out.
 
 What is gathered is exact and does not depend on the order of rows: integers, NUMERIC, and least or
-greatest values. The planner's side is ``plan.aggregate``.
+greatest values. The planner's side is ``plan.select``.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 Data passes so: ``prepare`` tells statements apart; ``scope`` resolves names; ``access`` reads the
 conditions for a key or index to use; ``select``, ``insert``, ``change`` and ``create_table`` build the
 plans of ``execute``, or leave a query to ``columnar``. What the session itself carries out (transactions,
-settings) are the small classes of ``commands``, and of ``kept`` (prepared statements, cursors).
+settings, prepared statements, cursors) are the small classes of ``commands``.
 """
 
 from __future__ import annotations
@@ -14,35 +14,33 @@ from __future__ import annotations
 from herdpy_sql.execute.base import Outcome, OutputColumn, Plan, SourceChanged
 from herdpy_sql.plan.commands import (
     Begin,
-    Checkpoint,
-    Commit,
-    Explain,
-    ReleaseSavepoint,
-    ResetSetting,
-    Rollback,
-    RollbackToSavepoint,
-    Savepoint,
-    SetSetting,
-    ShowSetting,
-    Vacuum,
-)
-from herdpy_sql.plan.copying import CopyFrom, CopyParameters, CopyTo
-from herdpy_sql.plan.kept import (
     ChangeRights,
     ChangeRoles,
     ChangeTablespaces,
+    Checkpoint,
     CheckTablespace,
     CloseCursor,
+    Commit,
     CreateSchemaFor,
     Deallocate,
     DeclareCursor,
     Discard,
     Execute,
+    Explain,
     Fetch,
     Nothing,
     Prepare,
+    ReleaseSavepoint,
+    ResetSetting,
+    Rollback,
+    RollbackToSavepoint,
+    Savepoint,
     SetConstraints,
+    SetSetting,
+    ShowSetting,
+    Vacuum,
 )
+from herdpy_sql.plan.copying import CopyFrom, CopyParameters, CopyTo
 from herdpy_sql.plan.prepare import prepare
 from herdpy_sql.plan.requests import RequestFunction
 from herdpy_sql.plan.settings import Engine

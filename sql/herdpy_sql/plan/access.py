@@ -1,9 +1,12 @@
-"""The cheapest way to a table's rows: conditions read for a key or index to use.
+"""The cheapest way to a table's rows: conditions read for a key or index to use, and the rows it may read.
 
 A condition can serve an access path when it is ``column op value`` with a value that does not come from
-the table itself: a constant, a parameter, or a column of a table joined before. Candidates are the key and
-every index; each takes equalities on its first columns, then one IN or one range on the next. What a path
-serves exactly is taken out of the conditions; the rest stays a filter.
+the table itself: a constant, a parameter, or a column of a table joined before (:class:`Sarg`). Candidates
+are the key and every index; each takes equalities on its first columns, then one IN or one range on the
+next. What a path serves exactly is taken out of the conditions; the rest stays a filter.
+
+How many rows a path reads is estimated from ``statistics``; conditions are taken to be independent of each
+other. Without statistics there is no estimate, and what a path *can* read decides (:class:`Reach`).
 """
 
 from __future__ import annotations
@@ -14,23 +17,198 @@ from typing import TYPE_CHECKING
 
 from herdpy_sql.execute.bounds import KeyRange, KeyValue, fitting
 from herdpy_sql.execute.sources import FullScan, IndexScan, KeyGet, KeyGets, KeyScan
-from herdpy_sql.expr import compile_expr
-from herdpy_sql.expr.nodes import Elements, Param
+from herdpy_sql.expr import columns_used, compile_expr
+from herdpy_sql.expr.nodes import (
+    TRUE,
+    And,
+    Between,
+    ColumnRef,
+    Comparison,
+    Const,
+    Elements,
+    In,
+    Or,
+    Param,
+    comparable_as_is,
+)
 from herdpy_sql.hidden_columns import part_text
-from herdpy_sql.plan.estimate import INDEX_COST, OWN_ROWS, share
 from herdpy_sql.plan.expression_index import implies
-from herdpy_sql.plan.sargs import Sarg, sargs_of
+from herdpy_sql.plan.statistics import UNKNOWN_RANGE, ColumnStatistics, TableStatistics, position_bytes
 from herdpy_sql.plan.text import expr_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from herdpy.codec.kinds import KeyField
     from herdpy_sql.catalog import Index, KeyPart, Table
     from herdpy_sql.execute.sources import Source
     from herdpy_sql.expr.nodes import Expr
     from herdpy_sql.plan.scope import Item
-    from herdpy_sql.plan.statistics import TableStatistics
+
+
+_MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True)
+class Sarg:
+    """A condition that can serve an access path: ``column op value``, op "in" having several values.
+
+    Attributes:
+        number: of the condition it comes from.
+        half: BETWEEN gives two: each serves half of it.
+        rest: of a comparison of rows, the columns after the first, with what each is compared with.
+    """
+
+    position: int
+    op: str
+    values: tuple[Expr, ...]
+    number: int
+    half: int = 0
+    rest: tuple[tuple[int, Expr], ...] = ()
+
+
+def sargs_of(item: Item, conditions: Sequence[Expr], known: Callable[[int], bool]) -> list[Sarg]:
+    """The conditions that can serve an access to ``item``; ``known`` says which columns have values."""
+    found: list[Sarg] = []
+    for number, condition in enumerate(conditions):
+        match condition:
+            case Comparison(op=op, left=left, right=right) if op in _MIRRORED:
+                for column, value, way in ((left, right, op), (right, left, _MIRRORED[op])):
+                    position = _position(item, column)
+                    if position is not None and _usable(column, (value,), known):
+                        found.append(Sarg(position, way, (value,), number))
+            case In(arg=arg, items=items, negated=False):
+                position = _position(item, arg)
+                if position is not None and _usable(arg, items, known):
+                    found.append(Sarg(position, "in", items, number))
+            case Between(arg=arg, low=low, high=high):
+                position = _position(item, arg)
+                if position is not None:
+                    found += [
+                        Sarg(position, op, (value,), number, half)
+                        for op, value, half in ((">=", low, 1), ("<=", high, 2))
+                        if _usable(arg, (value,), known)
+                    ]
+            case Or(args=args):
+                sarg = _alternatives(item, args, known, number) or _row(item, args, known, number)
+                found += [sarg] if sarg is not None else []
+            case ColumnRef() if _position(item, condition) is not None:
+                found.append(Sarg(condition.index - item.base, "=", (TRUE,), number))
+    return found
+
+
+def _alternatives(item: Item, args: Sequence[Expr], known: Callable[[int], bool], number: int) -> Sarg | None:
+    """``a = 1 OR a = 2`` as ``a IN (1, 2)``."""
+    values: list[Expr] = []
+    position: int | None = None
+    for arg in args:
+        if not isinstance(arg, Comparison) or arg.op != "=":
+            return None
+        for column, value in ((arg.left, arg.right), (arg.right, arg.left)):
+            place = _position(item, column)
+            if place is not None and position in {None, place} and _usable(column, (value,), known):
+                position = place
+                values.append(value)
+                break
+        else:
+            return None
+    return None if position is None else Sarg(position, "in", tuple(values), number)
+
+
+def _row(item: Item, args: Sequence[Expr], known: Callable[[int], bool], number: int) -> Sarg | None:
+    """``a < 1 OR (a = 1 AND b < 2)``, which is ``(a, b) < (1, 2)``: where a page of keyset paging begins."""
+    parts: list[tuple[int, Expr]] = []
+    op = ""
+    while True:
+        match args:
+            case (
+                Comparison(op=this, left=a, right=x),
+                And(args=(Comparison(op="=", left=b, right=y), rest)),
+            ):
+                place = _position(item, a)
+                if place is None or (a, x) != (b, y) or this not in {op or "<", op or ">"}:
+                    return None
+                if not _usable(a, (x,), known):
+                    return None
+                parts.append((place, x))
+                op = this
+            case _:
+                return None
+        if isinstance(rest, Or):
+            args = rest.args
+            continue
+        if not isinstance(rest, Comparison) or rest.op not in {op, f"{op}="}:
+            return None
+        place = _position(item, rest.left)
+        if place is None or not _usable(rest.left, (rest.right,), known):
+            return None
+        return Sarg(parts[0][0], rest.op, (parts[0][1],), number, rest=(*parts[1:], (place, rest.right)))
+
+
+def _position(item: Item, expr: Expr) -> int | None:
+    if isinstance(expr, ColumnRef) and item.base <= expr.index < item.end:
+        return expr.index - item.base
+    return None
+
+
+def _usable(column: Expr, values: Iterable[Expr], known: Callable[[int], bool]) -> bool:
+    values = tuple(values)
+    if not all(comparable_as_is(column.type, value.type) for value in values):
+        return False
+    return all(known(column.index) for value in values for column in columns_used(value))
+
+
+OWN_ROWS = 400
+"""An own plan that reads fewer rows is done before the columnar engine has begun."""
+SETTLED_ROWS = 10_000
+"""A table that had as many when it was analyzed has not become another one since; a small one may have."""
+COLUMNAR_ROWS = 4000
+"""One that reads more is slower than the columnar engine; in between, what a way can read decides."""
+INDEX_COST = 1.6
+"""What a row costs that is looked up from an index entry, in rows read along the key."""
+
+
+def share(table: Table, statistics: TableStatistics, sargs: Iterable[Sarg]) -> float:
+    """The share of the rows that satisfy all of ``sargs``."""
+    by_column: dict[int, list[Sarg]] = {}
+    for sarg in sargs:
+        by_column.setdefault(sarg.position, []).append(sarg)
+    found = 1.0
+    for position, here in by_column.items():
+        column = statistics.columns.get(position)
+        if column is not None:
+            found *= _share(table, position, column, here)
+    return found
+
+
+def _share(table: Table, position: int, column: ColumnStatistics, sargs: list[Sarg]) -> float:
+    low, high = 0.0, 1.0 - column.nulls
+    known_ends = 0
+    unknown_ends = 0
+    for sarg in sargs:
+        values = [_known(table, position, value) for value in sarg.values]
+        if sarg.op == "=":
+            return column.equal(values[0])
+        if sarg.op == "in":
+            return min(sum(column.equal(value) for value in values), 1.0)
+        if values[0] is None:
+            unknown_ends += 1
+            continue
+        known_ends += 1
+        at = column.below(values[0])
+        if sarg.op in {">", ">="}:
+            low = max(low, at)
+        else:
+            high = min(high, at + (column.equal(values[0]) if sarg.op == "<=" else 0.0))
+    if unknown_ends and not known_ends:
+        # Who gives both ends means a short range.
+        return UNKNOWN_RANGE if unknown_ends == 1 else UNKNOWN_RANGE**5
+    return max(high - low, column.equal(None)) * UNKNOWN_RANGE**unknown_ends
+
+
+def _known(table: Table, position: int, value: Expr) -> bytes | None:
+    """A constant as statistics hold it; None of what is known at run time only, or of another type."""
+    return position_bytes(table.fields[position], value.value) if isinstance(value, Const) else None
 
 
 class Reach(enum.IntEnum):

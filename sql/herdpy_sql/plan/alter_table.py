@@ -35,20 +35,18 @@ from herdpy_sql.plan.create_table import (
     ordered,
     refuse_deferrable,
 )
-from herdpy_sql.plan.dependents import CASCADE_HINT
+from herdpy_sql.plan.drop import CASCADE_HINT
 from herdpy_sql.plan.expression_index import expression_type
 from herdpy_sql.plan.foreign_keys import bind_foreign_key, check_types, names_of
-from herdpy_sql.plan.identity import sequence_of
-from herdpy_sql.plan.names import FreshNames, checked_name, fresh_name
-from herdpy_sql.plan.namespace import refuse_temporary_move
+from herdpy_sql.plan.names import FreshNames, checked_name, refuse_temporary_move
 from herdpy_sql.plan.remarks import absent_relation, cascaded, notice, with_remarks
 from herdpy_sql.plan.rules import bind_check, bind_default, bind_generated, default_expr, rules_of, scalar
 from herdpy_sql.plan.scope import TableScope, find_table, name_of
-from herdpy_sql.plan.sequences import altered
+from herdpy_sql.plan.sequences import altered, sequence_of
 from herdpy_sql.plan.table_change import TableChange, columns_named
 from herdpy_sql.plan.type_names import mark_types
-from herdpy_sql.plan.view_users import drop_views, refuse_retyping, rename_in_views
-from herdpy_sql.sequences import owned_by, relation_names
+from herdpy_sql.plan.views import drop_views, refuse_retyping, rename_in_views
+from herdpy_sql.sequences import fresh_name, owned_by, relation_names
 from herdpy_sql.types import Base
 
 if TYPE_CHECKING:

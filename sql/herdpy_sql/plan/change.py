@@ -22,13 +22,12 @@ from herdpy_sql.plan.assignment import (
     null,
     own_assign,
 )
+from herdpy_sql.plan.clauses import condition
 from herdpy_sql.plan.columnar import columnar_select, with_param_types
 from herdpy_sql.plan.expression_index import has_expressions, substituted
 from herdpy_sql.plan.returning import Brought, bind_brought, bind_returning
 from herdpy_sql.plan.rules import checked_by_view, default_of, rules_of
-from herdpy_sql.plan.scope import TableScope, name_of, table_of
-from herdpy_sql.plan.select import condition
-from herdpy_sql.plan.targets import in_schema, row_columns
+from herdpy_sql.plan.scope import TableScope, in_schema, name_of, row_columns, table_of
 from herdpy_sql.plan.text import expr_text
 from herdpy_sql.types import BOOLEAN
 

@@ -1,6 +1,6 @@
-"""What the session itself carries out: transactions, settings, checkpoints, explanations.
+"""What the session itself carries out: transactions, settings, prepared statements, cursors, maintenance.
 
-They are plans so that preparing any text gives one, but ``run`` is not called on them; the session
+They are plans so that preparing any text gives one, but ``run`` is not called on most of them; the session
 looks at their class.
 """
 
@@ -8,18 +8,36 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import OutputColumn, Plan
+from herdpy_sql.execute.base import Outcome, OutputColumn, Plan
 from herdpy_sql.execute.measured import measured
-from herdpy_sql.plan.analyze import AnalyzePlan
+from herdpy_sql.execute.stages import StagedPlan
+from herdpy_sql.expr import NotOwn, Params, bind, coerce, compile_expr
+from herdpy_sql.expr.typenames import sql_type
+from herdpy_sql.objects import CatalogObject, StatisticsDefinition
+from herdpy_sql.parse import Statement, parse
+from herdpy_sql.parse.right_commands import RightCommand
+from herdpy_sql.parse.role_commands import RoleCommand
+from herdpy_sql.parse.tablespace_commands import TablespaceCommand
 from herdpy_sql.plan.columnar import ColumnarSelect
-from herdpy_sql.types import JSON, TEXT
+from herdpy_sql.plan.scope import TableScope, find_table, own_tables
+from herdpy_sql.types import BIGINT, BOOLEAN, JSON, TEXT, SqlType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+
+    from herdpy.codec.kinds import Datum
+    from herdpy_sql.catalog import Catalog, Table
+    from herdpy_sql.execute.base import Row
     from herdpy_sql.parse import Command
-    from herdpy_sql.types import SqlType
+    from herdpy_sql.storage import Clock, View
 
 
 SHOWN_NAMES = {"datestyle": "DateStyle", "intervalstyle": "IntervalStyle", "timezone": "TimeZone"}
@@ -218,3 +236,381 @@ def command_plan(command: Command) -> Plan:
     if name == "CHECKPOINT":
         return Checkpoint()
     raise SqlError("0A000", f"{name} is not supported")
+
+
+def vacuum_plan(command: Command, catalog: Catalog) -> Plan:
+    """The plan of VACUUM or ANALYZE. SqlError 42P01."""
+    tables = [find_table(catalog, schema, name) for schema, name in command.names]
+    if command.name == "VACUUM" and not {"ANALYZE", "ANALYSE"} & set(command.options):
+        return Vacuum(command.name)
+    chosen = tables or sorted(own_tables(catalog), key=lambda table: table.id)
+    return Vacuum(command.name, tuple(map(AnalyzePlan, chosen)))
+
+
+class AnalyzePlan(Plan):
+    """ANALYZE table. Its source's answer is the table's statistics, as ``plan.statistics`` encodes them."""
+
+    tag = "ANALYZE"
+    engine = "columnar"
+
+    def __init__(self, table: Table) -> None:
+        from herdpy_sql.columnar.sampling import StatisticsQuery  # loads DuckDB
+
+        self.table = table
+        self.source = StatisticsQuery(table)
+
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+        if source is None:
+            raise ValueError("ANALYZE is given what its source saw")
+        seen = StatisticsDefinition(self.table.id, msgspec.Raw(source.column(0)[0].as_py().encode()))
+        name = f"statistics {self.table.id}"
+        before = view.catalog.statistics_of(self.table.id)
+        one = before[0] if before else CatalogObject(view.next_id, "", name, seen)
+        view.put_object(replace(one, definition=seen))
+        return Outcome(None, 0)
+
+    def explain(self) -> list[str]:
+        return [f"Analyze {self.table.name}"]
+
+
+@dataclass(frozen=True)
+class Prepare(Plan):
+    """PREPARE name (types) AS statement."""
+
+    name: str
+    statement: Statement
+    types: tuple[SqlType | None, ...] = ()
+    tag = "PREPARE"
+    read_only = True
+
+
+@dataclass(frozen=True)
+class Execute(Plan):
+    """EXECUTE name (arguments): the arguments are the outputs of a SELECT, or None."""
+
+    name: str
+    arguments: Statement | None = None
+    tag = "EXECUTE"
+    read_only = True
+
+    def datums(self, types: Sequence[SqlType], clock: Clock) -> tuple[Datum, ...]:
+        """The arguments as values of the statement's parameters.
+
+        Raises:
+            SqlError: 42601 their number is wrong, 42804 one cannot have its parameter's type, 0A000 for
+                what arguments cannot be, and what computing them raises.
+        """
+        nodes: Sequence[exp.Expression] = ()
+        if self.arguments is not None:
+            tree = parse(self.arguments)
+            if not isinstance(tree, exp.Select) or any(v for k, v in tree.args.items() if k != "expressions"):
+                raise SqlError("42601", "syntax error in the arguments of EXECUTE")
+            nodes = tree.expressions
+        if len(nodes) != len(types):
+            raise SqlError(
+                "42601",
+                f'wrong number of parameters for prepared statement "{self.name}"',
+                detail=f"Expected {len(types)} parameters but got {len(nodes)}.",
+            )
+        return tuple(_argument(i + 1, one, types[i], clock) for i, one in enumerate(nodes))
+
+
+@dataclass(frozen=True)
+class Deallocate(Plan):
+    """DEALLOCATE name; None for ALL."""
+
+    name: str | None
+    read_only = True
+
+    @property
+    def tag(self) -> str:  # type: ignore[override]
+        """DEALLOCATE, or DEALLOCATE ALL."""
+        return "DEALLOCATE ALL" if self.name is None else "DEALLOCATE"
+
+
+@dataclass(frozen=True)
+class DeclareCursor(Plan):
+    """DECLARE name CURSOR FOR query. ``scroll``: "SCROLL", "NO SCROLL" or "", where ``goes_back`` says it."""
+
+    name: str
+    query: Plan
+    scroll: str = ""
+    hold: bool = False
+    binary: bool = False
+    goes_back: bool = False
+    tag = "DECLARE CURSOR"
+    read_only = True
+
+    @property
+    def inner(self) -> Plan:
+        """The query."""
+        return self.query
+
+    @property
+    def param_types(self) -> tuple[SqlType, ...]:  # type: ignore[override]
+        """Those of the query."""
+        return self.query.param_types
+
+
+@dataclass(frozen=True)
+class Fetch(Plan):
+    """FETCH or MOVE. ``direction``: FORWARD, BACKWARD, ABSOLUTE or RELATIVE; ``count`` None is ALL."""
+
+    name: str
+    direction: str = "FORWARD"
+    count: int | None = 1
+    move: bool = False
+    read_only = True
+
+    @property
+    def tag(self) -> str:  # type: ignore[override]
+        """FETCH or MOVE."""
+        return "MOVE" if self.move else "FETCH"
+
+
+@dataclass(frozen=True)
+class CloseCursor(Plan):
+    """CLOSE name; None for ALL."""
+
+    name: str | None
+    read_only = True
+
+    @property
+    def tag(self) -> str:  # type: ignore[override]
+        """CLOSE CURSOR, or CLOSE CURSOR ALL."""
+        return "CLOSE CURSOR ALL" if self.name is None else "CLOSE CURSOR"
+
+
+@dataclass(frozen=True)
+class Discard(Plan):
+    """DISCARD ALL, PLANS, SEQUENCES or TEMP."""
+
+    what: str = "ALL"
+    read_only = True
+
+    @property
+    def tag(self) -> str:  # type: ignore[override]
+        """DISCARD and what."""
+        return f"DISCARD {self.what}"
+
+
+@dataclass(frozen=True)
+class ChangeRoles(Plan):
+    """CREATE, ALTER or DROP ROLE."""
+
+    command: RoleCommand
+    read_only = True
+
+    @property
+    def tag(self) -> str:  # type: ignore[override]
+        """The command's name, with ROLE also where USER was said."""
+        return self.command.name
+
+
+@dataclass(frozen=True)
+class ChangeRights(Plan):
+    """GRANT, REVOKE, OWNER TO and their kin."""
+
+    command: RightCommand
+    read_only = True
+
+    @property
+    def tag(self) -> str:  # type: ignore[override]
+        """The command's name; of memberships as PostgreSQL has it."""
+        return self.command.name
+
+
+@dataclass(frozen=True)
+class ChangeTablespaces(Plan):
+    """CREATE, ALTER or DROP TABLESPACE."""
+
+    command: TablespaceCommand
+    read_only = True
+
+    @property
+    def tag(self) -> str:  # type: ignore[override]
+        """The command's name."""
+        return self.command.name
+
+
+@dataclass(frozen=True)
+class CheckTablespace(Plan):
+    """CHECK TABLESPACE: a row for each table and index of each replica."""
+
+    name: str
+    tag = "CHECK TABLESPACE"
+    read_only = True
+    columns = (
+        OutputColumn("relation", TEXT),
+        OutputColumn("node", TEXT),
+        OutputColumn("rows", BIGINT),
+        OutputColumn("checksum", TEXT),
+        OutputColumn("same", BOOLEAN),
+    )
+
+
+@dataclass(frozen=True)
+class SetConstraints(Plan):
+    """SET CONSTRAINTS.
+
+    Attributes:
+        names: (schema or None, name) of each; None for ALL.
+        deferred: they are checked at COMMIT from now on.
+    """
+
+    names: tuple[tuple[str | None, str], ...] | None
+    deferred: bool
+    read_only = True
+    tag = "SET CONSTRAINTS"
+
+
+@dataclass(frozen=True)
+class CreateSchemaFor(Plan):
+    """CREATE SCHEMA ... AUTHORIZATION.
+
+    Attributes:
+        name, owner: the schema's, and the role's. ``make``: makes it.
+    """
+
+    name: str
+    owner: str
+    make: Callable[[View], None]
+    tag = "CREATE SCHEMA"
+    read_only = True
+
+
+@dataclass(frozen=True)
+class Nothing(Plan):
+    """A statement with nothing to do: UNLISTEN, as there is nothing to listen to."""
+
+    name: str
+    read_only = True
+
+    @property
+    def tag(self) -> str:  # type: ignore[override]
+        """The statement's name."""
+        return self.name
+
+
+def kept_plan(command: Command, query: Plan | None) -> Plan | None:
+    """The plan of a command that acts on what a session keeps; None for another.
+
+    ``query`` is the plan of a cursor's query.
+    """
+    name, options = command.name, command.options
+    if isinstance(command, RoleCommand):
+        return ChangeRoles(command)
+    if isinstance(command, RightCommand):
+        return ChangeRights(command)
+    if isinstance(command, TablespaceCommand):
+        if command.name == "CHECK TABLESPACE":
+            return CheckTablespace(command.tablespace)
+        return ChangeTablespaces(command)
+    one = None if "ALL" in options else command.argument
+    if name == "PREPARE":
+        assert command.inner is not None
+        return Prepare(command.argument, command.inner, tuple(_type(text) for text in options))
+    if name == "EXECUTE":
+        return Execute(command.argument, command.inner)
+    if name == "DEALLOCATE":
+        return Deallocate(one)
+    if name == "DECLARE":
+        assert query is not None
+        return _cursor(command, query)
+    if name in {"FETCH", "MOVE"}:
+        count = None if command.value is None else int(command.value)
+        return Fetch(command.argument, options[0], count, name == "MOVE")
+    if name == "CLOSE":
+        return CloseCursor(one)
+    if name == "DISCARD":
+        return Discard(options[0])
+    if name == "SET CONSTRAINTS":
+        return SetConstraints(command.names or None, options[0] == "DEFERRED")
+    return Nothing(name) if name == "UNLISTEN" else None
+
+
+def _cursor(command: Command, query: Plan) -> DeclareCursor:
+    options = command.options
+    scroll = next((option for option in options if option.endswith("SCROLL")), "")
+    if isinstance(query, StagedPlan):
+        raise SqlError("0A000", "DECLARE CURSOR must not contain data-modifying statements in WITH")
+    if query.tag == "SELECT" and not query.read_only:  # FOR UPDATE
+        if "WITH HOLD" in options:
+            raise SqlError("0A000", "DECLARE CURSOR WITH HOLD ... FOR UPDATE is not supported")
+        if scroll == "SCROLL":
+            raise SqlError(
+                "0A000",
+                "DECLARE SCROLL CURSOR ... FOR UPDATE is not supported",
+                detail="Scrollable cursors must be READ ONLY.",
+            )
+        if "INSENSITIVE" in options:
+            raise SqlError("42P11", "DECLARE INSENSITIVE CURSOR ... FOR UPDATE is not valid")
+        scroll = "NO SCROLL"
+    assert command.inner is not None
+    return DeclareCursor(
+        command.argument,
+        query,
+        scroll,
+        "WITH HOLD" in options,
+        "BINARY" in options,
+        goes_back(parse(command.inner)),
+    )
+
+
+def _type(text: str) -> SqlType | None:
+    """The type that PREPARE names; None for "unknown", which its place decides."""
+    if text.lower() == "unknown":
+        return None
+    select = f"SELECT CAST(NULL AS {text})"
+    tree = parse(Statement(select, select, 0, "SELECT"))
+    cast = tree.expressions[0] if isinstance(tree, exp.Select) and len(tree.expressions) == 1 else None
+    if not isinstance(cast, exp.Cast):
+        raise SqlError("42601", f'syntax error at or near "{text}"')
+    return SqlType(sql_type(cast.to).base)  # a parameter has no modifiers
+
+
+def _argument(number: int, node: exp.Expression, target: SqlType, clock: Clock) -> Datum:
+    if node.find(exp.Query):
+        raise SqlError("0A000", "cannot use subquery in EXECUTE parameter")
+    params = Params()
+    try:
+        given = bind(node, TableScope(), params, target)
+        if params.types:
+            raise SqlError("42P02", "there is no parameter $1")
+        try:
+            value = coerce(given, target, "assignment", params)
+        except SqlError as error:
+            if error.sqlstate != "42804":
+                raise
+            raise SqlError(
+                "42804",
+                f"parameter ${number} of type {given.type} cannot be coerced to the expected type {target}",
+                hint="You will need to rewrite or cast the expression.",
+            ) from error
+        datum: Datum = compile_expr(value)((), (), clock)
+        return datum
+    except NotOwn as refusal:
+        raise SqlError("0A000", f"{refusal.reason} in EXECUTE is not supported") from None
+
+
+_FORWARD = (exp.AggFunc, exp.Window)
+
+
+def goes_back(tree: Any) -> bool:
+    """Whether a cursor of this query can go back."""
+    if not isinstance(tree, exp.Select):
+        return isinstance(tree, exp.Query) and tree.args.get("order") is not None
+    if any(_makes_rows(one) for one in tree.expressions):
+        return False
+    if tree.args.get("order") is not None:
+        return True
+    if any(tree.args.get(key) for key in ("group", "distinct", "having", "joins", "laterals")):
+        return False
+    source = tree.args.get("from_")
+    if source is None or any(one.find(*_FORWARD) is not None for one in tree.expressions):
+        return False
+    return goes_back(source.this.this) if isinstance(source.this, exp.Subquery) else True
+
+
+def _makes_rows(node: exp.Expression) -> bool:
+    return node.find(exp.ExplodingGenerateSeries, exp.GenerateSeries, exp.Unnest, exp.Explode) is not None

@@ -27,11 +27,12 @@ from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.objects import SequenceDefinition
 from herdpy_sql.plan.assignment import null
 from herdpy_sql.plan.foreign_keys import bind_foreign_key, names_of
-from herdpy_sql.plan.identity import SERIALS, identity_sequence, serial_sequence, settle_sequence_names
-from herdpy_sql.plan.names import FreshNames, checked_name, fresh_name, new_name, on_commit, refuse_repeated
+from herdpy_sql.plan.names import FreshNames, checked_name, new_name, on_commit, refuse_repeated
 from herdpy_sql.plan.remarks import skips, with_remarks
 from herdpy_sql.plan.rules import bind_check, bind_default, bind_generated, rules_of, scalar
 from herdpy_sql.plan.scope import name_of, table_of
+from herdpy_sql.plan.sequences import SERIALS, identity_sequence, serial_sequence, settle_sequence_names
+from herdpy_sql.sequences import fresh_name
 from herdpy_sql.types import BIGINT, TEXT, Base, SqlType
 
 if TYPE_CHECKING:

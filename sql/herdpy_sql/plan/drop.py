@@ -1,28 +1,226 @@
-"""DROP TABLE, DROP INDEX and TRUNCATE: names to the tables and indexes that go.
+"""DROP and TRUNCATE: what is named, what depends on it, and what goes with it or keeps it there.
 
-A ``Command`` of the small parser comes in; a plan goes out.
+Views depend on tables, sequences and views; defaults on sequences; sequences on columns; foreign keys on the
+tables and unique indexes that they refer to. :class:`Dropping` gathers what would be left without its ground;
+DROP refuses that, or takes it along with CASCADE.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from herdpy_sql.catalog import PUBLIC, Index, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.change import TruncatePlan
 from herdpy_sql.execute.define import DropIndexPlan, DropTablePlan
-from herdpy_sql.objects import CatalogObject
-from herdpy_sql.plan.dependents import references_to, refuse_index, refuse_references, truncated
-from herdpy_sql.plan.dropping import depended_on, described, gather
+from herdpy_sql.execute.links import unique_access
+from herdpy_sql.execute.objects import DefinePlan
+from herdpy_sql.objects import CatalogObject, SequenceDefinition, ViewDefinition
 from herdpy_sql.plan.remarks import absent_relation, cascaded, notice, with_remarks
 from herdpy_sql.plan.scope import find_table
+from herdpy_sql.sequences import owned_by, sequences_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.execute.base import Plan, Remark
+    from herdpy_sql.foreign_keys import ForeignKey
     from herdpy_sql.parse import Command
+    from herdpy_sql.storage import View
+
+
+@dataclass
+class Dropping:
+    """What a DROP takes with it, in the order it was found.
+
+    Attributes:
+        given: ids that are dropped because they were named.
+        reasons: for each thing that depends on another: the line of the error's detail.
+    """
+
+    catalog: Catalog
+    given: set[int]
+    tables: list[Table] = field(default_factory=list)
+    objects: list[CatalogObject] = field(default_factory=list)
+    defaults: list[tuple[int, int]] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    def add(self, one: Table | CatalogObject) -> None:
+        """Drop a relation, and what depends on it."""
+        held: list[Table] | list[CatalogObject] = self.tables if isinstance(one, Table) else self.objects
+        if any(other.id == one.id for other in held):
+            return
+        held.append(one)  # type: ignore[arg-type]
+        if isinstance(one, Table):
+            for sequence in owned_by(self.catalog, one):
+                self.add(sequence)
+        if isinstance(one, CatalogObject) and isinstance(one.definition, SequenceDefinition):
+            self._defaults_of(one)
+        for view in self.catalog.objects.values():
+            if isinstance(view.definition, ViewDefinition) and one.id in view.definition.uses:
+                if view.id not in self.given and not any(other.id == view.id for other in self.objects):
+                    self.reasons.append(f"{described(view)} depends on {described(one)}")
+                self.add(view)
+
+    def _defaults_of(self, one: CatalogObject) -> None:
+        dropped = {table.id for table in self.tables}
+        for table in self.catalog.tables.values():
+            for position, column in enumerate(table.columns):
+                if table.id not in dropped and not column.dropped and one.id in sequences_of(column.default):
+                    self.defaults.append((table.id, position))
+                    self.reasons.append(
+                        f"default value for column {column.name} of {described(table)} "
+                        f"depends on {described(one)}"
+                    )
+
+
+def described(one: Table | CatalogObject) -> str:
+    """ "table t", "view s.v"."""
+    kind = "table" if isinstance(one, Table) else "type" if one.kind == "enum" else one.kind
+    return f"{kind} {one.name}" if one.schema in {"", "public"} else f"{kind} {one.schema}.{one.name}"
+
+
+def drop_plan(
+    tag: str,
+    named: Sequence[Table | CatalogObject],
+    catalog: Catalog,
+    *,
+    cascade: bool,
+    skipped: Sequence[Remark] = (),
+) -> Plan:
+    """Drop what was named; SqlError 2BP01 when something depends on it, unless that goes too.
+
+    ``skipped`` is to be told of what is not there.
+    """
+    for one in named:
+        if isinstance(one, CatalogObject) and isinstance(one.definition, SequenceDefinition):
+            _refuse_identity(catalog, one)
+    dropping = gather(named, catalog)
+    if dropping.reasons and not cascade:
+        raise depended_on(f"cannot drop {described(named[0])}", dropping.reasons)
+    text = ", ".join(one.name for one in named)
+    plan = DefinePlan(tag, text, (lambda view: carry_out(view, dropping)) if named else None)
+    return with_remarks(plan, (*skipped, *cascaded(dropping.reasons)))
+
+
+def gather(named: Sequence[Table | CatalogObject], catalog: Catalog) -> Dropping:
+    """All that goes with what was named."""
+    dropping = Dropping(catalog, {one.id for one in named})
+    for one in sorted(named, key=lambda one: not isinstance(one, Table)):
+        dropping.add(one)
+    return dropping
+
+
+def depended_on(what: str, reasons: Sequence[str]) -> SqlError:
+    """2BP01, with a line for each thing that depends on it."""
+    return SqlError(
+        "2BP01",
+        f"{what} because other objects depend on it",
+        detail="\n".join(reasons),
+        hint="Use DROP ... CASCADE to drop the dependent objects too.",
+    )
+
+
+def _refuse_identity(catalog: Catalog, one: CatalogObject) -> None:
+    definition = one.definition
+    assert isinstance(definition, SequenceDefinition)
+    if definition.identity and definition.owner is not None:
+        table_id, position = definition.owner
+        table = catalog.tables[table_id]
+        column = f"column {table.columns[position].name} of table {table.name}"
+        raise SqlError(
+            "2BP01",
+            f"cannot drop sequence {one.name} because {column} requires it",
+            hint=f"You can drop {column} instead.",
+        )
+
+
+def carry_out(view: View, dropping: Dropping) -> None:
+    """Drop tables and objects, and take defaults away."""
+    for one in reversed(dropping.objects):
+        if one.id in view.catalog.objects:
+            view.drop_object(one)
+    for table in dropping.tables:
+        view.drop_table(view.catalog.tables[table.id])
+    for table_id, position in dropping.defaults:
+        found = view.catalog.tables[table_id]
+        columns = list(found.columns)
+        columns[position] = replace(columns[position], default=None)
+        view.alter_table(found, replace(found, columns=tuple(columns)))
+
+
+CASCADE_HINT = "Use DROP ... CASCADE to drop the dependent objects too."
+
+
+def references_to(catalog: Catalog, dropped: Collection[Table]) -> list[tuple[Table, ForeignKey]]:
+    """The foreign keys to these tables from others."""
+    numbers = {table.id for table in dropped}
+    return [
+        (child, one)
+        for table in dropped
+        for child, one in catalog.referencing.get(table.id, ())
+        if child.id not in numbers
+    ]
+
+
+def refuse_references(catalog: Catalog, dropped: Collection[Table]) -> None:
+    """2BP01 when other tables refer to those that are to be dropped."""
+    found = references_to(catalog, dropped)
+    if not found:
+        return
+    one_table = len(dropped) == 1
+    what = f"table {next(iter(dropped)).name}" if one_table else "desired object(s)"
+    raise SqlError(
+        "2BP01",
+        f"cannot drop {what} because other objects depend on {'it' if one_table else 'them'}",
+        detail="\n".join(
+            f"constraint {one.name} on table {child.name} depends on table {parent.name}"
+            for child, one in found
+            for parent in dropped
+            if parent.id == one.table_id
+        ),
+        hint=CASCADE_HINT,
+    )
+
+
+def refuse_index(catalog: Catalog, table: Table, index: Index) -> None:
+    """2BP01 when a foreign key refers to what only this unique index keeps unique."""
+    rest = replace(table, indexes=tuple(one for one in table.indexes if one is not index))
+    found = [
+        (child, one)
+        for child, one in catalog.referencing.get(table.id, ())
+        if unique_access(rest, one.referenced) is None
+    ]
+    if found:
+        raise SqlError(
+            "2BP01",
+            f"cannot drop index {index.name} because other objects depend on it",
+            detail="\n".join(
+                f"constraint {one.name} on table {child.name} depends on index {index.name}"
+                for child, one in found
+            ),
+            hint=CASCADE_HINT,
+        )
+
+
+def truncated(catalog: Catalog, tables: Sequence[Table], *, cascade: bool) -> tuple[Table, ...]:
+    """What TRUNCATE of these tables empties. SqlError 0A000 when others refer to them, without CASCADE."""
+    found = list(tables)
+    while others := references_to(catalog, found):
+        child, one = others[0]
+        if not cascade:
+            parent = catalog.tables[one.table_id]
+            raise SqlError(
+                "0A000",
+                "cannot truncate a table referenced in a foreign key constraint",
+                detail=f'Table "{child.name}" references "{parent.name}".',
+                hint=f'Truncate table "{child.name}" at the same time, or use TRUNCATE ... CASCADE.',
+            )
+        found.append(child)
+    return tuple(found)
 
 
 def drop(command: Command, catalog: Catalog) -> Plan:

@@ -11,8 +11,8 @@ from herdpy_sql.objects import CatalogObject, EnumDefinition, ViewDefinition
 from herdpy_sql.parse import Command
 from herdpy_sql.parse.alter_table import AlterAction
 from herdpy_sql.plan.alter_table import plan_alter
-from herdpy_sql.plan.dropping import depended_on
-from herdpy_sql.plan.namespace import checked_name, refuse_temporary_move, target_schema
+from herdpy_sql.plan.drop import depended_on
+from herdpy_sql.plan.names import checked_name, refuse_temporary_move, target_schema
 from herdpy_sql.plan.remarks import absent, cascaded, notice, with_remarks
 from herdpy_sql.plan.type_names import find_type, type_along
 from herdpy_sql.storage import Clock

@@ -1,4 +1,9 @@
-"""INSERT: the target's columns, and for each row of VALUES where every physical column comes from."""
+"""INSERT: where every physical column of a row comes from, and what ON CONFLICT makes of a row there is.
+
+``bind_insert`` binds rows of VALUES itself; those of a query, and of VALUES that only the columnar engine can
+compute, are converted from the query's. ON CONFLICT names the unique keys that decide (arbiters), and what
+becomes of the row that has one already.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +13,50 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import expressions as exp
 
 from herdpy_sql.catalog import Catalog
+from herdpy_sql.collations import check_stored
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn, Plan
-from herdpy_sql.execute.conflict import ConflictPlan, ConflictSelectPlan
+from herdpy_sql.execute.change import row_mode
+from herdpy_sql.execute.conflict import (
+    Arbiter,
+    Change,
+    ConflictPlan,
+    ConflictSelectPlan,
+    IndexArbiter,
+    KeyArbiter,
+    OnConflict,
+)
 from herdpy_sql.execute.insert import InsertPlan, InsertSelectPlan
 from herdpy_sql.execute.row_makers import FromOneRow, FromQuery, Value, make_maker
-from herdpy_sql.expr import NotOwn, Params, bind, compile_expr
+from herdpy_sql.expr import NotOwn, Params, bind, compile_expr, split_conjuncts
 from herdpy_sql.expr.nodes import ColumnRef, Const, Param
-from herdpy_sql.plan.assignment import assigned, is_default, null, refuse_generated, target_positions
+from herdpy_sql.plan.assignment import (
+    assigned,
+    assignments,
+    is_default,
+    null,
+    own_assign,
+    refuse_generated,
+    target_positions,
+)
+from herdpy_sql.plan.clauses import condition
 from herdpy_sql.plan.columnar import columnar_select, with_param_types
-from herdpy_sql.plan.conflict import bind_conflict, bind_upsert
-from herdpy_sql.plan.identity import check_overriding
+from herdpy_sql.plan.expression_index import implies, indexed_expression, substituted
 from herdpy_sql.plan.returning import bind_returning, target_name
 from herdpy_sql.plan.rules import checked_by_view, default_of, rules_of
-from herdpy_sql.plan.scope import TableScope, table_of
+from herdpy_sql.plan.scope import TableScope, name_of, table_of
 from herdpy_sql.plan.settings import PlanSettings
-from herdpy_sql.types import SqlType
+from herdpy_sql.plan.text import expr_text
+from herdpy_sql.types import TEXT, SqlType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from herdpy_sql.catalog import Table
-    from herdpy_sql.execute.conflict import OnConflict
+    from herdpy_sql.execute.base import Compiled
     from herdpy_sql.execute.row_makers import Maker
     from herdpy_sql.expr.nodes import Expr
+
 
 QueryPlan = Callable[[exp.Expression, Catalog, PlanSettings, Sequence[SqlType]], Plan]
 _KNOWN = {"overriding", "this", "expression", "returning", "default", "conflict", "with_"}
@@ -54,7 +79,7 @@ def bind_insert(tree: exp.Insert, catalog: Catalog, settings: PlanSettings, quer
     ):
         source = source.this
     if any(column.identity for column in table.columns):
-        check_overriding(tree, table, targets, source)
+        _check_overriding(tree, table, targets, source)
     if isinstance(source, exp.Values):
         listed = isinstance(tree.this, exp.Schema)
         try:
@@ -75,6 +100,48 @@ def bind_insert(tree: exp.Insert, catalog: Catalog, settings: PlanSettings, quer
     if conflict is not None:
         return ConflictPlan(table, makers, conflict, params.types, columns, returning)
     return InsertPlan(table, makers, tuple(params.types), columns, returning, places)
+
+
+def _check_overriding(tree: exp.Insert, table: Table, targets: Sequence[int], source: object) -> None:
+    """Values for identity columns: refused where the column is ALWAYS its own, unless OVERRIDING says so.
+
+    SqlError 428C9. With OVERRIDING USER VALUE they give way to the column's own.
+    """
+    overriding = str(tree.args.get("overriding") or "")
+    for place, position in enumerate(targets):
+        column = table.columns[position]
+        if not column.identity or overriding == "SYSTEM":
+            continue
+        if isinstance(source, exp.Values):
+            for row in source.expressions:
+                if isinstance(row, exp.Tuple):
+                    if place < len(row.expressions):
+                        _judge(column.name, column.identity, overriding, row.expressions[place])
+                elif place == 0:
+                    _judge(column.name, column.identity, overriding, row.unnest())
+        elif overriding:
+            raise SqlError("0A000", "OVERRIDING USER VALUE is not supported with a query")
+        elif column.identity == "ALWAYS" and isinstance(source, exp.Expression):
+            raise _not_default(column.name)
+
+
+def _judge(name: str, identity: str, overriding: str, node: exp.Expression) -> None:
+    if is_default(node):
+        return
+    if overriding == "USER":
+        node.replace(exp.Var(this="DEFAULT"))
+    elif identity == "ALWAYS":
+        raise _not_default(name)
+
+
+def _not_default(name: str) -> SqlError:
+    return SqlError(
+        "428C9",
+        f'cannot insert a non-DEFAULT value into column "{name}"',
+        detail=f'Column "{name}" is an identity column defined as GENERATED ALWAYS.',
+        hint="Use OVERRIDING SYSTEM VALUE to override.",
+        column=name,
+    )
 
 
 def _values_rows(
@@ -258,3 +325,127 @@ def _conflict(tree: exp.Insert, table: Table, targets: Sequence[int], params: Pa
     if str(node.args.get("action")) == "UPSERT":
         return bind_upsert(table, targets)
     return bind_conflict(node, table, target_name(tree, table), params)
+
+
+_ON_CONFLICT_CLAUSES = {"expressions", "action", "conflict_keys", "constraint", "where", "index_predicate"}
+
+
+def bind_conflict(node: exp.OnConflict, table: Table, alias: str, params: Params) -> OnConflict:
+    """What ON CONFLICT asks for.
+
+    Raises:
+        SqlError: 42P10 when no unique key fits, 42704 for an unknown constraint, 42601 for DO UPDATE
+            without either, and what the expressions of DO UPDATE raise.
+    """
+    for key, value in node.args.items():
+        if value and key not in _ON_CONFLICT_CLAUSES:
+            raise SqlError("0A000", f"ON CONFLICT: {key.rstrip('_').upper()} is not supported")
+    arbiters = _arbiters(node, table)
+    updates = str(node.args.get("action")).upper() == "DO UPDATE"
+    if not updates:
+        return OnConflict(table, arbiters, None, rules_of(table))
+    if not node.args.get("conflict_keys") and not node.args.get("constraint"):
+        raise SqlError(
+            "42601",
+            "ON CONFLICT DO UPDATE requires inference specification or constraint name",
+            hint="For example, ON CONFLICT (column_name).",
+        )
+    scope = TableScope()
+    scope.add(alias, table)
+    scope.add("excluded", table)
+    try:
+        assign = own_assign(table, assignments(node, table), scope, params)
+        where = node.args.get("where")
+        filtered = condition(where.this, scope, params, "WHERE") if where is not None else None
+    except NotOwn as refusal:
+        raise SqlError("0A000", f"ON CONFLICT DO UPDATE: {refusal.reason} is not supported") from None
+    change = Change(
+        assign,
+        None if filtered is None else compile_expr(filtered),
+        "" if filtered is None else expr_text(filtered),
+        row_mode(table, {position for position, _ in assign}),
+    )
+    return OnConflict(table, arbiters, change, rules_of(table))
+
+
+def bind_upsert(table: Table, targets: Sequence[int]) -> OnConflict:
+    """What UPSERT does: the row that has the key takes over the columns ``targets`` of the proposed one."""
+    arbiters = () if table.has_hidden_key else (KeyArbiter(table),)
+    assign = tuple(
+        (position, _proposed(len(table.columns) + position))
+        for position in targets
+        if position not in table.key_positions and table.columns[position].generated is None
+    )
+    mode = row_mode(table, {position for position, _ in assign})
+    return OnConflict(table, arbiters, Change(assign, None, "", mode), rules_of(table))
+
+
+def _proposed(place: int) -> Compiled:
+    return lambda row, params, clock: row[place]
+
+
+def _arbiters(node: exp.OnConflict, table: Table) -> tuple[Arbiter, ...]:
+    every: list[tuple[Arbiter, frozenset[int], bool]] = []
+    if not table.has_hidden_key:
+        every.append((KeyArbiter(table), frozenset(table.key_positions), True))
+    for index in table.indexes:
+        if index.unique:
+            columns = frozenset(part.position for part in index.parts)
+            every.append((IndexArbiter(table, index), columns, index.constraint))
+    constraint = node.args.get("constraint")
+    if constraint is not None:
+        name = name_of(constraint)
+        found = [one for one, _, is_constraint in every if is_constraint and one.name == name]
+        if not found:
+            raise SqlError(
+                "42704", f'constraint "{name}" for table "{table.name}" does not exist', constraint=name
+            )
+        return tuple(found)
+    keys = node.args.get("conflict_keys")
+    if not keys:
+        return tuple(one for one, _, _ in every)
+    wanted = frozenset(_position(table, key) for key in keys)
+    covers = _covers(node, table)
+    found = [one for one, columns, _ in every if columns == wanted and covers(one)]
+    if not found:
+        raise SqlError(
+            "42P10", "there is no unique or exclusion constraint matching the ON CONFLICT specification"
+        )
+    return tuple(found)
+
+
+def _covers(node: exp.OnConflict, table: Table) -> Callable[[Arbiter], bool]:
+    """Whether a unique index has all rows, or at least those that the WHERE of the keys is true of."""
+    scope = TableScope()
+    item = scope.add(table.name, table)
+    where = node.args.get("index_predicate")
+    given = () if where is None else split_conjuncts(condition(where.this, scope, Params(), "WHERE"))
+    given = tuple(substituted(given, [item]))
+    return lambda one: isinstance(one, KeyArbiter) or implies(item, one.index, given)
+
+
+def _position(table: Table, node: exp.Expression) -> int:
+    """The column that an item of ON CONFLICT (...) names."""
+    if isinstance(node, exp.Ordered):
+        if node.args.get("desc") is not None:
+            raise SqlError("42P10", "ASC/DESC is not allowed in ON CONFLICT clause")
+        node = node.this
+    if isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Opclass):
+        raise SqlError("0A000", "ON CONFLICT: operator classes are not supported")
+    if isinstance(node, exp.Collate):
+        check_stored(node.expression, TEXT)
+        return _position(table, node.this)
+    if not isinstance(node, exp.Column) or node.args.get("table"):
+        indexed = indexed_expression(table, node)
+        if indexed is not None:
+            return indexed
+        raise SqlError(
+            "42P10", "there is no unique or exclusion constraint matching the ON CONFLICT specification"
+        )
+    name = name_of(node.this)
+    position = table.positions.get(name)
+    if position is None or table.columns[position].hidden:
+        raise SqlError("42703", f'column "{name}" does not exist', column=name)
+    return position

@@ -22,8 +22,7 @@ from herdpy_sql.plan.columnar import columnar_select
 from herdpy_sql.plan.insert import checked_rows, from_columns
 from herdpy_sql.plan.returning import target_name
 from herdpy_sql.plan.rules import default_of, rules_of
-from herdpy_sql.plan.scope import name_of, table_of
-from herdpy_sql.plan.targets import in_schema, row_columns
+from herdpy_sql.plan.scope import in_schema, name_of, row_columns, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +37,7 @@ _THERE = "__there"
 
 
 @dataclass
-class Clause:
+class WhenClause:
     """A WHEN clause: what it is about, its condition, what it does, and the values for the target's columns.
 
     Attributes:
@@ -89,10 +88,10 @@ def bind_merge(tree: exp.Merge, catalog: Catalog, settings: PlanSettings) -> Pla
     return MergePlan(table, found, actions, rules_of(table))
 
 
-def _clause(when: exp.Expression, table: Table, alias: str, source: exp.Expression) -> Clause:
+def _clause(when: exp.Expression, table: Table, alias: str, source: exp.Expression) -> WhenClause:
     matched, alone = bool(when.args.get("matched")), bool(when.args.get("source"))
     then, condition = when.args["then"], when.args.get("condition")
-    clause = Clause(matched or alone, alone, condition, NOTHING)
+    clause = WhenClause(matched or alone, alone, condition, NOTHING)
     if isinstance(then, exp.Update):
         clause.kind, clause.values = UPDATE, _updated(then, table)
     elif isinstance(then, exp.Insert):
@@ -163,7 +162,7 @@ def _seeing(node: exp.Expression, own: str | None, other: str | None) -> exp.Exp
     return node.copy().transform(qualified)
 
 
-def _refuse_unreachable(clauses: Sequence[Clause]) -> None:
+def _refuse_unreachable(clauses: Sequence[WhenClause]) -> None:
     """42601 for a clause behind one of its kind that takes every row."""
     done = set()
     for clause in clauses:
@@ -180,7 +179,7 @@ def _key_place(table: Table) -> int:
     return live.index(table.key_positions[0])
 
 
-def _number(clauses: Sequence[Clause], key: exp.Expression, marked: bool) -> exp.Expression:
+def _number(clauses: Sequence[WhenClause], key: exp.Expression, marked: bool) -> exp.Expression:
     """Which clause takes a pair, from 1; NULL for none."""
     ifs = []
     for nth, clause in enumerate(clauses, 1):
@@ -204,7 +203,11 @@ def _guarded(node: exp.Expression, number: exp.Expression, nth: int) -> exp.Expr
 
 
 def _query(
-    tree: exp.Merge, table: Table, clauses: Sequence[Clause], asked: list[exp.Expression], key: exp.Expression
+    tree: exp.Merge,
+    table: Table,
+    clauses: Sequence[WhenClause],
+    asked: list[exp.Expression],
+    key: exp.Expression,
 ) -> exp.Select:
     source, on = tree.args["using"].copy(), tree.args["on"].copy()
     alone = any(clause.alone for clause in clauses)
@@ -236,7 +239,7 @@ def _marked(source: exp.Expression) -> exp.Expression:
     return exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
 
 
-def _action(table: Table, clause: Clause, columns: Sequence[OutputColumn]) -> Action:
+def _action(table: Table, clause: WhenClause, columns: Sequence[OutputColumn]) -> Action:
     """What a clause does with the query's row."""
     places = [(clause.first + i, position) for i, (position, _) in enumerate(clause.computed)]
     if clause.kind == INSERT:

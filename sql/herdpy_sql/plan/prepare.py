@@ -16,31 +16,41 @@ from herdpy_sql.parse.describe import described
 from herdpy_sql.parse.object_commands import ObjectCommand
 from herdpy_sql.parse.right_commands import RightCommand
 from herdpy_sql.parse.type_commands import TypeCommand
-from herdpy_sql.plan import alter, change, create_table, enum_types, insert, merge, objects, type_names
+from herdpy_sql.plan import (
+    change,
+    comments,
+    create_table,
+    enum_types,
+    insert,
+    merge,
+    schemas,
+    sequences,
+    type_names,
+    views,
+)
+from herdpy_sql.plan.alter_table import plan_alter
 from herdpy_sql.plan.columnar import columnar_select
-from herdpy_sql.plan.commands import Explain, command_plan
+from herdpy_sql.plan.commands import Explain, command_plan, kept_plan, vacuum_plan
 from herdpy_sql.plan.copying import copy_plan
-from herdpy_sql.plan.create_index import create_index
 from herdpy_sql.plan.create_table import create_table_as, select_into
 from herdpy_sql.plan.drop import drop
-from herdpy_sql.plan.kept import kept_plan
+from herdpy_sql.plan.foreign_keys import with_references
+from herdpy_sql.plan.indexes import alter_index, create_index, reindex
 from herdpy_sql.plan.locking import lock_table_plan, locking_query, locks_within, with_locks_first
 from herdpy_sql.plan.positions import place
 from herdpy_sql.plan.qualified import settle_qualified
-from herdpy_sql.plan.references import with_references
 from herdpy_sql.plan.requests import request_plan
 from herdpy_sql.plan.returning import ReturningApart
 from herdpy_sql.plan.scope import name_of
 from herdpy_sql.plan.select import bind_select
 from herdpy_sql.plan.sequence_select import sequence_select, settle_calls, takes_from_sequences
 from herdpy_sql.plan.settings import Engine, PlanSettings
-from herdpy_sql.plan.view_targets import through_view
-from herdpy_sql.plan.views import expand, has_views
+from herdpy_sql.plan.views import expand, has_views, through_view
 from herdpy_sql.plan.writable import CHANGES, bind_returning_apart, bind_staged, changes_data
 from herdpy_sql.types import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.execute.base import Plan
@@ -54,6 +64,15 @@ _NAMED_THINGS = (
     exp.CurrentVersion,
 )  # fmt: skip
 """Nodes that name a function or an operator, or are functions of the session."""
+_OF_TABLES: dict[str, Callable[[Command, Catalog], Plan]] = {
+    "LOCK": lock_table_plan,
+    "ALTER TABLE": plan_alter,
+    "ALTER INDEX": alter_index,
+    "REINDEX": reindex,
+    "VACUUM": vacuum_plan,
+    "ANALYZE": vacuum_plan,
+}
+"""Commands about tables and indexes there are, by their names."""
 MAX_OUTPUTS = 1664
 """Columns that a SELECT may answer, as PostgreSQL has it."""
 
@@ -95,11 +114,9 @@ def _prepare(statement: Statement, catalog: Catalog, settings: PlanSettings) -> 
         if type_names.has_enums(catalog):
             type_names.mark_types_within(tree, catalog)
         if isinstance(tree, ObjectCommand):
-            return objects.plan(tree, catalog, lambda query: query_plan(query, catalog, settings))
-        if tree.name == "LOCK":
-            return lock_table_plan(tree, catalog)
-        if tree.name in alter.COMMANDS and not isinstance(tree, RightCommand):
-            return alter.plan(tree, catalog)
+            return _object_plan(tree, catalog, settings)
+        if tree.name in _OF_TABLES and not isinstance(tree, RightCommand):
+            return _OF_TABLES[tree.name](tree, catalog)
         if tree.names and tree.name != "SET CONSTRAINTS" and not isinstance(tree, RightCommand):
             return drop(tree, catalog)
         query = None
@@ -132,6 +149,18 @@ def _prepare(statement: Statement, catalog: Catalog, settings: PlanSettings) -> 
             return asked
         return query_plan(tree, catalog, settings)
     raise SqlError("0A000", f"{type(tree).__name__.upper()} is not supported")
+
+
+def _object_plan(command: ObjectCommand, catalog: Catalog, settings: PlanSettings) -> Plan:
+    """The plan of a statement about schemas, sequences, views or comments."""
+    kind = command.name.split()[-1]
+    if kind == "SEQUENCE":
+        return sequences.plan(command, catalog)
+    if kind == "SCHEMA":
+        return schemas.plan(command, catalog)
+    if kind == "VIEW":
+        return views.plan(command, catalog, lambda query: query_plan(query, catalog, settings))
+    return comments.plan(command, catalog)
 
 
 def rewritten(tree: exp.Expression, catalog: Catalog) -> exp.Expression:

@@ -17,7 +17,7 @@ from sqlglot import expressions as exp
 from herdpy_sql.catalog import Index
 from herdpy_sql.errors import SqlError
 from herdpy_sql.misspellings import missing_relation
-from herdpy_sql.plan.namespace import temporary_schema
+from herdpy_sql.plan.names import temporary_schema
 from herdpy_sql.plan.scope import name_of
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.expr import NotOwn, Params
 from herdpy_sql.expr.nodes import ColumnRef
-from herdpy_sql.plan.output import output_columns, output_name, project
+from herdpy_sql.plan.clauses import bind_outputs, output_columns, output_name, project
 from herdpy_sql.plan.scope import TableScope, name_of
-from herdpy_sql.plan.select import bind_outputs
 
 if TYPE_CHECKING:
     from herdpy_sql.execute.insert import Project

@@ -12,10 +12,9 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.detaching import detach
 from herdpy_sql.execute.objects import DefinePlan
 from herdpy_sql.objects import CatalogObject, SchemaDefinition
-from herdpy_sql.plan.dependents import references_to
-from herdpy_sql.plan.dropping import Dropping, carry_out, depended_on, described, gather
-from herdpy_sql.plan.kept import CreateSchemaFor
-from herdpy_sql.plan.namespace import checked_name
+from herdpy_sql.plan.commands import CreateSchemaFor
+from herdpy_sql.plan.drop import Dropping, carry_out, depended_on, described, gather, references_to
+from herdpy_sql.plan.names import checked_name
 from herdpy_sql.plan.remarks import absent, cascaded, notice, with_remarks
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog, ColumnOrigin
     from herdpy_sql.objects import CatalogObject
 
+
 PUBLIC = "public"
 
 
@@ -188,3 +189,25 @@ class TableScope:
                 if item.table.columns[position].name not in self.merged
             ]
         return columns
+
+
+def own_tables(catalog: Catalog) -> list[Table]:
+    """The tables that are no other session's."""
+    return [table for table in catalog.tables.values() if not catalog.is_others(table.schema)]
+
+
+def in_schema(target: exp.Expression, table: Table) -> exp.Expression:
+    """The target for a query, with its schema: no WITH query is meant."""
+    found = target.copy()
+    if found.args.get("db") is None:
+        found.set("db", exp.to_identifier(table.schema, quoted=True))
+    return found
+
+
+def row_columns(table: Table, alias: str) -> list[exp.Expression]:
+    """All live physical columns of a table, hidden ones too, for a query."""
+    return [
+        exp.column(exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(alias, quoted=True))
+        for column in table.columns
+        if not column.dropped
+    ]

@@ -1,4 +1,4 @@
-"""CREATE, ALTER and DROP SEQUENCE, and the sequences of SERIAL and identity columns."""
+"""Sequences: CREATE, ALTER and DROP SEQUENCE, and those of columns, SERIAL and GENERATED ... AS IDENTITY."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as changed
+from sqlglot import expressions as exp
 
 from herdpy_sql.catalog import Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.define import duplicate
 from herdpy_sql.execute.objects import DefinePlan
+from herdpy_sql.expr.syntax import is_regclass
 from herdpy_sql.objects import CatalogObject, SequenceDefinition
-from herdpy_sql.plan.namespace import (
-    checked_name,
-    not_there,
-    object_of,
-    refuse_temporary_move,
-    target_schema,
-)
+from herdpy_sql.plan.names import checked_name, not_there, object_of, refuse_temporary_move, target_schema
 from herdpy_sql.plan.remarks import absent_relation, taken, with_remarks
-from herdpy_sql.sequences import SequenceState, definition_of
+from herdpy_sql.sequences import SequenceState, definition_of, find_sequence
+from herdpy_sql.types import BIGINT, INTEGER, SMALLINT, Base, SqlType
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
@@ -29,6 +26,7 @@ if TYPE_CHECKING:
     from herdpy_sql.execute.objects import Work
     from herdpy_sql.parse.object_commands import ObjectCommand, Option
     from herdpy_sql.storage import View
+
 
 _RANGES = {"smallint": 15, "integer": 31, "bigint": 63}
 _TYPES = {"int2": "smallint", "int4": "integer", "int": "integer", "int8": "bigint"}
@@ -220,7 +218,7 @@ def _move(command: ObjectCommand, catalog: Catalog, one: CatalogObject) -> Plan:
 
 
 def _drop(command: ObjectCommand, catalog: Catalog) -> Plan:
-    from herdpy_sql.plan.dropping import drop_plan
+    from herdpy_sql.plan.drop import drop_plan
 
     found, skipped = [], []
     for schema, name in dict.fromkeys(command.names):
@@ -232,3 +230,40 @@ def _drop(command: ObjectCommand, catalog: Catalog) -> Plan:
         else:
             skipped.append(absent_relation(catalog, "sequence", schema, name))
     return drop_plan(command.name, found, catalog, cascade="CASCADE" in command.options, skipped=skipped)
+
+
+SERIALS = {
+    exp.DataType.Type.SERIAL: INTEGER,
+    exp.DataType.Type.BIGSERIAL: BIGINT,
+    exp.DataType.Type.SMALLSERIAL: SMALLINT,
+}
+_BASES = {Base.SMALLINT: "smallint", Base.INTEGER: "integer", Base.BIGINT: "bigint"}
+
+
+def serial_sequence(sql: SqlType) -> SequenceDefinition:
+    """The sequence of a SERIAL column of this type."""
+    return build({"as": _BASES[sql.base]})
+
+
+def identity_sequence(kind: exp.GeneratedAsIdentityColumnConstraint, sql: SqlType) -> SequenceDefinition:
+    """The sequence of an identity column. SqlError 22023 for a type that cannot count."""
+    given: dict[str, Option] = dict(kind.args.get("options") or ())
+    return sequence_of(given, sql)
+
+
+def sequence_of(given: Mapping[str, Option], sql: SqlType) -> SequenceDefinition:
+    """The sequence of an identity column of this type. SqlError 22023 for a type that cannot count."""
+    if sql.base not in _BASES:
+        raise SqlError("22023", "identity column type must be smallint, integer, or bigint")
+    return changed(build({"as": _BASES[sql.base], **given}), identity=True)
+
+
+def settle_sequence_names(tree: exp.Expression, catalog: Catalog) -> None:
+    """Have every nextval('name') in a definition name its sequence for ever: by its object id."""
+    for call in tree.find_all(exp.Anonymous):
+        if str(call.this).lower() == "nextval" and len(call.expressions) == 1:
+            (arg,) = call.expressions
+            inner = arg.this if is_regclass(arg) else arg
+            if isinstance(inner, exp.Literal) and inner.is_string:
+                oid = find_sequence(catalog, str(inner.this), catalog.path).oid
+                call.set("expressions", [exp.Literal.string(str(oid))])

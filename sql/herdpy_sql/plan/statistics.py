@@ -1,6 +1,6 @@
 """What ANALYZE knows of a table, and what it says of conditions: estimates, never answers.
 
-Below ``estimate``. Values are held as the bytes that keys are made of, in which every type has its order:
+Below ``access``. Values are held as the bytes that keys are made of, in which every type has its order:
 so one histogram does for all types. A table's statistics are an object of the catalog, replicated as tables
 are, so that every replica plans alike; they are as old as the last ANALYZE.
 """

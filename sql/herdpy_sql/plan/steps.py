@@ -17,10 +17,9 @@ from herdpy_sql.execute.query import PointSelect, Rows, SelectPlan, SortKey, Ste
 from herdpy_sql.execute.sources import KeyGet
 from herdpy_sql.expr import NotOwn, Params, columns_used, compile_expr, remap_columns, takes_values
 from herdpy_sql.expr.nodes import And, ColumnRef
-from herdpy_sql.plan.access import Access, Reach, Wanted, choose
-from herdpy_sql.plan.estimate import COLUMNAR_ROWS, OWN_ROWS, SETTLED_ROWS
+from herdpy_sql.plan.access import COLUMNAR_ROWS, OWN_ROWS, SETTLED_ROWS, Access, Reach, Wanted, choose
+from herdpy_sql.plan.clauses import output_columns, project
 from herdpy_sql.plan.expression_index import has_expressions, substituted
-from herdpy_sql.plan.output import output_columns, project
 from herdpy_sql.plan.scope import Item, TableScope
 from herdpy_sql.plan.statistics import statistics_of
 from herdpy_sql.plan.text import expr_text

@@ -12,7 +12,7 @@ from herdpy_sql.parse import split
 from herdpy_sql.parse.cursor import Cursor
 from herdpy_sql.parse.object_commands import ObjectCommand
 from herdpy_sql.parse.type_commands import TypeCommand
-from herdpy_sql.plan.namespace import target_schema
+from herdpy_sql.plan.names import target_schema
 from herdpy_sql.plan.scope import name_of
 from herdpy_sql.rights.held import DATABASE, Subject, schema_subject, subject_of
 from herdpy_sql.rights.need import OWNER, SUPERUSER, Need, owner_needs, relation_needs, schema_needs

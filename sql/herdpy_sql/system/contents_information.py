@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from herdpy_sql.plan.view_targets import is_updatable
+from herdpy_sql.plan.views import is_updatable
 from herdpy_sql.sequences import definition_of, owned_by
 from herdpy_sql.system import definitions, foreign_key_rows
 from herdpy_sql.system.conditions import expression_text

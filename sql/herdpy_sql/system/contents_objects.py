@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy_sql.catalog import PUBLIC
 from herdpy_sql.objects import CatalogObject, CommentDefinition, SequenceDefinition, ViewDefinition
-from herdpy_sql.plan.view_targets import is_updatable
-from herdpy_sql.plan.views import view_text
+from herdpy_sql.plan.views import is_updatable, view_text
 from herdpy_sql.quoting import quote_ident
 from herdpy_sql.rights.held import owner_of, subject_of
 from herdpy_sql.sequences import NEXTVAL

@@ -1,7 +1,8 @@
-"""CREATE INDEX: a syntax tree to an index, on columns or on expressions, of all rows or of some."""
+"""Indexes: CREATE INDEX on columns or expressions, of all rows or of some; ALTER INDEX and REINDEX."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import expressions as exp
@@ -9,19 +10,21 @@ from sqlglot import expressions as exp
 from herdpy_sql.catalog import Index, KeyPart
 from herdpy_sql.collations import check_stored
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.alter_table import AlterTablePlan
+from herdpy_sql.execute.alter_table import AlterNothing, AlterTablePlan, ReindexPlan, RenameIndexPlan
 from herdpy_sql.execute.define import CreateIndexPlan, duplicate
 from herdpy_sql.plan.create_table import check_storage_parameter, only, ordered
 from herdpy_sql.plan.expression_index import expression_column, predicate_column
 from herdpy_sql.plan.names import FreshNames, checked_name
-from herdpy_sql.plan.remarks import taken, with_remarks
+from herdpy_sql.plan.remarks import absent_relation, taken, with_remarks
 from herdpy_sql.plan.rules import rules_of
-from herdpy_sql.plan.scope import name_of, table_of
+from herdpy_sql.plan.scope import find_table, name_of, own_tables, table_of
 from herdpy_sql.plan.table_change import TableChange
 
 if TYPE_CHECKING:
-    from herdpy_sql.catalog import Catalog
+    from herdpy_sql.catalog import Catalog, Table
     from herdpy_sql.execute.base import Plan
+    from herdpy_sql.parse import Command
+
 
 _OPERATOR_CLASSES = frozenset({"text_pattern_ops", "varchar_pattern_ops", "bpchar_pattern_ops", "text_ops"})
 """Text is ordered by code point, as these have it."""
@@ -123,3 +126,49 @@ def _check_included(change: TableChange, given: exp.Expression) -> None:
             raise SqlError("42703", f'column "{name}" does not exist', column=name)
     for one in given.args.get("with_storage") or ():
         check_storage_parameter(one.this.name.lower())
+
+
+def alter_index(command: Command, catalog: Catalog) -> Plan:
+    """The plan of ALTER INDEX. SqlError 42P01, 42P07."""
+    (named,) = command.names
+    try:
+        table, index = _find_index(catalog, *named)
+    except SqlError as error:
+        if error.sqlstate == "42P01" and "IF EXISTS" in command.options:
+            return with_remarks(AlterNothing("ALTER INDEX"), [absent_relation(catalog, "relation", *named)])
+        raise
+    if not command.argument:
+        return AlterNothing("ALTER INDEX")
+    name = checked_name(command.argument)
+    if catalog.is_taken(table.schema, name):
+        raise duplicate(name)
+    if index is None:
+        return RenameIndexPlan(table, replace(table, key_name=name), name)
+    indexes = tuple(replace(one, name=name) if one is index else one for one in table.indexes)
+    return RenameIndexPlan(table, replace(table, indexes=indexes), name)
+
+
+def _find_index(catalog: Catalog, schema: str | None, name: str) -> tuple[Table, Index | None]:
+    """An index and its table; None for the index that is the table's key."""
+    index = catalog.find(schema, name)
+    if isinstance(index, Index):
+        return catalog.tables[index.table_id], index
+    owner = catalog.table_of_key(schema, name)
+    if owner is not None:
+        return owner, None
+    raise SqlError("42P01", f'relation "{name}" does not exist')
+
+
+def reindex(command: Command, catalog: Catalog) -> Plan:
+    """The plan of REINDEX. SqlError 42P01."""
+    if command.argument == "INDEX":
+        (named,) = command.names
+        table, index = _find_index(catalog, *named)
+        return ReindexPlan(((table, index),) if index is not None else ())
+    if command.argument == "TABLE":
+        (named,) = command.names
+        tables = [find_table(catalog, *named)]
+    else:
+        wanted = command.names[0][1] if command.argument == "SCHEMA" else None
+        tables = [one for one in own_tables(catalog) if wanted is None or one.schema == wanted]
+    return ReindexPlan(tuple((table, index) for table in tables for index in table.indexes))

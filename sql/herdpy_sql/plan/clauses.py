@@ -1,27 +1,32 @@
-"""The names of output columns, PostgreSQL's way, and the functions that make output rows."""
+"""Clauses of a statement, bound over a scope: SELECT list and RETURNING, conditions, LIMIT and OFFSET.
+
+Output columns have PostgreSQL's names. ``project`` gives the function that makes output rows.
+"""
 
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
-from herdpy_sql.expr import compile_expr, sql_type
+from herdpy_sql.expr import ColumnScope, NotOwn, Params, bind, coerce, compile_expr, settle, sql_type
 from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.expr.syntax import named_call
 from herdpy_sql.expr.typenames import catalog_name
-from herdpy_sql.plan.scope import name_of
+from herdpy_sql.plan.scope import TableScope, name_of
+from herdpy_sql.types import BIGINT, BOOLEAN, Base
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from herdpy_sql.execute.base import Row
     from herdpy_sql.expr.nodes import Expr
-    from herdpy_sql.plan.scope import TableScope
     from herdpy_sql.storage import Clock
+    from herdpy_sql.types import SqlType
+
 
 UNNAMED = "?column?"
 
@@ -119,3 +124,74 @@ def project(exprs: Sequence[Expr]) -> Callable[[Row, Row, Clock], Row]:
         single = compiled[0]
         return lambda row, params, clock: (single(row, params, clock),)
     return lambda row, params, clock: tuple([one(row, params, clock) for one in compiled])
+
+
+def condition(node: exp.Expression, scope: TableScope, params: Params, clause: str) -> Expr:
+    """A bound condition; SqlError 42804 when it is not boolean."""
+    found = bind(node, scope, params, BOOLEAN)
+    if found.type.base is Base.UNKNOWN:
+        found = coerce(found, BOOLEAN, "implicit", params)
+    if found.type != BOOLEAN:
+        raise SqlError("42804", f"argument of {clause} must be type boolean, not type {found.type}")
+    return found
+
+
+class OutputScope(ColumnScope, Protocol):
+    """A scope in which a SELECT list can be bound."""
+
+    def star(self, alias: str | None) -> list[ColumnRef]:
+        """What ``*`` or ``alias.*`` stands for."""
+
+
+def bind_outputs(
+    nodes: Sequence[exp.Expression],
+    scope: OutputScope,
+    params: Params,
+    targets: Sequence[SqlType] | None = None,
+) -> list[tuple[str, Expr]]:
+    """The columns of a SELECT list or RETURNING: names and expressions, stars written out.
+
+    ``targets`` are the types that bare literals and parameters take at their places.
+    """
+    found: list[tuple[str, Expr]] = []
+
+    def bind_as(one: exp.Expression) -> Expr:
+        target = targets[len(found)] if targets is not None and len(found) < len(targets) else None
+        return settle(bind(one, scope, params, target), params)
+
+    for node in nodes:
+        if isinstance(node, exp.Star):
+            if any(node.args.values()):
+                raise NotOwn("* with EXCEPT or REPLACE")
+            found += [(column.name, column) for column in scope.star(None)]
+        elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+            found += [(column.name, column) for column in scope.star(name_of(node.args["table"]))]
+        elif isinstance(node, exp.Alias):
+            found.append((name_of(node.args["alias"]), bind_as(node.this)))
+        else:
+            found.append((output_name(node), bind_as(node)))
+    return found
+
+
+def limits_of(tree: exp.Select, params: Params) -> tuple[Expr | None, Expr | None]:
+    limit, offset = tree.args.get("limit"), tree.args.get("offset")
+    found: list[Expr | None] = []
+    for node in (limit, offset):
+        if node is None:
+            found.append(None)
+            continue
+        if isinstance(node, exp.Fetch):
+            options = node.args.get("limit_options")
+            if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+                raise NotOwn("FETCH with PERCENT or TIES")
+            value = node.args.get("count") or exp.Literal.number(1)
+        else:
+            if node.args.get("offset") or node.args.get("expressions"):
+                raise SqlError("42601", "LIMIT #,# syntax is not supported", hint="Use LIMIT and OFFSET.")
+            value = node.expression
+        if isinstance(value, exp.Var) and str(value.this).upper() == "ALL":
+            found.append(None)
+            continue
+        bound = bind(value, TableScope(), params, BIGINT)
+        found.append(coerce(bound, BIGINT, "assignment", params))
+    return found[0], found[1]

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.macros import BARE, copies
-from herdpy_sql.columnar.scope import Scope
 from herdpy_sql.columnar.typed import (
     INTEGERS,
     MAX_DIGITS,
@@ -24,6 +23,7 @@ from herdpy_sql.columnar.typed import (
     Typed,
     decimal_text,
     duck_type,
+    no_operator,
     numeric_text,
     typed,
 )
@@ -42,21 +42,8 @@ from herdpy_sql.types import (
     SqlType,
 )
 
-
-def no_operator(symbol: str, a: Typed, b: Typed | None) -> SqlError:
-    """42883 in PostgreSQL's words."""
-    left = f"{type_name(a)} {symbol} " if b is not None else f"{symbol} "
-    return SqlError(
-        "42883",
-        f"operator does not exist: {left}{type_name(b if b is not None else a)}",
-        hint="No operator matches the given name and argument types. "
-        "You might need to add explicit type casts.",
-    )
-
-
-def type_name(x: Typed) -> str:
-    """The type's name as messages have it."""
-    return x.type.name + ("[]" if x.array else "")
+if TYPE_CHECKING:
+    from herdpy_sql.columnar.scope import Scope
 
 
 def as_(x: Typed, type_: SqlType) -> str:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from herdpy.codec.grids import Grid
-from herdpy_sql.columnar import casts, library
+from herdpy_sql.columnar import casts
+from herdpy_sql.columnar.names import sql_type
 from herdpy_sql.columnar.typed import Typed, column_dec, duck_type, typed
-from herdpy_sql.columnar.typenames import sql_type
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import TEXT, Base, SqlType, array_of
 from herdpy_sql.values.arrays import split_array
@@ -55,7 +55,7 @@ def operand(binder: Binder, node: Any, other: Typed, scope: Scope) -> Typed:
     """What ANY or ALL is over: an array, of the type of ``other`` where nothing else says it."""
     x = binder.bind(node, scope)
     if x.unknown:
-        x = library.settled(binder, x, array_of(other.type if other.base is not Base.UNKNOWN else TEXT))
+        x = casts.settled(binder, x, array_of(other.type if other.base is not Base.UNKNOWN else TEXT))
     if not x.array:
         raise SqlError("42809", "op ANY/ALL (array) requires array on right side")
     return x
@@ -73,6 +73,6 @@ def cast_array(binder: Binder, node: Any, element: SqlType, scope: Scope, dimens
             f"[{', '.join(item.sql for item in items)}]" if items else f"CAST([] AS {duck_type(element)}[])"
         )
         return replace(typed(listed, held.type, *items, dec=held.dec), array=1, name="array")
-    x = library.widened(binder, binder.bind(node, scope), dimensions)
-    found = library.settled(binder, x, target) if x.unknown else casts.cast(binder, x, target)
+    x = casts.widened(binder, binder.bind(node, scope), dimensions)
+    found = casts.settled(binder, x, target) if x.unknown else casts.cast(binder, x, target)
     return replace(found, name=x.name)

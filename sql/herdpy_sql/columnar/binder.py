@@ -8,23 +8,31 @@ nothing that is not known here can reach DuckDB. ``queries`` binds SELECTs and F
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import exp
 
-from herdpy_sql.columnar.scope import ScanNeeds, Scope
-from herdpy_sql.columnar.typed import MAX_DIGITS, Typed, column_dec, over_elements, typed
+from herdpy_sql.columnar.scope import BoundQuery, ScanNeeds, Scope
+from herdpy_sql.columnar.typed import MAX_DIGITS, Typed, typed
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import TEXT, UNKNOWN, Base, SqlType, with_dimensions
-from herdpy_sql.values.forms import FORMS
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.columnar.given import Given
     from herdpy_sql.library import Resolved
+    from herdpy_sql.types import SqlType
 
 Handler = Callable[["Binder", Any, Scope], Typed]
+
+
+class QueryHandler(Protocol):
+    """What binds a query, as :meth:`Binder.query` says."""
+
+    def __call__(
+        self, binder: Binder, node: Any, parent: Scope | None, *, mixed: bool = False, settle: bool = True
+    ) -> BoundQuery: ...
+
 
 HANDLERS: dict[type[exp.Expression], Handler] = {}
 
@@ -69,12 +77,14 @@ class Binder:
     """State of one translation.
 
     Attributes:
+        bind_query: binds the queries inside others, for the modules below ``queries``.
         daring: from DARING on, NUMERIC results that might have more digits than a DECIMAL are computed as one
             nevertheless, and BOLD ones of short operands in 64 bits; DuckDB tells when one does not fit.
         dared: how daring the result is at least in one place.
     """
 
     catalog: Catalog
+    bind_query: QueryHandler
     zone: str = "UTC"
     given: Mapping[str, Given] = field(default_factory=dict)
     params: dict[int, SqlType] = field(default_factory=dict)
@@ -132,51 +142,23 @@ class Binder:
         if scope.grouped and result.vars and result.sql in scope.groups:
             own = scope.number
             rest = frozenset(v for v in result.vars if v[0] != own)
-            from dataclasses import replace
-
             sql = f"pg_numnorm({result.sql})" if result.is_text_numeric else result.sql
             result = replace(result, sql=sql, vars=rest, scale_sql=None)
         return result
 
+    def query(
+        self, node: Any, parent: Scope | None, *, mixed: bool = False, settle: bool = True
+    ) -> BoundQuery:
+        """A query inside ``parent``.
+
+        ``mixed``: keep display scales in columns of their own rather than turning such values to text.
+        ``settle``: untyped columns become TEXT.
+        """
+        return self.bind_query(self, node, parent, mixed=mixed, settle=settle)
+
     def bind_all(self, nodes: Sequence[exp.Expression], scope: Scope) -> list[Typed]:
         """Several nodes."""
         return [self.bind(node, scope) for node in nodes]
-
-    def param(self, number: int, target: SqlType) -> Typed:
-        """Parameter ``number`` where ``target`` is expected; the first place decides its type."""
-        known = self.params.get(number, UNKNOWN)
-        if known.base is Base.UNKNOWN:
-            known = target.plain if target.base is not Base.UNKNOWN else TEXT
-            self.params[number] = known
-        mark = f"${number}"
-        if known.element is not None:
-            return self._array_param(mark, known, target)
-        type_ = known if known.base is not Base.NUMERIC else SqlType(Base.NUMERIC)
-        dec = column_dec(type_)
-        duck = FORMS[known.base].duck
-        sql = duck.parameter.format(mark) if duck.parameter else f"CAST({mark} AS {duck.name})"
-        result = Typed(sql, type_, dec=dec)
-        if known.base is not target.base and target.base is not Base.UNKNOWN:
-            from herdpy_sql.columnar.casts import cast
-
-            return cast(self, result, target.plain)
-        return result
-
-    def _array_param(self, mark: str, known: SqlType, target: SqlType) -> Typed:
-        """A parameter that is an array: a list in DuckDB, its elements as ``param`` has them."""
-        element = known.element
-        assert element is not None
-        if target.base not in (Base.ARRAY, Base.UNKNOWN) or target.element not in (None, element):
-            raise SqlError("42804", f"an array of {element.value} cannot be used where {target} is expected")
-        duck = FORMS[element].duck
-        held = "VARCHAR" if element is Base.NUMERIC else duck.held or duck.name
-        if target.base is Base.ARRAY and target.dimensions > known.dimensions:
-            known = with_dimensions(known, target.dimensions)
-        sql = f"CAST({mark} AS {held}{'[]' * known.dimensions})"
-        if duck.element:
-            sql = over_elements(sql, known.dimensions, duck.element)
-        type_ = known.element_type
-        return Typed(sql, type_, dec=column_dec(type_), array=known.dimensions)
 
     def surrogate(self, number: int, precision: int, scale: int) -> str:
         """DuckDB text of a DECIMAL that compares with DECIMAL(precision, scale) as the parameter does."""

@@ -1,30 +1,73 @@
 """Key ranges: what conditions on the first columns of a primary key say of the rows to read.
 
-Bounds are a superset: the query still checks its conditions, so leaving one out costs time only.
-A condition serves when it compares a key column with a literal or a parameter of the column's own
-kind of type; every conjunct of WHERE or of an inner join's ON may be used alone, because a row that
-fails it cannot be part of the answer.
+``note_bounds`` notes conjuncts of WHERE and ON on the scans of a scope; ``key_range`` makes ranges of them
+when the whole query is bound. Bounds are a superset: the query still checks its conditions, so leaving one
+out costs time only. A condition serves when it compares a key column with a literal or a parameter of the
+column's own kind of type; every conjunct of WHERE or of an inner join's ON may be used alone, because a row
+that fails it cannot be part of the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from herdpy.codec.keys import successor
+from herdpy_sql.columnar.comparisons import COMPARISONS
+from herdpy_sql.columnar.names import name_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base, SqlType
 from herdpy_sql.values import from_text
 from herdpy_sql.values.moments import DAY_US, parse_zoned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Table
+    from herdpy_sql.columnar.binder import Binder
+    from herdpy_sql.columnar.scope import Scope
+
+
+def note_bounds(binder: Binder, node: Any, scope: Scope) -> None:
+    """Remember conjuncts that bound a scan's key: ``column <op> constant or parameter``."""
+    stack = [node]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, exp.Paren):
+            stack.append(one.this)
+        elif isinstance(one, exp.And):
+            stack += [one.this, one.expression]
+        elif type(one) in COMPARISONS and not isinstance(one, exp.NEQ):
+            _note(binder, one.this, COMPARISONS[type(one)], one.expression, scope)
+            flipped = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+            symbol = COMPARISONS[type(one)]
+            _note(binder, one.expression, flipped.get(symbol, symbol), one.this, scope)
+        elif isinstance(one, exp.Between) and not one.args.get("symmetric"):
+            _note(binder, one.this, ">=", one.args["low"], scope)
+            _note(binder, one.this, "<=", one.args["high"], scope)
+
+
+def _note(binder: Binder, column: Any, symbol: str, value: Any, scope: Scope) -> None:
+    if not isinstance(column, exp.Column) or isinstance(column.this, exp.Star):
+        return
+    while isinstance(value, exp.Paren):
+        value = value.this
+    if not isinstance(value, (exp.Literal, exp.Parameter, exp.Cast, exp.Neg)):
+        return
+    table = column.args.get("table")
+    try:
+        found, col = scope.find(name_of(table) if table is not None else None, name_of(column.this))
+    except SqlError:
+        return
+    if found is not scope or col.rel is None or col.rel.scan is None or col.rel.table is None:
+        return
+    if col.position not in col.rel.table.key_positions:
+        return
+    col.rel.scan.bounded.append((col.position, symbol, value))
+
 
 _INTEGERS = {Base.SMALLINT: 15, Base.INTEGER: 31, Base.BIGINT: 63}
 _EXACT = frozenset(
@@ -33,7 +76,7 @@ _EXACT = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class RangeEnd:
     """A constant, or the parameter of that number."""
 
     constant: Datum = None
@@ -45,12 +88,12 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRange:
+class ScanRange:
     """``equal`` values of the key's first columns, then bounds of the next one: (value, inclusive)."""
 
-    equal: tuple[Value, ...] = ()
-    low: tuple[Value, bool] | None = None
-    high: tuple[Value, bool] | None = None
+    equal: tuple[RangeEnd, ...] = ()
+    low: tuple[RangeEnd, bool] | None = None
+    high: tuple[RangeEnd, bool] | None = None
 
     def bounds(self, table: Table, params: Sequence[Datum]) -> tuple[bytes | None, bytes | None]:
         """Key bytes from (inclusive) and to (exclusive), None where open."""
@@ -86,14 +129,14 @@ def _fit(table: Table, values: Sequence[Datum]) -> bool:
 
 def key_range(
     table: Table, bounded: Sequence[tuple[int, str, Any]], params: Mapping[int, SqlType]
-) -> KeyRange:
+) -> ScanRange:
     """The range that conditions (position, operator, value node) describe."""
-    by_position: dict[int, list[tuple[str, Value]]] = {}
+    by_position: dict[int, list[tuple[str, RangeEnd]]] = {}
     for position, symbol, node in bounded:
         value = _value(table.columns[position].type, symbol, node, params)
         if value is not None:
             by_position.setdefault(position, []).append((symbol, value))
-    equal: list[Value] = []
+    equal: list[RangeEnd] = []
     for part in table.key:
         conditions = by_position.get(part.position, [])
         exact = next((v for s, v in conditions if s == "="), None)
@@ -104,11 +147,11 @@ def key_range(
             break
         low = next(((v, s == ">=") for s, v in conditions if s in (">", ">=")), None)
         high = next(((v, s == "<=") for s, v in conditions if s in ("<", "<=")), None)
-        return KeyRange(tuple(equal), low, high)
-    return KeyRange(tuple(equal))
+        return ScanRange(tuple(equal), low, high)
+    return ScanRange(tuple(equal))
 
 
-def _value(type_: SqlType, symbol: str, node: Any, params: Mapping[int, SqlType]) -> Value | None:
+def _value(type_: SqlType, symbol: str, node: Any, params: Mapping[int, SqlType]) -> RangeEnd | None:
     base = type_.base
     if base not in _EXACT:
         return None
@@ -118,7 +161,7 @@ def _value(type_: SqlType, symbol: str, node: Any, params: Mapping[int, SqlType]
         if own is None:
             return None
         same = own.base is base or (own.base in _INTEGERS and base in _INTEGERS)
-        return Value(param=number) if same or {own.base, base} <= {Base.TEXT, Base.VARCHAR} else None
+        return RangeEnd(param=number) if same or {own.base, base} <= {Base.TEXT, Base.VARCHAR} else None
     sign = 1
     if isinstance(node, exp.Neg):
         sign, node = -1, node.this
@@ -128,18 +171,18 @@ def _value(type_: SqlType, symbol: str, node: Any, params: Mapping[int, SqlType]
         return None
     text = str(node.this)
     if not node.is_string:
-        return Value(sign * int(text)) if base in _INTEGERS and text.isdigit() else None
+        return RangeEnd(sign * int(text)) if base in _INTEGERS and text.isdigit() else None
     if sign < 0:
         return None
     try:
-        return _moment(text, symbol) if base is Base.TIMESTAMPTZ else Value(from_text(SqlType(base))(text))
+        return _moment(text, symbol) if base is Base.TIMESTAMPTZ else RangeEnd(from_text(SqlType(base))(text))
     except SqlError:
         return None
 
 
-def _moment(text: str, symbol: str) -> Value | None:
+def _moment(text: str, symbol: str) -> RangeEnd | None:
     """A TIMESTAMPTZ; without a zone it is of the session's, which is none further than a day from UTC."""
     us, named = parse_zoned(text)
     if named:
-        return Value(us)
-    return None if symbol == "=" else Value(us + (DAY_US if symbol[0] == "<" else -DAY_US))
+        return RangeEnd(us)
+    return None if symbol == "=" else RangeEnd(us + (DAY_US if symbol[0] == "<" else -DAY_US))

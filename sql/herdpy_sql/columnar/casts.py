@@ -1,33 +1,46 @@
-"""Casts and coercions: PostgreSQL's rules written in DuckDB's SQL.
+"""Casts, coercions and common types: PostgreSQL's rules of type conversion, written in DuckDB's SQL.
 
-``coerce`` is what a place asks of an expression (an operand, a branch, a parameter); ``cast`` is
-what the user wrote. Runtime checks are macros and functions of ``macros`` and ``exact``.
+``coerce`` is what a place asks of an expression (an operand, a branch, a parameter); ``cast`` is what the
+user wrote; ``unify`` brings several expressions to one type (CASE, VALUES, UNION, COALESCE). What no native
+cast can do is a call of the library's function. Runtime checks are macros and functions of ``macros`` and
+``exact``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdpy_sql.columnar import library, literals
+from herdpy.codec.grids import sizes_of
+from herdpy_sql.columnar import literals
+from herdpy_sql.columnar.literals import parameter
+from herdpy_sql.columnar.routines import argument_text, as_array, duck_name, full_type, of_type, used
 from herdpy_sql.columnar.typed import (
     INTEGERS,
+    MAX_DIGITS,
     NUMBERS,
     STRINGS,
     TIMES,
     Typed,
     column_dec,
+    decimal_text,
     duck_type,
     numeric_of_integer,
     numeric_text,
     retyped,
+    typed,
 )
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.casts import castable
-from herdpy_sql.types import DOUBLE, INTEGER, NUMERIC, TEXT, TIMESTAMP, Base, SqlType
+from herdpy_sql.library import Resolved, reshaped
+from herdpy_sql.types import DOUBLE, NUMERIC, TEXT, UNKNOWN, Base, SqlType, array_of, with_dimensions
+from herdpy_sql.values import from_text
 from herdpy_sql.values.forms import FORMS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from herdpy_sql.columnar.binder import Binder
+
 
 LIBRARY_TYPES = frozenset({Base.ARRAY, Base.JSONB, Base.VECTOR, Base.ENUM})
 """Types whose casts are the library's alone."""
@@ -41,15 +54,84 @@ def no_cast(x: Typed, target: SqlType) -> SqlError:
 def settle(binder: Binder, x: Typed, target: SqlType) -> Typed:
     """Give an untyped literal, NULL or parameter its type."""
     if x.param is not None:
-        return binder.param(x.param, target)
+        return param(binder, x.param, target)
     if target.base is Base.ARRAY:
-        return library.settled(binder, x, target)
+        return settled(binder, x, target)
     if x.null:
         return retyped(
             x, f"CAST(NULL AS {duck_type(target, column_dec(target))})", target, column_dec(target)
         )
     assert x.literal is not None
-    return literals.parse(x, x.literal, target, binder)
+    return literals.parse(x, x.literal, target)
+
+
+def param(binder: Binder, number: int, target: SqlType) -> Typed:
+    """Parameter ``number`` where ``target`` is expected; the first place decides its type."""
+    known = binder.params.get(number, UNKNOWN)
+    if known.base is Base.UNKNOWN:
+        known = target.plain if target.base is not Base.UNKNOWN else TEXT
+        binder.params[number] = known
+    if known.element is not None:
+        return _array_param(number, known, target)
+    result = parameter(number, known)
+    if known.base is not target.base and target.base is not Base.UNKNOWN:
+        return cast(binder, result, target.plain)
+    return result
+
+
+def _array_param(number: int, known: SqlType, target: SqlType) -> Typed:
+    element = known.element
+    assert element is not None
+    if target.base not in (Base.ARRAY, Base.UNKNOWN) or target.element not in (None, element):
+        raise SqlError("42804", f"an array of {element.value} cannot be used where {target} is expected")
+    if target.base is Base.ARRAY and target.dimensions > known.dimensions:
+        known = with_dimensions(known, target.dimensions)
+    return parameter(number, known)
+
+
+def settled(binder: Binder, x: Typed, target: SqlType) -> Typed:
+    """``x`` as ``target``, which may be an array's type."""
+    if target.base is not Base.ARRAY:
+        if x.array or not (x.unknown or x.null or x.base is target.base):
+            return library_cast(binder, x, target)
+        return coerce(binder, x, target)
+    if x.param is not None and x.unknown:
+        return param(binder, x.param, target)
+    if x.null:
+        return as_array(f"CAST(NULL AS {duck_name(target)})", target)
+    if x.unknown:
+        assert x.literal is not None
+        value = from_text(target)(x.literal)  # what is wrong with it is told now
+        target = with_dimensions(target, len(sizes_of(value)) or target.dimensions)
+        return library_cast(binder, settle(binder, x, TEXT), target)
+    if x.array and x.type.plain == target.element_type.plain:
+        return x
+    return library_cast(binder, x, target)
+
+
+def library_cast(binder: Binder, x: Typed, target: SqlType) -> Typed:
+    """``CAST(x AS target)`` as the library has it: what no native cast can do."""
+    source = full_type(x)
+    if not castable(source, target, "explicit"):
+        raise SqlError("42846", f"cannot cast type {source.name} to {target.name}")
+    if source.base is target.base is Base.ARRAY:
+        target = with_dimensions(target, source.dimensions)
+    return invoke(binder, Resolved("cast", 0, (source,), target), [x])
+
+
+def invoke(binder: Binder, found: Resolved, arguments: list[Typed], dimensions: int | None = None) -> Typed:
+    """A call of a function that is resolved; its arguments are brought to its types."""
+    wanted = [settled(binder, x, type_) for x, type_ in zip(arguments, found.args, strict=True)]
+    found = reshaped(found, [full_type(x) for x in wanted], dimensions)
+    text = f"{used(binder, found)}({', '.join(map(argument_text, wanted))})"
+    return of_type(typed(text, TEXT, *wanted), text, found.result)
+
+
+def widened(binder: Binder, x: Typed, dimensions: int) -> Typed:
+    """An array with those dimensions if it is a parameter: clients say only what its elements are."""
+    if x.param is None or not 0 < x.array < dimensions:
+        return x
+    return param(binder, x.param, array_of(x.type.plain, dimensions))
 
 
 def settle_text(binder: Binder, x: Typed) -> Typed:
@@ -61,7 +143,7 @@ def implicit(x: Typed, target: SqlType) -> bool:
     """Whether PostgreSQL would cast without being asked."""
     a, b = x.base, target.base
     if x.array:
-        return castable(library.full_type(x), target, "implicit")
+        return castable(full_type(x), target, "implicit")
     if a is b or x.unknown:
         return True
     if a in NUMBERS and b in NUMBERS:
@@ -76,12 +158,12 @@ def coerce(binder: Binder, x: Typed, target: SqlType) -> Typed:
     if x.unknown:
         return settle(binder, x, target)
     if x.array or target.base in LIBRARY_TYPES or x.base in LIBRARY_TYPES:
-        source = library.full_type(x)
+        source = full_type(x)
         if source.plain == target.plain:
             return x
         if not castable(source, target, "implicit"):
             raise SqlError("42804", f"type {source.name} cannot be used where {target.name} is expected")
-        return library.settled(binder, x, target)
+        return settled(binder, x, target)
     if x.base is target.base and (target.base is not Base.NUMERIC or target.precision is None):
         return x
     if not implicit(x, target):
@@ -114,7 +196,7 @@ def as_text(binder: Binder, x: Typed) -> Typed:
     if x.unknown:
         return settle(binder, x, TEXT)
     if x.array or x.base in (Base.VECTOR, Base.ENUM):
-        return library.cast(binder, x, TEXT)
+        return library_cast(binder, x, TEXT)
     if x.base is Base.JSONB:
         return retyped(x, x.sql, TEXT)
     base, sql = x.base, x.sql
@@ -157,7 +239,7 @@ def cast(binder: Binder, x: Typed, target: SqlType) -> Typed:
     if x.array or wanted in LIBRARY_TYPES or source in LIBRARY_TYPES or Base.INTERVAL in (source, wanted):
         if not x.array and source is wanted and target.plain == x.type.plain and wanted is not Base.VECTOR:
             return x
-        return library.cast(binder, x, target)
+        return library_cast(binder, x, target)
     if source in STRINGS:
         return _from_text(as_text(binder, x), target)
     if wanted is Base.NUMERIC and source in NUMBERS:
@@ -224,4 +306,94 @@ def _from_text(x: Typed, target: SqlType) -> Typed:
     return retyped(x, f"{FORMS[target.base].duck.reader}({x.sql})", target)
 
 
-__all__ = ["INTEGER", "TIMESTAMP", "as_numeric", "as_text", "cast", "coerce"]
+def common_type(parts: Sequence[Typed], what: str) -> SqlType:
+    """The type in which the branches of CASE, COALESCE, UNION, VALUES, IN ... meet.
+
+    PostgreSQL's select_common_type: untyped ones follow the others, all untyped is TEXT; within a
+    category the type that the others cast to implicitly wins. SqlError 42804 across categories.
+    """
+    best: SqlType | None = None
+    if any(part.array for part in parts):
+        return _common_array(parts, what)
+    for part in parts:
+        if part.unknown:
+            continue
+        if best is None:
+            best = part.type
+        elif part.base is best.base:
+            if part.type != best:
+                best = best.plain
+        elif implicit(part, best):
+            best = SqlType(best.base) if part.base in STRINGS or best.base is Base.NUMERIC else best
+        elif implicit(Typed("", best), part.type):
+            best = SqlType(part.base)
+        else:
+            raise SqlError("42804", f"{what} types {best.name} and {part.type.name} cannot be matched")
+    if best is None:
+        return TEXT
+    if best.base is Base.CHAR and any(p.type != best for p in parts if not p.unknown):
+        return SqlType(Base.CHAR)
+    return best
+
+
+def _common_array(parts: Sequence[Typed], what: str) -> SqlType:
+    best: SqlType | None = None
+    for part in parts:
+        type_ = full_type(part)
+        if type_.base is Base.UNKNOWN or type_.plain == best:
+            continue
+        arrays = best is not None and best.base is type_.base is Base.ARRAY
+        if best is not None and arrays and best.dimensions != type_.dimensions:
+            raise SqlError("0A000", f"{what} of arrays of different dimensions is not supported")
+        if best is None or castable(best, type_, "implicit"):
+            best = type_.plain
+        elif not castable(type_, best, "implicit"):
+            raise SqlError("42804", f"{what} types {best.name} and {type_.name} cannot be matched")
+    assert best is not None
+    return best
+
+
+def unify(binder: Binder, parts: Sequence[Typed], what: str, *, loose: bool = False) -> list[Typed]:
+    """``parts`` in one type and one DuckDB representation.
+
+    NUMERIC branches of different scales meet in a DECIMAL that keeps each row's display scale in
+    ``scale_sql``; ``loose`` drops that (where rows are compared anyway).
+    """
+    type_ = common_type(parts, what)
+    if type_.base is not Base.NUMERIC:
+        return [coerce(binder, part, type_) for part in parts]
+    numerics = []
+    for part in parts:
+        if part.null:
+            numerics.append(part)
+        else:
+            numerics.append(as_numeric(binder, part))
+    return align(binder, numerics, type_, loose=loose)
+
+
+def align(
+    binder: Binder, parts: Sequence[Typed], type_: SqlType = NUMERIC, *, loose: bool = False
+) -> list[Typed]:
+    """NUMERIC ``parts`` in one representation: a DECIMAL that holds them all, or text."""
+    decs = [p.dec for p in parts if not p.null]
+    scale = max((d[1] for d in decs if d is not None), default=0)
+    digits = max((d[0] - d[1] for d in decs if d is not None), default=1)
+    precision = binder.digits(digits + scale, scale) if loose else digits + scale
+    if any(d is None for d in decs) or precision > MAX_DIGITS:
+        return [
+            retyped(p, "CAST(NULL AS VARCHAR)", type_) if p.null else retyped(p, numeric_text(p), type_)
+            for p in parts
+        ]
+    dec = (precision, scale)
+    mixed = not loose and len({d[1] for d in decs if d is not None} | {-1 for p in parts if p.scale_sql}) > 1
+    out = []
+    for part in parts:
+        sql = f"CAST(NULL AS DECIMAL({dec[0]},{dec[1]}))" if part.null else decimal_text(part, dec)
+        one = retyped(part, sql, type_, dec)
+        if mixed:
+            from dataclasses import replace
+
+            own = part.scale_sql or str(scale if part.dec is None else part.dec[1])
+            one = replace(one, scale_sql=own)
+        out.append(one)
+    return out

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts, library, rows
-from herdpy_sql.columnar.arithmetic import type_name
+from herdpy_sql.columnar import aggregates, casts, library, rows
 from herdpy_sql.columnar.binder import Binder, handles
-from herdpy_sql.columnar.operators import is_row
-from herdpy_sql.columnar.typed import STRINGS, Typed
-from herdpy_sql.errors import SqlError
+from herdpy_sql.columnar.comparisons import is_row
+from herdpy_sql.columnar.typed import STRINGS, Typed, no_function
 from herdpy_sql.expr.syntax import filled, named_call
 from herdpy_sql.types import INTEGER, Base
 
@@ -87,17 +85,6 @@ OF_ARRAYS = frozenset({"concat", "concat_ws"})
 """Functions of this engine that take arrays, too."""
 
 
-def no_function(name: str, arguments: list[Typed]) -> SqlError:
-    """42883 in PostgreSQL's words."""
-    listed = ", ".join(type_name(a) for a in arguments)
-    return SqlError(
-        "42883",
-        f"function {name}({listed}) does not exist",
-        hint="No function matches the given name and argument types. "
-        "You might need to add explicit type casts.",
-    )
-
-
 def call(binder: Binder, name: str, arguments: list[Typed], scope: Scope | None = None) -> Typed:
     """The function's meaning; SqlError 42883."""
     function = FUNCTIONS.get(name)
@@ -146,8 +133,6 @@ def written(node: Any, name: str) -> str:
 @handles(exp.Anonymous)
 def _anonymous(binder: Binder, node: Any, scope: Scope) -> Typed:
     name = str(node.this).lower()
-    from herdpy_sql.columnar import aggregates
-
     if name in aggregates.ANONYMOUS:
         return aggregates.call(binder, name, node.expressions, node, scope)
     named = named_call(node)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from herdpy_sql.columnar import casts
 from herdpy_sql.columnar import scope as scopes
-from herdpy_sql.columnar.binder import Binder
-from herdpy_sql.columnar.scope import Scope
-from herdpy_sql.columnar.typed import Typed
-from herdpy_sql.columnar.typenames import name_of
+from herdpy_sql.columnar.names import name_of
 from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from herdpy_sql.columnar.binder import Binder
+    from herdpy_sql.columnar.scope import Scope
+    from herdpy_sql.columnar.typed import Typed
 
 MAX_SETS = 4096
 """Grouping sets of one GROUP BY, as PostgreSQL has it."""

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from herdpy_sql.columnar import arrays, library
-from herdpy_sql.columnar.arithmetic import no_operator
 from herdpy_sql.columnar.binder import HANDLERS, Binder
-from herdpy_sql.columnar.functions import no_function
-from herdpy_sql.columnar.typed import Typed
+from herdpy_sql.columnar.typed import Typed, no_function, no_operator
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import syntax
 from herdpy_sql.expr.syntax import slice_ends

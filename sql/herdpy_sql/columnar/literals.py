@@ -10,7 +10,7 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from herdpy_sql.columnar.typed import Typed, retyped
+from herdpy_sql.columnar.typed import Typed, column_dec, over_elements, retyped
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import NUMERIC, Base, SqlType
 from herdpy_sql.values import from_text
@@ -20,7 +20,7 @@ from herdpy_sql.values.moments import parse_zoned
 from herdpy_sql.values.numeric import parse_numeric
 
 if TYPE_CHECKING:
-    from herdpy_sql.columnar.binder import Binder
+    pass
 
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _LIMITS = {Base.SMALLINT: 2**15, Base.INTEGER: 2**31, Base.BIGINT: 2**63}
@@ -46,7 +46,7 @@ def decimal_literal(value: Decimal) -> Typed:
     return Typed(f"'{text}'", NUMERIC)
 
 
-def parse(x: Typed, text: str, target: SqlType, binder: Binder) -> Typed:
+def parse(x: Typed, text: str, target: SqlType) -> Typed:
     """The literal ``text`` as a constant of ``target`` (whose length or precision is not applied)."""
     base = target.base
     if base is Base.NUMERIC:
@@ -61,3 +61,25 @@ def parse(x: Typed, text: str, target: SqlType, binder: Binder) -> Typed:
     if duck.check is not None:
         duck.check(text)
     return retyped(x, f"{duck.reader}({quote(text)})", target)
+
+
+def parameter(number: int, type_: SqlType) -> Typed:
+    """Parameter ``number``, which the client gives as ``type_``: an array is a list in DuckDB."""
+    mark = f"${number}"
+    if type_.element is not None:
+        return _array_parameter(mark, type_, type_.element)
+    shown = type_ if type_.base is not Base.NUMERIC else SqlType(Base.NUMERIC)
+    duck = FORMS[type_.base].duck
+    sql = duck.parameter.format(mark) if duck.parameter else f"CAST({mark} AS {duck.name})"
+    return Typed(sql, shown, dec=column_dec(shown))
+
+
+def _array_parameter(mark: str, type_: SqlType, element: Base) -> Typed:
+    """Its elements as :func:`parameter` has them."""
+    duck = FORMS[element].duck
+    held = "VARCHAR" if element is Base.NUMERIC else duck.held or duck.name
+    sql = f"CAST({mark} AS {held}{'[]' * type_.dimensions})"
+    if duck.element:
+        sql = over_elements(sql, type_.dimensions, duck.element)
+    plain = type_.element_type
+    return Typed(sql, plain, dec=column_dec(plain), array=type_.dimensions)

@@ -12,16 +12,19 @@ called most has a form beside it that does not, ``pg_fmul_bare``, some times fas
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 
-from herdpy_sql.columnar import exact, functions_py
+from herdpy_sql.columnar import callbacks, exact
 from herdpy_sql.columnar.typed import let
 from herdpy_sql.errors import SqlError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import duckdb
 
 _OVERFLOW = "error('SQLSTATE 22003: value out of range: overflow')"
 _UNDERFLOW = "error('SQLSTATE 22003: value out of range: underflow')"
@@ -190,10 +193,10 @@ def _bound(macro: str) -> list[str]:
 def install(connection: duckdb.DuckDBPyConnection, zone: str) -> None:
     """Define the macros and functions in the connection's database, for sessions of that time zone."""
     define: Any = connection.create_function
-    for name, function, arguments, result in (*functions_py.FUNCTIONS, *functions_py.zoned(zone)):
+    for name, function, arguments, result in (*callbacks.FUNCTIONS, *callbacks.zoned(zone)):
         define(
             name,
-            _vectorised(function, functions_py.arrow_of(result), arguments),
+            _vectorised(function, callbacks.arrow_of(result), arguments),
             list(arguments),
             result,
             type="arrow",

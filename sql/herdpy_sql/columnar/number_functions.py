@@ -8,13 +8,16 @@ function over its text), all else becomes DOUBLE PRECISION. Functions register t
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from herdpy_sql.columnar import casts
 from herdpy_sql.columnar.arithmetic import arithmetic
-from herdpy_sql.columnar.binder import Binder
 from herdpy_sql.columnar.functions import FUNCTIONS, Function, integer_argument, register
 from herdpy_sql.columnar.typed import INTEGERS, Typed, numeric_text, typed
 from herdpy_sql.types import DOUBLE, INTEGER, NUMERIC, UUID, Base, SqlType
+
+if TYPE_CHECKING:
+    from herdpy_sql.columnar.binder import Binder
 
 
 def _double_function(name: str, form: str) -> None:

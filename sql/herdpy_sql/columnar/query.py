@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -15,18 +14,20 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
-from herdpy_sql.columnar import engine, errors
+from herdpy_sql.columnar import engine
 from herdpy_sql.columnar.binder import FIRST_SURROGATE, STATEMENT_US, TRANSACTION_US, Surrogate
-from herdpy_sql.columnar.bounds import KeyRange
+from herdpy_sql.columnar.bounds import ScanRange
 from herdpy_sql.columnar.engine import Interrupt, Limits
 from herdpy_sql.columnar.exact import stand_in
 from herdpy_sql.columnar.transfer import answered, column_type, duck_value, given_names
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import OutputColumn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Table
+    from herdpy_sql.execute.base import OutputColumn
     from herdpy_sql.library import Resolved
     from herdpy_sql.storage import Clock
     from herdpy_sql.types import SqlType
@@ -54,7 +55,7 @@ class Scan:
     name: str
     table: Table
     positions: tuple[int, ...]
-    range: KeyRange = field(default_factory=KeyRange)
+    range: ScanRange = field(default_factory=ScanRange)
 
     @property
     def types(self) -> list[SqlType]:
@@ -223,7 +224,7 @@ class ColumnarQuery:
         except (duckdb.Error, OSError) as error:  # OSError: of a stream
             if interrupt is not None:
                 interrupt.check()
-            raise errors.sql_error(error) from None
+            raise engine.sql_error(error) from None
         except pa.ArrowException as error:
             raise SqlError("XX000", f"internal error of the columnar engine: {error}") from None
         finally:

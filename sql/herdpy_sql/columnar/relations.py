@@ -1,34 +1,171 @@
-"""FROM in the columnar engine: tables, joins, derived tables, LATERAL and functions as tables.
+"""FROM in the columnar engine: tables, samples of them, joins, derived tables, LATERAL, functions as tables.
 
-Each item of FROM comes in as a syntax tree, with the items to its left for LATERAL, and becomes an
-``Item``: DuckDB text, the relations it names and the columns that ``*`` means. Relations are added to the
-scope last, so that no item sees its neighbours unless it is LATERAL.
+Each item of FROM comes in as a syntax tree, with the items to its left for LATERAL, and becomes a
+``FromItem``: DuckDB text, the relations it names and the columns that ``*`` means. Relations are added to
+the scope last, so that no item sees its neighbours unless it is LATERAL.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from herdpy_sql.catalog import ColumnOrigin, Table
-from herdpy_sql.columnar import queries
+from herdpy_sql.columnar import casts, set_returning
 from herdpy_sql.columnar import scope as scopes
-from herdpy_sql.columnar.binder import Binder
-from herdpy_sql.columnar.common import unify
-from herdpy_sql.columnar.key_conditions import note_bounds
-from herdpy_sql.columnar.operators import comparable, condition
-from herdpy_sql.columnar.samples import sampled
-from herdpy_sql.columnar.scalar import from_column
-from herdpy_sql.columnar.scope import Col, Item, Rel, ScanNeeds, Scope
-from herdpy_sql.columnar.series import bind_series
+from herdpy_sql.columnar.bounds import note_bounds
+from herdpy_sql.columnar.casts import unify
+from herdpy_sql.columnar.comparisons import comparable, condition
+from herdpy_sql.columnar.names import name_of
+from herdpy_sql.columnar.routines import full_type
+from herdpy_sql.columnar.scope import Col, FromItem, Rel, ScanNeeds, Scope, from_column
 from herdpy_sql.columnar.set_returning import rows_from, several_arrays
-from herdpy_sql.columnar.typed import elements
-from herdpy_sql.columnar.typenames import name_of
+from herdpy_sql.columnar.typed import INTEGERS, Typed, elements, no_function
 from herdpy_sql.columnar.with_queries import derived
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.syntax import named_call
+from herdpy_sql.library import Resolved, resolve
 from herdpy_sql.objects import VIEW
-from herdpy_sql.types import BIGINT
+from herdpy_sql.types import BIGINT, TEXT, Base, SqlType
+
+if TYPE_CHECKING:
+    from herdpy_sql.columnar.binder import Binder
+
+
+_METHODS = ("BERNOULLI", "SYSTEM")
+_DOUBLE = SqlType(Base.DOUBLE)
+_TWO_TO_53 = 1 << 53
+
+
+def sampled(binder: Binder, scan: ScanNeeds, sample: Any) -> str:
+    """A scan's DuckDB text with only the sample's rows.
+
+    Raises SqlError 42704 for other methods, 2202H and 2202G for a share or seed that cannot be.
+    """
+    method = sample.args.get("method")
+    word = str(method.this).upper() if method is not None else ""
+    if word not in _METHODS:
+        raise SqlError("42704", f"tablesample method {word.lower()} does not exist")
+    share = _number(binder, sample.args.get("percent") or sample.args.get("size"), "2202H")
+    part = (
+        f"CASE WHEN {share} BETWEEN 0 AND 100 THEN {share} / 100 WHEN {share} IS NULL"
+        " THEN error('SQLSTATE 2202H: TABLESAMPLE parameter cannot be null')"
+        " ELSE error('SQLSTATE 2202H: sample percentage must be between 0 and 100') END"
+    )
+    drawn = "random()"
+    if sample.args.get("seed") is not None:
+        seed = _number(binder, sample.args["seed"], "2202G")
+        table = scan.table
+        keys = ", ".join(f"c{scan.use(position)}" for position in table.key_positions)
+        drawn = f"(hash({keys}, {seed}) >> 11) / CAST({_TWO_TO_53} AS DOUBLE)"
+    return f"(SELECT * FROM {scan.name} WHERE {drawn} < {part})"
+
+
+def _number(binder: Binder, node: Any, state: str) -> str:
+    """A constant or parameter of the clause; columns are not in its reach."""
+    if isinstance(node, exp.Null):
+        what = "REPEATABLE parameter" if state == "2202G" else "parameter"
+        raise SqlError(state, f"TABLESAMPLE {what} cannot be null")
+    return casts.coerce(binder, binder.bind(node, Scope(0, None)), _DOUBLE).sql
+
+
+def bind_series(
+    binder: Binder, node: Any, own: str | None, listed: list[str], scope: Scope, ordinality: bool = False
+) -> FromItem:
+    """generate_series under an alias, WITH ORDINALITY if asked; SqlError 42883 for other functions."""
+    if not isinstance(node, (exp.GenerateSeries, exp.ExplodingGenerateSeries)):
+        if isinstance(node, exp.Dot):
+            raise SqlError("0A000", f"names of other databases are not supported: {node.sql('postgres')}")
+        named = named_call(node)
+        if named is not None:
+            return _library(binder, *named, own, listed, scope, ordinality=ordinality)
+        name = str(node.this).lower() if isinstance(node, exp.Anonymous) else node.key
+        raise SqlError(
+            "42883" if isinstance(node, (exp.ReadCSV, exp.ReadParquet, exp.Anonymous)) else "0A000",
+            f"function {name} does not exist",
+        )
+    found = set_returning.series(binder, node, scope)
+    alias = binder.alias()
+    rel = Rel(own or "generate_series", alias, [])
+    in_steps = not ordinality and _is_counted(node, found)
+    one = set_returning.element(found, "n" if in_steps else f"unnest({found.sql})")
+    items = f"{one.sql} AS c0"
+    first = listed[0] if listed else own or "generate_series"
+    rel.columns = [Col(first, f"{alias}.c0", one.type, position=0, rel=rel)]
+    if ordinality:
+        items += f", CAST(generate_subscripts({found.sql}, 1) AS BIGINT) AS c1"
+        second = listed[1] if len(listed) > 1 else "ordinality"
+        rel.columns.append(Col(second, f"{alias}.c1", BIGINT, position=1, rel=rel))
+    if in_steps:
+        items += f" FROM generate_{found.sql.removeprefix('pg_')} AS s (n)"
+    inner = f"(SELECT {items}) AS {alias}"
+    return FromItem(inner, [rel], list(rel.columns))
+
+
+def _is_counted(node: Any, found: set_returning.Listed) -> bool:
+    """Whether a series is one of integers between ends that no row decides, by steps that are not 0."""
+    step = node.args.get("step")
+    bare = step.this if isinstance(step, exp.Neg) else step
+    return (
+        found.one.base in INTEGERS
+        and all(_is_given(node.args[end]) for end in ("start", "end"))
+        and (bare is None or (isinstance(bare, exp.Literal) and bare.this.strip("0") != ""))
+    )
+
+
+def _is_given(node: Any) -> bool:
+    """Whether a value is in the statement's text or among its parameters."""
+    while isinstance(node, (exp.Neg, exp.Cast, exp.Paren)):
+        node = node.this
+    return isinstance(node, (exp.Literal, exp.Parameter, exp.Placeholder))
+
+
+def _library(
+    binder: Binder,
+    name: str,
+    nodes: list[Any],
+    own: str | None,
+    listed: list[str],
+    scope: Scope,
+    *,
+    ordinality: bool,
+) -> FromItem:
+    """A function of the library as a table: its rows, or the one row that it gives."""
+    arguments = binder.bind_all(nodes, scope)
+    found = resolve(name, [full_type(x) for x in arguments])
+    if found is None:
+        raise no_function(name, arguments)
+    routine = found.routine
+    alias = binder.alias()
+    rel = Rel(own or name, alias, [])
+    given = casts.invoke(binder, found, arguments)
+    whole = given.sql if routine.setof else f"[{given.sql}]"
+    items = f"unnest({whole}) AS c"
+    if ordinality:
+        items += f", CAST(generate_subscripts({whole}, 1) AS BIGINT) AS n"
+    outputs: list[str] = []
+    for i, (column, type_) in enumerate(routine.columns or ((own or name, found.result),)):
+        shown = listed[i] if i < len(listed) else column
+        sql = "c"
+        if routine.columns:
+            one = Typed(f"c[{i + 1}]", TEXT)
+            sql = (
+                one.sql
+                if type_ in (TEXT,)
+                else casts.invoke(binder, Resolved("cast", 0, (TEXT,), type_), [one]).sql
+            )
+        outputs.append(f"{sql} AS c{i}")
+        array = type_.dimensions if type_.base is Base.ARRAY else 0
+        held = type_.element_type if array else type_
+        rel.columns.append(Col(shown, f"{alias}.c{i}", held, array=array, position=i, rel=rel))
+    if ordinality:
+        at = len(rel.columns)
+        outputs.append(f"n AS c{at}")
+        shown = listed[at] if at < len(listed) else "ordinality"
+        rel.columns.append(Col(shown, f"{alias}.c{at}", BIGINT, position=at, rel=rel))
+    inner = f"(SELECT {', '.join(outputs)} FROM (SELECT {items})) AS {alias}"
+    return FromItem(inner, [rel], list(rel.columns))
 
 
 def bind_from(binder: Binder, node: Any, scope: Scope) -> str:
@@ -36,7 +173,7 @@ def bind_from(binder: Binder, node: Any, scope: Scope) -> str:
     source = node.args.get("from_")
     if source is None:
         return ""
-    items: list[Item] = []
+    items: list[FromItem] = []
     current = _item(binder, source.this, scope, items)
     for join in node.args.get("joins") or ():
         if _is_comma(join):
@@ -54,7 +191,7 @@ def _is_comma(join: Any) -> bool:
     return not any(join.args.get(k) for k in ("kind", "side", "method", "on", "using"))
 
 
-def _item(binder: Binder, node: Any, scope: Scope, before: list[Item]) -> Item:
+def _item(binder: Binder, node: Any, scope: Scope, before: list[FromItem]) -> FromItem:
     """One item of FROM; its own nested joins are part of it."""
     if isinstance(node, exp.Table):
         item = _table(binder, node, scope, before)
@@ -83,7 +220,7 @@ def _alias_of(node: Any) -> tuple[str | None, list[str]]:
     ]
 
 
-def _table(binder: Binder, node: Any, scope: Scope, before: list[Item]) -> Item:
+def _table(binder: Binder, node: Any, scope: Scope, before: list[FromItem]) -> FromItem:
     if not isinstance(node.this, exp.Identifier):
         return _function(binder, node, scope, before)
     for clause in ("pivots", "hints", "version", "laterals", "when", "rows_from", "changes"):
@@ -101,7 +238,7 @@ def _table(binder: Binder, node: Any, scope: Scope, before: list[Item]) -> Item:
             rel = make(alias)
             rel.name = own or name
             _rename(rel, listed)
-            return Item(f"{make.alias} AS {alias}", [rel], list(rel.columns))  # type: ignore[attr-defined]
+            return FromItem(f"{make.alias} AS {alias}", [rel], list(rel.columns))  # type: ignore[attr-defined]
         relation = binder.given.get(name)
         if relation is not None and not node.args.get("sample"):
             return _read(binder, relation.table, own or name, [*relation.names], listed)
@@ -114,7 +251,7 @@ def _table(binder: Binder, node: Any, scope: Scope, before: list[Item]) -> Item:
 
 def _read(
     binder: Binder, table: Table, name: str, names: list[str], listed: list[str], sample: Any = None
-) -> Item:
+) -> FromItem:
     """The rows of a table under ``name``; its columns are called ``names``, and then ``listed``."""
     alias = binder.alias()
     scan = ScanNeeds(f"s{len(binder.scans)}", table)
@@ -124,7 +261,7 @@ def _read(
     _rename(rel, names)
     _rename(rel, listed)
     source = sampled(binder, scan, sample) if sample is not None else scan.name
-    return Item(f"{source} AS {alias}", [rel], list(rel.columns))
+    return FromItem(f"{source} AS {alias}", [rel], list(rel.columns))
 
 
 def _rename(rel: Rel, listed: list[str]) -> None:
@@ -138,12 +275,12 @@ def _rename(rel: Rel, listed: list[str]) -> None:
         column.name = name
 
 
-def _seen(scope: Scope, before: list[Item]) -> Scope:
+def _seen(scope: Scope, before: list[FromItem]) -> Scope:
     """What a LATERAL item sees: the items to its left."""
     return scope.inside([c for i in before for c in i.star], [r for i in before for r in i.rels])
 
 
-def _subquery(binder: Binder, node: Any, scope: Scope, before: list[Item], *, lateral: bool) -> Item:
+def _subquery(binder: Binder, node: Any, scope: Scope, before: list[FromItem], *, lateral: bool) -> FromItem:
     inner = node.this
     if isinstance(inner, exp.Table) or (isinstance(inner, exp.Subquery) and inner.args.get("joins")):
         # A parenthesised join. An alias hides the names inside.
@@ -152,8 +289,8 @@ def _subquery(binder: Binder, node: Any, scope: Scope, before: list[Item], *, la
         if own is not None:
             rel = Rel(own, "", item.star, is_recursion=any(one.is_recursion for one in item.rels))
             _rename(rel, listed)
-            return Item(f"({item.sql})", [rel], item.star)
-        return Item(f"({item.sql})", item.rels, item.star)
+            return FromItem(f"({item.sql})", [rel], item.star)
+        return FromItem(f"({item.sql})", item.rels, item.star)
     parent = _seen(scope, before) if lateral else scope.inside([], [])
     item = _derived(binder, inner, node.args.get("alias"), parent)
     if VIEW in node.meta:  # its columns are its own, whatever they are made of
@@ -162,24 +299,24 @@ def _subquery(binder: Binder, node: Any, scope: Scope, before: list[Item], *, la
     return item
 
 
-def _derived(binder: Binder, query: Any, alias_node: Any, parent: Scope) -> Item:
+def _derived(binder: Binder, query: Any, alias_node: Any, parent: Scope) -> FromItem:
     own, listed = _alias_of(alias_node) if alias_node is not None else (None, [])
     if own is None:
         raise SqlError(
             "42601", "subquery in FROM must have an alias", hint="For example, FROM (SELECT ...) [AS] foo."
         )
-    bound = queries.bind_query(binder, query, parent, mixed=True)
+    bound = binder.query(query, parent, mixed=True)
     alias = binder.alias()
     rel = derived(own, alias, bound.columns, [])
     _rename(rel, listed)
-    return Item(f"({bound.sql}) AS {alias}({bound.names()})", [rel], list(rel.columns))
+    return FromItem(f"({bound.sql}) AS {alias}({bound.names()})", [rel], list(rel.columns))
 
 
-def _lateral(binder: Binder, node: Any, scope: Scope, before: list[Item]) -> Item:
+def _lateral(binder: Binder, node: Any, scope: Scope, before: list[FromItem]) -> FromItem:
     inner = node.this
     if isinstance(inner, exp.Subquery):
         item = _derived(binder, inner.this, node.args.get("alias"), _seen(scope, before))
-        return Item("LATERAL " + item.sql, item.rels, item.star)
+        return FromItem("LATERAL " + item.sql, item.rels, item.star)
     own, listed = _alias_of(node)
     if isinstance(inner, exp.Unnest):
         return _unnest(binder, inner, scope, before, own, listed)
@@ -189,7 +326,7 @@ def _lateral(binder: Binder, node: Any, scope: Scope, before: list[Item]) -> Ite
 # ---------------------------------------------------------------------------- functions as tables
 
 
-def _function(binder: Binder, node: Any, scope: Scope, before: list[Item]) -> Item:
+def _function(binder: Binder, node: Any, scope: Scope, before: list[FromItem]) -> FromItem:
     own, listed = _alias_of(node)
     if node.args.get("rows_from"):
         return rows_from(binder, node, own, listed, _seen(scope, before))
@@ -202,10 +339,10 @@ def _unnest(
     binder: Binder,
     node: Any,
     scope: Scope,
-    before: list[Item],
+    before: list[FromItem],
     own: str | None = None,
     listed: list[str] | None = None,
-) -> Item:
+) -> FromItem:
     if own is None:
         own, listed = _alias_of(node)
     if len(node.expressions) != 1:
@@ -224,13 +361,13 @@ def _unnest(
         second = name_of(offset) if isinstance(offset, exp.Identifier) else "ordinality"
         rel.columns.append(Col(second, f"{alias}.c1", BIGINT, position=1, rel=rel))
         sql += f", CAST(generate_subscripts({elements(x)}, 1) AS BIGINT) AS c1"
-    return Item(f"({sql}) AS {alias}", [rel], list(rel.columns))
+    return FromItem(f"({sql}) AS {alias}", [rel], list(rel.columns))
 
 
 # ---------------------------------------------------------------------------- joins
 
 
-def _join(binder: Binder, left: Item, join: Any, scope: Scope, before: list[Item]) -> Item:
+def _join(binder: Binder, left: FromItem, join: Any, scope: Scope, before: list[FromItem]) -> FromItem:
     right = _item(binder, join.this, scope, [*before, left])
     side = str(join.args.get("side") or "").upper()
     kind = str(join.args.get("kind") or "").upper()
@@ -246,7 +383,7 @@ def _join(binder: Binder, left: Item, join: Any, scope: Scope, before: list[Item
     ):
         rel.nullable = True
     if kind == "CROSS" or (method == "" and _is_comma(join)):
-        return Item(f"{left.sql} CROSS JOIN {right.sql}", rels, left.star + right.star)
+        return FromItem(f"{left.sql} CROSS JOIN {right.sql}", rels, left.star + right.star)
     word = f"{side} JOIN" if side else "JOIN"
     using = [name_of(u) for u in join.args.get("using") or ()]
     if method == "NATURAL":
@@ -254,8 +391,8 @@ def _join(binder: Binder, left: Item, join: Any, scope: Scope, before: list[Item
         using = [c.name for c in left.star if c.name in names]
         if not using:
             if side:
-                return Item(f"{left.sql} {word} {right.sql} ON true", rels, left.star + right.star)
-            return Item(f"{left.sql} CROSS JOIN {right.sql}", rels, left.star + right.star)
+                return FromItem(f"{left.sql} {word} {right.sql} ON true", rels, left.star + right.star)
+            return FromItem(f"{left.sql} CROSS JOIN {right.sql}", rels, left.star + right.star)
     if using:
         return _using(binder, left, right, using, side, word, scope)
     inner = scope.inside(left.star + right.star, rels)
@@ -263,12 +400,12 @@ def _join(binder: Binder, left: Item, join: Any, scope: Scope, before: list[Item
     x = condition(binder, binder.bind(join.args["on"], inner), "JOIN/ON")
     if not side:
         note_bounds(binder, join.args["on"], inner)
-    return Item(f"{left.sql} {word} {right.sql} ON {x.sql}", rels, left.star + right.star)
+    return FromItem(f"{left.sql} {word} {right.sql} ON {x.sql}", rels, left.star + right.star)
 
 
 def _using(
-    binder: Binder, left: Item, right: Item, using: list[str], side: str, word: str, scope: Scope
-) -> Item:
+    binder: Binder, left: FromItem, right: FromItem, using: list[str], side: str, word: str, scope: Scope
+) -> FromItem:
     merged, conditions = [], []
     for name in using:
         pair = []
@@ -306,4 +443,4 @@ def _using(
     gone = set(using)
     star = merged + [c for c in left.star + right.star if c.name not in gone]
     sql = f"{left.sql} {word} {right.sql} ON {' AND '.join(f'({c})' for c in conditions)}"
-    return Item(sql, left.rels + right.rels, star)
+    return FromItem(sql, left.rels + right.rels, star)

@@ -12,12 +12,13 @@ from typing import Any
 from sqlglot import exp
 
 from herdpy_sql.collations import collation_name
-from herdpy_sql.columnar import arrays, casts, engine, library, literals, names, texts
-from herdpy_sql.columnar import scope as scopes
+from herdpy_sql.columnar import arrays, callbacks, casts, engine, library, literals, names
 from herdpy_sql.columnar.binder import Binder, handles
-from herdpy_sql.columnar.common import unify
-from herdpy_sql.columnar.operators import comparable, condition
-from herdpy_sql.columnar.scope import Col, Scope
+from herdpy_sql.columnar.casts import unify
+from herdpy_sql.columnar.comparisons import comparable, condition
+from herdpy_sql.columnar.names import name_of, sql_type
+from herdpy_sql.columnar.routines import full_type
+from herdpy_sql.columnar.scope import Scope, from_column
 from herdpy_sql.columnar.typed import (
     STRINGS,
     Typed,
@@ -29,26 +30,10 @@ from herdpy_sql.columnar.typed import (
     steady,
     typed,
 )
-from herdpy_sql.columnar.typenames import name_of, sql_type
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.typenames import of_moment
 from herdpy_sql.types import BOOLEAN, INTEGER, TEXT, UNKNOWN, Base
 from herdpy_sql.values.numeric import parse_numeric
-
-
-def from_column(col: Col, number: int) -> Typed:
-    """A column reference resolved in the scope of that number."""
-    text = scopes.text(col)
-    scale = col.scale_sql
-    return Typed(
-        text,
-        col.type,
-        col.dec,
-        scale,
-        array=col.array,
-        name=col.name,
-        vars=frozenset({(number, text, col.position)}),
-    )
 
 
 @handles(exp.Column)
@@ -86,7 +71,6 @@ def _literal(binder: Binder, node: Any, scope: Scope) -> Typed:
         if type_ is not None:
             sql = str(value) if type_ is INTEGER else f"CAST({value} AS BIGINT)"
             return Typed(sql, type_, literal=str(value))
-
     return literals.decimal_literal(parse_numeric(text))
 
 
@@ -102,7 +86,7 @@ def _null(binder: Binder, node: Any, scope: Scope) -> Typed:
 
 @handles(exp.UnicodeString)
 def _unicode_string(binder: Binder, node: Any, scope: Scope) -> Typed:
-    return Typed("", UNKNOWN, literal=texts.unicode_string(str(node.this)))
+    return Typed("", UNKNOWN, literal=callbacks.unicode_string(str(node.this)))
 
 
 @handles(exp.ByteString)
@@ -120,7 +104,7 @@ def _parameter(binder: Binder, node: Any, scope: Scope) -> Typed:
         raise SqlError("42P02", f"there is no parameter ${number}")
     known = binder.params.setdefault(number, UNKNOWN)
     if known.base is not Base.UNKNOWN:
-        found = binder.param(number, known)
+        found = casts.param(binder, number, known)
         return replace(found, param=number) if found.array else found
     return Typed(f"${number}", UNKNOWN, param=number)
 
@@ -148,7 +132,7 @@ def _cast(binder: Binder, node: Any, scope: Scope) -> Typed:
 def _collate(binder: Binder, node: Any, scope: Scope) -> Typed:
     x = binder.bind(node.this, scope)
     if not x.unknown and (x.array or x.base not in STRINGS):
-        raise SqlError("42804", f"collations are not supported by type {library.full_type(x).name}")
+        raise SqlError("42804", f"collations are not supported by type {full_type(x).name}")
     x = casts.coerce(binder, x, TEXT)
     name = engine.collation(collation_name(node.expression))
     return x if name is None else replace(x, sql=f"({x.sql} COLLATE {name})")
@@ -257,9 +241,7 @@ def _array(binder: Binder, node: Any, scope: Scope) -> Typed:
 
 def _array_of_query(binder: Binder, query: Any, scope: Scope) -> Typed:
     """ARRAY(SELECT ...): its rows in their order."""
-    from herdpy_sql.columnar.queries import bind_query
-
-    bound = bind_query(binder, query, scope)
+    bound = binder.query(query, scope)
     if len(bound.columns) != 1:
         raise SqlError("42601", "subquery must return only one column")
     column = bound.columns[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from herdpy_sql.columnar.typed import Typed, column_dec, stored_dec
+from herdpy_sql.columnar.typed import NO_VARS, Typed, Vars, column_dec, stored_dec
 from herdpy_sql.errors import SqlError
 from herdpy_sql.misspellings import missing_column, missing_relation
 from herdpy_sql.types import Base, SqlType
@@ -72,7 +72,7 @@ class ScanNeeds:
 
 
 @dataclass(slots=True)
-class Item:
+class FromItem:
     """A bound item of FROM: its DuckDB text, relations, and what ``*`` means over it."""
 
     sql: str
@@ -119,7 +119,7 @@ class Scope:
         scope.star, scope.rels = star, rels
         return scope
 
-    def add(self, item: Item) -> None:
+    def add(self, item: FromItem) -> None:
         """One more item of FROM; SqlError 42712 when its name is taken."""
         for rel in item.rels:
             if rel.name and any(r.name == rel.name for r in self.rels):
@@ -220,3 +220,31 @@ def text(col: Col) -> str:
         assert col.rel.scan is not None
         col.sql = f"{col.rel.alias}.c{col.rel.scan.use(col.position)}"
     return col.sql
+
+
+def from_column(col: Col, number: int) -> Typed:
+    """A column reference resolved in the scope of that number."""
+    sql = text(col)
+    return Typed(
+        sql,
+        col.type,
+        col.dec,
+        col.scale_sql,
+        array=col.array,
+        name=col.name,
+        vars=frozenset({(number, sql, col.position)}),
+    )
+
+
+@dataclass(slots=True)
+class BoundQuery:
+    """A bound query."""
+
+    sql: str
+    columns: list[Typed]
+    vars: Vars = NO_VARS
+
+    def names(self) -> str:
+        """Its columns' names, for an alias list."""
+        scales = [f"s{i}" for i, c in enumerate(self.columns) if c.scale_sql is not None]
+        return ", ".join([*(f"c{i}" for i in range(len(self.columns))), *scales])

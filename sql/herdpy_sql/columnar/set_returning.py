@@ -13,11 +13,11 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.binder import HANDLERS, Binder
-from herdpy_sql.columnar.common import common_type
-from herdpy_sql.columnar.functions import no_function
-from herdpy_sql.columnar.scope import Col, Item, Rel, Scope
-from herdpy_sql.columnar.typed import INTEGERS, Typed, duck_type, elements, numeric_text, typed
-from herdpy_sql.columnar.typenames import name_of
+from herdpy_sql.columnar.casts import common_type
+from herdpy_sql.columnar.names import name_of
+from herdpy_sql.columnar.routines import full_type
+from herdpy_sql.columnar.scope import Col, FromItem, Rel, Scope
+from herdpy_sql.columnar.typed import INTEGERS, Typed, duck_type, elements, no_function, numeric_text, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.syntax import named_call
 from herdpy_sql.library import resolve
@@ -97,12 +97,12 @@ def listed(binder: Binder, node: Any, scope: Scope) -> Listed:
         return Listed(one.name or node.key, f"[{one.sql}]", one)
     name, nodes = named
     arguments = binder.bind_all(nodes, scope)
-    found = resolve(name, [library.full_type(x) for x in arguments])
+    found = resolve(name, [full_type(x) for x in arguments])
     if found is None:
         raise no_function(name, arguments)
     if found.routine.columns:
         raise SqlError("0A000", f"rows of {name} as values are not supported")
-    given = library.invoke(binder, found, arguments)
+    given = casts.invoke(binder, found, arguments)
     shown = "value" if "_array_elements" in name else name
     return Listed(shown, given.sql if found.routine.setof else f"[{given.sql}]", given)
 
@@ -142,14 +142,14 @@ def refuse_in_arguments(parts: Sequence[Typed], what: str) -> None:
         )
 
 
-def rows_from(binder: Binder, node: Any, own: str | None, names: list[str], scope: Scope) -> Item:
+def rows_from(binder: Binder, node: Any, own: str | None, names: list[str], scope: Scope) -> FromItem:
     """``ROWS FROM (call, ...)``."""
     calls = [one.this if isinstance(one, exp.Table) else one for one in node.args["rows_from"]]
     numbered = "ordinality" if node.args.get("ordinality") else None
     return _side_by_side(binder, calls, own, names, scope, numbered)
 
 
-def several_arrays(binder: Binder, node: Any, own: str | None, names: list[str], scope: Scope) -> Item:
+def several_arrays(binder: Binder, node: Any, own: str | None, names: list[str], scope: Scope) -> FromItem:
     """``unnest(array, array, ...)`` in FROM."""
     calls = [exp.Explode(this=one) for one in node.expressions]
     offset = node.args.get("offset")
@@ -164,7 +164,7 @@ def _side_by_side(
     names: list[str],
     scope: Scope,
     ordinality: str | None = None,
-) -> Item:
+) -> FromItem:
     """Several calls as one relation, row by row; ``ordinality`` names the column that numbers the rows."""
     found = [listed(binder, one, scope) for one in calls]
     alias = binder.alias()
@@ -183,7 +183,7 @@ def _side_by_side(
         rel.columns.append(Col(ordinality, f"{alias}.c{at}", BIGINT, position=at, rel=rel))
     for column, name in zip(rel.columns, names, strict=False):
         column.name = name
-    return Item(f"(SELECT {', '.join(items)}) AS {alias}", [rel], list(rel.columns))
+    return FromItem(f"(SELECT {', '.join(items)}) AS {alias}", [rel], list(rel.columns))
 
 
 for _kind in (*SERIES, exp.Explode):

@@ -1,22 +1,27 @@
-"""Functions of text in the columnar engine: upper, substring, lpad, concat and their like.
+"""Text in the columnar engine: functions such as upper, lpad and concat; ``||``, LIKE, regular expressions.
 
-Most are one row of a table: name, DuckDB text with a place for each argument, type of the result, and the
-types of the arguments. Functions register themselves in ``functions.FUNCTIONS``.
+Most functions are one row of a table: name, DuckDB text with a place for each argument, type of the result,
+and the types of the arguments; they register themselves in ``functions.FUNCTIONS``. Operators are handlers
+of nodes. ``||`` is that of bytes, arrays and JSONB, too.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts, library
+from herdpy_sql.columnar import arrays, casts, library
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.functions import FUNCTIONS, call, integer_argument, register, text_argument
-from herdpy_sql.columnar.scope import Scope
-from herdpy_sql.columnar.typed import STRINGS, Typed, retyped, typed
+from herdpy_sql.columnar.typed import STRINGS, Typed, no_operator, retyped, typed
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import INTEGER, TEXT, Base, SqlType
+from herdpy_sql.types import BOOLEAN, INTEGER, TEXT, Base, SqlType
+from herdpy_sql.values.form import quote
+
+if TYPE_CHECKING:
+    from herdpy_sql.columnar.scope import Scope
 
 
 def _text_function(name: str, form: str, result: SqlType, shape: str) -> None:
@@ -184,3 +189,108 @@ def _pad(binder: Binder, node: Any, scope: Scope) -> Typed:
     if node.args.get("fill_pattern") is not None:
         parts.append(node.args["fill_pattern"])
     return call(binder, "lpad" if node.args.get("is_left") else "rpad", binder.bind_all(parts, scope))
+
+
+def concatenation(binder: Binder, a: Typed, b: Typed) -> Typed:
+    """``a || b``: text, or bytes, with one side of any other type cast to text."""
+    if a.array or b.array or Base.JSONB in (a.base, b.base):
+        found = library.call(binder, "||", [a, b])
+        if found is not None:
+            return replace(found, name=None)
+        if a.array and b.array:
+            raise no_operator("||", a, b)
+    if a.base is Base.BYTEA or b.base is Base.BYTEA:
+        bytea = SqlType(Base.BYTEA)
+        if not (a.unknown or b.unknown or a.base is b.base):
+            raise no_operator("||", a, b)
+        a, b = casts.coerce(binder, a, bytea), casts.coerce(binder, b, bytea)
+        return typed(f"({a.sql} || {b.sql})", bytea, a, b)
+    if not (a.unknown or b.unknown or a.base in STRINGS or b.base in STRINGS):
+        raise no_operator("||", a, b)
+    a, b = casts.as_text(binder, a), casts.as_text(binder, b)
+    return typed(f"({a.sql} || {b.sql})", TEXT, a, b)
+
+
+@handles(exp.DPipe)
+def _pipe(binder: Binder, node: Any, scope: Scope) -> Typed:
+    return concatenation(binder, binder.bind(node.this, scope), binder.bind(node.expression, scope))
+
+
+def pattern_operands(binder: Binder, node: Any, scope: Scope, symbol: str) -> tuple[Typed, Typed]:
+    """Both operands of LIKE or a regular expression as text."""
+    a, b = binder.bind(node.this, scope), binder.bind(node.expression, scope)
+    out = []
+    for x in (a, b):
+        if not x.unknown and x.base not in STRINGS:
+            raise no_operator(symbol, a, b)
+        # CHAR(n) keeps its blanks in LIKE and ~, unlike in comparisons.
+        out.append(casts.padded(x) if x.base is Base.CHAR else casts.coerce(binder, x, TEXT))
+    return out[0], out[1]
+
+
+@handles(exp.Like, exp.ILike)
+def _like(binder: Binder, node: Any, scope: Scope) -> Typed:
+    if isinstance(node.expression, (exp.Any, exp.All)):
+        return _like_each(binder, node, scope)
+    return _match(binder, node, scope, "\\")
+
+
+def _like_each(binder: Binder, node: Any, scope: Scope) -> Typed:
+    """LIKE ANY or ALL of the patterns that are written out."""
+    inner = node.expression.this
+    while isinstance(inner, exp.Paren):
+        inner = inner.this
+    inner = arrays.written_out(inner)
+    if not isinstance(inner, exp.Array) or not inner.expressions:
+        raise SqlError("0A000", "LIKE ANY or ALL of anything but ARRAY[...] is not supported")
+    tests = [
+        _match(binder, type(node)(this=node.this.copy(), expression=item.copy()), scope, "\\")
+        for item in inner.expressions
+    ]
+    word = " OR " if isinstance(node.expression, exp.Any) else " AND "
+    if node.args.get("negate"):  # of each pattern; the whole is negated where this comes back to
+        return typed("(NOT (" + word.join(f"NOT {test.sql}" for test in tests) + "))", BOOLEAN, *tests)
+    return typed("(" + word.join(test.sql for test in tests) + ")", BOOLEAN, *tests)
+
+
+def _match(binder: Binder, node: Any, scope: Scope, escape: str) -> Typed:
+    insensitive = isinstance(node, exp.ILike)
+    a, b = pattern_operands(binder, node, scope, "~~*" if insensitive else "~~")
+    left, right = (f"pg_lower({a.sql})", f"pg_lower({b.sql})") if insensitive else (a.sql, b.sql)
+    pattern = node.expression
+    if isinstance(pattern, exp.Literal) and escape not in str(pattern.this):
+        # What DuckDB knows to be a prefix or a part is looked for faster.
+        return typed(f"({left} LIKE {right})", BOOLEAN, a, b)
+    return typed(f"({left} LIKE {right} ESCAPE {quote(escape)})", BOOLEAN, a, b)
+
+
+@handles(exp.Escape)
+def _escape(binder: Binder, node: Any, scope: Scope) -> Typed:
+    escape = node.expression
+    if not isinstance(escape, exp.Literal) or not escape.is_string:
+        raise SqlError("0A000", "ESCAPE of anything but a literal is not supported")
+    if len(str(escape.this)) > 1:
+        raise SqlError("22025", "invalid escape string", hint="Escape string must be empty or one character.")
+    inner = node.this
+    if isinstance(inner, exp.Not):
+        x = _match(binder, inner.this, scope, str(escape.this))
+        return typed(f"(NOT {x.sql})", BOOLEAN, x)
+    result = _match(binder, inner, scope, str(escape.this))
+    return typed(f"(NOT {result.sql})", BOOLEAN, result) if inner.args.get("negate") else result
+
+
+@handles(exp.RegexpLike, exp.RegexpILike)
+def _regexp(binder: Binder, node: Any, scope: Scope) -> Typed:
+    if node.args.get("flag") is not None:
+        parts = binder.bind_all([node.this, node.expression, node.args["flag"]], scope)
+        return call(binder, "regexp_like", parts)
+    insensitive = isinstance(node, exp.RegexpILike)
+    a, b = pattern_operands(binder, node, scope, "~*" if insensitive else "~")
+    options = "'si'" if insensitive else "'s'"
+    return typed(f"regexp_matches({a.sql}, {b.sql}, {options})", BOOLEAN, a, b)
+
+
+@handles(exp.SimilarTo)
+def _similar(binder: Binder, node: Any, scope: Scope) -> Typed:
+    a, b = pattern_operands(binder, node, scope, "~")
+    return typed(f"regexp_matches({a.sql}, pg_similar({b.sql}), 's')", BOOLEAN, a, b)

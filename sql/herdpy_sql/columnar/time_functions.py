@@ -13,8 +13,8 @@ from sqlglot import exp
 
 from herdpy_sql.columnar import casts, library
 from herdpy_sql.columnar.binder import STATEMENT_US, TRANSACTION_US, Binder, handles
-from herdpy_sql.columnar.functions import integer_argument, no_function, register
-from herdpy_sql.columnar.typed import Typed, once, typed
+from herdpy_sql.columnar.functions import integer_argument, register
+from herdpy_sql.columnar.typed import Typed, no_function, once, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.extracts import MONOTONOUS, unit_of
 from herdpy_sql.expr.syntax import interval_words

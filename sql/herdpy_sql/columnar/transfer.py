@@ -6,7 +6,6 @@ Below ``query``, which runs a text between the two.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,8 @@ from herdpy.codec.kinds import DATE_NEGATIVE_INFINITY, TIMESTAMP_NEGATIVE_INFINI
 from herdpy_sql.types import Base, SqlType
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from herdpy.codec.kinds import Datum
 
 

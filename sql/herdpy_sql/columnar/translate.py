@@ -3,39 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import aggregate_functions as _aggregate_functions  # noqa: F401 - registers itself
-from herdpy_sql.columnar import aggregates as _aggregates  # noqa: F401
+from herdpy_sql.columnar import aggregates as _aggregates  # noqa: F401 - registers itself
 from herdpy_sql.columnar import arithmetic as _arithmetic  # noqa: F401
+from herdpy_sql.columnar import casts, queries
+from herdpy_sql.columnar import conditions as _conditions  # noqa: F401
 from herdpy_sql.columnar import functions as _functions  # noqa: F401
-from herdpy_sql.columnar import library, queries
 from herdpy_sql.columnar import library_calls as _library_calls  # noqa: F401
 from herdpy_sql.columnar import number_functions as _number_functions  # noqa: F401
-from herdpy_sql.columnar import operators as _operators  # noqa: F401
-from herdpy_sql.columnar import overlaps as _overlaps  # noqa: F401
 from herdpy_sql.columnar import scalar as _scalar  # noqa: F401
-from herdpy_sql.columnar import subqueries as _subqueries  # noqa: F401
 from herdpy_sql.columnar import text_functions as _text_functions  # noqa: F401
-from herdpy_sql.columnar import text_operators as _text_operators  # noqa: F401
 from herdpy_sql.columnar import time_functions as _time_functions  # noqa: F401
 from herdpy_sql.columnar import windows as _windows  # noqa: F401
 from herdpy_sql.columnar.binder import BOLD, MAX_TEXT, Binder, too_complex
 from herdpy_sql.columnar.bounds import key_range
 from herdpy_sql.columnar.query import ColumnarQuery, Scan
+from herdpy_sql.columnar.scope import BoundQuery
 from herdpy_sql.columnar.typed import Typed, numeric_text, over_elements, retyped, stored_dec
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.types import NUMERIC, TEXT, UNKNOWN, Base, SqlType, array_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.columnar.given import Given
-    from herdpy_sql.columnar.queries import Bound
     from herdpy_sql.columnar.scope import ScanNeeds
 
 _MARK = re.compile(r"\$(\d+)")
@@ -89,11 +86,11 @@ def _translated(
     daring: int,
 ) -> tuple[ColumnarQuery, int]:
     """As :func:`translate`; and how boldly more digits were taken to fit than are known to."""
-    binder = Binder(catalog, given=given or {}, daring=daring)
+    binder = Binder(catalog, queries.bind_query, given=given or {}, daring=daring)
     for i, type_ in enumerate(param_types):
         binder.params[i + 1] = type_
     try:
-        bound = queries.bind_query(binder, query, None, settle=targets is None)
+        bound = binder.query(query, None, settle=targets is None)
     except RecursionError:
         raise SqlError("54001", "stack depth limit exceeded") from None
     if targets is not None:
@@ -123,22 +120,22 @@ def _translated(
     return made, binder.dared
 
 
-def _settled(binder: Binder, bound: Bound, targets: Sequence[SqlType | None]) -> Bound:
+def _settled(binder: Binder, bound: BoundQuery, targets: Sequence[SqlType | None]) -> BoundQuery:
     alias = binder.alias()
     items, columns = [], []
     for i, column in enumerate(bound.columns):
         target = targets[i] if i < len(targets) else None
         x = replace(column, sql=f"{alias}.c{i}")
         if column.unknown:
-            x = library.settled(binder, column, target or TEXT)
+            x = casts.settled(binder, column, target or TEXT)
         items.append(f"{x.sql} AS c{i}")
         columns.append(replace(x, name=column.name))
     if not any(c.unknown for c in bound.columns):
         return bound
-    return queries.Bound(f"SELECT {', '.join(items)} FROM ({bound.sql}) AS {alias}({bound.names()})", columns)
+    return BoundQuery(f"SELECT {', '.join(items)} FROM ({bound.sql}) AS {alias}({bound.names()})", columns)
 
 
-def _output(bound: Bound) -> tuple[str, tuple[OutputColumn, ...]]:
+def _output(bound: BoundQuery) -> tuple[str, tuple[OutputColumn, ...]]:
     """The text with every column in the form that its Arrow type wants."""
     plain = True
     items, columns = [], []

@@ -9,14 +9,18 @@ branches of a CASE) carries the scale of each row in ``scale_sql``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from herdpy.codec.kinds import Kind
-from herdpy_sql.catalog import ColumnOrigin
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import BIGINT, INTEGER, NUMERIC, SMALLINT, Base, SqlType
 from herdpy_sql.values.forms import FORMS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from herdpy_sql.catalog import ColumnOrigin
 
 MAX_DIGITS = 38
 
@@ -259,3 +263,30 @@ def integer_type(value: int) -> SqlType | None:
 
 
 __all__ = ["BIGINT", "INTEGER", "NUMERIC", "SMALLINT", "Typed", "typed"]
+
+
+def no_operator(symbol: str, a: Typed, b: Typed | None) -> SqlError:
+    """42883 in PostgreSQL's words."""
+    left = f"{type_name(a)} {symbol} " if b is not None else f"{symbol} "
+    return SqlError(
+        "42883",
+        f"operator does not exist: {left}{type_name(b if b is not None else a)}",
+        hint="No operator matches the given name and argument types. "
+        "You might need to add explicit type casts.",
+    )
+
+
+def type_name(x: Typed) -> str:
+    """The type's name as messages have it."""
+    return x.type.name + ("[]" if x.array else "")
+
+
+def no_function(name: str, arguments: list[Typed]) -> SqlError:
+    """42883 in PostgreSQL's words."""
+    listed = ", ".join(type_name(a) for a in arguments)
+    return SqlError(
+        "42883",
+        f"function {name}({listed}) does not exist",
+        hint="No function matches the given name and argument types. "
+        "You might need to add explicit type casts.",
+    )

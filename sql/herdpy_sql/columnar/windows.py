@@ -7,22 +7,23 @@ the text that goes out has its keys written so that DuckDB partitions and sorts 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from herdpy_sql.columnar import casts
 from herdpy_sql.columnar.aggregates import AGGREGATES, Frame, bind_aggregate
 from herdpy_sql.columnar.binder import Binder, handles
-from herdpy_sql.columnar.common import unify
-from herdpy_sql.columnar.functions import no_function
-from herdpy_sql.columnar.operators import condition, order_key
-from herdpy_sql.columnar.ordering import direction_of
-from herdpy_sql.columnar.scope import Scope
-from herdpy_sql.columnar.typed import Typed, duck_type, numeric_text, typed
-from herdpy_sql.columnar.typenames import name_of
+from herdpy_sql.columnar.casts import unify
+from herdpy_sql.columnar.comparisons import condition, order_key
+from herdpy_sql.columnar.names import name_of
+from herdpy_sql.columnar.queries import direction_of
+from herdpy_sql.columnar.typed import Typed, duck_type, no_function, numeric_text, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import BIGINT, DOUBLE, INTEGER, TEXT, Base, SqlType
+
+if TYPE_CHECKING:
+    from herdpy_sql.columnar.scope import Scope
 
 _RANKS: dict[type[exp.Expression], tuple[str, SqlType]] = {
     exp.RowNumber: ("row_number", BIGINT),

@@ -1,24 +1,222 @@
 """WITH in the columnar engine: common table expressions, recursive ones too.
 
 Each query is bound once and defined under a name of our own; a reference to it in FROM makes a relation of
-its columns. What comes out is the WITH clause, the queries' names being left in the scope.
+its columns. What comes out is the WITH clause, the queries' names being left in the scope. Of recursive
+queries it is seen first which read which, and whether each that reads itself is one that can be run.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts, library, queries
-from herdpy_sql.columnar.binder import Binder
-from herdpy_sql.columnar.recursion import in_order, references
+from herdpy_sql.columnar import casts
+from herdpy_sql.columnar.names import name_of
+from herdpy_sql.columnar.routines import full_type
 from herdpy_sql.columnar.scope import Col, Rel, Scope
 from herdpy_sql.columnar.typed import Typed, numeric_text, retyped
-from herdpy_sql.columnar.typenames import name_of
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import Base
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from herdpy_sql.columnar.binder import Binder
+
+
+Reference = tuple[str, str]
+"""The name of a relation that a query reads, and where: a key of _WHERE, or "" where recursion may be."""
+
+_WHERE = {
+    "left": "its non-recursive term",
+    "sublink": "a subquery",
+    "outer": "an outer join",
+    "intersect": "INTERSECT",
+    "except": "EXCEPT",
+}
+
+
+def in_order(with_: exp.Expression) -> list[exp.Expression]:
+    """The queries of a WITH, each after those that it reads.
+
+    Raises:
+        SqlError: 42P19 a query reads itself in a form that cannot be run; 0A000 queries read each other, or
+            there is ORDER BY, LIMIT, OFFSET or FOR UPDATE over a recursive UNION.
+    """
+    ctes = list(with_.expressions)
+    if not with_.args.get("recursive"):
+        return ctes
+    names = [_name(cte) for cte in ctes]
+    reads = {_name(cte): [one for one in references(cte.this) if one[0] in names] for cte in ctes}
+    found = _sorted(ctes, {name: {one for one, _ in those} - {name} for name, those in reads.items()})
+    for cte in found:
+        if any(one == _name(cte) for one, _ in reads[_name(cte)]):
+            _check(_name(cte), cte.this)
+    return found
+
+
+def _name(cte: Any) -> str:
+    return name_of(cte.args["alias"].this)
+
+
+def _sorted(ctes: Sequence[Any], needs: dict[str, set[str]]) -> list[exp.Expression]:
+    left, found = list(ctes), []
+    while left:
+        names = {_name(cte) for cte in left}
+        ready = next((cte for cte in left if not needs[_name(cte)] & names), None)
+        if ready is None:
+            raise SqlError("0A000", "mutual recursion between WITH items is not implemented")
+        left.remove(ready)
+        found.append(ready)
+    return found
+
+
+def _check(name: str, query: Any) -> None:
+    """SqlError where a query that reads itself is not recursive in the way that can be run."""
+    while isinstance(query, (exp.Subquery, exp.Paren)) and not _decoration(query):
+        query = query.this
+    if isinstance(query, (exp.Insert, exp.Update, exp.Delete, exp.Merge)):
+        raise SqlError("42P19", f'recursive query "{name}" must not contain data-modifying statements')
+    union = query.this if isinstance(query, exp.Subquery) else query
+    if not isinstance(union, exp.Union):
+        raise SqlError(
+            "42P19",
+            f'recursive query "{name}" does not have the form non-recursive-term UNION [ALL] recursive-term',
+        )
+    inner = union.args.get("with_")
+    if inner is not None and any(one == name for cte in inner.expressions for one, _ in references(cte.this)):
+        raise _misplaced(name, "sublink")
+    if any(one == name for one, _ in references(union.this)):
+        raise _misplaced(name, "left")
+    places = [place for one, place in references(union.expression) if one == name]
+    for nth, place in enumerate(places):
+        if place:
+            raise _misplaced(name, place)
+        if nth:
+            raise SqlError("42P19", f'recursive reference to query "{name}" must not appear more than once')
+    decoration = _decoration(query) or _decoration(union) or _locked(union)
+    if decoration:
+        raise SqlError("0A000", f"{decoration} in a recursive query is not implemented")
+
+
+def _misplaced(name: str, place: str) -> SqlError:
+    return SqlError("42P19", f'recursive reference to query "{name}" must not appear within {_WHERE[place]}')
+
+
+def _decoration(node: Any) -> str:
+    words = {"order": "ORDER BY", "offset": "OFFSET", "limit": "LIMIT", "locks": "FOR UPDATE/SHARE"}
+    return next((word for clause, word in words.items() if node.args.get(clause)), "")
+
+
+def _locked(union: Any) -> str:
+    """The clause of a UNION that the parser gives to its last SELECT, or one of that SELECT itself."""
+    last = union.expression
+    while isinstance(last, (exp.Subquery, exp.Paren)):
+        last = last.this
+    return "FOR UPDATE/SHARE" if last.args.get("locks") else ""
+
+
+# ---------------------------------------------------------------------------- what a query reads
+
+
+def references(query: Any, place: str = "", hidden: frozenset[str] = frozenset()) -> Iterator[Reference]:
+    """The names without a schema that a query reads, but for those of its own WITH queries."""
+    hidden, those = _with(query, hidden)
+    for cte, seen in those:
+        yield from references(cte.this, place, seen)
+    if isinstance(query, exp.SetOperation):
+        yield from _operation(query, place, hidden)
+    elif isinstance(query, exp.Select):
+        yield from _select(query, place, hidden)
+    elif isinstance(query, (exp.Subquery, exp.Paren)) and isinstance(query.this, exp.Query):
+        yield from references(query.this, place, hidden)
+        yield from _rest(query, ("this", "with_"), place, hidden)
+    else:
+        yield from _rest(query, ("with_",), place, hidden)
+
+
+def _with(query: Any, hidden: frozenset[str]) -> tuple[frozenset[str], list[tuple[Any, frozenset[str]]]]:
+    """The names that are a query's own, and its WITH queries with those that are hidden from each."""
+    with_ = query.args.get("with_")
+    if with_ is None:
+        return hidden, []
+    those = []
+    every = hidden | {_name(cte) for cte in with_.expressions}
+    for cte in with_.expressions:
+        those.append((cte, every if with_.args.get("recursive") else hidden))
+        hidden = hidden | {_name(cte)}
+    return every, those
+
+
+def _operation(query: Any, place: str, hidden: frozenset[str]) -> Iterator[Reference]:
+    left = right = place
+    if isinstance(query, exp.Except):
+        left, right = place or ("" if query.args.get("distinct") else "except"), place or "except"
+    elif isinstance(query, exp.Intersect) and not query.args.get("distinct"):
+        left = right = place or "intersect"
+    yield from references(query.this, left, hidden)
+    yield from references(query.expression, right, hidden)
+    yield from _rest(query, ("this", "expression", "with_"), place, hidden)
+
+
+def _select(query: Any, place: str, hidden: frozenset[str]) -> Iterator[Reference]:
+    source = query.args.get("from_")
+    if source is not None:
+        yield from _joined(source.this, query.args.get("joins") or (), place, hidden)
+    yield from _rest(query, ("from_", "joins", "with_"), place, hidden)
+
+
+def _joined(first: Any, joins: Sequence[Any], place: str, hidden: frozenset[str]) -> Iterator[Reference]:
+    """An item of FROM and what is joined to it, one after the other; a comma begins anew."""
+    sides = [str(join.args.get("side") or "").upper() for join in joins]
+    items = [first, *(join.this for join in joins)]
+    for nth, item in enumerate(items):
+        outer = nth > 0 and sides[nth - 1] in ("LEFT", "FULL")
+        for join, side in zip(joins[nth:], sides[nth:], strict=True):
+            if _is_comma(join):
+                break
+            outer = outer or side in ("RIGHT", "FULL")
+        yield from _source(item, place or ("outer" if outer else ""), hidden)
+    for join in joins:
+        yield from _rest(join, ("this",), place, hidden)
+
+
+def _is_comma(join: Any) -> bool:
+    return not any(join.args.get(k) for k in ("kind", "side", "method", "on", "using"))
+
+
+def _source(item: Any, place: str, hidden: frozenset[str]) -> Iterator[Reference]:
+    """One item of FROM, with the joins that are written within it."""
+    joins = item.args.get("joins") or ()
+    if joins:
+        bare = item.copy()
+        bare.set("joins", None)
+        yield from _joined(bare, joins, place, hidden)
+    elif isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier):
+        if not item.args.get("db") and name_of(item.this) not in hidden:
+            yield name_of(item.this), place
+    elif isinstance(item, exp.Subquery) and isinstance(item.this, exp.Table):
+        yield from _source(item.this, place, hidden)
+    elif isinstance(item, (exp.Lateral, exp.Subquery)) and isinstance(item.this, exp.Query):
+        yield from references(item.this, place, hidden)
+    else:
+        yield from _rest(item, (), place, hidden)
+
+
+def _rest(node: Any, but: tuple[str, ...], place: str, hidden: frozenset[str]) -> Iterator[Reference]:
+    """What is read in a node's expressions: any query there is a subquery of an expression."""
+    for key, value in node.args.items():
+        if key in but:
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, exp.Query) and not isinstance(one, exp.Table):
+                yield from references(one, "sublink", hidden)
+            elif isinstance(one, exp.Table):
+                yield from _source(one, place, hidden)
+            elif isinstance(one, exp.Expression) and not isinstance(one, exp.Lock):
+                yield from _rest(one, (), place, hidden)
 
 
 def bind_with(binder: Binder, with_: Any, scope: Scope) -> str:
@@ -48,7 +246,7 @@ def bind_with(binder: Binder, with_: Any, scope: Scope) -> str:
         if recursive and any(one == name for one, _ in references(query)):
             parts.append(_recursive(binder, query, scope, name, alias, listed))
             continue
-        bound = queries.bind_query(binder, query, scope, mixed=True)
+        bound = binder.query(query, scope, mixed=True)
         scope.ctes[name] = _factory(alias, name, bound.columns, listed)
         parts.append(f"{alias}({bound.names()}) AS ({bound.sql})")
     return f"WITH {'RECURSIVE ' if recursive else ''}{', '.join(parts)} "
@@ -109,7 +307,7 @@ def _recursive(binder: Binder, query: Any, scope: Scope, name: str, alias: str, 
         query = query.this
     inner = binder.scope(scope)
     prefix = bind_with(binder, query.args.get("with_"), inner)
-    first = queries.bind_query(binder, _unwrapped(query.this), inner)
+    first = binder.query(_unwrapped(query.this), inner)
     columns, items = [], []
     for i, column in enumerate(first.columns):
         plain = replace(column, sql=f"q.c{i}", vars=frozenset(), origin=None)
@@ -118,7 +316,7 @@ def _recursive(binder: Binder, query: Any, scope: Scope, name: str, alias: str, 
         columns.append(plain)
         items.append(f"{plain.sql} AS c{i}")
     scope.ctes[name] = _factory(alias, name, columns, listed, within=True)
-    second = queries.bind_query(binder, _unwrapped(query.expression), inner, settle=False)
+    second = binder.query(_unwrapped(query.expression), inner, settle=False)
     scope.ctes[name] = _factory(alias, name, columns, listed)
     if len(second.columns) != len(columns):
         raise SqlError("42601", "each UNION query must have the same number of columns")
@@ -133,7 +331,7 @@ def _recursive(binder: Binder, query: Any, scope: Scope, name: str, alias: str, 
 def _as_before(binder: Binder, name: str, place: int, column: Typed, wanted: Typed) -> str:
     """A column of the recursive term in the type that the other term gave it."""
     x = column if column.unknown else replace(column, sql=f"q.c{place}")
-    whole, given = library.full_type(wanted), library.full_type(x)
+    whole, given = full_type(wanted), full_type(x)
     differs = x.base is not wanted.base or x.array != wanted.array
     if not x.unknown and differs and not casts.implicit(x, whole):
         raise SqlError(

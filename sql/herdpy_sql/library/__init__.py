@@ -1,6 +1,6 @@
 """Functions and operators that both engines call: one implementation over datums, one choice by types.
 
-Own plans call them as they are; for the columnar engine ``columnar.library`` makes functions of DuckDB's.
+Own plans call them as they are; for the columnar engine ``columnar.routines`` makes functions of DuckDB's.
 A call is found by :func:`resolve`, from its name (an operator's is its symbol) and its arguments' types.
 """
 

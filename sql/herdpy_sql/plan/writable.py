@@ -126,7 +126,7 @@ def _bind(
     planner: Planner,
 ) -> StagedPlan:
     from herdpy_sql.columnar.given import given
-    from herdpy_sql.columnar.recursion import in_order
+    from herdpy_sql.columnar.with_queries import in_order
 
     last = tree.copy()
     with_ = last.args["with_"]

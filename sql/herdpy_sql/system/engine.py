@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from herdpy_sql.columnar import errors
+from herdpy_sql.columnar import engine
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library.templates import zoned_text
 from herdpy_sql.quoting import quote_ident
@@ -209,7 +209,7 @@ def sql_error(error: duckdb.Error) -> SqlError:
         found = pattern.search(text)
         if found is not None:
             return SqlError(state, message.format(*found.groups()))
-    return errors.sql_error(error)
+    return engine.sql_error(error)
 
 
 @atexit.register

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import sqlglot
 from sqlglot import exp
 
+from herdpy_sql.columnar import literals
 from herdpy_sql.errors import SqlError
 from herdpy_sql.system_relations import CATALOG, SystemRelation, find_relation
 from herdpy_sql.types import UNKNOWN, Base, SqlType
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
-    from herdpy_sql.columnar.query import Scan
+from herdpy_sql.columnar.query import Scan
 
 VECTORS = frozenset({"indkey", "indclass", "indoption", "indcollation", "proargtypes"})
 """Columns that are vectors: they count from 0 and are written without braces."""
@@ -186,10 +187,7 @@ class Rewriter:
         if known.base is Base.UNKNOWN:
             known = self.out.params[number] = wanted
         self.out.used.add(number)
-        from herdpy_sql.columnar.binder import Binder
-
-        binder = Binder(self.catalog, params={number: known})
-        text = binder.param(number, known).sql.replace(f"${number}", f"$p{number}")
+        text = literals.parameter(number, known).sql.replace(f"${number}", f"$p{number}")
         found: Any = sqlglot.parse_one(text, dialect="duckdb")
         return found  # type: ignore[no-any-return]
 

@@ -1,4 +1,7 @@
-"""The functions that DuckDB calls back for, one row's values at a time (``macros`` vectorises them)."""
+"""The functions that DuckDB calls back for, one row's values at a time (``macros`` vectorises them).
+
+First functions of text that DuckDB has not, or has with another meaning; then the table of all.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import pyarrow as pa
 
 from herdpy.codec.jsonkeys import jsonb_bytes
 from herdpy.codec.kinds import Interval
-from herdpy_sql.columnar import exact, texts
+from herdpy_sql.columnar import exact
 from herdpy_sql.columnar.exact import stand_in
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import intervals, zones
@@ -20,7 +23,99 @@ from herdpy_sql.types import DATE, TIME, TIMESTAMP
 from herdpy_sql.values import floats, from_text, letter_case, numeric
 from herdpy_sql.values.booleans import parse_boolean
 from herdpy_sql.values.bytea import parse_bytea
+from herdpy_sql.values.intervals import interval_text
 from herdpy_sql.values.uuids import parse_uuid
+
+
+def translate(text: str, source: str, target: str) -> str:
+    """Characters of ``source`` become those of ``target``, or vanish where it is shorter."""
+    table: dict[int, int | None] = {}
+    for i, char in enumerate(source):
+        table.setdefault(ord(char), ord(target[i]) if i < len(target) else None)
+    return text.translate(table)
+
+
+def split_part(text: str, separator: str, place: int) -> str:
+    """The field at ``place``, from the end when negative; SqlError 22023 for zero."""
+    if place == 0:
+        raise SqlError("22023", "field position must not be zero")
+    parts = text.split(separator) if separator else [text]
+    at = place - 1 if place > 0 else len(parts) + place
+    return parts[at] if 0 <= at < len(parts) and text else ""
+
+
+def interval(value: Any) -> str:
+    """An interval in PostgreSQL's style, from (months, days, nanoseconds)."""
+    months, days, nanos = value
+    return interval_text(Interval(int(months), int(days), int(nanos) // 1000))
+
+
+def similar(pattern: str) -> str:
+    """A SIMILAR TO pattern as a regular expression."""
+    out, at, bracket = [], 0, False
+    while at < len(pattern):
+        char = pattern[at]
+        if char == "\\" and at + 1 < len(pattern):
+            at += 1
+            out.append("\\" + pattern[at] if not pattern[at].isalnum() else pattern[at])
+        elif bracket:
+            bracket = char != "]"
+            out.append(char)
+        elif char == "[":
+            bracket = True
+            out.append(char)
+        elif char in "%_":
+            out.append(".*" if char == "%" else ".")
+        elif char in ".^$":
+            out.append("\\" + char)
+        elif char == "(":
+            out.append("(?:")
+        else:
+            out.append(char)
+        at += 1
+    return "^(?:" + "".join(out) + ")$"
+
+
+def replacement(text: str) -> str:
+    """A replacement of regexp_replace as DuckDB reads it: the whole match is \\0 rather than \\&."""
+    out, at = [], 0
+    while at < len(text):
+        char = text[at]
+        if char == "\\" and at + 1 < len(text):
+            at += 1
+            following = text[at]
+            if following == "&":
+                out.append("\\0")
+            elif following.isdigit() or following == "\\":
+                out.append("\\" + following)
+            else:
+                out.append("\\\\" + following)
+        else:
+            out.append("\\\\" if char == "\\" else char)
+        at += 1
+    return "".join(out)
+
+
+def unicode_string(text: str, escape: str = "\\") -> str:
+    """U&'...' decoded; SqlError 22023 or 42601."""
+    out, at = [], 0
+    while at < len(text):
+        if text[at] != escape:
+            out.append(text[at])
+            at += 1
+            continue
+        if text[at + 1 : at + 2] == escape:
+            out.append(escape)
+            at += 2
+            continue
+        start, width = (at + 2, 6) if text[at + 1 : at + 2] == "+" else (at + 1, 4)
+        try:
+            out.append(chr(int(text[start : start + width], 16)))
+        except (ValueError, OverflowError):
+            raise SqlError("42601", "invalid Unicode escape") from None
+        at = start + width
+    return "".join(out)
+
 
 D = Decimal
 _MAX_SERIES = 10_000_000
@@ -105,8 +200,8 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
     ("pg_numlog", _binary(exact.logarithm), ("VARCHAR", "VARCHAR"), "VARCHAR"),
     ("pg_numpow", _binary(exact.power), ("VARCHAR", "VARCHAR"), "VARCHAR"),
     ("pg_numintdiv", _binary(exact.whole_quotient), ("VARCHAR", "VARCHAR"), "VARCHAR"),
-    ("pg_similar", texts.similar, ("VARCHAR",), "VARCHAR"),
-    ("pg_replacement", texts.replacement, ("VARCHAR",), "VARCHAR"),
+    ("pg_similar", similar, ("VARCHAR",), "VARCHAR"),
+    ("pg_replacement", replacement, ("VARCHAR",), "VARCHAR"),
     ("pg_datedays", from_text(DATE), ("VARCHAR",), "INTEGER"),
     ("pg_timeus", from_text(TIME), ("VARCHAR",), "BIGINT"),
     ("pg_timestampus", from_text(TIMESTAMP), ("VARCHAR",), "BIGINT"),
@@ -125,9 +220,9 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any], tuple[Any, ...], Any], ...] = (
     ("pg_lowertext", letter_case.lower, ("VARCHAR",), "VARCHAR"),
     ("pg_uppertext", letter_case.upper, ("VARCHAR",), "VARCHAR"),
     ("pg_reverse", lambda a: a[::-1], ("VARCHAR",), "VARCHAR"),
-    ("pg_translate", texts.translate, ("VARCHAR", "VARCHAR", "VARCHAR"), "VARCHAR"),
-    ("pg_split_part", texts.split_part, ("VARCHAR", "VARCHAR", "INTEGER"), "VARCHAR"),
-    ("pg_intervaltext", texts.interval, ("INTERVAL",), "VARCHAR"),
+    ("pg_translate", translate, ("VARCHAR", "VARCHAR", "VARCHAR"), "VARCHAR"),
+    ("pg_split_part", split_part, ("VARCHAR", "VARCHAR", "INTEGER"), "VARCHAR"),
+    ("pg_intervaltext", interval, ("INTERVAL",), "VARCHAR"),
     ("pg_jsonbkey", jsonb_bytes, ("VARCHAR",), "BLOB"),
     (
         "pg_limit",

@@ -1,0 +1,370 @@
+"""Conditions of the columnar engine: comparisons, logic, IS, BETWEEN, OVERLAPS; IN, EXISTS, ANY and ALL.
+
+Each handler takes a node of the syntax tree and the scope it stands in, and gives typed DuckDB text.
+Subqueries in expressions are bound here, scalar ones too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from herdpy_sql.columnar import arrays, casts
+from herdpy_sql.columnar.binder import Binder, handles
+from herdpy_sql.columnar.casts import common_type, unify
+from herdpy_sql.columnar.comparisons import COMPARISONS, comparable, compare, condition, is_row, row_compare
+from herdpy_sql.columnar.typed import TIMES, Typed, elements, let, once, typed
+from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.syntax import leaves, quantifier
+from herdpy_sql.types import BOOLEAN, Base
+
+if TYPE_CHECKING:
+    from herdpy_sql.columnar.scope import BoundQuery, Scope
+
+
+@handles(exp.Subquery, exp.Select, exp.Union, exp.Except, exp.Intersect)
+def _scalar(binder: Binder, node: Any, scope: Scope) -> Typed:
+    bound = binder.query(node, scope)
+    if len(bound.columns) != 1:
+        raise SqlError("42601", "subquery must return only one column")
+    column = bound.columns[0]
+    return Typed(
+        f"({bound.sql})", column.type, column.dec, array=column.array, vars=bound.vars, name=column.name
+    )
+
+
+@handles(exp.Exists)
+def _exists(binder: Binder, node: Any, scope: Scope) -> Typed:
+    query = node.this
+    if isinstance(query, exp.Select) and not query.expressions:  # SELECT FROM ...: rows of no columns
+        query = query.copy()
+        query.set("expressions", [exp.Literal.number(1)])
+    bound = binder.query(query, scope)
+    return Typed(f"EXISTS ({bound.sql})", BOOLEAN, vars=bound.vars, name="exists")
+
+
+def _any_of(function: str, test: str) -> str:
+    """bool_or or bool_and with SQL's three values: an unknown test leaves the rest unknown."""
+    decided, rest = ("true", "false") if function == "bool_or" else ("false", "true")
+    found = f"coalesce({function}({test}), {rest})"
+    unknown = f"WHEN count(*) > count({test}) THEN NULL"
+    return f"CASE WHEN {found} = {decided} THEN {decided} {unknown} ELSE {rest} END"
+
+
+@handles(exp.In)
+def _in(binder: Binder, node: Any, scope: Scope) -> Typed:
+    query = node.args.get("query")
+    if query is not None:
+        return _quantified(binder, node.this, "=", query, scope, "ANY")
+    if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
+        return _quantified(binder, node.this, "=", node.expressions[0], scope, "ANY")
+    if not node.expressions:
+        raise SqlError("42601", "syntax error: IN wants a list in parentheses")
+    if is_row(node.this):
+        left = binder.bind_all(node.this.expressions, scope)
+        parts = [
+            row_compare(binder, "=", left, binder.bind_all(r.expressions, scope)) for r in node.expressions
+        ]
+        return typed("(" + " OR ".join(p.sql for p in parts) + ")", BOOLEAN, *parts)
+    x = binder.bind(node.this, scope)
+    values = binder.bind_all(node.expressions, scope)
+    if x.unknown:
+        x = casts.settle(binder, x, common_type([x, *values], "IN"))
+    return once(x, lambda x: _in_list(binder, x, values))
+
+
+def _in_list(binder: Binder, x: Typed, values: list[Typed]) -> Typed:
+    pairs = [comparable(binder, "=", x, v) for v in values]
+    lefts = {left for left, _ in pairs}
+    if len(lefts) == 1:
+        return typed(f"({lefts.pop()} IN ({', '.join(r for _, r in pairs)}))", BOOLEAN, x, *values)
+    return typed("(" + " OR ".join(f"{a} = {b}" for a, b in pairs) + ")", BOOLEAN, x, *values)
+
+
+def compared_row(binder: Binder, left: Any, symbol: str, query: Any, scope: Scope) -> Typed:
+    """``(a, b) symbol (subquery)``: compared with its one row; NULL where it has none."""
+    bound = binder.query(query, scope)
+    lefts = binder.bind_all(left.expressions, scope)
+    _same_width(bound, lefts)
+    alias = binder.alias()
+    inside = [_inside(alias, i, column) for i, column in enumerate(bound.columns)]
+    test = row_compare(binder, symbol, lefts, inside)
+    result = typed(f"(SELECT {test.sql} FROM ({bound.sql}) AS {alias}({bound.names()}))", BOOLEAN, *lefts)
+    return replace(result, vars=result.vars | bound.vars)
+
+
+def _inside(alias: str, place: int, column: Typed) -> Typed:
+    """A column of a subquery as those around it have it."""
+    return Typed(f"{alias}.c{place}", column.type, column.dec, array=column.array)
+
+
+def _same_width(bound: BoundQuery, lefts: list[Typed]) -> None:
+    if len(bound.columns) != len(lefts):
+        many = "too many" if len(bound.columns) > len(lefts) else "too few"
+        raise SqlError("42601", f"subquery has {many} columns")
+
+
+def quantified(binder: Binder, left: Any, symbol: str, right: Any, scope: Scope) -> Typed:
+    """``left symbol ANY|ALL (subquery or array)``."""
+    word = "ANY" if isinstance(right, exp.Any) else "ALL"
+    inner = right.this
+    while isinstance(inner, exp.Paren):
+        inner = inner.this
+    if isinstance(inner, (exp.Query, exp.Subquery)):
+        return _quantified(binder, left, symbol, inner, scope, word)
+    x = binder.bind(left, scope)
+    inner = arrays.written_out(inner)
+    if isinstance(inner, exp.Array):
+        values = binder.bind_all(leaves(inner), scope)
+        if not values:
+            return typed("false" if word == "ANY" else "true", BOOLEAN, x)
+        return once(x, lambda x: _compared(binder, x, symbol, values, word))
+    array = arrays.operand(binder, inner, x, scope)
+    if x.volatile:
+        return _listed(binder, x, symbol, array, word)
+    return _elements(binder, x, symbol, array, word)
+
+
+def _compared(binder: Binder, x: Typed, symbol: str, values: list[Typed], word: str) -> Typed:
+    """A value with ANY or ALL of values that are written out."""
+    tests = [compare(binder, symbol, x, value) for value in values]
+    joined = (" OR " if word == "ANY" else " AND ").join(test.sql for test in tests)
+    return typed(f"({joined})", BOOLEAN, *tests)
+
+
+def _listed(binder: Binder, x: Typed, symbol: str, array: Typed, word: str) -> Typed:
+    """As :func:`_elements`, of a value that is computed once for all of them."""
+    a, b = comparable(binder, symbol, replace(x, sql="v.operand"), Typed("e", array.type, array.dec))
+    function, decided = ("list_bool_or", "true") if word == "ANY" else ("list_bool_and", "false")
+    tests = let(
+        {"operand": x.sql, "all": elements(array)}, f"list_transform(v.all, lambda e: {a} {symbol} {b})"
+    )
+    sql = (
+        f"CASE WHEN v.tests IS NULL THEN NULL WHEN {function}(v.tests) = {decided} THEN {decided}"
+        f" WHEN list_count(v.tests) < len(v.tests) THEN NULL ELSE NOT {decided} END"
+    )
+    return typed(let({"tests": tests}, sql), BOOLEAN, x, array)
+
+
+def _elements(binder: Binder, x: Typed, symbol: str, array: Typed, word: str) -> Typed:
+    """A value with ANY or ALL of an array's elements; of an empty array even NULL has an answer."""
+    alias = binder.alias()
+    a, b = comparable(binder, symbol, x, Typed(f"{alias}.c0", array.type, array.dec))
+    inner = f"(SELECT {b} FROM (SELECT unnest({elements(array)}) AS c0) AS {alias})"
+    if symbol == "=" and word == "ANY":
+        sql = f"({a} IN {inner})"
+    elif symbol == "<>" and word == "ALL":
+        sql = f"({a} NOT IN {inner})"
+    else:
+        sql = f"({a} {symbol} {word} {inner})"
+    return typed(f"(CASE WHEN {array.sql} IS NULL THEN NULL ELSE {sql} END)", BOOLEAN, x, array)
+
+
+def _quantified(binder: Binder, left: Any, symbol: str, query: Any, scope: Scope, word: str) -> Typed:
+    bound = binder.query(query, scope)
+    lefts = binder.bind_all(left.expressions if is_row(left) else [left], scope)
+    _same_width(bound, lefts)
+    alias = binder.alias()
+    outs, keys = [], []
+    for i, (x, column) in enumerate(zip(lefts, bound.columns, strict=True)):
+        inside = _inside(alias, i, column)
+        a, b = comparable(binder, symbol, x, inside)
+        outs.append(a)
+        keys.append(b)
+    inner = f"(SELECT {', '.join(keys)} FROM ({bound.sql}) AS {alias}({bound.names()}))"
+    side = outs[0] if len(outs) == 1 else f"({', '.join(outs)})"
+    if symbol == "=" and word == "ANY":
+        sql = f"({side} IN {inner})"
+    elif symbol == "<>" and word == "ALL":
+        sql = f"({side} NOT IN {inner})"
+    elif len(outs) == 1:
+        sql = f"({side} {symbol} {word} {inner})"
+    else:
+        insides = [_inside(alias, i, column) for i, column in enumerate(bound.columns)]
+        test = row_compare(binder, symbol, lefts, insides)
+        function = "bool_or" if word == "ANY" else "bool_and"
+        sql = f"(SELECT {_any_of(function, test.sql)} FROM ({bound.sql}) AS {alias}({bound.names()}))"
+    result = typed(sql, BOOLEAN, *lefts)
+    return replace(result, vars=result.vars | bound.vars)
+
+
+@handles(*COMPARISONS)
+def _compare(binder: Binder, node: Any, scope: Scope) -> Typed:
+    symbol = COMPARISONS[type(node)]
+    right = quantifier(node.expression)
+    if isinstance(right, (exp.Any, exp.All)):
+        return quantified(binder, node.this, symbol, right, scope)
+    if is_row(node.this) and is_row(right):
+        return row_compare(
+            binder,
+            symbol,
+            binder.bind_all(node.this.expressions, scope),
+            binder.bind_all(right.expressions, scope),
+        )
+    if is_row(node.this) and isinstance(right, (exp.Query, exp.Subquery)):
+        return compared_row(binder, node.this, symbol, right, scope)
+    return compare(binder, symbol, binder.bind(node.this, scope), binder.bind(right, scope))
+
+
+@handles(exp.NullSafeEQ, exp.NullSafeNEQ)
+def _distinct_from(binder: Binder, node: Any, scope: Scope) -> Typed:
+    if is_row(node.this) and is_row(node.expression):
+        return _distinct_rows(binder, node, scope)
+    a, b = binder.bind(node.this, scope), binder.bind(node.expression, scope)
+    left, right = comparable(binder, "=", a, b)
+    word = "IS DISTINCT FROM" if isinstance(node, exp.NullSafeNEQ) else "IS NOT DISTINCT FROM"
+    return typed(f"({left} {word} {right})", BOOLEAN, a, b)
+
+
+def _distinct_rows(binder: Binder, node: Any, scope: Scope) -> Typed:
+    left, right = node.this.expressions, node.expression.expressions
+    if len(left) != len(right):
+        raise SqlError("42601", "unequal number of entries in row expressions")
+    parts = [
+        _distinct_from(binder, type(node)(this=a.copy(), expression=b.copy()), scope)
+        for a, b in zip(left, right, strict=True)
+    ]
+    word = " OR " if isinstance(node, exp.NullSafeNEQ) else " AND "
+    return typed("(" + word.join(part.sql for part in parts) + ")", BOOLEAN, *parts)
+
+
+@handles(exp.Between)
+def _between(binder: Binder, node: Any, scope: Scope) -> Typed:
+    if is_row(node.this) and is_row(node.args["low"]) and is_row(node.args["high"]):
+        return _row_between(binder, node, scope)
+    x = binder.bind(node.this, scope)
+    low, high = binder.bind(node.args["low"], scope), binder.bind(node.args["high"], scope)
+    divide = [_divides(node)] * 2
+    inside = _range(binder, x, low, high, divide)
+    if node.args.get("symmetric"):
+        other = _range(binder, x, high, low, divide)
+        return typed(f"({inside.sql} OR {other.sql})", BOOLEAN, x, low, high)
+    return inside
+
+
+def _row_between(binder: Binder, node: Any, scope: Scope) -> Typed:
+    x, low, high = (
+        binder.bind_all(one.expressions, scope) for one in (node.this, node.args["low"], node.args["high"])
+    )
+    ends = [(low, high), (high, low)] if node.args.get("symmetric") else [(low, high)]
+    tests = [
+        [row_compare(binder, ">=", x, first), row_compare(binder, "<=", x, last)] for first, last in ends
+    ]
+    text = " OR ".join(f"({above.sql} AND {below.sql})" for above, below in tests)
+    return typed(f"({text})", BOOLEAN, *x, *low, *high)
+
+
+def _range(binder: Binder, x: Typed, low: Typed, high: Typed, divide: list[bool]) -> Typed:
+    above, below = compare(binder, ">=", x, low), compare(binder, "<=", x, high)
+    return typed(_conjunction("AND", [above.sql, below.sql], divide), BOOLEAN, above, below)
+
+
+# ---------------------------------------------------------------------------- logic
+
+
+@handles(exp.And, exp.Or)
+def _logic(binder: Binder, node: Any, scope: Scope) -> Typed:
+    word = "AND" if isinstance(node, exp.And) else "OR"
+    nodes = []
+    cls = type(node)
+    stack = [node]
+    while stack:  # a long chain is a deep tree to the left
+        one = stack.pop()
+        if isinstance(one, cls):
+            stack += [one.expression, one.this]
+        else:
+            nodes.append(one)
+    parts = [condition(binder, binder.bind(one, scope), word) for one in nodes]
+    texts = [part.sql for part in parts]
+    return typed(_conjunction(word, texts, [_divides(one) for one in nodes]), BOOLEAN, *parts)
+
+
+def _conjunction(word: str, texts: list[str], divide: list[bool]) -> str:
+    """``texts`` joined by AND or OR; a division is not evaluated when what is before it decides.
+
+    DuckDB reorders conditions, and what stands before a division often guards it.
+    """
+    joint, guard = f" {word} ", "FALSE" if word == "AND" else "TRUE"
+    end, rest = len(texts), ""
+    for i in range(len(texts) - 1, 0, -1):  # each text is there twice, however many divisions there are
+        if divide[i]:
+            rest = joint.join(texts[i:end]) + rest
+            before = joint.join(texts[_last_division(divide, i) : i])
+            rest, end = f"{joint}CASE WHEN ({before}) IS NOT {guard} THEN ({rest}) END", i
+    return "(" + joint.join(texts[:end]) + rest + ")"
+
+
+def _last_division(divide: list[bool], before: int) -> int:
+    """Where the last text that divides begins; 0 where none does."""
+    return next((i for i in range(before - 1, 0, -1) if divide[i]), 0)
+
+
+def _divides(node: exp.Expression) -> bool:
+    """Whether a division is anywhere in it."""
+    found = node.find_all(exp.Div, exp.IntDiv, exp.Mod, exp.Anonymous)
+    return any(not isinstance(one, exp.Anonymous) or str(one.this).lower() in {"div", "mod"} for one in found)
+
+
+@handles(exp.Not)
+def _not(binder: Binder, node: Any, scope: Scope) -> Typed:
+    x = condition(binder, binder.bind(node.this, scope), "NOT")
+    return typed(f"(NOT {x.sql})", BOOLEAN, x)
+
+
+@handles(exp.Is)
+def _is(binder: Binder, node: Any, scope: Scope) -> Typed:
+    right = node.expression
+    word = "IS NOT" if node.args.get("negate") else "IS"
+    if isinstance(right, exp.Boolean):
+        x = condition(binder, binder.bind(node.this, scope), "IS TRUE" if right.this else "IS FALSE")
+        value = "true" if right.this else "false"
+        kind = "IS DISTINCT FROM" if node.args.get("negate") else "IS NOT DISTINCT FROM"
+        return typed(f"({x.sql} {kind} {value})", BOOLEAN, x)
+    if isinstance(right, exp.Null):
+        if is_row(node.this):
+            parts = binder.bind_all(node.this.expressions, scope)
+            return typed("(" + " AND ".join(f"{p.sql} {word} NULL" for p in parts) + ")", BOOLEAN, *parts)
+        x = casts.settle_text(binder, binder.bind(node.this, scope))
+        return typed(f"({x.sql} {word} NULL)", BOOLEAN, x)
+    raise SqlError("0A000", f"IS {right.sql()} is not supported")
+
+
+@handles(exp.Overlaps)
+def _overlaps(binder: Binder, node: Any, scope: Scope) -> Typed:
+    ends = []
+    for side, word in ((node.this, "left"), (node.expression, "right")):
+        if not is_row(side) or len(side.expressions) != 2:
+            raise SqlError("42601", f"wrong number of parameters on {word} side of OVERLAPS expression")
+        ends += _period(binder, side, scope)
+    a, b, c, d = (x.sql for x in unify(binder, ends, "OVERLAPS"))
+    return replace(typed(_condition(a, b, c, d), BOOLEAN, *ends), name="overlaps")
+
+
+def _period(binder: Binder, side: Any, scope: Scope) -> list[Typed]:
+    """Start and end of one side."""
+    start, end = side.expressions
+    last = binder.bind(end, scope)
+    if last.base is Base.INTERVAL:
+        last = binder.bind(exp.Add(this=start.copy(), expression=end.copy()), scope)
+    first = binder.bind(start, scope)
+    if {first.base, last.base} - {*TIMES, Base.UNKNOWN}:
+        raise SqlError("42883", "function pg_catalog.overlaps of these types does not exist")
+    return [first, last]
+
+
+def _condition(a: str, b: str, c: str, d: str) -> str:
+    s1, t1 = _ordered(a, b)
+    s2, t2 = _ordered(c, d)
+    return (
+        f"(({s1} > {s2} AND NOT ({s1} >= {t2} AND {t1} >= {t2}))"
+        f" OR ({s2} > {s1} AND NOT ({s2} >= {t1} AND {t2} >= {t1}))"
+        f" OR ({s1} = {s2} AND ({t1} <> {t2} OR {t1} = {t2})))"
+    )
+
+
+def _ordered(a: str, b: str) -> tuple[str, str]:
+    """A period's start, which is known unless both ends are not, and its end."""
+    swap = f"({a} IS NULL OR {a} > {b})"
+    return f"(CASE WHEN {swap} THEN {b} ELSE {a} END)", f"(CASE WHEN {swap} THEN {a} ELSE {b} END)"

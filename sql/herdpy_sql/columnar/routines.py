@@ -1,0 +1,218 @@
+"""The library's functions in DuckDB: each resolved call becomes a function of DuckDB's over Arrow arrays.
+
+A query names the functions that it calls (``ColumnarQuery.routines``); a database is given them when it
+first runs one. Arguments and results have the forms of ``DUCK``: NUMERIC is text, an array a list of its
+elements.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from herdpy.codec.arrow import array_to_datums, arrow_type, datums_to_array
+from herdpy.codec.grids import nested, of_lists
+from herdpy.codec.kinds import Field, Kind
+from herdpy_sql.columnar.typed import Typed, duck_type, numeric_text, over_elements, retyped
+from herdpy_sql.errors import SqlError
+from herdpy_sql.library import Resolved, routine_of
+from herdpy_sql.storage import Clock
+from herdpy_sql.types import UNKNOWN, Base, SqlType, array_of, with_dimensions
+from herdpy_sql.values import to_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from herdpy_sql.columnar.binder import Binder
+
+
+def full_type(x: Typed) -> SqlType:
+    """The type of an expression, with arrays as types of their own; UNKNOWN where its place decides."""
+    if x.unknown or x.null:
+        return UNKNOWN
+    return array_of(x.type, x.array) if x.array else x.type
+
+
+def used(binder: Binder, found: Resolved) -> str:
+    """DuckDB's name of the function, noted among those that the query needs."""
+    name = function_name(found)
+    if name not in map(function_name, binder.routines):  # types may differ in how they are shown alone
+        binder.routines.append(found)
+    return name
+
+
+def function_name(found: Resolved) -> str:
+    """The same for the same call in every process."""
+    text = repr((found.name, found.place, found.args, found.result))
+    return f"pg_lib_{hashlib.sha256(text.encode()).hexdigest()[:20]}"
+
+
+def as_array(sql: str, type_: SqlType) -> Typed:
+    """DuckDB's list as an array of that type."""
+    return Typed(sql, type_.element_type, array=type_.dimensions)
+
+
+def of_type(x: Typed, sql: str, type_: SqlType) -> Typed:
+    """What a function of the library gives: ``x`` with that text, of that type."""
+    if type_.element is Base.UUID:
+        sql = f"CAST({sql} AS {duck_name(type_)})"
+    if type_.base is Base.ARRAY:
+        return replace(retyped(x, sql, type_.element_type), array=type_.dimensions)
+    if type_.base is Base.UUID:
+        return retyped(x, f"CAST({sql} AS UUID)", type_)
+    return retyped(x, sql, type_)
+
+
+def as_texts(x: Typed) -> str:
+    """An array of NUMERIC as a list of texts."""
+    if x.dec is None:
+        return x.sql
+    one = numeric_text(Typed("e", x.type, x.dec))
+    return over_elements(x.sql, x.array, one)
+
+
+def argument_text(x: Typed) -> str:
+    """In the form that functions take it in."""
+    if x.array:
+        if x.base is Base.NUMERIC:
+            return as_texts(x)
+        if x.base is Base.UUID:
+            return f"CAST({x.sql} AS VARCHAR{'[]' * x.array})"
+        return x.sql
+    if x.base is Base.NUMERIC:
+        return numeric_text(x)
+    return f"CAST({x.sql} AS VARCHAR)" if x.base is Base.UUID else x.sql
+
+
+def duck_name(type_: SqlType, *, function: bool = False) -> str:
+    """DuckDB's name of a type; ``function``: as functions take and give it, where a UUID is text."""
+    if type_.base is Base.ARRAY:
+        return duck_name(type_.element_type, function=function) + "[]" * type_.dimensions
+    if type_.base is Base.UUID and function:
+        return "VARCHAR"
+    return duck_type(type_)
+
+
+def define(connection: Any, found: Resolved, zone: str) -> None:
+    """Make DuckDB's function of a call; once for each database."""
+    result = SqlType(Base.ARRAY, element=Base.TEXT) if found.routine.columns else found.result
+    name = duck_name(result, function=True) + ("[]" if found.routine.setof else "")
+    connection.create_function(
+        function_name(found),
+        _over_arrays(found, Clock(0, 0, zone), result),
+        [duck_name(one, function=True) for one in found.args],
+        name,
+        type="arrow",
+        null_handling="special",
+        side_effects=False,
+    )
+
+
+def _over_arrays(found: Resolved, clock: Clock, result: SqlType) -> Callable[..., Any]:
+    function, strict = routine_of(found), found.routine.strict
+    head = (clock,) if found.routine.clocked else ()
+    field = plain_field(result)
+    if found.routine.setof:
+        field = Field(Kind.ARRAY, element=field)
+    rows_of = _rows(found)
+    listed = found.name == "array_gathered"
+
+    def apply(*columns: Any) -> Any:
+        datums = [
+            datums_of(column, one, listed=listed) for column, one in zip(columns, found.args, strict=True)
+        ]
+        values: list[Any] = []
+        for row in zip(*datums, strict=True):
+            if strict and None in row:
+                values.append(None)
+                continue
+            try:
+                values.append(rows_of(function(*head, *row)))
+            except SqlError as error:
+                detail = f" DETAIL {error.detail}" if error.detail else ""
+                raise ValueError(f"SQLSTATE {error.sqlstate}: {error.message}{detail}") from None
+        return _shown(datums_to_array(field, values), result)
+
+    return _with_arity(apply, len(found.args))
+
+
+def _rows(found: Resolved) -> Callable[[Any], Any]:
+    """What makes a list of rows of what a set-returning function gives: rows of several columns are text."""
+    if not found.routine.setof:
+        return lambda value: value
+    if not found.routine.columns:
+        return lambda value: None if value is None else tuple(value)
+    writers = [to_text(type_) for _, type_ in found.routine.columns]
+
+    def rows(value: Any) -> Any:
+        if value is None:
+            return None
+        return tuple(
+            [
+                tuple([None if d is None else write(d) for write, d in zip(writers, row, strict=True)])
+                for row in value
+            ]
+        )
+
+    return rows
+
+
+def plain_field(type_: SqlType) -> Field:
+    """The codec's field of a value in a function's form."""
+    if type_.base is Base.ARRAY:
+        shape = type_.dimensions if type_.dimensions > 1 else 0
+        return Field(Kind.ARRAY, shape, element=plain_field(type_.element_type))
+    return Field(Kind.DECIMAL) if type_.base is Base.NUMERIC else SqlType(type_.base, enum=type_.enum).field
+
+
+def datums_of(column: Any, type_: SqlType, *, listed: bool = False) -> list[Any]:
+    """The datums of an argument's Arrow array; ``listed``: each is a tuple of arrays, which may differ."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if type_.base is Base.UUID:
+        return [None if one is None else uuid.UUID(str(one)).bytes for one in column.to_pylist()]
+    if type_.element is Base.UUID:
+        if listed:
+            return [tuple([a and of_lists(a, _uuid_bytes) for a in one]) for one in column.to_pylist()]
+        return [None if one is None else of_lists(one, _uuid_bytes) for one in column.to_pylist()]
+    field = plain_field(type_)
+    wanted = arrow_type(field)
+    if listed:
+        field = Field(Kind.ARRAY, element=plain_field(with_dimensions(type_, type_.dimensions - 1)))
+    if column.type != wanted:
+        column = column.cast(wanted)
+    return array_to_datums(field, column)
+
+
+def _shown(result: Any, type_: SqlType) -> Any:
+    """A function's result as DuckDB takes it: UUIDs as text."""
+    if type_.base is Base.UUID:
+        return pa.array([None if one is None else str(one) for one in result.to_pylist()], pa.string())
+    if type_.element is Base.UUID:
+        lists = [
+            None if one is None else nested(of_lists(one, bytes), _uuid_text) for one in result.to_pylist()
+        ]
+        kind: pa.DataType = pa.string()
+        for _ in range(type_.dimensions):
+            kind = pa.list_(kind)
+        return pa.array(lists, kind)
+    return result
+
+
+def _uuid_bytes(value: Any) -> bytes:
+    return uuid.UUID(str(value)).bytes
+
+
+def _uuid_text(value: bytes | None) -> str | None:
+    return None if value is None else str(uuid.UUID(bytes=value))
+
+
+def _with_arity(function: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """DuckDB counts the parameters of the function that it is given."""
+    names = ", ".join(f"a{i}" for i in range(count))
+    made: Callable[..., Any] = eval(f"lambda {names}: function({names})", {"function": function})
+    return made

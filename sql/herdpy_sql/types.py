@@ -34,6 +34,7 @@ class Base(enum.Enum):
     TIMESTAMP = "timestamp without time zone"
     TIMESTAMPTZ = "timestamp with time zone"
     UUID = "uuid"
+    MACADDR = "macaddr"
     JSON = "json"
     INTERVAL = "interval"
     ARRAY = "array"
@@ -51,9 +52,10 @@ class TypeFacts(NamedTuple):
         oid, array_oid: the object ids of the type and of its arrays; None where there are none.
         category: pg_type's typcategory; X of untyped literals.
         catalog_name: pg_type's name where it is not the type's own.
-        words: what the parser calls the type.
+        words: what the parser calls the type: its names for types, and of others the name as it is written.
         size: bytes of the binary form where all values have as many; else 0.
         preferred: whether its category prefers it.
+        comparable: whether values are equal or in order.
     """
 
     kind: Kind
@@ -64,6 +66,7 @@ class TypeFacts(NamedTuple):
     words: tuple[str, ...] = ()
     size: int = 0
     preferred: bool = False
+    comparable: bool = True
 
 
 FACTS = {
@@ -86,12 +89,13 @@ FACTS = {
     ),
     Base.INTERVAL: TypeFacts(Kind.INTERVAL, 1186, 1187, "T", words=("INTERVAL",), size=16, preferred=True),
     Base.UUID: TypeFacts(Kind.UUID, 2950, 2951, "U", words=("UUID",), size=16),
-    Base.JSON: TypeFacts(Kind.JSON, 114, 199, "U", words=("JSON",)),
+    Base.MACADDR: TypeFacts(Kind.TEXT, 829, 1040, "U", words=("macaddr",), size=6),
+    Base.JSON: TypeFacts(Kind.JSON, 114, 199, "U", words=("JSON",), comparable=False),
     Base.JSONB: TypeFacts(Kind.JSONB, 3802, 3807, "U", words=("JSONB",)),
     Base.VECTOR: TypeFacts(Kind.VECTOR, 16300, 16301, "U", words=("VECTOR",)),  # an extension's; fixed here
     Base.ENUM: TypeFacts(Kind.FLOAT64, None, None, "E"),  # the place of the label among the others
     Base.ARRAY: TypeFacts(Kind.ARRAY, None, None, "A"),
-    Base.UNKNOWN: TypeFacts(Kind.TEXT, 705, None, "X"),
+    Base.UNKNOWN: TypeFacts(Kind.TEXT, 705, None, "X", comparable=False),
 }
 """Of every type. The kind of a NUMERIC with a precision of 38 digits at most is a fixed one."""
 

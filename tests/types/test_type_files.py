@@ -18,6 +18,7 @@ _SAMPLES = {
     Base.TIMESTAMPTZ: "2024-02-29 00:00+00",
     Base.INTERVAL: "1 day",
     Base.UUID: "0" * 32,
+    Base.MACADDR: "0" * 12,
     Base.VECTOR: "[1,2]",
 }
 _OF_PG_TYPE = [base for base, facts in FACTS.items() if facts.oid and base not in {Base.UNKNOWN, Base.VECTOR}]

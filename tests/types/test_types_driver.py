@@ -25,6 +25,8 @@ VALUES: dict[str, tuple[str, Any]] = {
     "list_doc": ("jsonb", [1, "x", [None]]),
     "place": ("vector(3)", [1.0, 2.5, -3.0]),
     "keys": ("uuid[]", [UUID(int=7), None]),
+    "card": ("macaddr", "08:00:2b:01:02:03"),
+    "cards": ("macaddr[]", ["08:00:2b:01:02:03", None]),
     "days": ("date[]", [dt.date(2024, 2, 29)]),
     "moments": ("timestamptz[]", [dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)]),
     "mood": ("mood", "ok"),

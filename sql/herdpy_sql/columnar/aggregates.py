@@ -21,7 +21,19 @@ from herdpy_sql.columnar.comparisons import condition, is_row, order_key
 from herdpy_sql.columnar.queries import direction_of
 from herdpy_sql.columnar.typed import INTEGERS, MAX_DIGITS, STRINGS, Typed, no_function, numeric_text
 from herdpy_sql.errors import SqlError
-from herdpy_sql.types import BIGINT, BOOLEAN, BYTEA, DOUBLE, INTEGER, INTERVAL, NUMERIC, REAL, TEXT, Base
+from herdpy_sql.types import (
+    BIGINT,
+    BOOLEAN,
+    BYTEA,
+    DOUBLE,
+    FACTS,
+    INTEGER,
+    INTERVAL,
+    NUMERIC,
+    REAL,
+    TEXT,
+    Base,
+)
 
 if TYPE_CHECKING:
     from herdpy_sql.columnar.scope import Scope
@@ -412,11 +424,15 @@ AGGREGATES["json_agg of rows"] = _json_agg("json_of_rows")
 ANONYMOUS.update(("jsonb_agg", "json_agg", "jsonb_object_agg", "json_object_agg"))
 
 
+_WITHOUT_EXTREMES = frozenset({"B", "U"})
+"""Categories of types that PostgreSQL has no min() and max() for."""
+
+
 def _extreme(name: str) -> Aggregate:
     def function(binder: Binder, arguments: list[Typed], frame: Frame) -> Typed:
         (x,) = arguments
         x = casts.settle_text(binder, x)
-        if x.base in (Base.BOOLEAN, Base.UUID, Base.JSON, Base.JSONB, Base.BYTEA, Base.VECTOR):
+        if FACTS[x.base].category in _WITHOUT_EXTREMES:
             raise ValueError
         if x.array:
             if x.array > 1 or (x.base is Base.NUMERIC and x.dec is None):

@@ -41,9 +41,11 @@ if TYPE_CHECKING:
 
     from herdpy_sql.columnar.binder import Binder
 
-
-LIBRARY_TYPES = frozenset({Base.ARRAY, Base.JSONB, Base.VECTOR, Base.ENUM})
-"""Types whose casts are the library's alone."""
+LIBRARY_TYPES = frozenset(
+    {Base.ARRAY, *(base for base, forms in FORMS.items() if not forms.duck.reader)}
+    - {*STRINGS, Base.UNKNOWN, Base.INTERVAL}
+)
+"""Types that DuckDB has no macros for: their casts are the library's alone."""
 
 
 def no_cast(x: Typed, target: SqlType) -> SqlError:

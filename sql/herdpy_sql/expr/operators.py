@@ -13,7 +13,7 @@ from herdpy_sql.expr import integers, intervals, numeric
 from herdpy_sql.expr.casts import date_to_timestamp
 from herdpy_sql.expr.nodes import NOT_OWN, Function
 from herdpy_sql.expr.resolve import Signature
-from herdpy_sql.types import Base, SqlType
+from herdpy_sql.types import FACTS, Base, SqlType
 from herdpy_sql.values import intervals as spans
 from herdpy_sql.values.floats import round32
 from herdpy_sql.values.moments import check_date, check_timestamp
@@ -235,20 +235,8 @@ COMPARABLE: list[Signature] = [
     *(Signature(pair, t.BOOLEAN, NOT_OWN) for pair in product(MOMENTS, MOMENTS)),
     *(
         Signature((base, base), t.BOOLEAN, NOT_OWN)
-        for base in (
-            B.NUMERIC,
-            B.TEXT,
-            B.CHAR,
-            B.BOOLEAN,
-            B.BYTEA,
-            B.TIME,
-            B.UUID,
-            B.INTERVAL,
-            B.JSONB,
-            B.VECTOR,
-            B.ARRAY,
-            B.ENUM,
-        )
+        for base, facts in FACTS.items()
+        if facts.comparable and base not in {*INTS, *FLOATS, *MOMENTS, B.VARCHAR}
     ),
 ]
 """Pairs of types that ``= <> < <= > >=`` exist for; the comparing itself is ``compile``'s."""

@@ -39,16 +39,25 @@ def sql_type(node: exp.Expression) -> SqlType:
     enum = node.args.get(ENUM)
     if enum is not None:
         return SqlType(Base.ENUM, enum=enum)
-    name = node.this.name if hasattr(node.this, "name") else str(node.this)
-    found = _PLAIN.get(name)
+    found = builtin(node)
     if found is None or node.args.get("nested"):
-        if name == "USERDEFINED":
+        if node.this is exp.DataType.Type.USERDEFINED:
             raise SqlError("42704", f'type "{node.sql("postgres").lower()}" does not exist')
         raise SqlError("0A000", f"type {node.sql('postgres').lower()} is not supported")
     modifiers = modifiers_of(node)
     if not modifiers:
         return found
     return _modified(found, modifiers)
+
+
+def builtin(node: exp.DataType) -> SqlType | None:
+    """The built-in type that a node names, without its modifiers."""
+    if node.this is not exp.DataType.Type.USERDEFINED:
+        return _PLAIN.get(node.this.name if hasattr(node.this, "name") else str(node.this))
+    kind = node.args.get("kind")
+    if not isinstance(kind, exp.Identifier):
+        return None
+    return _PLAIN.get(kind.name if kind.args.get("quoted") else kind.name.lower())
 
 
 def modifiers_of(node: exp.DataType) -> list[int]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.library.routine import add, routine
-from herdpy_sql.types import BYTEA, INTEGER, TEXT
+from herdpy_sql.types import BIGINT, BYTEA, INTEGER, TEXT
 from herdpy_sql.values import from_text
 
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/= \t\r\n"
@@ -52,6 +52,7 @@ def _decode(text: str, form: str) -> bytes:
 
 for _name in ("sha224", "sha256", "sha384", "sha512"):
     add(_name, (BYTEA,), BYTEA, lambda data, name=_name: hashlib.new(name, data).digest())
+add("bit_count", (BYTEA,), BIGINT, lambda data: int.from_bytes(data).bit_count())
 add("md5", (BYTEA,), TEXT, lambda data: hashlib.md5(data, usedforsecurity=False).hexdigest())
 
 

@@ -10,7 +10,7 @@ from herdpy_sql.catalog import Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.expr import NotOwn
-from herdpy_sql.expr.typenames import ENUM
+from herdpy_sql.expr.typenames import ENUM, builtin
 from herdpy_sql.parse import Command, CopyStatement, parse
 from herdpy_sql.parse.describe import described
 from herdpy_sql.parse.object_commands import ObjectCommand
@@ -208,9 +208,14 @@ def _may_concern_system(tree: exp.Expression, catalog: Catalog) -> bool:
         elif isinstance(node, exp.Column):
             if node.name.lower() == "user":
                 return True
-        elif isinstance(node, exp.DataType) and node.this in _NAMED_TYPES and node.args.get(ENUM) is None:
+        elif isinstance(node, exp.DataType) and _may_be_system_type(node):
             return True
     return False
+
+
+def _may_be_system_type(node: exp.DataType) -> bool:
+    """Whether a type is named that is neither built in nor an ENUM."""
+    return node.this in _NAMED_TYPES and node.args.get(ENUM) is None and builtin(node) is None
 
 
 def query_plan(

@@ -10,7 +10,7 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.enum_types import enum_names, enum_type
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.typenames import ENUM
+from herdpy_sql.expr.typenames import ENUM, builtin
 from herdpy_sql.plan.scope import name_of
 from herdpy_sql.types import EnumType, SqlType
 
@@ -40,7 +40,7 @@ def has_enums(catalog: Catalog) -> bool:
 def mark_types(tree: exp.Expression, catalog: Catalog) -> None:
     """Note at each type's name that is no built-in one which ENUM it means, where it means one."""
     for node in tree.find_all(exp.DataType):
-        if node.this is exp.DataType.Type.USERDEFINED:
+        if node.this is exp.DataType.Type.USERDEFINED and builtin(node) is None:
             schema, name = type_name(node)
             found = find_type(catalog, schema, name)
             if found is not None:

@@ -14,12 +14,12 @@ from herdpy.cli.command_log import log_command
 from herdpy.cli.command_sql import sql_command
 from herdpy.cli.command_state import checkpoint_command, info_command, version_command
 from herdpy.cli.errors import guarded
-from herdpy.cli.place import DatabaseCommand, takes_profile
 from herdpy.cli.rescue import rescue_command
 from herdpy.cli.server import server_command
 from herdpy.cli.spark import CONTEXT as SPARK_CONTEXT
 from herdpy.cli.spark import spark_command
 from herdpy.cli.status import status_command
+from herdpy.cli.target import DatabaseCommand, takes_profile
 
 
 def _help(command: Callable[..., None]) -> str:

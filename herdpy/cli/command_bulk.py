@@ -1,4 +1,7 @@
-"""``herdpy import`` and ``herdpy export``: the commands around ``load`` and ``dump``."""
+"""``herdpy import`` and ``herdpy export``: their options, and the summaries that they show.
+
+``importer`` and ``exporter`` do the work, and are imported when a command runs: they need pyarrow.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,6 @@ import typer
 
 from herdpy.cli import target
 from herdpy.cli.errors import USAGE, CliError, tell
-from herdpy.cli.place import Place
 from herdpy.cli.progress import Bar, speed
 from herdpy.cli.source import (
     BLOCK_BYTES,
@@ -21,12 +23,11 @@ from herdpy.cli.source import (
     ReadOptions,
     RecordSource,
     format_of,
-    open_source,
 )
-from herdpy.cli.target import TargetDatabase
+from herdpy.cli.target import Place, TargetDatabase
 
 if TYPE_CHECKING:  # these need pyarrow, which is asked for first
-    from herdpy.cli import dump, load
+    from herdpy.cli import exporter, importer
 
 _FormatOption = Annotated[
     FileFormat | None, typer.Option("--format", help="What the file is; by its name if not given.")
@@ -97,15 +98,18 @@ def import_command(
     found = target.parse(url, servers=True)
     target.needed("pyarrow")
     target.needed("msgspec")
-    source = open_source(file, kind, ReadOptions(delimiter, header, ("", *(null or [])), block_bytes))
-    from herdpy.cli import load
+    from herdpy.cli import importer
+
+    source = importer.open_source(
+        file, kind, ReadOptions(delimiter, header, ("", *(null or [])), block_bytes)
+    )
 
     if on_error is OnError.SKIP and rejects is None:
         rejects = file.with_name(f"{file.name}.rejects.jsonl")
-    plan = load.ImportPlan(
+    plan = importer.ImportPlan(
         file,
         table,
-        load.ImportMode(mode) if mode else load.ImportMode.EITHER,
+        importer.ImportMode(mode) if mode else importer.ImportMode.EITHER,
         tuple(name.strip() for name in key.split(",") if name.strip()),
         chosen,
         resume,
@@ -131,20 +135,27 @@ def _mode(**flags: bool) -> str | None:
 
 
 def _import(
-    found: TargetDatabase, source: RecordSource, plan: load.ImportPlan, reading: dict[str, Any], *, json: bool
+    found: TargetDatabase,
+    source: RecordSource,
+    plan: importer.ImportPlan,
+    reading: dict[str, Any],
+    *,
+    json: bool,
 ) -> None:
     """Import what is left, and tell of it. ``reading``: how the file is read, part of what it is known by."""
-    from herdpy.cli import journal, load
+    from herdpy.cli import importer
 
     connection = target.connect(found, autocommit=False)
     try:
-        importer = load.Importer(connection, source, plan, journal.identity(plan.path, plan.table, reading))
+        running = importer.Importer(
+            connection, source, plan, importer.identity(plan.path, plan.table, reading)
+        )
         with Bar(f"{plan.path.name} -> {plan.table}") as bar:
 
-            def on_batch(progress: journal.ImportProgress) -> None:
-                bar.update(*source.progress(), progress.at.rows - importer.resumed_at)
+            def on_batch(progress: importer.ImportProgress) -> None:
+                bar.update(*source.progress(), progress.at.rows - running.resumed_at)
 
-            result = importer.run(on_batch)
+            result = running.run(on_batch)
     except KeyboardInterrupt:
         tell("Interrupted: run the same command again to go on.")
         raise
@@ -154,12 +165,12 @@ def _import(
         "table": plan.table,
         "rows": result.loaded,
         "rejected": result.rejected,
-        "resumed_at": importer.resumed_at,
+        "resumed_at": running.resumed_at,
         "seconds": round(bar.seconds, 3),
         "rejects_file": str(plan.rejects) if result.rejected else None,
     }
-    pace = speed(result.at.rows - importer.resumed_at, bar.seconds)
-    _tell_result(summary, json, f"{plan.table}: {pace}", importer.resumed_at, result.loaded)
+    pace = speed(result.at.rows - running.resumed_at, bar.seconds)
+    _tell_result(summary, json, f"{plan.table}: {pace}", running.resumed_at, result.loaded)
     if result.rejected:
         tell(f"{result.rejected:,} records were rejected: see {plan.rejects}")
 
@@ -204,23 +215,23 @@ def export_command(
         raise CliError("only exports of a table can be continued", code=USAGE)
     found = target.existing(url, servers=True)
     target.needed("pyarrow")
-    from herdpy.cli import dump
+    from herdpy.cli import exporter
 
-    plan = dump.ExportPlan(
+    plan = exporter.ExportPlan(
         path, kind, None if query else what[0], query, header, resume, save_rows=max(save_rows, 1)
     )
     _export(found, plan, json=json)
 
 
-def _export(found: TargetDatabase, plan: dump.ExportPlan, *, json: bool) -> None:
+def _export(found: TargetDatabase, plan: exporter.ExportPlan, *, json: bool) -> None:
     """Export what is left, and tell of it."""
-    from herdpy.cli import dump
+    from herdpy.cli import exporter
 
     connection = target.connect(found, autocommit=True)
     try:
-        exporter = dump.Exporter(connection, plan, _place(found), found if found.is_remote else None)
+        running = exporter.Exporter(connection, plan, _place(found), found if found.is_remote else None)
         with Bar(f"{'query' if plan.query else plan.table} -> {plan.path.name}") as bar:
-            exporter.run(lambda rows, total: bar.update(rows, total, rows - exporter.resumed_at))
+            running.run(lambda rows, total: bar.update(rows, total, rows - running.resumed_at))
     except KeyboardInterrupt:
         if not plan.query:
             tell("Interrupted: run the same command again to go on.")
@@ -229,12 +240,12 @@ def _export(found: TargetDatabase, plan: dump.ExportPlan, *, json: bool) -> None
         connection.close()
     summary: dict[str, Any] = {
         "file": str(plan.path),
-        "rows": exporter.rows,
-        "resumed_at": exporter.resumed_at,
+        "rows": running.rows,
+        "resumed_at": running.resumed_at,
         "seconds": round(bar.seconds, 3),
     }
-    pace = speed(exporter.rows - exporter.resumed_at, bar.seconds)
-    _tell_result(summary, json, f"{plan.path}: {pace}", exporter.resumed_at, exporter.rows)
+    pace = speed(running.rows - running.resumed_at, bar.seconds)
+    _tell_result(summary, json, f"{plan.path}: {pace}", running.resumed_at, running.rows)
 
 
 def _place(found: TargetDatabase) -> str:

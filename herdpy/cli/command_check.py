@@ -11,11 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from herdpy.cli import target
-from herdpy.cli.command_state import JsonOption
 from herdpy.cli.errors import FAILED, tell
 from herdpy.cli.output import write_table
-from herdpy.cli.place import Place
 from herdpy.cli.progress import Bar
+from herdpy.cli.target import JsonOption, Place
 
 _KEY = re.compile(r"\b(?:key|entry) ([0-9a-f]{2,})")
 

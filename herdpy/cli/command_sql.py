@@ -13,7 +13,7 @@ import typer
 from herdpy.cli import target
 from herdpy.cli.errors import FAILED, USAGE, CliError, tell
 from herdpy.cli.output import Format
-from herdpy.cli.place import Place
+from herdpy.cli.target import Place
 
 if TYPE_CHECKING:
     from herdpy.cli.shell import Shell
@@ -134,7 +134,7 @@ def _run_scripts(
     shell: Shell, texts: list[tuple[str, str | None]], output: Path | None, *, single_transaction: bool
 ) -> None:
     """Run them, their rows into ``output`` where there is one. Exit 1 when a statement failed."""
-    from herdpy.cli.meta import Quit
+    from herdpy.cli.shell import Quit
 
     if output is not None:
         shell.send_to(output)

@@ -5,16 +5,12 @@ from __future__ import annotations
 import json as jsonlib
 import sys
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from herdpy.cli import target
 from herdpy.cli.errors import CliError, tell
 from herdpy.cli.output import write_table
-from herdpy.cli.place import Place
-
-JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of tables.")]
+from herdpy.cli.target import JsonOption, Place
 
 
 def info_command(url: Place, json: JsonOption = False) -> None:

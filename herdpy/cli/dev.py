@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from herdpy.cli.command_state import JsonOption
+from herdpy.cli.target import JsonOption
 
 HELP = """Run a cluster on this machine: ZooKeeper, bookies and servers on free loopback ports.
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from herdpy.cli.command_state import JsonOption
-from herdpy.cli.place import spelled_out
+from herdpy.cli.target import JsonOption, spelled_out
 
 if TYPE_CHECKING:
     from typer._click import Command

@@ -13,8 +13,8 @@ from typing import Annotated
 
 import typer
 
-from herdpy.cli.command_state import JsonOption
 from herdpy.cli.errors import USAGE, CliError
+from herdpy.cli.target import JsonOption
 
 HELP = """Look into a BookKeeper cluster's ledgers: list, show, read, recover, delete, go on without.
 

@@ -14,12 +14,12 @@ import typer
 from typer.core import TyperGroup
 
 from herdpy.cli import target
-from herdpy.cli.command_state import JsonOption
 from herdpy.cli.doors import door, is_door
 from herdpy.cli.errors import FAILED, USAGE, CliError
 from herdpy.cli.output import write_table
 from herdpy.cli.progress import Bar
 from herdpy.cli.snapshot import snapshot_command
+from herdpy.cli.target import JsonOption
 
 HELP = """Copy a running server's database, or publish snapshots for readers of the log.
 

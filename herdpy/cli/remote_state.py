@@ -8,9 +8,8 @@ from typing import Any
 
 from herdpy.cli import target
 from herdpy.cli.errors import tell
-from herdpy.cli.output import write_table
+from herdpy.cli.output import as_json, write_table
 from herdpy.cli.servers import Row, ServerSession, literal, quoted, session
-from herdpy.cli.status import as_json
 
 _ANY = "SET herdpy.read_level = 'any'"
 _TABLES = """

@@ -15,8 +15,8 @@ from typing import Annotated
 import typer
 
 from herdpy.cli import target
-from herdpy.cli.command_state import JsonOption
 from herdpy.cli.errors import USAGE, CliError
+from herdpy.cli.target import JsonOption
 
 _FOLDER = "rescued"
 

@@ -1,14 +1,18 @@
 """What tables a database has, as the shell describes them and import and export need them.
 
-The catalog's own objects belong to the engine; these are plain copies with names and PostgreSQL's
-spelling of types, taken through a connection, so that they hold what its transaction sees.
+A database in this process is asked for its catalog's own objects, servers for their system tables. What comes
+back are plain copies with names and PostgreSQL's spelling of types, taken through a connection, so that they
+hold what its transaction sees.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from herdpy.cli import target
 from herdpy.cli.errors import CliError
 
 if TYPE_CHECKING:
@@ -88,9 +92,7 @@ class TableInfo:
 def tables(connection: Any) -> list[TableInfo]:
     """Every table but other sessions' temporary ones, by name."""
     if _is_remote(connection):
-        from herdpy.cli import remote_schema
-
-        found = remote_schema.tables(connection)
+        found = remote_tables(connection)
     else:
         found = [_table(one) for one in _catalog(connection).tables.values()]
     path = _path(connection)
@@ -195,3 +197,46 @@ def _table(found: catalog.Table) -> TableInfo:
         ),
         checks=tuple(CheckInfo(check.name, check.condition) for check in found.checks),
     )
+
+
+_COLUMNS = """
+SELECT schema_name, table_name, name, type, not_null, default_value, key_position
+FROM herdpy.columns ORDER BY schema_name, table_name, position
+"""
+
+
+def remote_tables(connection: Any) -> list[TableInfo]:
+    """Every table, without indexes and checks. ``connection`` is the driver's."""
+    with connection.execute(_COLUMNS) as cursor:
+        rows = cursor.fetchall()
+    return [
+        _remote_table(schema, name, list(columns))
+        for (schema, name), columns in groupby(rows, itemgetter(0, 1))
+    ]
+
+
+def _remote_table(schema: str, name: str, rows: list[tuple[Any, ...]]) -> TableInfo:
+    key = sorted((place, column) for *_named, column, _type, _not_null, _default, place in rows if place)
+    catalog = target.needed("herdpy_sql.catalog")
+    return TableInfo(
+        name=name,
+        schema=schema,
+        columns=tuple(
+            ColumnInfo(column, _type_of_text(text), not not_null, default)
+            for _schema, _table, column, text, not_null, default, _place in rows
+        ),
+        key=tuple(KeyColumn(column, descending=False) for _place, column in key),
+        key_name="",
+        hidden_key=None if key else catalog.HIDDEN_KEY,
+        indexes=(),
+        checks=(),
+    )
+
+
+def _type_of_text(text: str) -> SqlType:
+    """A type as the server spells it."""
+    sqlglot = target.needed("sqlglot")
+    names = target.needed("herdpy_sql.expr.typenames")
+    cast = sqlglot.parse_one(f"CAST(NULL AS {text})", read="postgres")
+    found: SqlType = names.sql_type(cast.to)
+    return found

@@ -15,10 +15,10 @@ from typing import Annotated, Any
 import typer
 
 from herdpy.cli import target
-from herdpy.cli.command_state import JsonOption
 from herdpy.cli.doors import door
 from herdpy.cli.errors import CliError, tell
 from herdpy.cli.progress import Bar
+from herdpy.cli.target import JsonOption
 
 _FOLDER = "download"
 

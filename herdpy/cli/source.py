@@ -1,24 +1,33 @@
-"""Where imported rows come from: a file read in blocks, each of which knows where the next begins.
+"""What an import reads from and into: a file read in blocks, and the columns of the table.
 
 A :class:`RecordSource` gives blocks of whole records; a block turns itself into Arrow arrays quickly
-(:meth:`Block.arrays`), or, when a value in it does not fit, record by record with line numbers
-(:meth:`Block.records`). ``source_csv``, ``source_jsonl`` and ``source_parquet`` implement both.
+(:meth:`RecordBlock.arrays`), or, when a value in it does not fit, record by record with line numbers
+(:meth:`RecordBlock.records`). ``source_csv``, ``source_jsonl`` and ``source_parquet`` implement both.
 The position after a block is all that is needed to go on from there in another process.
+
+A :class:`TargetField` makes arrays of its type. The fast way is Arrow's own conversion, for types where it
+means what PostgreSQL means; the exact way is the engine's input functions, value by value, for the other
+types and for blocks in which something did not fit.
 """
 
 from __future__ import annotations
 
 import enum
 import gzip
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from herdpy.cli.errors import USAGE, CliError
 
 if TYPE_CHECKING:
-    from herdpy.cli.fields import TargetField
+    import pyarrow as pa
+
+    from herdpy.codec.kinds import Datum
+    from herdpy_sql.types import SqlType
+
 
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
 
@@ -118,24 +127,6 @@ class ReadOptions:
     sample_bytes: int = SAMPLE_BYTES
 
 
-def open_source(path: Path, format: FileFormat, options: ReadOptions) -> RecordSource:
-    """Open a file; CliError when it cannot be read or is not of that format."""
-    from herdpy.cli.source_csv import CsvSource
-    from herdpy.cli.source_jsonl import JsonlSource
-    from herdpy.cli.source_parquet import ParquetSource
-
-    try:
-        match format:
-            case FileFormat.CSV:
-                return CsvSource(path, options)
-            case FileFormat.JSONL:
-                return JsonlSource(path, options)
-            case _:
-                return ParquetSource(path, options)
-    except OSError as error:
-        raise CliError(f"cannot read {path}: {error.strerror or error}") from error
-
-
 def format_of(path: Path, chosen: FileFormat | None) -> FileFormat:
     """Return the format chosen, or the one the file's name says; CliError (usage) if it says none."""
     if chosen is not None:
@@ -184,3 +175,97 @@ class TextFile:
         """Close the file."""
         self._stream.close()
         self._raw.close()
+
+
+@dataclass(frozen=True)
+class TargetField:
+    """A column to be filled.
+
+    Attributes:
+        name: in the table.
+        place: which column of the file fills it.
+    """
+
+    name: str
+    type: SqlType
+    place: int
+
+    @cached_property
+    def arrow_type(self) -> pa.DataType:
+        """What the engine takes for it."""
+        from herdpy.codec.arrow import arrow_type
+
+        return arrow_type(self.type.field)
+
+    @cached_property
+    def text_type(self) -> pa.DataType | None:
+        """What Arrow's CSV and JSON readers make of it by themselves; None when they read it as text."""
+        import pyarrow as pa
+
+        types: dict[str, pa.DataType] = {
+            "boolean": pa.bool_(),
+            "smallint": pa.int16(),
+            "integer": pa.int32(),
+            "bigint": pa.int64(),
+            "double precision": pa.float64(),
+            "text": pa.string(),
+            "date": pa.date32(),
+            "timestamp without time zone": pa.timestamp("us"),
+            "timestamp with time zone": pa.timestamp("us", tz="UTC"),
+        }
+        return types.get(self.type.base.value)
+
+    @cached_property
+    def convert(self) -> Callable[[object], Datum]:
+        """From a Python object or text to the engine's datum; raises SqlError."""
+        from herdpy_sql.values import input_converter
+
+        return input_converter(self.type)
+
+    def array(self, values: Sequence[object]) -> Array:
+        """The array of these objects or texts; Misfit when one does not fit."""
+        from herdpy_sql.errors import SqlError
+
+        convert = self.convert
+        try:
+            datums = [None if value is None else convert(value) for value in values]
+        except SqlError as error:
+            raise Misfit(str(error)) from error
+        return self.array_of_datums(datums)
+
+    def array_of_datums(self, datums: Sequence[Datum]) -> Array:
+        """The array that the engine takes."""
+        from herdpy.codec.arrow import datums_to_array
+
+        return datums_to_array(self.type.field, list(datums))
+
+    def fitted(self, array: Array) -> Array:
+        """An array that a reader made, as the engine takes it; Misfit when a value does not fit."""
+        import pyarrow as pa
+
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+            if isinstance(array, pa.ChunkedArray):  # of several chunks, or none
+                array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+        if self.text_type is None and pa.types.is_string(array.type):
+            return self.array(array.to_pylist())
+        if array.type == self.arrow_type:
+            return array
+        try:
+            if pa.types.is_string(array.type) or pa.types.is_string(self.arrow_type):
+                return array.cast(self.arrow_type)
+            return self.conformed(array)
+        except (ValueError, pa.ArrowNotImplementedError) as error:  # pa.ArrowInvalid is a ValueError
+            raise Misfit(str(error)) from error
+
+    def conformed(self, array: Array) -> Array:
+        """The values as INSERT would assign them; ValueError for one that would not be the same any more."""
+        from herdpy.codec.arrow import conform
+
+        return conform(array, self.type.field, self.type.precision)
+
+
+def why(error: Any) -> str:
+    """The message of a database error, with its detail, on one line."""
+    detail = getattr(error, "detail", None)
+    return f"{error.message} ({detail})" if detail else str(error.message)

@@ -19,7 +19,7 @@ from herdpy.cli.errors import CliError
 from herdpy.cli.source import Array, Misfit, Position, ReadOptions, SourceRecord, TextFile
 
 if TYPE_CHECKING:
-    from herdpy.cli.fields import TargetField
+    from herdpy.cli.source import TargetField
 
 _RECORD_LIMIT = 256 << 20
 _LEADING_ZERO = r"^[+-]?0[0-9]"

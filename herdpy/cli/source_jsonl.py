@@ -21,7 +21,7 @@ from herdpy.cli.errors import CliError
 from herdpy.cli.source import Array, Misfit, Position, ReadOptions, SourceRecord, TextFile
 
 if TYPE_CHECKING:
-    from herdpy.cli.fields import TargetField
+    from herdpy.cli.source import TargetField
 
 _ROW = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _FAST = {"boolean", "smallint", "integer", "bigint", "double precision", "text"}

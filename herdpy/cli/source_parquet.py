@@ -10,11 +10,11 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from herdpy.cli.errors import CliError
+from herdpy.cli.output import json_names, json_object
 from herdpy.cli.source import Array, Position, ReadOptions, SourceRecord
-from herdpy.cli.values import json_names, json_object
 
 if TYPE_CHECKING:
-    from herdpy.cli.fields import TargetField
+    from herdpy.cli.source import TargetField
 
 _BYTES_A_ROW = 80  # to turn a block's bytes into rows, roughly
 

@@ -13,7 +13,7 @@ import sys
 import typer
 
 from herdpy.cli.errors import USAGE, CliError
-from herdpy.cli.place import VARIABLE, spelled_out
+from herdpy.cli.target import VARIABLE, spelled_out
 
 #: All that comes after the name is the job's, its --help too.
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}

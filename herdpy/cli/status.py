@@ -12,11 +12,10 @@ from typing import Any, Protocol
 import typer
 
 from herdpy.cli import target
-from herdpy.cli.command_state import JsonOption
 from herdpy.cli.errors import FAILED, tell
-from herdpy.cli.output import write_table
-from herdpy.cli.place import Place
+from herdpy.cli.output import as_json, write_table
 from herdpy.cli.servers import Row, session
+from herdpy.cli.target import JsonOption, Place
 
 _LAG_ENTRIES = 1000
 _GOOD = ("leading", "following")
@@ -134,10 +133,6 @@ def problems_of(tablespace: Row) -> Iterable[str]:
             yield f"{name}: the replica on {one['node']} is {one['lag_entries']} entries behind"
         if one.get("problem"):
             yield f"{name}: the replica on {one['node']} says: {one['problem']}"
-
-
-def as_json(value: object) -> object:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 # Tables.

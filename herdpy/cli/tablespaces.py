@@ -14,11 +14,10 @@ from typing import Annotated
 import typer
 
 from herdpy.cli import status
-from herdpy.cli.command_state import JsonOption
 from herdpy.cli.errors import USAGE, CliError, tell
-from herdpy.cli.output import write_table
-from herdpy.cli.place import Place
+from herdpy.cli.output import as_json, write_table
 from herdpy.cli.servers import ServerSession, literal, quoted, session
+from herdpy.cli.target import JsonOption, Place
 
 HELP = """Make, change, move and drop the tablespaces of a cluster.
 
@@ -51,7 +50,7 @@ def ls_command(url: Place, json: JsonOption = False) -> None:
     with session(url) as asked:
         found = status.look(asked)["tablespaces"]
     if json:
-        sys.stdout.write(jsonlib.dumps(found, indent=2, default=status.as_json) + "\n")
+        sys.stdout.write(jsonlib.dumps(found, indent=2, default=as_json) + "\n")
     else:
         status.show_tablespaces(found)
 
@@ -183,7 +182,7 @@ def check_command(url: Place, name: Name, json: JsonOption = False) -> None:
         rows = asked.rows(f"CHECK TABLESPACE {quoted(name)}")
         _tell(asked)
     if json:
-        sys.stdout.write(jsonlib.dumps(rows, indent=2, default=status.as_json) + "\n")
+        sys.stdout.write(jsonlib.dumps(rows, indent=2, default=as_json) + "\n")
     elif rows:
         write_table(list(rows[0]), [tuple(row.values()) for row in rows], sys.stdout)
 
@@ -217,7 +216,7 @@ def _do(url: str, statement: str, name: str, done: str, *, json: bool) -> None:
                 "remarks": remarks,
                 "tablespace": found[0] if found else None,
             }
-            sys.stdout.write(jsonlib.dumps(document, indent=2, default=status.as_json) + "\n")
+            sys.stdout.write(jsonlib.dumps(document, indent=2, default=as_json) + "\n")
             return
         _tell(asked)
     tell(f"Tablespace {name} {done} ({seconds:.2f} s).")

@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet
 
 import herdpy
-from herdpy.cli import dump, sink
+from herdpy.cli import exporter
 from herdpy.cli.source import FileFormat
 from tests.cli.every_type import COLUMNS, DEFINITION, VALUES
 
@@ -91,7 +91,7 @@ def test_an_interrupted_export_goes_on_after_the_last_key_on_disk(run, db, tmp_p
         data = pa.table({"a": [f"k{n % 3}" for n in range(900)], "b": pa.array(range(900), pa.int32())})
         connection.cursor().adbc_ingest("t", data, mode="append")
     file = tmp_path / f"t.{kind}"
-    plan = dump.ExportPlan(file, FileFormat(kind), "t", batch_rows=100, save_rows=200)
+    plan = exporter.ExportPlan(file, FileFormat(kind), "t", batch_rows=100, save_rows=200)
 
     def stop(done, total):
         if done == 500:
@@ -99,9 +99,9 @@ def test_an_interrupted_export_goes_on_after_the_last_key_on_disk(run, db, tmp_p
 
     with herdpy.connect(db, autocommit=True) as connection:
         with pytest.raises(StopError):
-            dump.Exporter(connection, plan, "here").run(stop)
+            exporter.Exporter(connection, plan, "here").run(stop)
         assert not file.exists()
-        again = dump.Exporter(connection, plan, "here")
+        again = exporter.Exporter(connection, plan, "here")
         again.run(lambda done, total: None)
     assert (again.resumed_at, again.rows) == (400, 900)
     run("import", db, file, "-t", "u", "--type", "a=text", "--type", "b=integer")
@@ -112,6 +112,6 @@ def test_an_interrupted_export_goes_on_after_the_last_key_on_disk(run, db, tmp_p
 def test_a_sink_cuts_off_what_was_not_saved(tmp_path):
     partial = tmp_path / "x.partial"
     partial.write_bytes(b"saved\nnot saved")
-    text = sink.TextSink(partial, 6)
+    text = exporter.TextSink(partial, 6)
     text.finish(tmp_path / "x")
     assert (tmp_path / "x").read_bytes() == b"saved\n"

@@ -14,8 +14,9 @@ import pytest
 from pyarrow import parquet
 
 import herdpy
-from herdpy.cli import dump, journal, load, rows, target
-from herdpy.cli.source import FileFormat, ReadOptions, open_source
+from herdpy.cli import exporter, importer, target
+from herdpy.cli.importer import open_source
+from herdpy.cli.source import FileFormat, ReadOptions
 from tests.cli.every_type import COLUMNS, DEFINITION, VALUES
 from tests.support.server_process import RunningServer
 
@@ -117,14 +118,14 @@ NUMBERS = pa.table({"k": range(1000), "s": ["x" * n for n in range(1000)]})
 
 @pytest.mark.parametrize("piece_bytes", [3, 1000, 1 << 20])
 def test_a_stream_may_come_in_any_pieces(piece_bytes: int) -> None:
-    with rows.of_stream(Copied(NUMBERS, piece_bytes)) as (kind, batches):
+    with exporter.of_stream(Copied(NUMBERS, piece_bytes)) as (kind, batches):
         assert pa.Table.from_batches(batches, kind) == NUMBERS
 
 
 def test_an_error_after_the_last_row_is_told() -> None:
     with (
         pytest.raises(StopError),
-        rows.of_stream(Copied(NUMBERS, 1000, StopError())) as (_kind, batches),
+        exporter.of_stream(Copied(NUMBERS, 1000, StopError())) as (_kind, batches),
     ):
         list(batches)
 
@@ -132,7 +133,7 @@ def test_an_error_after_the_last_row_is_told() -> None:
 def test_a_stream_that_ends_early_is_no_answer() -> None:
     copied = Copied(NUMBERS, 1000)
     copied._pieces = iter(list(copied._pieces)[:-2])
-    with rows.of_stream(copied) as (_kind, batches), pytest.raises((OSError, pa.ArrowInvalid)):
+    with exporter.of_stream(copied) as (_kind, batches), pytest.raises((OSError, pa.ArrowInvalid)):
         list(batches)
 
 
@@ -150,17 +151,17 @@ def test_an_import_that_was_cut_goes_on_exactly_there(
     source = open_source(file, FileFormat(kind), ReadOptions(",", True, ("",), 4000))
     # As the command tells one import from another.
     reading = {"format": kind, "delimiter": ",", "header": True, "null": [], "names": source.names}
-    key = journal.identity(file, "t", reading)
+    key = importer.identity(file, "t", reading)
     seen = []
 
-    def stop(progress: journal.ImportProgress) -> None:
+    def stop(progress: importer.ImportProgress) -> None:
         seen.append(progress.loaded)
         if len(seen) == 3:
             raise StopError
 
     with target.connect(target.parse(url, servers=True), autocommit=False) as connection:
         with pytest.raises(StopError):
-            load.Importer(connection, source, load.ImportPlan(file, "t"), key).run(stop)
+            importer.Importer(connection, source, importer.ImportPlan(file, "t"), key).run(stop)
         connection.rollback()
     before = conn.execute("SELECT count(*) FROM t").fetchone()[0]
     assert 0 < before < count
@@ -197,10 +198,10 @@ def test_an_export_that_was_cut_goes_on_after_the_last_key_on_disk(
         if len(seen) == 3:
             raise StopError
 
-    plan = dump.ExportPlan(file, FileFormat(kind), "t", save_rows=10_000)
+    plan = exporter.ExportPlan(file, FileFormat(kind), "t", save_rows=10_000)
     place = url.replace("ann@", "")
     with target.connect(found, autocommit=True) as connection, pytest.raises(StopError):
-        dump.Exporter(connection, plan, place, found).run(stop)
+        exporter.Exporter(connection, plan, place, found).run(stop)
     assert not file.exists()
     assert "ann" not in (tmp_path / f"{file.name}.partial.json").read_text()
     out = json.loads(run("export", url, "t", file, "--resume", "--json").stdout)

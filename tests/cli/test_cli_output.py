@@ -12,8 +12,7 @@ from decimal import Decimal
 import pytest
 
 from herdpy.cli.errors import CliError, point_at, render
-from herdpy.cli.output import Format, write_result
-from herdpy.cli.values import shortest_real
+from herdpy.cli.output import Format, shortest_real, write_result
 
 
 class Rows:

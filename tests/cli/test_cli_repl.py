@@ -19,7 +19,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from herdpy.cli import repl, schema, target
-from herdpy.cli.complete import SqlCompleter
+from herdpy.cli.repl import SqlCompleter
 from herdpy.cli.shell import Shell
 from tests.cli.processes import command, environment
 

@@ -31,7 +31,7 @@ from pathlib import Path
 import pytest
 
 import herdpy
-from herdpy.cli.values import to_text
+from herdpy.cli.output import to_text
 from herdpy_sql.parse import split
 
 ROOT = Path(__file__).parents[2]

@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 import herdpy
-from herdpy.cli import place, prompt, target
+from herdpy.cli import repl, target
 from herdpy.cli.app import app
 from herdpy.cli.errors import CliError
-from herdpy.cli.place import DatabaseCommand
 from herdpy.cli.shell import Shell
+from herdpy.cli.target import DatabaseCommand
 from herdpy.dbapi.address import address_of
 
 pytestmark = pytest.mark.timeout(120)
@@ -231,18 +231,18 @@ def test_profiles_for_what_takes_a_url_as_an_option(tmp_path, monkeypatch):
     file.chmod(0o600)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv("HERDPY_PASSWORD", raising=False)
-    assert place.spelled_out(None, None) is None
-    assert place.spelled_out("herdpy://x/y") == "herdpy://x/y"
+    assert target.spelled_out(None, None) is None
+    assert target.spelled_out("herdpy://x/y") == "herdpy://x/y"
     try:
-        assert place.spelled_out("@db") == place.spelled_out(None, "db")
-        assert place.spelled_out("@db") == "herdpy://db1/shop?target=leader&user=a+b"
+        assert target.spelled_out("@db") == target.spelled_out(None, "db")
+        assert target.spelled_out("@db") == "herdpy://db1/shop?target=leader&user=a+b"
         assert os.environ["HERDPY_PASSWORD"] == "s3cret"
-        options = address_of(place.spelled_out("@db")).options
+        options = address_of(target.spelled_out("@db")).options
         assert (options.user, options.password) == ("a b", "s3cret")
     finally:
         os.environ.pop("HERDPY_PASSWORD", None)
     with pytest.raises(CliError, match="exclude each other"):
-        place.spelled_out("herdpy://x/y", "db")
+        target.spelled_out("herdpy://x/y", "db")
     told = run("drill", "kill-leader", "--profile", "none", "--commands", file, code=2).stderr
     assert "no profile 'none'" in told
 
@@ -263,7 +263,7 @@ def shell():
 
 def test_the_prompt_shows_the_leader_the_read_level_and_the_lag(urls, cluster, shell, tmp_path):
     leader = cluster.await_leader()
-    line = prompt.StatusLine()
+    line = repl.StatusLine()
     one = shell(urls["servers"])
     line.renew(one)
     assert line.shown == f" [leader {leader}, linearizable, lag 0]"
@@ -287,7 +287,7 @@ def test_the_prompt_shows_the_leader_the_read_level_and_the_lag(urls, cluster, s
 def test_the_prompt_follows_the_leader(urls, cluster, shell):
     old = cluster.await_leader()
     successor = next(name for name in ("server-1", "server-2", "server-3") if name != old)
-    one, line = shell(urls["zookeeper"]), prompt.StatusLine()
+    one, line = shell(urls["zookeeper"]), repl.StatusLine()
     line.renew(one)
     assert f"leader {old}, " in line.shown
     run("tablespace", "leader", urls["servers"], "herdpy", successor)

@@ -1,28 +1,248 @@
-"""``herdpy import``: the blocks of a source become rows, a transaction each, journalled as they go.
+"""``herdpy import``: the blocks of a file become rows, a transaction each, journalled as they go.
 
     source -> block -> arrays (or, when something does not fit, records one by one) -> adbc_ingest
            -> journal, both in one transaction -> the next block
 
-What does not fit stops the import, or goes to the file of rejects with its line and the reason.
+What does not fit stops the import, or goes to the file of rejects with its line and the reason. Below
+``command_bulk``, which has the options; above the ``source`` modules.
 """
 
 from __future__ import annotations
 
 import enum
+import hashlib
+import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import IO, Any, NoReturn
 
-from herdpy.cli import journal, schema
-from herdpy.cli.batch import ImportBatch, one_by_one, whole
+import pyarrow as pa
+
+from herdpy.cli import schema
 from herdpy.cli.errors import USAGE, CliError, database_error
-from herdpy.cli.fields import TargetField, why
-from herdpy.cli.rejects import Bad, Rejects
-from herdpy.cli.source import Misfit, OnError, RecordBlock, RecordSource, SourceRecord
+from herdpy.cli.source import (
+    Array,
+    FileFormat,
+    Misfit,
+    OnError,
+    Position,
+    ReadOptions,
+    RecordBlock,
+    RecordSource,
+    SourceRecord,
+    TargetField,
+    why,
+)
+from herdpy.cli.source_csv import CsvSource
+from herdpy.cli.source_jsonl import JsonlSource
+from herdpy.cli.source_parquet import ParquetSource
 
-if TYPE_CHECKING:
-    from herdpy.cli.journal import ImportProgress
+TABLE = "herdpy_imports"
+START = Position()
+
+_CREATE = f"""
+CREATE TABLE IF NOT EXISTS {TABLE} (
+    id            TEXT PRIMARY KEY,
+    path          TEXT NOT NULL,
+    table_name    TEXT NOT NULL,
+    state         TEXT NOT NULL,
+    created       BOOLEAN NOT NULL,
+    next_offset   BIGINT NOT NULL,
+    next_line     BIGINT NOT NULL,
+    rows_read     BIGINT NOT NULL,
+    rows_loaded   BIGINT NOT NULL,
+    rows_rejected BIGINT NOT NULL,
+    rejects_bytes BIGINT NOT NULL,
+    updated_at    TIMESTAMPTZ NOT NULL
+)
+"""
+_COLUMNS = (
+    "path, table_name, state, created, next_offset, next_line,"
+    " rows_read, rows_loaded, rows_rejected, rejects_bytes"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportProgress:
+    """One import.
+
+    Attributes:
+        state: "running" until its last batch, then "done".
+        created: whether the import made the table (or emptied it), so that beginning again may too.
+        at: where its next record is.
+        loaded, rejected: records that became rows, and that did not.
+        rejects_bytes: how much of the file of rejects belongs to it.
+    """
+
+    path: str
+    table: str
+    state: str
+    created: bool
+    at: Position = START
+    loaded: int = 0
+    rejected: int = 0
+    rejects_bytes: int = 0
+
+
+def identity(path: Path, table: str, reading: dict[str, Any]) -> str:
+    """Return the key of an import: it changes when the file does, or the way it is read."""
+    found = path.stat()
+    parts = [str(path.resolve()), found.st_size, found.st_mtime_ns, table, reading]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+class ImportJournal:
+    """The row of one import. Its caller commits."""
+
+    def __init__(self, connection: Any, key: str) -> None:
+        self._connection = connection
+        self._key = key
+
+    def prepare(self) -> None:
+        """Make the table if it is not there."""
+        self._connection.execute(_CREATE).close()
+
+    def read(self) -> ImportProgress | None:
+        """How far the import has come; None when it has not begun."""
+        with self._connection.execute(
+            f"SELECT {_COLUMNS} FROM {TABLE} WHERE id = $1", (self._key,)
+        ) as cursor:
+            row = cursor.fetchone()
+        if row is None:
+            return None
+        path, table, state, created, offset, line, rows, loaded, rejected, rejects = row
+        return ImportProgress(
+            path, table, state, created, Position(offset, line, rows), loaded, rejected, rejects
+        )
+
+    def begin(self, progress: ImportProgress) -> None:
+        """Record the beginning, over whatever was recorded before."""
+        self._connection.execute(f"DELETE FROM {TABLE} WHERE id = $1", (self._key,)).close()
+        self._connection.execute(
+            f"INSERT INTO {TABLE} (id, {_COLUMNS}, updated_at)"
+            " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now())",
+            (self._key, *_values(progress)),
+        ).close()
+
+    def advance(self, progress: ImportProgress) -> None:
+        """Record how far it has come."""
+        self._connection.execute(
+            f"UPDATE {TABLE} SET state = $2, next_offset = $3, next_line = $4, rows_read = $5,"
+            " rows_loaded = $6, rows_rejected = $7, rejects_bytes = $8, updated_at = now() WHERE id = $1",
+            (self._key, progress.state, *_values(progress)[4:]),
+        ).close()
+
+
+def finished(progress: ImportProgress) -> ImportProgress:
+    """The same, done."""
+    return replace(progress, state="done")
+
+
+def _values(progress: ImportProgress) -> tuple[object, ...]:
+    at = progress.at
+    return (
+        progress.path,
+        progress.table,
+        progress.state,
+        progress.created,
+        at.offset,
+        at.line,
+        at.rows,
+        progress.loaded,
+        progress.rejected,
+        progress.rejects_bytes,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """A record, and why it is none of the table's."""
+
+    record: SourceRecord
+    reason: str
+
+
+class Rejects:
+    """The file of rejects: JSON lines, cut back to what belongs to committed batches."""
+
+    def __init__(self, path: Path | None, size: int) -> None:
+        self._path = path
+        self._file: IO[bytes] | None = None
+        self.size = size
+
+    def __enter__(self) -> Rejects:
+        if self._path is not None and self._path.exists():
+            with self._path.open("r+b") as file:
+                file.truncate(self.size)
+        return self
+
+    def write(self, bad: Sequence[Bad]) -> None:
+        """Add records, synced: the transaction that counts them commits next."""
+        if not bad or self._path is None:
+            return
+        if self._file is None:
+            self._file = self._path.open("ab")
+        for one in bad:
+            line = {"line": one.record.line, "error": one.reason, "text": one.record.text.rstrip("\r\n")}
+            self.size += self._file.write(json.dumps(line, ensure_ascii=True).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ImportBatch:
+    """Rows, and the records they are, where those were needed."""
+
+    rows: pa.RecordBatch
+    records: list[SourceRecord] | None
+
+    def part(self, begin: int, end: int) -> ImportBatch:
+        """Some of them."""
+        records = None if self.records is None else self.records[begin:end]
+        return ImportBatch(self.rows.slice(begin, end - begin), records)
+
+
+def _columns(fields: Sequence[TargetField], arrays: Sequence[Array]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(arrays), names=[field.name for field in fields])
+
+
+def whole(block: RecordBlock, fields: Sequence[TargetField]) -> ImportBatch:
+    """The rows of a block, column by column; Misfit when something in it does not fit."""
+    return ImportBatch(_columns(fields, block.arrays(fields)), None)
+
+
+def one_by_one(block: RecordBlock, fields: Sequence[TargetField]) -> tuple[ImportBatch, list[Bad]]:
+    """The rows of a block in which something does not fit, and what does not."""
+    from herdpy_sql.errors import SqlError
+
+    good: list[SourceRecord] = []
+    bad: list[Bad] = []
+    columns: list[list[Any]] = [[] for _ in fields]
+    for record in block.records(fields):
+        if record.error is not None:
+            bad.append(Bad(record, record.error))
+            continue
+        row = []
+        for field in fields:
+            value = record.values[field.place]
+            try:
+                row.append(None if value is None else field.convert(value))
+            except SqlError as error:
+                bad.append(Bad(record, f"column {field.name}: {why(error)}"))
+                break
+        else:
+            good.append(record)
+            for column, datum in zip(columns, row, strict=True):
+                column.append(datum)
+    arrays = [field.array_of_datums(column) for field, column in zip(fields, columns, strict=True)]
+    return ImportBatch(_columns(fields, arrays), good), bad
+
 
 _ROW_ERRORS = ("22", "23")  # SQLSTATE classes that are one row's fault: data and constraints
 
@@ -77,14 +297,14 @@ class Importer:
     """
 
     def __init__(self, connection: Any, source: RecordSource, plan: ImportPlan, key: str) -> None:
-        """``connection`` is not in autocommit; ``key`` is ``journal.identity`` of the import."""
+        """``connection`` is not in autocommit; ``key`` is :func:`identity` of the import."""
         self._connection = connection
         self._source = source
         self._plan = plan
         self._schema, self._name = schema.place(connection, plan.table)
-        self._journal = journal.ImportJournal(connection, key)
+        self._journal = ImportJournal(connection, key)
         self.resumed_at = 0
-        self.progress: ImportProgress = journal.ImportProgress(str(plan.path), plan.table, "running", False)
+        self.progress: ImportProgress = ImportProgress(str(plan.path), plan.table, "running", False)
 
     def run(self, on_batch: Callable[[ImportProgress], None]) -> ImportProgress:
         """Import what is left; ``on_batch`` is called after each commit.
@@ -113,7 +333,7 @@ class Importer:
             for block in self._source.blocks(self.progress.at):
                 self._load(block, fields, rejects)
                 on_batch(self.progress)
-        self.progress = journal.finished(self.progress)
+        self.progress = finished(self.progress)
         self._journal.advance(self.progress)
         self._connection.commit()
         return self.progress
@@ -260,3 +480,17 @@ class Importer:
     def _stop(self, bad: Bad) -> NoReturn:
         self._connection.rollback()
         raise BadRowError(self._plan, bad.record.line, bad.reason, self.progress.loaded)
+
+
+def open_source(path: Path, format: FileFormat, options: ReadOptions) -> RecordSource:
+    """Open a file; CliError when it cannot be read or is not of that format."""
+    try:
+        match format:
+            case FileFormat.CSV:
+                return CsvSource(path, options)
+            case FileFormat.JSONL:
+                return JsonlSource(path, options)
+            case _:
+                return ParquetSource(path, options)
+    except OSError as error:
+        raise CliError(f"cannot read {path}: {error.strerror or error}") from error

@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from herdpy.testing.model.links import Delay, Links
 from herdpy.testing.model.loop import VirtualLoop
-from herdpy.testing.model.network import SimulatedNetwork, on_host
+from herdpy.testing.model.network import Delay, SimulatedLinks, SimulatedNetwork, on_host
 
 SERVER = ("server", 1)
 
@@ -50,7 +49,7 @@ class Collector(asyncio.Protocol):
 
 
 def run(
-    program: Callable[[SimulatedNetwork], Awaitable[None]], seed: int = 1, links: Links | None = None
+    program: Callable[[SimulatedNetwork], Awaitable[None]], seed: int = 1, links: SimulatedLinks | None = None
 ) -> None:
     loop = VirtualLoop(seed, limit_s=1000)
     network = SimulatedNetwork(loop, random.Random(seed), links)
@@ -82,7 +81,7 @@ def test_bytes_keep_their_order_whatever_the_delays(seed: int) -> None:
         assert bytes(collector.received) == sent
         transport.close()
 
-    run(program, seed, Links(Delay(0, 1.0), split_share=0.5))
+    run(program, seed, SimulatedLinks(Delay(0, 1.0), split_share=0.5))
 
 
 def test_a_write_can_arrive_in_halves() -> None:
@@ -94,7 +93,7 @@ def test_a_write_can_arrive_in_halves() -> None:
         assert collector.pieces >= 2
         transport.close()
 
-    run(program, 1, Links(split_share=1.0))
+    run(program, 1, SimulatedLinks(split_share=1.0))
 
 
 def test_a_one_way_cut_holds_one_direction_until_it_heals() -> None:

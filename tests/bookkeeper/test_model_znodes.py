@@ -20,8 +20,7 @@ from herdpy.bookkeeper.metadata.znodes import (
 )
 from herdpy.testing.model.loop import VirtualLoop
 from herdpy.testing.model.network import SimulatedNetwork
-from herdpy.testing.model.znodes import ModelZnodes
-from herdpy.testing.model.zookeeper import ZOOKEEPER, ModelZooKeeper
+from herdpy.testing.model.zookeeper import ZOOKEEPER, ModelZnodes, ModelZooKeeper
 
 
 class World:

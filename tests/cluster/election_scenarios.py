@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
-from herdpy.testing.model.links import Delay
+from herdpy.testing.model.network import Delay
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from tests.cluster.election_world import Process, World
 from tests.cluster.simulated import SimulatedCluster

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from herdpy.log.lsn import START
-from herdpy.testing.model.links import Delay
-from herdpy.testing.model.network import on_host
+from herdpy.testing.model.network import Delay, on_host
 from herdpy_server.cluster.candidate import Candidate
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.election import Election

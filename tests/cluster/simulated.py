@@ -13,11 +13,9 @@ from contextvars import Context, copy_context
 from typing import Any, TypeVar
 
 from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, SessionState, Watch, Znode
-from herdpy.testing.model.links import Delay, Links
 from herdpy.testing.model.loop import VirtualLoop
-from herdpy.testing.model.network import SimulatedNetwork, host_in, on_host
-from herdpy.testing.model.znodes import ModelZnodes
-from herdpy.testing.model.zookeeper import ZOOKEEPER, ModelZooKeeper
+from herdpy.testing.model.network import Delay, SimulatedLinks, SimulatedNetwork, host_in, on_host
+from herdpy.testing.model.zookeeper import ZOOKEEPER, ModelZnodes, ModelZooKeeper
 
 T = TypeVar("T")
 NOWHERE = "client"  # the host of code that is on none
@@ -181,7 +179,9 @@ class SimulatedCluster:
         self.rng = random.Random(f"{seed} world")
         self.session_s = session_s
         self.loop = PausingLoop(seed, limit_s=limit_s)
-        self.network = SimulatedNetwork(self.loop, random.Random(f"{seed} net"), Links(delay or Delay()))
+        self.network = SimulatedNetwork(
+            self.loop, random.Random(f"{seed} net"), SimulatedLinks(delay or Delay())
+        )
         self.zookeeper = ModelZooKeeper(self.loop, random.Random(f"{seed} zk"), self.network.links)
         self.hosts: dict[str, Host] = {}
         self.zookeeper.tree.create("/herdpy/tablespaces/t", b"", now_ms=0, make_parents=True)

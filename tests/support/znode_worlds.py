@@ -17,8 +17,7 @@ from herdpy.bookkeeper.metadata.zookeeper import KazooZnodes
 from herdpy.testing import ZooKeeperServer
 from herdpy.testing.model.loop import VirtualLoop
 from herdpy.testing.model.network import SimulatedNetwork
-from herdpy.testing.model.znodes import ModelZnodes
-from herdpy.testing.model.zookeeper import ModelZooKeeper
+from herdpy.testing.model.zookeeper import ModelZnodes, ModelZooKeeper
 
 Program = Callable[[], Awaitable[None]]
 

@@ -10,15 +10,13 @@
     cluster.run(program)
 
 One seed is one run, always the same: the loop has no clock but its own, the network no delay but what its
-generator draws. From the bottom: `loop` (virtual time), `links`, `transport` and `network` (connections
-with faults), `znode_tree`, `zookeeper` and `znodes` (metadata and sessions), `storage`, `bookie` and
-`serving` (one bookie), `registration` and `node` (a bookie as a machine), `cluster` (all of it). The same
-suite of tests runs against the model and against real servers.
+generator draws. From the bottom: `loop` (virtual time), `network` (connections with faults),
+`znode_tree` and `zookeeper` (metadata and sessions), `storage` and `bookie` (one bookie), `node` (a bookie
+as a machine), `cluster` (all of it). The same suite of tests runs against the model and against real servers.
 """
 
 from herdpy.testing.model.bookie import ModelBookie
 from herdpy.testing.model.cluster import ModelCluster
-from herdpy.testing.model.links import Delay, Link, Links
 from herdpy.testing.model.loop import (
     DeadlockError,
     SimulationError,
@@ -26,22 +24,28 @@ from herdpy.testing.model.loop import (
     UnhandledError,
     VirtualLoop,
 )
-from herdpy.testing.model.network import SimulatedNetwork, current_host, on_host
+from herdpy.testing.model.network import (
+    Delay,
+    SimulatedLink,
+    SimulatedLinks,
+    SimulatedNetwork,
+    current_host,
+    on_host,
+)
 from herdpy.testing.model.node import BookieNode
-from herdpy.testing.model.znodes import ModelZnodes
-from herdpy.testing.model.zookeeper import ZOOKEEPER, ModelZooKeeper
+from herdpy.testing.model.zookeeper import ZOOKEEPER, ModelZnodes, ModelZooKeeper
 
 __all__ = [
     "ZOOKEEPER",
     "BookieNode",
     "DeadlockError",
     "Delay",
-    "Link",
-    "Links",
     "ModelBookie",
     "ModelCluster",
     "ModelZnodes",
     "ModelZooKeeper",
+    "SimulatedLink",
+    "SimulatedLinks",
     "SimulatedNetwork",
     "SimulationError",
     "TimeLimitError",

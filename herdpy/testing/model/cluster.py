@@ -11,12 +11,10 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from herdpy.testing.model.links import Delay, Links
 from herdpy.testing.model.loop import VirtualLoop
-from herdpy.testing.model.network import SimulatedNetwork
+from herdpy.testing.model.network import Delay, SimulatedLinks, SimulatedNetwork
 from herdpy.testing.model.node import BookieNode
-from herdpy.testing.model.znodes import ModelZnodes
-from herdpy.testing.model.zookeeper import ModelZooKeeper
+from herdpy.testing.model.zookeeper import ModelZnodes, ModelZooKeeper
 
 T = TypeVar("T")
 
@@ -51,7 +49,7 @@ class ModelCluster:
         # One stream each, so that a change of the one leaves the others as they were.
         self.rng = random.Random(f"{seed} cluster")
         self.network = SimulatedNetwork(
-            self.loop, random.Random(f"{seed} network"), Links(delay, split_share)
+            self.loop, random.Random(f"{seed} network"), SimulatedLinks(delay, split_share)
         )
         self.zookeeper = ModelZooKeeper(self.loop, random.Random(f"{seed} zookeeper"), self.network.links)
         self._sync_s = sync_s

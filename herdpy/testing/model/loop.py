@@ -13,10 +13,7 @@ import random
 import socket
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
-
-if TYPE_CHECKING:
-    from herdpy.testing.model.network import SimulatedNetwork
+from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -68,6 +65,13 @@ class _Clock:
         return []
 
 
+class VirtualNetwork(Protocol):
+    """What gives the loop its connections."""
+
+    async def connect(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> Any:
+        """A connection from the host of the calling task: a transport and its protocol."""
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """An event loop with virtual time.
 
@@ -80,7 +84,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.seed = seed
         self.rng = random.Random(seed)
-        self.network: SimulatedNetwork | None = None
+        self.network: VirtualNetwork | None = None
         self.leaked: list[str] = []
         self.unhandled: list[str] = []
         self._clock = _Clock(limit_s)

@@ -1,20 +1,69 @@
-"""A model ZooKeeper: one tree, sessions that expire, and who is to hear of a change.
+"""A model ZooKeeper: a tree, sessions that expire, watches, and clients, who have `Znodes` in virtual time.
 
-It is the host "zookeeper" of the simulated network: a client cut off from it loses first its connection,
-then its session. Sessions are kept by the heartbeats of `ModelZnodes`.
+Layer: above `network` (delays of its links) and `znode_tree`, below `node`. It is the host "zookeeper" of
+the simulated network: a client cut off from it loses first its connection, then its session. Requests and
+replies of one session keep their order, as ZooKeeper has it. A request can be lost with its connection
+before it takes effect, or its reply after: a change then raises ZooKeeperUnavailableError with outcome
+UNKNOWN, a read is made again. Sessions are kept by the heartbeats of `ModelZnodes`; one expires when its
+host is cut off for too long, or when the simulation says so. A new one follows by itself, and watches go
+on.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from herdpy.testing.model.links import Links
+from herdpy.bookkeeper.errors import (
+    ClosedClientError,
+    Outcome,
+    SessionExpiredError,
+    ZooKeeperUnavailableError,
+)
+from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, NoNodeError, SessionState, Watch, Znode, ZnodeError
 from herdpy.testing.model.loop import VirtualLoop
+from herdpy.testing.model.network import SimulatedLinks
 from herdpy.testing.model.znode_tree import ZnodeTree
 
-if TYPE_CHECKING:
-    from herdpy.testing.model.znodes import ModelZnodes
+UNKNOWN_STATE = object()
+"""What was told last, before anything was."""
+
+
+class ModelWatch:
+    """A watch on data or children. `told` is the state that was told last; `has_fired`: it changed since."""
+
+    def __init__(
+        self, owner: list[ModelWatch], path: str, children: bool, callback: Callable[[Any], None]
+    ) -> None:
+        self.path = path
+        self.children = children
+        self.callback: Callable[[Any], None] | None = callback
+        self.told: object = UNKNOWN_STATE
+        self.has_fired = False
+        self.is_due = False
+        self._owner = owner
+
+    def cancel(self) -> None:
+        self.callback = None
+        if self in self._owner:
+            self._owner.remove(self)
+
+
+class Listener:
+    """A listener to the session."""
+
+    def __init__(
+        self, owner: list[Callable[[SessionState], None]], callback: Callable[[SessionState], None]
+    ) -> None:
+        self._owner = owner
+        self._callback = callback
+
+    def cancel(self) -> None:
+        if self._callback in self._owner:
+            self._owner.remove(self._callback)
+
 
 ZOOKEEPER = "zookeeper"
 
@@ -23,7 +72,7 @@ class ModelZooKeeper:
     """The server. `lost_request_share` and `lost_reply_share` are the shares of requests whose connection
     breaks before they take effect, and after."""
 
-    def __init__(self, loop: VirtualLoop, rng: random.Random, links: Links) -> None:
+    def __init__(self, loop: VirtualLoop, rng: random.Random, links: SimulatedLinks) -> None:
         self.loop = loop
         self.rng = rng
         self.links = links
@@ -81,3 +130,278 @@ class ModelZooKeeper:
     def _children_changed(self, path: str) -> None:
         for client in self.clients:
             client.changed(path, children=True)
+
+
+class Lane:
+    """One direction of a session: what is sent later arrives later."""
+
+    def __init__(self, zookeeper: ModelZooKeeper, source: str, target: str) -> None:
+        self._zookeeper = zookeeper
+        self._ends = (source, target)
+        self._last_s = 0.0
+
+    def arrival_s(self) -> float:
+        """When what is sent now arrives."""
+        delay_s = self._zookeeper.links.between(*self._ends).delay.draw(self._zookeeper.rng)
+        self._last_s = max(self._last_s + 1e-7, self._zookeeper.loop.time() + delay_s)
+        return self._last_s
+
+    async def cross(self) -> None:
+        """Wait until what is sent now has arrived."""
+        await asyncio.sleep(self.arrival_s() - self._zookeeper.loop.time())
+
+
+T = TypeVar("T")
+_RETRY_S = 0.2  # between attempts to connect
+
+
+class ModelZnodes:
+    """Znodes for a program on the host `host`; `timeout_s` is that of its session and its requests."""
+
+    def __init__(self, zookeeper: ModelZooKeeper, host: str, *, timeout_s: float = 10.0) -> None:
+        self.host = host
+        self.timeout_s = timeout_s
+        self.state = SessionState.LOST
+        self._zookeeper = zookeeper
+        self._loop = zookeeper.loop
+        self._session = 0
+        self._closed = False
+        self._started = False
+        self._frozen = False
+        self._out = Lane(zookeeper, host, ZOOKEEPER)
+        self._back = Lane(zookeeper, ZOOKEEPER, host)
+        self._watches: list[ModelWatch] = []
+        self._listeners: list[Callable[[SessionState], None]] = []
+        self._beat: asyncio.TimerHandle | None = None
+        self._connected = asyncio.Event()
+
+    # -- the session
+
+    @property
+    def session(self) -> int:
+        """The session of now; another number after an expiry, 0 before the first."""
+        return self._session
+
+    async def start(self) -> None:
+        if self._closed:
+            raise ClosedClientError
+        if not self._started:
+            self._started = True
+            self._zookeeper.clients.append(self)
+            self._heartbeat()
+        await self._until_connected(self._loop.time() + self.timeout_s)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self.abandon()
+        self._connected.set()
+        if self._zookeeper.reaches(self.host):
+            self._zookeeper.end_session(self._session)
+
+    def expire(self) -> None:
+        """The server ends the session; the client finds out when it next speaks."""
+        self._zookeeper.end_session(self._session)
+
+    def abandon(self) -> None:
+        """The process is gone: the server notices when the session times out."""
+        self._closed = True
+        self._watches.clear()
+        self._listeners.clear()
+        if self._beat is not None:
+            self._beat.cancel()
+        if self in self._zookeeper.clients:
+            self._zookeeper.clients.remove(self)
+
+    def freeze(self) -> None:
+        """The client's process is stopped: no heartbeats."""
+        self._frozen = True
+        if self._beat is not None:
+            self._beat.cancel()
+
+    def thaw(self) -> None:
+        """The client's process goes on."""
+        self._frozen = False
+        self._beat_in(0)
+
+    def disconnect(self) -> None:
+        """The connection breaks; the session lives on unless the client stays away for too long."""
+        if self.state is SessionState.CONNECTED and not self._closed:
+            self._connected.clear()
+            self._tell(SessionState.SUSPENDED)
+            self._beat_in(self._zookeeper.rng.uniform(0, _RETRY_S))
+
+    def on_session(self, callback: Callable[[SessionState], None]) -> Watch:
+        self._listeners.append(callback)
+        return Listener(self._listeners, callback)
+
+    def _heartbeat(self) -> None:
+        if not self._zookeeper.reaches(self.host):
+            if self.state is SessionState.CONNECTED:
+                self.disconnect()
+            else:
+                self._beat_in(_RETRY_S)
+            return
+        if not self._zookeeper.is_alive(self._session):
+            if self._session:
+                self._connected.clear()
+                self._tell(SessionState.LOST)
+            self._session = self._zookeeper.new_session(self.timeout_s)
+        self._zookeeper.heartbeat(self._session)
+        if self.state is not SessionState.CONNECTED:
+            self._connected.set()
+            self._tell(SessionState.CONNECTED)
+            for watch in list(self._watches):
+                self._schedule(watch)
+        self._beat_in(self.timeout_s / 3)
+
+    def _beat_in(self, delay_s: float) -> None:
+        if self._beat is not None:
+            self._beat.cancel()
+        if not self._closed and not self._frozen:
+            self._beat = self._loop.call_later(delay_s, self._heartbeat)
+
+    def _tell(self, state: SessionState) -> None:
+        if state is not self.state:
+            self.state = state
+            for callback in list(self._listeners):
+                callback(state)
+
+    async def _until_connected(self, deadline_s: float) -> None:
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                await self._connected.wait()
+        except TimeoutError:
+            raise ZooKeeperUnavailableError(outcome=Outcome.NOT_DONE) from None
+        if self._closed:
+            raise ClosedClientError
+
+    # -- requests
+
+    async def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        ephemeral: bool = False,
+        sequence: bool = False,
+        make_parents: bool = False,
+    ) -> str:
+        return await self._change(
+            lambda: self._zookeeper.tree.create(
+                path,
+                data,
+                now_ms=self._zookeeper.now_ms(),
+                session=self._session if ephemeral else None,
+                sequence=sequence,
+                make_parents=make_parents,
+            )
+        )
+
+    async def get(self, path: str) -> Znode:
+        return await self._read(lambda: self._zookeeper.tree.get(path))
+
+    async def set(self, path: str, data: bytes, version: int) -> int:
+        return await self._change(lambda: self._zookeeper.tree.set(path, data, version))
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        await self._change(lambda: self._zookeeper.tree.delete(path, version))
+
+    async def children(self, path: str) -> list[str]:
+        return await self._read(lambda: self._zookeeper.tree.children(path))
+
+    async def exists(self, path: str) -> Znode | None:
+        return await self._read(lambda: self._zookeeper.tree.find(path))
+
+    async def _read(self, action: Callable[[], T]) -> T:
+        deadline_s = self._loop.time() + self.timeout_s
+        while True:
+            try:
+                return await self._attempt(action, deadline_s)
+            except (ZooKeeperUnavailableError, SessionExpiredError):
+                if self._loop.time() >= deadline_s:
+                    raise ZooKeeperUnavailableError(outcome=Outcome.NOT_DONE) from None
+
+    async def _change(self, action: Callable[[], T]) -> T:
+        return await self._attempt(action, self._loop.time() + self.timeout_s)
+
+    async def _attempt(self, action: Callable[[], T], deadline_s: float) -> T:
+        if self._closed:
+            raise ClosedClientError
+        if not self._started:
+            raise ZooKeeperUnavailableError("not started", outcome=Outcome.NOT_DONE)
+        await self._until_connected(deadline_s)
+        zookeeper, session = self._zookeeper, self._session
+        await self._out.cross()
+        if zookeeper.rng.random() < zookeeper.lost_request_share or not zookeeper.reaches(self.host):
+            await self._lose_connection()
+        if not zookeeper.is_alive(session):
+            self._heartbeat()
+            raise SessionExpiredError(outcome=Outcome.NOT_DONE)
+        zookeeper.heartbeat(session)
+        result: T | None = None
+        refusal: ZnodeError | None = None
+        try:
+            result = action()
+        except ZnodeError as error:
+            refusal = error
+        await self._back.cross()
+        if zookeeper.rng.random() < zookeeper.lost_reply_share or not zookeeper.reaches(self.host):
+            await self._lose_connection()
+        if refusal is not None:
+            raise refusal
+        return result  # type: ignore[return-value]  # None only where T is None
+
+    async def _lose_connection(self) -> None:
+        if not self._zookeeper.reaches(self.host):
+            await asyncio.sleep(self.timeout_s / 3)
+        self.disconnect()
+        raise ZooKeeperUnavailableError(outcome=Outcome.UNKNOWN)
+
+    # -- watches
+
+    def watch_data(self, path: str, callback: Callable[[Znode | None], None]) -> Watch:
+        return self._watch(path, False, callback)
+
+    def watch_children(self, path: str, callback: Callable[[list[str] | None], None]) -> Watch:
+        return self._watch(path, True, callback)
+
+    def _watch(self, path: str, children: bool, callback: Callable[[Any], None]) -> Watch:
+        if self._closed:
+            raise ClosedClientError
+        watch = ModelWatch(self._watches, path, children, callback)
+        self._watches.append(watch)
+        self._schedule(watch)
+        return watch
+
+    def changed(self, path: str, *, children: bool) -> None:
+        """Called by the server after a change."""
+        for watch in self._watches:
+            if watch.path == path and watch.children is children:
+                watch.has_fired = True
+                self._schedule(watch)
+
+    def _schedule(self, watch: ModelWatch) -> None:
+        if not watch.is_due and self.state is SessionState.CONNECTED:
+            watch.is_due = True
+            self._loop.call_at(self._back.arrival_s(), self._deliver, watch)
+
+    def _deliver(self, watch: ModelWatch) -> None:
+        watch.is_due = False
+        if watch.callback is None or self.state is not SessionState.CONNECTED:
+            return  # told after the reconnection
+        if not self._zookeeper.reaches(self.host):
+            self.disconnect()
+            return
+        tree = self._zookeeper.tree
+        state: object
+        if watch.children:
+            try:
+                state = tree.children(watch.path)
+            except NoNodeError:
+                state = None
+        else:
+            state = tree.find(watch.path)
+        if watch.has_fired or watch.told is UNKNOWN_STATE or state != watch.told:
+            watch.told, watch.has_fired = state, False
+            watch.callback(state)

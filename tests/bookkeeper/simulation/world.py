@@ -13,7 +13,7 @@ from herdpy.bookkeeper.metadata.znodes import NoNodeError
 from herdpy.bookkeeper.schedule import write_set
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.testing.model.cluster import ModelCluster
-from herdpy.testing.model.links import Delay
+from herdpy.testing.model.network import Delay
 from tests.bookkeeper.simulation.history import LedgerHistory
 
 SETTINGS = ClientSettings(

@@ -16,8 +16,8 @@ from herdpy.bookkeeper.errors import ClosedClientError
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.log.bookkeeper import LedgerLogSettings, ZnodeLedgerList
 from herdpy.testing.model import ModelCluster, ModelZnodes
-from herdpy.testing.model.links import Delay
-from herdpy.testing.model.znode_watches import ModelWatch
+from herdpy.testing.model.network import Delay
+from herdpy.testing.model.zookeeper import ModelWatch
 from tests.log_bookkeeper.simulation.history import History
 
 PATH = "/herdpy/tablespaces/t/ledgers"

@@ -20,9 +20,7 @@ from herdpy.bookkeeper import BookKeeper
 from herdpy.bookkeeper.errors import ClosedClientError
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.testing.model import ModelCluster, ModelZnodes, on_host
-from herdpy.testing.model.links import Delay
-from herdpy.testing.model.network import current_host
-from herdpy.testing.model.transport import SimulatedTransport
+from herdpy.testing.model.network import Delay, SimulatedTransport, current_host
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.layout import Address, NodeRecord
 from herdpy_server.cluster.tablespace_info import TablespaceInfo

@@ -15,9 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from herdpy.dev.directory import ClusterDirectory
+from herdpy.dev.directory import ClusterDirectory, ClusterState, DevMember, Kind
 from herdpy.dev.errors import DevError, NotRunningError
-from herdpy.dev.identity import ProcessIdentity
 from herdpy.dev.kinds import (
     KINDS,
     PORTS_IN_NAMESPACE,
@@ -26,15 +25,12 @@ from herdpy.dev.kinds import (
     server_environment,
     zookeeper_hostport,
 )
-from herdpy.dev.process import MemberProcess
+from herdpy.dev.process import MemberProcess, ProcessIdentity, spawn_waiting
 from herdpy.dev.report import ClusterStatus, leader_of, report, url
 from herdpy.dev.reservations import Reservations
-from herdpy.dev.spawn import spawn_waiting
-from herdpy.dev.state import ClusterState, Kind, Member
 from herdpy.testing.network import Network, NetworkHost
-from herdpy.testing.process import log_tail
+from herdpy.testing.process import await_until, log_tail
 from herdpy.testing.registry import ClusterZnodes
-from herdpy.testing.waiting import await_until
 
 Event = Literal["starting", "ready", "stopping", "stopped"]
 Progress = Callable[[str, Event], None]
@@ -282,12 +278,12 @@ class LocalCluster:
         options.java_options += [one for one in self._java_options if one not in options.java_options]
         self._directory.save(state)
 
-    def _new_member(self, name: str, kind: Kind, reservations: Reservations) -> Member:
+    def _new_member(self, name: str, kind: Kind, reservations: Reservations) -> DevMember:
         if self._network is None:
-            return Member(name, kind, reservations.new_ports(kind))
+            return DevMember(name, kind, reservations.new_ports(kind))
         host = self._hosts[name] = self._network.add_host()
         ports = {one: PORTS_IN_NAMESPACE[one] for one in KINDS[kind].ports}
-        return Member(name, kind, ports, address=host.address, namespace=host.namespace)
+        return DevMember(name, kind, ports, address=host.address, namespace=host.namespace)
 
     def _start_all(self, state: ClusterState, reservations: Reservations) -> None:
         missing = [member for member in state.members if not member.is_running]
@@ -301,7 +297,7 @@ class LocalCluster:
                 if not (member.process is not None and member.process.is_paused):
                     self._await_ready(state, member)
 
-    def _launch(self, state: ClusterState, member: Member, reservations: Reservations) -> None:
+    def _launch(self, state: ClusterState, member: DevMember, reservations: Reservations) -> None:
         """Start a process; it becomes its program when it is written down that it exists."""
         if member.kind != "zookeeper" and not state.member("zookeeper").is_running:
             raise DevError(f"{member.name} needs zookeeper, which does not run: start that first")
@@ -321,25 +317,25 @@ class LocalCluster:
             self._directory.save(state)
             spawned.go()
 
-    def _await_ready(self, state: ClusterState, member: Member) -> None:
+    def _await_ready(self, state: ClusterState, member: DevMember) -> None:
         process = MemberProcess(member.name, _process_of(member), self._directory.log(member.name))
         KINDS[member.kind].await_ready(member, state, process)
         self._tell(member.name, "ready")
 
-    def _end(self, name: str, what: str, end: Callable[[ClusterState, Member], None]) -> None:
+    def _end(self, name: str, what: str, end: Callable[[ClusterState, DevMember], None]) -> None:
         with self._locked(what):
             state = self._directory.load()
             member = state.member(name)
             _process_of(member)
             end(state, member)
 
-    def _kill(self, state: ClusterState, member: Member) -> None:
+    def _kill(self, state: ClusterState, member: DevMember) -> None:
         process = _process_of(member)
         process.send(signal.SIGKILL)
         process.await_end(_STOP_TIMEOUT_S)
         self._ended(state, member)
 
-    def _stop_if_still(self, member: Member) -> None:
+    def _stop_if_still(self, member: DevMember) -> None:
         """Stop what `start` has started, unless somebody has started another meanwhile."""
         with self._locked(f"start {member.name}"):
             state = self._directory.load()
@@ -347,7 +343,7 @@ class LocalCluster:
             if now.process == member.process:
                 self._stop(state, [now])
 
-    def _stop_all(self, state: ClusterState, members: Iterable[Member]) -> None:
+    def _stop_all(self, state: ClusterState, members: Iterable[DevMember]) -> None:
         chosen = list(members)
         for kind in reversed(_ORDER):
             self._stop(state, [member for member in chosen if member.kind == kind])
@@ -358,7 +354,7 @@ class LocalCluster:
             state.keepers.clear()
             self._directory.save(state)
 
-    def _stop(self, state: ClusterState, members: Sequence[Member]) -> None:
+    def _stop(self, state: ClusterState, members: Sequence[DevMember]) -> None:
         """Ask processes to end, at the same time; kill those that have not ended when the time is over."""
         running = [(one, one.process) for one in members if one.process is not None]
         for member, process in running:
@@ -372,7 +368,7 @@ class LocalCluster:
                 process.await_end(_STOP_TIMEOUT_S)
             self._ended(state, member)
 
-    def _ended(self, state: ClusterState, member: Member) -> None:
+    def _ended(self, state: ClusterState, member: DevMember) -> None:
         if member.is_running:  # it hangs in the kernel: keep what is known of it
             raise DevError(f"{member.name} (process {member.process}) does not end, although it was killed")
         member.process = None
@@ -380,7 +376,7 @@ class LocalCluster:
         self._tell(member.name, "stopped")
 
 
-def _process_of(member: Member) -> ProcessIdentity:
+def _process_of(member: DevMember) -> ProcessIdentity:
     if member.process is None or not member.process.is_running:
         raise NotRunningError(f"{member.name} does not run")
     return member.process

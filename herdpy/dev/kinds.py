@@ -14,18 +14,20 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from herdpy.dev.directory import ClusterDirectory
+from herdpy.dev.directory import ClusterDirectory, ClusterState, DevMember, Kind
 from herdpy.dev.process import MemberProcess
-from herdpy.dev.state import ClusterState, Kind, Member
-from herdpy.testing.bookie import bookie_command, bookie_configuration
+from herdpy.testing.bookie import (
+    bookie_command,
+    bookie_configuration,
+    recovery_command,
+    recovery_configuration,
+)
 from herdpy.testing.errors import StartError
 from herdpy.testing.java import write_configuration
 from herdpy.testing.network import SUBNETS
 from herdpy.testing.ports import listener_inodes
-from herdpy.testing.process import await_listening
-from herdpy.testing.recovery import recovery_command, recovery_configuration
+from herdpy.testing.process import await_listening, await_until
 from herdpy.testing.registry import LEDGERS_ROOT, ClusterZnodes
-from herdpy.testing.waiting import await_until
 from herdpy.testing.zookeeper import zookeeper_command, zookeeper_configuration
 
 START_TIMEOUT_S = 60.0
@@ -45,10 +47,10 @@ class KindOfProcess(Protocol):
     def ports(self) -> tuple[str, ...]:
         """What its ports are for."""
 
-    def prepare(self, member: Member, state: ClusterState, directory: ClusterDirectory) -> list[str]:
+    def prepare(self, member: DevMember, state: ClusterState, directory: ClusterDirectory) -> list[str]:
         """Write the configuration, and return the words of the command."""
 
-    def await_ready(self, member: Member, state: ClusterState, process: MemberProcess) -> None:
+    def await_ready(self, member: DevMember, state: ClusterState, process: MemberProcess) -> None:
         """Return when the process itself listens on its ports, and serves. Raises StartError."""
 
 
@@ -57,7 +59,7 @@ class ZooKeeperKind:
 
     ports = ("client",)
 
-    def prepare(self, member: Member, state: ClusterState, directory: ClusterDirectory) -> list[str]:
+    def prepare(self, member: DevMember, state: ClusterState, directory: ClusterDirectory) -> list[str]:
         """See `KindOfProcess.prepare`."""
         home = directory.data(member.name)
         (home / "data").mkdir(parents=True, exist_ok=True)
@@ -66,7 +68,7 @@ class ZooKeeperKind:
         options = state.options.java_options
         return zookeeper_command(home / "zoo.cfg", options, writes_archive=False).argv()
 
-    def await_ready(self, member: Member, state: ClusterState, process: MemberProcess) -> None:
+    def await_ready(self, member: DevMember, state: ClusterState, process: MemberProcess) -> None:
         """See `KindOfProcess.await_ready`; what bookies need to find in ZooKeeper is written as well."""
         await_listening(process, member.address, member.ports["client"], START_TIMEOUT_S)
         with ClusterZnodes(zookeeper_hostport(state)) as znodes:
@@ -78,7 +80,7 @@ class BookieKind:
 
     ports = ("bookie",)
 
-    def prepare(self, member: Member, state: ClusterState, directory: ClusterDirectory) -> list[str]:
+    def prepare(self, member: DevMember, state: ClusterState, directory: ClusterDirectory) -> list[str]:
         """See `KindOfProcess.prepare`. The registration that a killed process left is deleted: a new one
         would wait to see it expire.
         """
@@ -98,7 +100,7 @@ class BookieKind:
         options = state.options.java_options
         return bookie_command(home / "bookie.conf", options, writes_archive=False).argv()
 
-    def await_ready(self, member: Member, state: ClusterState, process: MemberProcess) -> None:
+    def await_ready(self, member: DevMember, state: ClusterState, process: MemberProcess) -> None:
         """See `KindOfProcess.await_ready`: it is registered as well."""
         await_listening(process, member.address, member.ports["bookie"], START_TIMEOUT_S)
         with ClusterZnodes(zookeeper_hostport(state)) as znodes:
@@ -110,7 +112,7 @@ class RecoveryKind:
 
     ports = ("bookie",)
 
-    def prepare(self, member: Member, state: ClusterState, directory: ClusterDirectory) -> list[str]:
+    def prepare(self, member: DevMember, state: ClusterState, directory: ClusterDirectory) -> list[str]:
         """See `KindOfProcess.prepare`."""
         home = directory.data(member.name)
         home.mkdir(parents=True, exist_ok=True)
@@ -124,7 +126,7 @@ class RecoveryKind:
         options = state.options.java_options
         return recovery_command(home / "recovery.conf", options, writes_archive=False).argv()
 
-    def await_ready(self, member: Member, state: ClusterState, process: MemberProcess) -> None:
+    def await_ready(self, member: DevMember, state: ClusterState, process: MemberProcess) -> None:
         """See `KindOfProcess.await_ready`: it looks after the ledgers of lost bookies."""
         with ClusterZnodes(zookeeper_hostport(state)) as znodes:
             _await(process, znodes.has_auditor, "become the auditor")
@@ -135,7 +137,7 @@ class ServerKind:
 
     ports = ("sql", "grpc", "http")
 
-    def prepare(self, member: Member, state: ClusterState, directory: ClusterDirectory) -> list[str]:
+    def prepare(self, member: DevMember, state: ClusterState, directory: ClusterDirectory) -> list[str]:
         """See `KindOfProcess.prepare`."""
         home = directory.data(member.name)
         home.mkdir(parents=True, exist_ok=True)
@@ -145,7 +147,7 @@ class ServerKind:
             words += ["--set", f"{name}={value}"]
         return words
 
-    def await_ready(self, member: Member, state: ClusterState, process: MemberProcess) -> None:
+    def await_ready(self, member: DevMember, state: ClusterState, process: MemberProcess) -> None:
         """See `KindOfProcess.await_ready`."""
         await_listening(process, member.address, member.ports["http"], START_TIMEOUT_S)
         _await(process, lambda: _phase(member) == "serving", "begin to serve")
@@ -183,12 +185,12 @@ def bookkeeper_uri(state: ClusterState) -> str:
     return f"zk://{zookeeper_hostport(state)}{LEDGERS_ROOT}"
 
 
-def interface_of(member: Member) -> str:
+def interface_of(member: DevMember) -> str:
     """The network interface that has the member's address."""
     return "lo" if member.namespace is None else "eth0"
 
 
-def bookie_id(member: Member) -> str:
+def bookie_id(member: DevMember) -> str:
     """A bookie's id in ledgers' metadata."""
     return f"{member.address}:{member.ports['bookie']}"
 
@@ -205,7 +207,7 @@ def known_settings() -> frozenset[str]:
     return frozenset(all_settings())
 
 
-def _server_settings(member: Member, state: ClusterState, known: frozenset[str]) -> dict[str, str]:
+def _server_settings(member: DevMember, state: ClusterState, known: frozenset[str]) -> dict[str, str]:
     settings = {
         "postgres.addresses": member.address,
         "shutdown.graceful_timeout_s": str(_GRACEFUL_TIMEOUT_S),
@@ -238,12 +240,12 @@ def _await(process: MemberProcess, condition: Callable[[], bool], what: str) -> 
     raise StartError(f"{process.name} {why}\n{process.log_tail()}")
 
 
-def _phase(member: Member) -> str:
+def _phase(member: DevMember) -> str:
     found = get_json(member, "/health")
     return str(found.get("phase")) if isinstance(found, dict) else ""
 
 
-def get_json(member: Member, path: str) -> Any:
+def get_json(member: DevMember, path: str) -> Any:
     """A page of a server's HTTP port; None when it does not answer, or not with JSON."""
     place = f"{member.address}:{member.ports['http']}"
     try:

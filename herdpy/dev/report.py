@@ -10,8 +10,8 @@ from typing import Any, Literal
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
+from herdpy.dev.directory import ClusterState, DevMember
 from herdpy.dev.kinds import TABLESPACE, bookie_id, bookkeeper_uri, get_json, zookeeper_hostport
-from herdpy.dev.state import ClusterState, Member
 from herdpy.testing.registry import ClusterZnodes
 
 ProcessState = Literal["running", "paused", "stopped"]
@@ -110,14 +110,14 @@ def url(state: ClusterState) -> str:
     return f"herdpy://{','.join(places)}/{TABLESPACE}" if places else ""
 
 
-def _process(member: Member) -> tuple[str, int | None, ProcessState]:
+def _process(member: DevMember) -> tuple[str, int | None, ProcessState]:
     process = member.process
     if process is None or not process.is_running:
         return member.name, None, "stopped"
     return member.name, process.pid, "paused" if process.is_paused else "running"
 
 
-def _server(member: Member) -> ServerStatus:
+def _server(member: DevMember) -> ServerStatus:
     name, pid, process_state = _process(member)
     ports = member.ports
     if process_state == "running":
@@ -127,7 +127,7 @@ def _server(member: Member) -> ServerStatus:
     return ServerStatus(name, pid, process_state, ports["sql"], ports["grpc"], ports["http"], role)
 
 
-def _role(server: Member) -> str:
+def _role(server: DevMember) -> str:
     found = get_json(server, "/status")
     if not isinstance(found, dict) or not isinstance(found.get("tablespaces"), list):
         return ROLE_UNKNOWN

@@ -11,10 +11,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from herdpy.dev.directory import ClusterDirectory
+from herdpy.dev.directory import ADDRESS, ClusterDirectory, ClusterState, DevMember, Kind, PortKeeper
 from herdpy.dev.kinds import KINDS
-from herdpy.dev.spawn import spawn_waiting
-from herdpy.dev.state import ADDRESS, ClusterState, Keeper, Kind, Member
+from herdpy.dev.process import spawn_waiting
 from herdpy.testing.errors import PortTakenError
 from herdpy.testing.ports import PortReservation
 
@@ -34,7 +33,7 @@ class Reservations:
             ports[name] = reservation.port
         return ports
 
-    def of(self, member: Member) -> None:
+    def of(self, member: DevMember) -> None:
         """Reserve the ports of a process that is to be started. Raises PortTakenError.
 
         In a network namespace of its own a process has all ports for itself.
@@ -64,7 +63,7 @@ class Reservations:
             dies_with_us=dies_with_us,
             reservations=[self._held[port] for port in lacking],
         ) as spawned:
-            state.keepers.append(Keeper(spawned.identity, lacking))
+            state.keepers.append(PortKeeper(spawned.identity, lacking))
             directory.save(state)
             spawned.go()
 

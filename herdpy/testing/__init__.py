@@ -8,7 +8,7 @@ Servers listen on free loopback ports, and die with the process that started the
 needed; the jars are fetched once. Linux only.
 """
 
-from herdpy.testing.bookie import BookieServer
+from herdpy.testing.bookie import AutoRecovery, BookieServer
 from herdpy.testing.cluster import BookKeeperCluster, ClusterView
 from herdpy.testing.errors import (
     KitError,
@@ -17,10 +17,9 @@ from herdpy.testing.errors import (
     PortTakenError,
     StartError,
 )
-from herdpy.testing.jars import jars
+from herdpy.testing.java import jars
 from herdpy.testing.java_program import JavaProgram, JavaProgramError
 from herdpy.testing.network import Network
-from herdpy.testing.recovery import AutoRecovery
 from herdpy.testing.tls import Certificates
 from herdpy.testing.zookeeper import ZooKeeperServer
 

@@ -3,7 +3,7 @@
 import sys
 
 from herdpy.testing.errors import MissingSoftwareError
-from herdpy.testing.jars import jars
+from herdpy.testing.java import jars
 
 try:
     print(jars())

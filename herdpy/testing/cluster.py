@@ -9,12 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from herdpy.testing.bookie import BookieServer, metadata_service_uri
+from herdpy.testing.bookie import AutoRecovery, BookieServer, metadata_service_uri
 from herdpy.testing.errors import KitError
 from herdpy.testing.java import JavaCommand
-from herdpy.testing.network import Network
-from herdpy.testing.place import LOOPBACK, Place
-from herdpy.testing.recovery import AutoRecovery
+from herdpy.testing.network import LOOPBACK, Network, ServerPlace
 from herdpy.testing.registry import LEDGERS_ROOT, ClusterZnodes
 from herdpy.testing.tls import Certificates
 from herdpy.testing.workspace import workspace
@@ -215,7 +213,7 @@ class BookKeeperCluster:
         self.bookies.append(bookie)
         return bookie
 
-    def _place(self) -> Place:
+    def _place(self) -> ServerPlace:
         return self._network.add_host() if self._network is not None else LOOPBACK
 
     def _stop_others(self) -> None:

@@ -20,8 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from herdpy.testing.errors import KitError, MissingSoftwareError
-from herdpy.testing.jars import cache_directory, classpath, java
-from herdpy.testing.java import JavaCommand
+from herdpy.testing.java import JavaCommand, cache_directory, classpath, java
 from herdpy.testing.process import spawn
 
 _COMPILE_TIMEOUT_S = 120.0

@@ -1,10 +1,12 @@
-"""Partitions: servers in network namespaces of their own, joined by a bridge, cut off and healed (root on
-Linux).
+"""Where a server runs, and partitions between servers.
 
-A cut changes a permanent neighbour entry: what is sent to the address then travels to a hardware address that
-nobody has, and is lost without a word, in that direction only. Connections that exist and new ones both hang,
-as they do when a cable is pulled; no packet filter is needed. Names carry the process id, so that what a
-crashed process left is found and removed by the next.
+A server is at the loopback address, or in a network namespace of its own; those are joined by a bridge, cut
+off and healed (root on Linux).
+
+A cut changes a permanent neighbour entry: what is sent to the address then travels to a hardware address
+that nobody has, and is lost without a word, in that direction only. Connections that exist and new ones
+both hang, as they do when a cable is pulled; no packet filter is needed. Names carry the process id, so
+that what a crashed process left is found and removed by the next.
 """
 
 from __future__ import annotations
@@ -24,7 +26,33 @@ from types import TracebackType
 from typing import Any, Self
 
 from herdpy.testing.errors import NetworkUnavailableError
-from herdpy.testing.place import Place
+
+
+class ServerPlace:
+    """An address, and how to run a program where that address is local.
+
+    `prefix` are the words before a command, `interface` has the address, and `is_shared` says whether other
+    programs use the address too, so that ports must be reserved.
+    """
+
+    def __init__(
+        self, address: str, *, prefix: tuple[str, ...] = (), interface: str = "lo", is_shared: bool = True
+    ) -> None:
+        self.address = address
+        self.prefix = prefix
+        self.interface = interface
+        self.is_shared = is_shared
+
+    def cut(self, *, incoming: bool = True, outgoing: bool = True) -> None:
+        """Lose what is sent to this place, from it, or both, until `heal`."""
+        raise NetworkUnavailableError(f"{self.address} cannot be cut off: start the cluster with a Network")
+
+    def heal(self) -> None:
+        """Undo every cut of this place."""
+
+
+LOOPBACK = ServerPlace("127.0.0.1")
+
 
 _NOBODY = "02:00:00:00:00:0f"
 _SUBNETS = "198.18"  # set aside for tests of networks by RFC 2544
@@ -103,7 +131,7 @@ class Network:
         return others + [(("-n", other.namespace), "eth0") for other in self.hosts if other is not host]
 
 
-class NetworkHost(Place):
+class NetworkHost(ServerPlace):
     """One address of a network, with a namespace behind it."""
 
     def __init__(self, network: Network, namespace: str, address: str) -> None:

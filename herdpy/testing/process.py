@@ -1,10 +1,13 @@
 """One server process: started, watched, signalled, and never outliving the process that started it.
 
-Children die with their parent by prctl(PR_SET_PDEATHSIG), which the small program `_launch.py` sets before it
-becomes the server: no preexec_fn, which runs Python between fork and exec and can deadlock where other
-threads hold locks. The kernel sends that signal when the *thread* that started the child ends, so every child
-is started by one thread of this process that never ends; whoever calls start() may then be a short-lived
-thread.
+Children die with their parent by prctl(PR_SET_PDEATHSIG), which the small program `_launch.py` sets before
+it becomes the server: no preexec_fn, which runs Python between fork and exec and can deadlock where other
+threads hold locks. The kernel sends that signal when the *thread* that started the child ends, so every
+child is started by one thread of this process that never ends; whoever calls start() may then be a short-
+lived thread.
+
+`await_until` is the one place of the testing kit that polls: readiness of processes nobody can ask to call
+back.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -22,7 +26,19 @@ from typing import IO, Protocol, TypeVar
 
 from herdpy.testing.errors import PortTakenError, StartError
 from herdpy.testing.ports import listener_inodes, owns_socket
-from herdpy.testing.waiting import await_until
+
+POLL_INTERVAL_S = 0.02
+
+
+def await_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    """Whether `condition` became true within `timeout_s`; what it raises ends the wait."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(POLL_INTERVAL_S)
+    return True
+
 
 T = TypeVar("T")
 

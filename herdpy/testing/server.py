@@ -9,14 +9,14 @@ from types import TracebackType
 
 from herdpy.testing.errors import StartError
 from herdpy.testing.java import JavaCommand
-from herdpy.testing.place import LOOPBACK, Place
+from herdpy.testing.network import LOOPBACK, ServerPlace
 from herdpy.testing.ports import PortReservation
 from herdpy.testing.process import Child
 
 START_TIMEOUT_S = 60.0
 
 
-class Server:
+class JavaServer:
     """A Java server that keeps its directory and its port over restarts.
 
     Context manager: started on entry where the subclass says so, closed (stopped, port given back) at the
@@ -24,7 +24,7 @@ class Server:
     """
 
     def __init__(
-        self, name: str, directory: Path, *, place: Place = LOOPBACK, fixed_port: int | None = None
+        self, name: str, directory: Path, *, place: ServerPlace = LOOPBACK, fixed_port: int | None = None
     ) -> None:
         self.name = name
         self.directory = directory

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from herdpy.testing.cluster import UNSYNCED, BookKeeperCluster, ClusterView
 from herdpy.testing.errors import StartError
-from herdpy.testing.jars import jars
-from herdpy.testing.waiting import await_until
+from herdpy.testing.java import jars
+from herdpy.testing.process import await_until
 from herdpy.testing.workspace import held, home_directory
 
 _START_TIMEOUT_S = 90.0

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Self
 
 from herdpy.testing.java import JavaCommand, write_configuration
-from herdpy.testing.place import LOOPBACK, Place
-from herdpy.testing.server import Server
+from herdpy.testing.network import LOOPBACK, ServerPlace
+from herdpy.testing.server import JavaServer
 from herdpy.testing.tls import Certificates
 
 PORT_IN_NAMESPACE = 2181
@@ -54,14 +54,14 @@ def zookeeper_command(
     )
 
 
-class ZooKeeperServer(Server):
+class ZooKeeperServer(JavaServer):
     """ZooKeeper on one port. `with ZooKeeperServer(directory) as zookeeper: ...` starts and stops it."""
 
     def __init__(
         self,
         directory: Path,
         *,
-        place: Place = LOOPBACK,
+        place: ServerPlace = LOOPBACK,
         java_options: Sequence[str] = (),
         certificates: Certificates | None = None,
     ) -> None:

@@ -16,7 +16,7 @@ from types import ModuleType
 
 import pytest
 
-from herdpy.testing.jars import cache_directory
+from herdpy.testing.java import cache_directory
 
 VERSION = "2.9.13"
 _SHA256 = "d36784fc2dae69523ba4b79c7d1d1b4d6e83e87836874f111262f4db940b16a6"

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from herdpy.dev.identity import ProcessIdentity
-from herdpy.dev.state import ClusterState
-from herdpy.testing.waiting import await_until
+from herdpy.dev.directory import ClusterState
+from herdpy.dev.process import ProcessIdentity
+from herdpy.testing.process import await_until
 
 PATIENCE_S = 60.0
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from herdpy.testing.jars import BOOKKEEPER_VERSION
+from herdpy.testing.java import BOOKKEEPER_VERSION
 from herdpy_server.config import load
 from herdpy_server.config.fields import all_settings
 from tests.dev.test_dev_conf import properties

@@ -8,9 +8,8 @@ import sys
 import pytest
 
 from herdpy.dev import BusyError, ForeignDirectoryError, LocalCluster, NoClusterError
-from herdpy.dev.directory import ClusterDirectory
-from herdpy.dev.identity import ProcessIdentity
-from herdpy.dev.state import ClusterState, Keeper, Member, Options
+from herdpy.dev.directory import ClusterDirectory, ClusterState, DevMember, DevOptions, PortKeeper
+from herdpy.dev.process import ProcessIdentity
 
 HOLDER = """
 import signal, sys
@@ -22,11 +21,11 @@ with ClusterDirectory(Path(sys.argv[1])).locked("up", create=True):
 """
 STATE = ClusterState(
     [
-        Member("zookeeper", "zookeeper", {"client": 1}, ProcessIdentity(2, 3, "b")),
-        Member("server-1", "server", {"sql": 4, "grpc": 5, "http": 6}),
+        DevMember("zookeeper", "zookeeper", {"client": 1}, ProcessIdentity(2, 3, "b")),
+        DevMember("server-1", "server", {"sql": 4, "grpc": 5, "http": 6}),
     ],
-    Options({"logging.level": "debug"}, {"gcWaitTime": "7"}, ["-Xmx1g"]),
-    [Keeper(ProcessIdentity(8, 9, "b"), [1, 4, 5, 6])],
+    DevOptions({"logging.level": "debug"}, {"gcWaitTime": "7"}, ["-Xmx1g"]),
+    [PortKeeper(ProcessIdentity(8, 9, "b"), [1, 4, 5, 6])],
 )
 
 

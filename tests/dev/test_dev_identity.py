@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from herdpy.dev.identity import ProcessIdentity
-from herdpy.testing.waiting import await_until
+from herdpy.dev.process import ProcessIdentity
+from herdpy.testing.process import await_until
 
 THREADS = """
 import signal, threading

@@ -9,16 +9,15 @@ import sys
 
 import pytest
 
-from herdpy.dev.identity import ProcessIdentity
-from herdpy.dev.spawn import spawn_waiting
+from herdpy.dev.process import ProcessIdentity, spawn_waiting
 from herdpy.testing.ports import PortReservation
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 
 SAY = ["/bin/sh", "-c", "echo here; pwd; exec sleep 1000"]
 STARTER = """
 import signal, sys
 from pathlib import Path
-from herdpy.dev.spawn import spawn_waiting
+from herdpy.dev.process import spawn_waiting
 home = Path(sys.argv[1])
 spawned = spawn_waiting(
     ["/bin/sh", "-c", "echo here; exec sleep 1000"], directory=home, log_path=home / "log", environment={},

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import herdpy
 from herdpy.cli.app import app
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 
 pytestmark = pytest.mark.timeout(120)
 

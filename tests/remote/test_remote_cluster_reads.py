@@ -6,7 +6,7 @@ import pytest
 
 import herdpy
 from herdpy.dbapi.remote.connection import FailoverConnection
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -16,7 +16,7 @@ import psycopg
 from herdpy.dev import LocalCluster
 from herdpy.rpc import admin_pb2
 from herdpy.rpc.admin_pb2_grpc import AdminStub
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 
 PATIENCE_S = 60.0
 _OWN_ENGINE = "SET herdpy.engine = 'own'"  # no worker has to be started for it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from herdpy.dev import LocalCluster
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 from tests.replica.replicas import (
     PATIENCE_S,
     assert_equal,

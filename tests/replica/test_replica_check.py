@@ -12,7 +12,7 @@ import pytest
 from xxhash import xxh3_64_intdigest
 
 from herdpy.dev import LocalCluster
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 from herdpy_server.store import Store
 from tests.replica.replicas import (
     PATIENCE_S,

@@ -16,7 +16,7 @@ from herdpy.bookkeeper import BookKeeper
 from herdpy.dev import LocalCluster
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
 from herdpy.log.lsn import LSN
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.layout import Address, Layout, decode
 from herdpy_server.cluster.secret import NodeSecret

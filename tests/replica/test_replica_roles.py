@@ -12,7 +12,7 @@ import pytest
 
 from herdpy.dev import LocalCluster
 from herdpy.rpc import snapshots_pb2, snapshots_pb2_grpc
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 from tests.replica.changing_rights import HELD, Churn, Watch, held_after
 from tests.replica.replicas import PATIENCE_S, await_follower, await_leader, channel, followers, server
 

@@ -8,7 +8,7 @@ import pytest
 
 from herdpy.dev import LocalCluster
 from herdpy.rpc import admin_pb2, admin_pb2_grpc
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 from tests.replica.replicas import (
     PATIENCE_S,
     assert_equal,

@@ -20,7 +20,7 @@ import psycopg
 import pytest
 
 from herdpy.dev import LocalCluster
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 from tests.replica.replicas import PATIENCE_S, await_follower, await_leader, followers, run, server, standing
 
 SETTINGS = {

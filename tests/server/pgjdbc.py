@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from herdpy.testing.errors import MissingSoftwareError
-from herdpy.testing.jars import cache_directory, java
+from herdpy.testing.java import cache_directory, java
 from tests.support.relay import Relay
 
 HERE = Path(__file__).parent / "java"

@@ -16,7 +16,7 @@ from typing import Self
 
 import pyspark
 
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 from tests.spark.conftest import QUICK_JAVA
 
 SPARK = Path(pyspark.__file__).parent

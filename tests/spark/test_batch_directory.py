@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import herdpy
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 from herdpy_spark.directory import DirectoryError, publish
 from tests.spark.reading import read
 

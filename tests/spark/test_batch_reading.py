@@ -13,8 +13,8 @@ from herdpy.log.lsn import LSN
 from herdpy.rpc import logs_pb2, logs_pb2_grpc, partitions_pb2, partitions_pb2_grpc
 from herdpy.rpc.errors import RemoteError
 from herdpy.rpc.logs import publish
+from herdpy.testing.process import await_until
 from herdpy.testing.registry import LEDGERS_ROOT
-from herdpy.testing.waiting import await_until
 from herdpy_spark.access import AccessError
 from herdpy_spark.options import OptionError
 from tests.spark.reading import read

@@ -8,7 +8,7 @@ import threading
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 from tests.spark.conftest import SLOW
 from tests.support.feed_replay import Replica
 

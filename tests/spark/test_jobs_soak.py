@@ -16,7 +16,7 @@ import pytest
 
 import herdpy
 from herdpy.testing.errors import MissingSoftwareError
-from herdpy.testing.jars import delta_jars
+from herdpy.testing.java import delta_jars
 from herdpy_spark.jobs.__main__ import run as run_job
 from herdpy_spark.jobs.exporting import export_files
 

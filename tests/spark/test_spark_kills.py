@@ -14,7 +14,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 from tests.spark import load_program
 from tests.spark.standalone import Standalone
 

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 import herdpy
-from herdpy.testing.jars import sqllogictest_jar
+from herdpy.testing.java import sqllogictest_jar
 
 sys.path.insert(0, str(Path(__file__).parent))
 

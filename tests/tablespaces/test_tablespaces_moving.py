@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import herdpy
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 from tests.tablespaces.world import PATIENCE_S
 
 WRITERS = 4

@@ -12,8 +12,8 @@ import psycopg
 
 from herdpy.bookkeeper import BookKeeper
 from herdpy.dev import LocalCluster
+from herdpy.testing.process import await_until
 from herdpy.testing.registry import ClusterZnodes
-from herdpy.testing.waiting import await_until
 
 PATIENCE_S = 90.0
 

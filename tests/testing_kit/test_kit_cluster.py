@@ -14,8 +14,7 @@ from herdpy.testing import (
     KitError,
     StartError,
 )
-from herdpy.testing.process import Child
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import Child, await_until
 from tests.testing_kit.kit_programs import LISTENER, await_end, python, state
 
 PEER = Path(__file__).parent.parent / "bookkeeper" / "java" / "LedgerPeer.java"

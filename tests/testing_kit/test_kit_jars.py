@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from herdpy.testing import jars as jars_function
-from herdpy.testing.jars import cache_directory
+from herdpy.testing.java import cache_directory
 
 
 @pytest.fixture

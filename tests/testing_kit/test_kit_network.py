@@ -8,9 +8,8 @@ import sys
 import pytest
 
 from herdpy.testing import BookKeeperCluster, NetworkUnavailableError
-from herdpy.testing.process import Child
+from herdpy.testing.process import Child, await_until
 from herdpy.testing.registry import ClusterZnodes
-from herdpy.testing.waiting import await_until
 from tests.testing_kit.kit_programs import python
 
 pytestmark = pytest.mark.soak  # real processes for minutes: not with every commit

@@ -10,8 +10,7 @@ import pytest
 
 from herdpy.testing import PortTakenError, StartError
 from herdpy.testing.ports import PortReservation, listener_inodes, owns_socket
-from herdpy.testing.process import Child
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import Child, await_until
 from tests.testing_kit.kit_programs import DEAF, LISTENER, SLEEPER, await_end, python, state
 
 

@@ -22,7 +22,7 @@ from herdpy.drill.checkers.linearizable import RegisterStep, moments, steps_by_k
 from herdpy.drill.history import DrillHistory, Json
 from herdpy.drill.judging import UNDECIDED, Anomaly, Verdict
 from herdpy.testing.errors import KitError, MissingSoftwareError
-from herdpy.testing.jars import cache_directory
+from herdpy.testing.java import cache_directory
 
 DISAGREE = "checkers disagree"
 THINKING_S = 30.0

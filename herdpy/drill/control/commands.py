@@ -30,7 +30,7 @@ from herdpy.drill.control.control import (
     OneWay,
     ProcessPlace,
 )
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "kill": (),

@@ -16,7 +16,7 @@ import subprocess
 from pathlib import Path
 
 from herdpy.drill.control.control import CannotError
-from herdpy.testing.jars import cache_directory
+from herdpy.testing.java import cache_directory
 
 _SOURCE = Path(__file__).with_name("fault_injector.c")
 _LAYOUT = struct.Struct("=qqq")

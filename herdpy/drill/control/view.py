@@ -17,7 +17,7 @@ import psycopg
 from herdpy.dbapi import url as urls
 from herdpy.dbapi.remote.options import DEFAULT_TABLESPACE, remote_options
 from herdpy.drill.control.control import ClusterControl, Kind, ProcessPlace
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 
 PATIENCE_S = 60.0
 _PAGE_TIMEOUT_S = 2.0

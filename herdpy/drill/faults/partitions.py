@@ -12,7 +12,7 @@ from herdpy.drill.control import CLIENTS, ClusterControl, ClusterNeeds, ClusterO
 from herdpy.drill.control.view import ViewError
 from herdpy.drill.faults.fault import Fault, first_reason
 from herdpy.drill.faults.processes import without_bookies, without_followers
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 
 From = Literal["zookeeper", "bookies", "most bookies", "both", "clients", "one way"]
 _KINDS: tuple[From, ...] = ("zookeeper", "bookies", "most bookies", "both", "clients", "one way")

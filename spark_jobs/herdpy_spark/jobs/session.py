@@ -61,7 +61,7 @@ def open_session(arguments: argparse.Namespace, name: str) -> tuple[SparkSession
 def delta_jars() -> list[str]:
     """Delta Lake's jars, from the cache or fetched with Maven; JobError where that cannot be."""
     from herdpy.testing.errors import MissingSoftwareError
-    from herdpy.testing.jars import delta_jars as fetched
+    from herdpy.testing.java import delta_jars as fetched
 
     try:
         return [str(path) for path in sorted(fetched().glob("*.jar"))]

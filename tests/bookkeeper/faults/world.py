@@ -21,8 +21,8 @@ from herdpy.bookkeeper import BookieUnavailableError, BookKeeper, ClientSettings
 from herdpy.bookkeeper.metadata.znodes import SessionState
 from herdpy.bookkeeper.metadata.zookeeper import KazooZnodes
 from herdpy.testing import BookieServer, BookKeeperCluster, ZooKeeperServer
+from herdpy.testing.process import await_until
 from herdpy.testing.registry import LEDGERS_ROOT, ClusterZnodes
-from herdpy.testing.waiting import await_until
 from tests.bookkeeper.faults.history import History
 from tests.bookkeeper.faults.judge import find, judge
 from tests.bookkeeper.faults.workload import PATIENCE_S, Tailing

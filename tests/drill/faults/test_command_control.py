@@ -19,7 +19,7 @@ from herdpy.drill.control.commands import (
 )
 from herdpy.drill.control.local import LocalControl
 from herdpy.drill.faults.processes import KillLeader, PauseLeader
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 from tests.drill.faults.writing import PATIENCE_S
 
 URL = "herdpy://db1,db2/herdpy"

@@ -27,7 +27,7 @@ from herdpy.drill.faults.disks import (
 )
 from herdpy.drill.faults.ledgers import RollLedgers, TrimAndSeed, ledger_of
 from herdpy.drill.faults.storm import Storm
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 from tests.drill.faults.writing import PATIENCE_S, happening, writing
 
 pytestmark = pytest.mark.soak  # real processes for minutes: not with every commit

@@ -19,7 +19,7 @@ from herdpy.drill.faults.processes import (
     RollingRestart,
 )
 from herdpy.drill.faults.sessions import ExpireSession, owner
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 from tests.drill.faults.writing import PATIENCE_S, happening, writing
 
 DRILLED = pytest.mark.soak

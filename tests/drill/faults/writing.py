@@ -11,7 +11,7 @@ import herdpy
 from herdpy.drill.control import ClusterObserver
 from herdpy.drill.control.local import LocalControl
 from herdpy.drill.faults import Fault
-from herdpy.testing.waiting import await_until
+from herdpy.testing.process import await_until
 
 PATIENCE_S = 60.0
 _BETWEEN_ROWS_S = 0.005

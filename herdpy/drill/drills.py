@@ -164,6 +164,11 @@ DRILLS: dict[str, Drill] = {
             "kill ZooKeeper: nobody answers what might be old, and all goes on when it is back",
             *("registers", "list-append", "inserts"),
         ),
+        _drill(
+            "pause-zookeeper",
+            "stop ZooKeeper for longer than sessions last: nobody answers what might be old",
+            *("registers", "list-append", "inserts"),
+        ),
         _drill("expire-session", "end the leader's session behind its back: " + _PARTITION, *_RACED),
         _drill(
             "trim-and-seed",

@@ -27,6 +27,7 @@ from herdpy.drill.faults.processes import (
     KillZooKeeper,
     PauseBookie,
     PauseLeader,
+    PauseZooKeeper,
     RollingRestart,
 )
 from herdpy.drill.faults.sessions import ExpireSession
@@ -56,6 +57,7 @@ FAULTS: Mapping[str, type[Fault]] = {
         LoseBookieDisk,
         EmptyBookie,
         KillZooKeeper,
+        PauseZooKeeper,
         ExpireSession,
         TrimAndSeed,
         FullDisk,

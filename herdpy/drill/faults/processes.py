@@ -143,6 +143,27 @@ class KillZooKeeper(Fault):
         return f"{', '.join(names)} killed"
 
 
+class PauseZooKeeper(Fault):
+    """SIGSTOP of all of ZooKeeper for longer than sessions last: connections stay, and nobody answers."""
+
+    name = "pause-zookeeper"
+    summary = "SIGSTOP of every ZooKeeper server for longer than sessions last, then SIGCONT"
+    hold_s = 7.0
+
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
+        """See `Fault.cannot`."""
+        names = view.names("zookeeper")
+        return first_reason(control, names, "pause", "resume") if names else "ZooKeeper is not named"
+
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
+        """See `Fault.begin`."""
+        names = view.names("zookeeper")
+        for name in names:
+            self._undo.callback(control.resume, name)
+            control.pause(name)
+        return f"{', '.join(names)} stand still"
+
+
 class RollingRestart(Fault):
     """Every server is stopped in order (SIGTERM) and started again, one after the other, as for an upgrade.
 

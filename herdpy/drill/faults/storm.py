@@ -21,6 +21,7 @@ from herdpy.drill.faults.processes import (
     KillZooKeeper,
     PauseBookie,
     PauseLeader,
+    PauseZooKeeper,
 )
 from herdpy.drill.faults.sessions import ExpireSession
 
@@ -34,6 +35,7 @@ KINDS: tuple[type[Fault], ...] = (
     KillBookie,
     PauseBookie,
     KillZooKeeper,
+    PauseZooKeeper,
     ExpireSession,
     SlowDisk,
     FullDisk,

@@ -227,7 +227,14 @@ def test_a_short_storm(control: LocalControl, view: ClusterObserver):
 def test_every_fault_has_a_name_and_says_what_it_is():
     assert set(FAULTS) >= {
         *("kill-leader", "pause-leader", "partition-leader", "kill-follower", "roll-ledgers", "kill-bookie"),
-        *("pause-bookie", "lose-bookie-disk", "kill-zookeeper", "expire-session", "trim-and-seed"),
+        *(
+            "pause-bookie",
+            "lose-bookie-disk",
+            "kill-zookeeper",
+            "pause-zookeeper",
+            "expire-session",
+            "trim-and-seed",
+        ),
         *("full-disk", "slow-disk", "clock-jump", "rolling-restart", "lose-leader-disk", "bit-rot", "storm"),
     }
     assert all(fault.summary and fault.__doc__ for fault in FAULTS.values())

@@ -12,7 +12,7 @@ import pytest
 import herdpy
 from herdpy.codec import keys
 from herdpy_server.sessions import load_rules
-from herdpy_server.store.sequences import SequenceUse
+from herdpy_server.store import Workspace
 from herdpy_server.store.tables import IndexOps
 from herdpy_server.tablespace import LockTable
 from herdpy_sql.execute.merge import MergePlan
@@ -165,7 +165,7 @@ def generates_nothing_for_loads(patch: Patch) -> None:
 
 
 def logs_no_sequences(patch: Patch) -> None:
-    patch.setattr(SequenceUse, "log_sequences", lambda self: None)
+    patch.setattr(Workspace, "log_sequences", lambda self: None)
 
 
 def keeps_entries_of_rows_that_left(patch: Patch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from herdpy_server.store.held import HeldWorkspace
+from herdpy_server.store.snapshot_transaction import SnapshotTransaction
 from herdpy_sql.execute import references
 from herdpy_sql.execute.violations import not_present
 from tests.foreign_keys.family import FamilyWorld
@@ -67,7 +67,7 @@ def _without_share_locks(patch: pytest.MonkeyPatch) -> None:
 
 def _from_the_snapshot(patch: pytest.MonkeyPatch) -> None:
     """Who refers to a row that goes is looked up in the transaction's snapshot."""
-    patch.setattr(HeldWorkspace, "newest", property(lambda self: self))
+    patch.setattr(SnapshotTransaction, "newest", property(lambda self: self))
 
 
 def _without_deferred_checks(patch: pytest.MonkeyPatch) -> None:

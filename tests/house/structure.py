@@ -32,6 +32,9 @@ LINES_OF_A_FUNCTION = 70
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LEAVES = frozenset({ast.Constant, ast.Load, ast.Store, ast.Del, ast.Pass, ast.alias})
 
+#: The public methods of a named tuple, and its field names, begin with an underscore.
+_NAMED_TUPLES = frozenset({"_asdict", "_fields", "_make", "_replace"})
+
 
 @dataclass(slots=True)
 class Module:
@@ -131,7 +134,7 @@ def _note_attribute(node: ast.Attribute, module: Module) -> None:
 
 
 def _is_private(name: str) -> bool:
-    return name.startswith("_") and not name.startswith("__")
+    return name.startswith("_") and not name.startswith("__") and name not in _NAMED_TUPLES
 
 
 def repeated_classes(modules: dict[str, Module]) -> list[str]:

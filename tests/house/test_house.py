@@ -21,10 +21,10 @@ class Limit(NamedTuple):
 
 
 LIMITS = {
-    "class names in several modules": Limit(62, 3),
-    "modules in import knots": Limit(55, 3),
-    "classes in the longest chain": Limit(7, 0),
-    "private names of other files": Limit(55, 3),
+    "class names in several modules": Limit(61, 3),
+    "modules in import knots": Limit(43, 3),
+    "classes in the longest chain": Limit(4, 0),
+    "private names of other files": Limit(47, 3),
     "functions over 70 lines": Limit(6, 1),
 }
 

@@ -17,8 +17,8 @@ from list_histories import World
 
 from herdpy.drill.checkers import list_append
 from herdpy_server.embedded import Database, opened
-from herdpy_server.store.held import HeldWorkspace
 from herdpy_server.store.reads import Reads, Scanned
+from herdpy_server.store.snapshot_transaction import SnapshotTransaction
 
 TRANSACTIONS = 40
 SEEDS = int(os.environ.get("HERDPY_ISOLATION_SEEDS", "6"))
@@ -76,18 +76,18 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def judges_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(HeldWorkspace, "judge", lambda self: None)
+    patch.setattr(SnapshotTransaction, "check_reads", lambda self: None)
 
 
 def takes_a_snapshot_for_each_statement(patch: pytest.MonkeyPatch) -> None:
-    stand = HeldWorkspace.stand
+    begin_statement = SnapshotTransaction.begin_statement
 
-    def anew(self: HeldWorkspace) -> None:
-        self.leave()
-        self._standing = None
-        stand(self)
+    def anew(self: SnapshotTransaction) -> None:
+        self.release()
+        self._pin = None
+        begin_statement(self)
 
-    patch.setattr(HeldWorkspace, "stand", anew)
+    patch.setattr(SnapshotTransaction, "begin_statement", anew)
 
 
 def notes_no_keys(patch: pytest.MonkeyPatch) -> None:
@@ -109,11 +109,11 @@ def notes_no_ranges_of_indexes(patch: pytest.MonkeyPatch) -> None:
 
 
 def notes_nothing_of_the_columnar_engine(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(HeldWorkspace, "reads_range", lambda self, table, low, high: None)
+    patch.setattr(SnapshotTransaction, "note_range", lambda self, table, low, high: None)
 
 
 def lets_the_last_updater_win(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(HeldWorkspace, "_unchanged", lambda self, db, key: None)
+    patch.setattr(SnapshotTransaction, "_unchanged", lambda self, db, key: None)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What stands on a snapshot: reads of every kind, writes against it, definitions, and how old it may be."""
+"""Snapshot transactions: reads of every kind, writes against it, definitions, and how old it may be."""
 
 from __future__ import annotations
 
@@ -277,22 +277,33 @@ def layer(*keys: bytes, cleared: bool = False) -> dict[int, Delta]:
     return {1: delta}
 
 
+class Closable:
+    """In the place of a snapshot."""
+
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
 def test_the_history_knows_what_came_after_a_state() -> None:
     history = History()
-    first = history.stand(10, lambda: None)
+    first = history.pin(10, Closable())
     history.pushed(11, layer(b"a"))
-    second = history.stand(11, lambda: None)
+    second = history.pin(11, Closable())
     history.pushed(12, layer(b"b", b"m"))
     assert history.changed(1, b"a", first.since)
     assert not history.changed(1, b"a", second.since)
     assert history.any_changed(1, [b"a", b"x", b"m"], second.since) == b"m"
     assert history.changed_within(1, [(b"c", b"f"), (b"k", None)], second.since)
     assert not history.changed_within(1, [(b"c", b"m"), (b"m\0", None)], first.since)
-    history.leave(first)
+    history.unpin(first)
     assert not history.changed(1, b"a", 10)  # forgotten: nobody can ask
     history.pushed(13, layer(cleared=True))
     assert history.changed(1, b"zzz", second.since)
-    history.leave(second)
+    history.unpin(second)
+    assert first.snapshot.closed
+    assert second.snapshot.closed
     assert not history.is_kept
 
 

@@ -49,7 +49,7 @@ class Actor:
         if what == "rollback_to":
             return self._back()
         if self.failed or (self.isolated and what.startswith("public_")):
-            return None  # who stands on a snapshot must stand on the newest permanent definitions
+            return None  # a snapshot must have the newest permanent definitions
         sql, state = self._define(what, name, value)
         if state and self.before is not None:
             self.failed = True

@@ -23,7 +23,7 @@ from herdpy.log.wait import Wait
 from herdpy_server.sessions import PlanCache, Session
 from herdpy_server.sessions.work import Pause, Work
 from herdpy_server.store import NoLocks, Store, probe
-from herdpy_server.store.applying import AppliedState
+from herdpy_server.store.apply import AppliedState
 from herdpy_server.store.tables import TableOps
 from herdpy_server.tablespace import Checkpointer, LockWait, Tablespace
 from herdpy_sql.columnar import Limits

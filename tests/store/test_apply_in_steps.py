@@ -15,7 +15,7 @@ import pytest
 import herdpy
 from herdpy.log import LSN, START, FileLog, Transaction, TransactionAssembler
 from herdpy.log.records import Delete, Insert
-from herdpy_server.store import NoLocks, Store, apart
+from herdpy_server.store import NoLocks, Store, apply
 from herdpy_server.store.errors import ApplyError
 from herdpy_server.store.spill_file import SpillFile, spill_error
 from herdpy_server.store.spilling import SpillSettings
@@ -29,8 +29,8 @@ Logged = list[tuple[LSN, Transaction]]
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "_AT_ONCE", 7)
-    monkeypatch.setattr(apart, "_BATCH_AT_ONCE", 5)
+    monkeypatch.setattr(apply, "_AT_ONCE", 7)
+    monkeypatch.setattr(apply, "_BATCH_AT_ONCE", 5)
 
 
 @pytest.fixture(scope="module")
@@ -178,8 +178,8 @@ def test_who_stands_on_a_state_sees_it_while_more_is_applied(
     """A transaction on a follower: whatever comes from the log, and goes to the disk."""
     store, _ = stores
     store.apply_logged(logged[0][0], [logged[0]])
-    held = store.held_workspace(NoLocks(), object(), serializable=True)
-    held.stand()
+    held = store.snapshot_transaction(NoLocks(), object(), serializable=True)
+    held.begin_statement()
     table = held.catalog.by_name["t"]
     rows, entries = list(held.scan(table)), list(held.index_scan(table, table.indexes[0]))
     assert len(rows) == len(entries) == 60
@@ -194,8 +194,8 @@ def test_who_stands_on_a_state_sees_it_while_more_is_applied(
     snapshot = held.snapshot()
     assert sorted(snapshot.arrow(table, [0]).column("id").to_pylist()) == list(range(1, 61))
     snapshot.close()
-    held.judge()
-    held.leave()
+    held.check_reads()
+    held.release()
     assert not store.history.is_kept
 
 
@@ -204,16 +204,16 @@ def test_a_follower_gives_up_a_state_that_is_too_old(logged: Logged, stores: tup
     store.history.limit_bytes = 20_000
     store.apply_logged(logged[0][0], [logged[0]])
     store.flush()
-    held = store.held_workspace(NoLocks(), object(), serializable=False)
-    held.stand()
+    held = store.snapshot_transaction(NoLocks(), object(), serializable=False)
+    held.begin_statement()
     for lsn, transaction in logged[1:]:
         store.apply_logged(lsn, [(lsn, transaction)])
         store.flush()
     assert store.history.expirations == 1
     with pytest.raises(SqlError) as caught:
-        held.stand()
+        held.begin_statement()
     assert caught.value.sqlstate == "72000"
-    held.leave()
+    held.release()
 
 
 def images(table: Table, count: int) -> Iterator[tuple[bytes, bytes]]:
@@ -227,8 +227,8 @@ def images(table: Table, count: int) -> Iterator[tuple[bytes, bytes]]:
 def test_the_rows_of_a_large_transaction_do_not_stay_in_memory(
     logged: Logged, stores: tuple[Store, Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apart, "_AT_ONCE", 256)
-    monkeypatch.setattr(apart, "_BATCH_AT_ONCE", 256)
+    monkeypatch.setattr(apply, "_AT_ONCE", 256)
+    monkeypatch.setattr(apply, "_BATCH_AT_ONCE", 256)
     store, _other = stores
     store.spilling = SpillSettings(tmp_path / "spill", 100_000)
     lsn = logged[0][0]

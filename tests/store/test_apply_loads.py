@@ -29,7 +29,7 @@ from herdpy.log import (
     Truncate,
     Update,
 )
-from herdpy_server.store import Store, apart, apply
+from herdpy_server.store import Store, apply
 from herdpy_server.store.errors import ApplyError
 from herdpy_server.store.sums import Sum, sums
 from herdpy_sql.catalog import Column, Table
@@ -49,7 +49,7 @@ Row = tuple[Any, ...]
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apply, "_LOADED_AT_ONCE", 5)
-    monkeypatch.setattr(apart, "_AT_ONCE", 7)
+    monkeypatch.setattr(apply, "_AT_ONCE", 7)
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from herdpy.log.records import Delete, Insert, InsertBatch, Record, Update
 from herdpy.log.transaction import Transaction
-from herdpy_server.store.changes import Changes
+from herdpy_server.store import NoLocks, Store
+from herdpy_server.store.transaction_state import TransactionState
+
+
+@pytest.fixture
+def changes(tmp_path: Path) -> Iterator[TransactionState]:
+    store = Store.open(tmp_path / "store")
+    yield TransactionState(store, NoLocks(), None)
+    store.close()
 
 
 def many(count: int) -> list[Record]:
@@ -25,8 +36,7 @@ def many(count: int) -> list[Record]:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3, None])
-def test_records_are_encoded_as_at_once(steps: int | None) -> None:
-    changes = Changes()
+def test_records_are_encoded_as_at_once(changes: TransactionState, steps: int | None) -> None:
     changes.records = many(2000)
     taken = 0
     while taken != steps and changes.encode_some():
@@ -39,14 +49,13 @@ def test_records_are_encoded_as_at_once(steps: int | None) -> None:
     assert Transaction.decode(given.encode()) == wanted
 
 
-def put(changes: Changes, start: int, stop: int) -> None:
+def put(changes: TransactionState, start: int, stop: int) -> None:
     for at in range(start, stop):
-        changes._put(1, b"%d" % at, b"row")
+        changes.put(1, b"%d" % at, b"row")
         changes.records.append(Insert(1, b"%d" % at, b"row"))
 
 
-def test_what_is_taken_back_was_not_encoded() -> None:
-    changes = Changes()
+def test_what_is_taken_back_was_not_encoded(changes: TransactionState) -> None:
     put(changes, 0, 10)
     mark = changes.mark()
     put(changes, 10, 20_000)
@@ -62,8 +71,7 @@ def test_what_is_taken_back_was_not_encoded() -> None:
     assert len(Transaction.decode(transaction.encode()).records) == 11
 
 
-def test_what_was_encoded_before_a_mark_stays() -> None:
-    changes = Changes()
+def test_what_was_encoded_before_a_mark_stays(changes: TransactionState) -> None:
     put(changes, 0, 1000)
     while changes.encode_some():
         pass
@@ -73,8 +81,7 @@ def test_what_was_encoded_before_a_mark_stays() -> None:
     assert changes.encoded_count == 1000
 
 
-def test_all_is_let_go_of() -> None:
-    changes = Changes()
+def test_all_is_let_go_of(changes: TransactionState) -> None:
     put(changes, 0, 10_000)
     changes.encode_some()
     while changes.forget_some():

@@ -15,7 +15,7 @@ import pytest
 
 from herdpy_server.embedded import Database, opened
 from herdpy_server.sessions import Session
-from herdpy_server.store import changes, spilling
+from herdpy_server.store import spilling, transaction_state
 from herdpy_server.store.limits import ADDRESS_SPACE
 from herdpy_server.store.spill_file import SpillFile, spill_error
 from herdpy_server.store.spilled import SpilledRows
@@ -49,7 +49,7 @@ QUERIES = (
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every write looks whether something is too much."""
-    monkeypatch.setattr(changes, "WATCHED", 0)
+    monkeypatch.setattr(transaction_state, "WATCHED", 0)
 
 
 def run(database: Database, session: Session, text: str) -> object:
@@ -172,7 +172,7 @@ def test_random_transactions_do_the_same_as_in_memory(
 ) -> None:
     rng = random.Random(seed)
     monkeypatch.setattr(spilling, "AT_ONCE", rng.choice([1, 3, 20, 2048]))
-    monkeypatch.setattr(changes, "AT_ONCE", spilling.AT_ONCE)
+    monkeypatch.setattr(transaction_state, "AT_ONCE", spilling.AT_ONCE)
     pair = Pair(tmp_path, rng.choice([1, 2000, 10_000]), {"checkpoint_interval_s": 1000.0})
     try:
         for _ in range(5):
@@ -197,7 +197,7 @@ def test_random_transactions_do_the_same_as_in_memory(
 def test_savepoints_bring_back_what_was_there(
     tmp_path: Path, always: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "AT_ONCE", 7)
+    monkeypatch.setattr(transaction_state, "AT_ONCE", 7)
     with opened(tmp_path / "db", transaction_memory_bytes=1) as database:
         sql(database, "CREATE TABLE t (id INTEGER PRIMARY KEY, b INTEGER)")
         sql(database, "CREATE INDEX t_b ON t (b)")
@@ -356,7 +356,7 @@ def test_a_disk_that_is_full_fails_the_transaction_alone(
 def test_rolling_back_needs_no_space(
     tmp_path: Path, always: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(changes, "AT_ONCE", 10)
+    monkeypatch.setattr(transaction_state, "AT_ONCE", 10)
     with opened(tmp_path / "db", transaction_memory_bytes=1) as database:
         sql(database, "CREATE TABLE t (id INTEGER PRIMARY KEY)")
         session = database.session()

@@ -9,7 +9,7 @@ import pytest
 from herdpy.codec.arrow import datums_to_array
 from herdpy.log.lsn import LSN
 from herdpy.log.records import InsertBatch, decode_record
-from herdpy_server.store import NoLocks, Store, bulk, columns, flush, layers, memory, sorted_keys
+from herdpy_server.store import NoLocks, Store, columns, flush, layers, memory, sorted_keys, workspace
 from herdpy_sql.catalog import Catalog, Column, Index, KeyPart, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import BIGINT, BYTEA, INTEGER, TEXT
@@ -352,7 +352,7 @@ def limits(request, monkeypatch):
             (memory, "_ADOPT_ROWS", 2),
             (memory, "_MERGE_ROWS", 8),
             (memory, "_PENDING_CHAIN", 2),
-            (bulk, "_FEW", 1),
+            (workspace, "_FEW", 1),
             (flush, "_CHUNK", 3),
             (columns, "_BLOCK_ROWS", 4),
             (columns, "_FEW", 6),

@@ -11,8 +11,7 @@ import pytest
 from herdpy.log import LSN
 from herdpy.log import Transaction as LoggedTransaction
 from herdpy.log.records import Record
-from herdpy_server.store import Store, flush
-from herdpy_server.store.sequences import SequenceUse
+from herdpy_server.store import Store, Workspace, flush
 from herdpy_server.tablespace.locks import LockTable
 from herdpy_server.tablespace.transaction import Transaction
 from herdpy_sql.objects import CatalogObject, SequenceDefinition
@@ -114,18 +113,18 @@ def test_no_committed_value_is_given_again(seed: int, tmp_path: Path):
 
 def logs_what_it_took_itself(patch: pytest.MonkeyPatch) -> None:
     """The state of the moment is logged when the value is taken, not with the commit."""
-    nextval = SequenceUse.nextval
+    nextval = Workspace.nextval
 
     def early(self, sequence):
         value = nextval(self, sequence)
-        self._put(1, b"", SequenceState(value, True).encode())
+        self.put(1, b"", SequenceState(value, True).encode())
         return value
 
-    patch.setattr(SequenceUse, "nextval", early)
+    patch.setattr(Workspace, "nextval", early)
 
 
 def logs_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SequenceUse, "log_sequences", lambda self: None)
+    patch.setattr(Workspace, "log_sequences", lambda self: None)
 
 
 def forgets_at_a_checkpoint(patch: pytest.MonkeyPatch) -> None:

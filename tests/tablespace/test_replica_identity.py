@@ -27,7 +27,7 @@ from herdpy.log import (
     Truncate,
     Update,
 )
-from herdpy_server.store import Store, writing
+from herdpy_server.store import Store, workspace
 from herdpy_server.store.batches import expanded
 from herdpy_sql.catalog import Table
 from herdpy_sql.definitions import decode_table
@@ -231,7 +231,7 @@ def test_a_workspace_that_forgets_them_is_noticed(
     database: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database.execute("ALTER TABLE t REPLICA IDENTITY FULL")
-    monkeypatch.setattr(writing, "Before", lambda db, key, image: Before(db, key, image + b"\0"))
+    monkeypatch.setattr(workspace, "Before", lambda db, key, image: Before(db, key, image + b"\0"))
     change(database)
     with pytest.raises(AssertionError):
         befores(tmp_path / "d")

@@ -21,7 +21,7 @@ from herdpy.log.bookkeeper import LedgerLogSettings
 from herdpy.log.staging import read_part
 from herdpy_server.replica.body import Body
 from herdpy_server.store import Store
-from herdpy_server.store.apart import is_slow
+from herdpy_server.store.apply import is_slow
 
 _SHARE_S = 0.004
 """So long at a time, until others have their turn: pings among them."""

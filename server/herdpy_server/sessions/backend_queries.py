@@ -68,7 +68,7 @@ class BackendQueries:
             if now is not catalog and any(now.tables.get(one.table.id) != one.table for one in query.scans):
                 raise SourceChanged("definitions were changed meanwhile")
             for one in query.scans:
-                workspace.reads_range(one.table, *one.bounds(values))
+                workspace.note_range(one.table, *one.bounds(values))
             return workspace.snapshot()
 
         limits = self.limits.within(self.block.settings.statement_timeout_s)

@@ -198,7 +198,7 @@ class Execution:
         transaction = self.block.transaction
         if (
             transaction is None
-            or transaction.workspace.stands
+            or transaction.workspace.has_snapshot
             or self.block.failed
             or self.block.judged is not None
         ):
@@ -447,7 +447,7 @@ class Execution:
         snapshot = transaction.workspace.snapshot()
         try:
             # What a snapshot of the transaction's own gives is not noted as read.
-            reader = transaction.workspace if transaction.workspace.stands else snapshot
+            reader = transaction.workspace if transaction.workspace.has_snapshot else snapshot
             steps = plan.slices(transaction.workspace, reader, values, clock)  # type: ignore[arg-type]
             return await in_slices(steps, self._waits.check)
         finally:

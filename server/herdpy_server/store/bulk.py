@@ -3,14 +3,16 @@
 The checks of single inserts, made for a whole set of rows by set operations on keys: duplicates
 within the set, then the deltas above LMDB (only keys that both know are looked at closer), then
 LMDB by one merge of sorted keys. Nothing is changed before all checks have passed.
+Above ``transaction_state``, below ``workspace``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import repeat
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from herdpy.codec.kinds import Datum
 from herdpy.log.records import Insert, InsertBatch
@@ -19,42 +21,30 @@ from herdpy_server.store.batches import Expanded
 from herdpy_server.store.constraints import duplicate
 from herdpy_server.store.layers import ENTRY_BYTES
 from herdpy_server.store.tables import IndexOps, TableOps
+from herdpy_server.store.transaction_state import TransactionState
 from herdpy_sql.catalog import KeyPart, Table
 from herdpy_sql.errors import SqlError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from herdpy_server.store.writing import Writing
-
-
-_FEW = 8
 
 Values = Callable[[int], Sequence[Datum]]
 
 
-def insert_many(space: Writing, table: Table, rows: Iterable[Sequence[Datum]]) -> int:
-    """Add rows; errors as ``Writing.insert``, and nothing is added when there is one."""
-    ops = space.ops(table)
-    taken = rows if isinstance(rows, list) else list(rows)
-    if len(taken) <= _FEW:
-        for row in taken:
-            space.insert(table, row)
-        return len(taken)
+def insert_many(state: TransactionState, table: Table, taken: list[Sequence[Datum]]) -> int:
+    """Add rows; errors as ``Workspace.insert``, and nothing is added when there is one."""
+    ops = state.ops(table)
     try:
         keys = list(map(ops.key, taken))
         images = list(map(ops.encode, taken))
     except ValueError as error:
         raise SqlError("22000", str(error)) from error
     with _without_number():
-        _add(space, ops, keys, images, taken.__getitem__, taken)
-    space.records += map(Insert, repeat(table.id), keys, images)
+        _add(state, ops, keys, images, taken.__getitem__, taken)
+    state.records += map(Insert, repeat(table.id), keys, images)
     return len(taken)
 
 
-def insert_batch(space: Writing, table: Table, batch: pa.RecordBatch) -> int:
+def insert_batch(state: TransactionState, table: Table, batch: pa.RecordBatch) -> int:
     """Add an Arrow batch, logged as it is; errors as :func:`insert_many`."""
-    ops = space.ops(table)
+    ops = state.ops(table)
     if not batch.num_rows:
         return 0
     try:
@@ -63,8 +53,8 @@ def insert_batch(space: Writing, table: Table, batch: pa.RecordBatch) -> int:
         raise SqlError("22000", str(error)) from error
     decode, images = ops.decode, expanded.images
     with _without_number():
-        _add(space, ops, expanded.keys, images, lambda row: decode(images[row]), None)
-    space.records.append(InsertBatch(table.id, batches.to_stream(batch), batch.num_rows, expanded))
+        _add(state, ops, expanded.keys, images, lambda row: decode(images[row]), None)
+    state.records.append(InsertBatch(table.id, batches.to_stream(batch), batch.num_rows, expanded))
     return batch.num_rows
 
 
@@ -78,19 +68,19 @@ def _without_number() -> Iterator[None]:
         raise
 
 
-def add_batch(space: Writing, table: Table, expanded: Expanded) -> None:
+def add_batch(state: TransactionState, table: Table, expanded: Expanded) -> None:
     """Add the rows of an Arrow batch, and leave it to the caller to log them; errors as :func:`insert_many`.
 
     The error of a key that exists has the row's number, from 0, in its field ``nth``.
     """
-    ops = space.ops(table)
+    ops = state.ops(table)
     images = expanded.images
     if images:
-        _add(space, ops, expanded.keys, images, lambda row: ops.decode(images[row]), None)
+        _add(state, ops, expanded.keys, images, lambda row: ops.decode(images[row]), None)
 
 
 def _add(
-    space: Writing,
+    state: TransactionState,
     ops: TableOps,
     keys: list[bytes],
     images: list[bytes],
@@ -100,14 +90,14 @@ def _add(
     """Check and add rows and their index entries. ``values`` gives a row's, ``rows`` all if at hand."""
     table = ops.table
     parts = [(table.id, dict(zip(keys, images, strict=True)))]
-    _check(space, table.id, keys, parts[0][1], table, table.key, table.key_name, values)
+    _check(state, table.id, keys, parts[0][1], table, table.key, table.key_name, values)
     if ops.indexes:
         if rows is None:
             rows = list(map(ops.decode, images))
         for one in ops.indexes:
             some, some_keys, places = one.covered(rows, keys)
             try:
-                entries = _checked_entries(space, ops, one, some_keys, some)
+                entries = _checked_entries(state, ops, one, some_keys, some)
             except SqlError as error:
                 if "nth" in error.fields:
                     error.fields["nth"] = str(places[int(error.fields["nth"])])
@@ -115,12 +105,12 @@ def _add(
             parts.append((one.index.id, dict(zip(entries, some_keys, strict=True))))
     nbytes = sum(map(len, images))
     for db, fresh in parts:
-        space.add_fresh(db, fresh, nbytes + len(fresh) * (len(keys[0]) + ENTRY_BYTES))
+        state.add_fresh(db, fresh, nbytes + len(fresh) * (len(keys[0]) + ENTRY_BYTES))
         nbytes = 0
 
 
 def _checked_entries(
-    space: Writing, ops: TableOps, one: IndexOps, keys: list[bytes], rows: Sequence[Sequence[Datum]]
+    state: TransactionState, ops: TableOps, one: IndexOps, keys: list[bytes], rows: Sequence[Sequence[Datum]]
 ) -> list[bytes]:
     try:
         entries, exclusive = one.entries(rows, keys)
@@ -136,7 +126,7 @@ def _checked_entries(
         fresh = dict.fromkeys(chosen)
         try:
             _check(
-                space,
+                state,
                 index.id,
                 chosen,
                 fresh,
@@ -152,7 +142,7 @@ def _checked_entries(
 
 
 def _check(
-    space: Writing,
+    state: TransactionState,
     db: int,
     keys: list[bytes],
     fresh: dict[bytes, bytes] | dict[bytes, None],
@@ -168,8 +158,8 @@ def _check(
             if key in seen:
                 raise _refused(row, duplicate(table, parts, name, values(row)))
             seen.add(key)
-    space.lock_many(db, fresh.keys())
-    clash = space.first_existing(db, keys, fresh.keys())
+    state.lock_many(db, fresh.keys())
+    clash = state.first_existing(db, keys, fresh.keys())
     if clash is not None:
         row = keys.index(clash)
         raise _refused(row, duplicate(table, parts, name, values(row)))

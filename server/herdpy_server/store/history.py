@@ -1,11 +1,11 @@
-"""Store layer, inside: what was committed since the oldest snapshot that an open transaction stands on.
+"""Store layer, inside: what was committed since the oldest snapshot that an open transaction has pinned.
 
-A transaction at REPEATABLE READ or SERIALIZABLE stands on one snapshot (``held``). Before it locks a row
-it asks here whether anybody has changed the row since, and at its commit a serializable one asks the same of
-all that it has read. Kept are the layers of commits in their order, while anybody stands on an older state,
-and an index of their keys, which is made when somebody asks. What that takes is bounded: who stands on too
-old a state loses it. The same bound holds for what a held snapshot keeps of memory and of LMDB's pages, since
-all of that grows by what is written.
+A transaction at REPEATABLE READ or SERIALIZABLE pins one snapshot (``snapshot_transaction``). Before it
+locks a row it asks here whether anybody has changed the row since, and at its commit a serializable one
+asks the same of all that it has read. Kept are the layers of commits in their order, while an older state
+is pinned, and an index of their keys, which is made when somebody asks. What that takes is bounded: a pin
+of too old a state expires. The same bound holds for what a pinned snapshot keeps of memory and of LMDB's
+pages, since all of that grows by what is written.
 
 All of it is for the engine's turn, but for ``flushed``.
 """
@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from herdpy_server.store.layers import Layer
+from herdpy_server.store.snapshot import StoreSnapshot
 
 LIMIT_BYTES = 256 << 20
 """Changes, in memory's bytes, after which a snapshot is too old."""
@@ -25,32 +26,33 @@ Range = tuple[bytes | None, bytes | None]
 """Keys from (inclusive) and to (exclusive); None where open."""
 
 
-class Standing:
-    """Somebody stands on the state after the commit with the token ``since``.
+class Pin:
+    """A transaction reads the state after the commit with the token ``since``, for as long as it lasts.
 
     Attributes:
-        expired: that state is too old: nothing is known of what came after, and nothing of it is kept.
+        snapshot: that state; closed when the pin ends.
+        expired: the pin has ended, or the state is too old: nothing is known of what came after.
     """
 
-    __slots__ = ("_let_go", "expired", "flushed", "pushed", "since")
+    __slots__ = ("expired", "flushed", "pushed", "since", "snapshot")
 
-    def __init__(self, since: int, pushed: int, flushed: int, let_go: Callable[[], object]) -> None:
+    def __init__(self, since: int, pushed: int, flushed: int, snapshot: StoreSnapshot) -> None:
         self.since = since
         self.pushed, self.flushed = pushed, flushed
         self.expired = False
-        self._let_go = let_go
+        self.snapshot = snapshot
 
     def expire(self) -> None:
-        """It is too old now."""
+        """Let go of the snapshot."""
         self.expired = True
-        self._let_go()
+        self.snapshot.close()
 
 
 class History:
-    """Commits since the oldest state that somebody stands on.
+    """Commits since the oldest state that is pinned.
 
     Attributes:
-        is_kept: whether anybody stands on one.
+        is_kept: whether any is.
         limit_bytes: how much may be written after a state before it is too old.
         expirations: how many have become too old.
     """
@@ -59,24 +61,25 @@ class History:
         self.is_kept = False
         self.limit_bytes = LIMIT_BYTES
         self.expirations = 0
-        self._standing: list[Standing] = []
+        self._pins: list[Pin] = []
         self._layers: deque[tuple[int, Layer]] = deque()
         self._noted = 0  # the token up to which layers are in the index
         self._newest: dict[int, dict[bytes, int]] = {}  # by database and key: the token of the newest change
         self._cleared: dict[int, int] = {}  # by database: the token of the newest commit that emptied it
         self._pushed = self._flushed = 0
 
-    def stand(self, since: int, let_go: Callable[[], object]) -> Standing:
-        """Keep what comes from now on; ``let_go`` is called if that gets too much."""
-        standing = Standing(since, self._pushed, self._flushed, let_go)
-        self._standing.append(standing)
+    def pin(self, since: int, snapshot: StoreSnapshot) -> Pin:
+        """Keep what is committed from now on, until :meth:`unpin` or until that gets too much."""
+        pin = Pin(since, self._pushed, self._flushed, snapshot)
+        self._pins.append(pin)
         self.is_kept = True
-        return standing
+        return pin
 
-    def leave(self, standing: Standing) -> None:
-        """Nobody asks about that any more."""
-        if standing in self._standing:
-            self._standing.remove(standing)
+    def unpin(self, pin: Pin) -> None:
+        """Nobody asks about that state any more."""
+        if pin in self._pins:
+            self._pins.remove(pin)
+        pin.expire()
         self._forget()
 
     def pushed(self, token: int, layer: Layer) -> None:
@@ -94,24 +97,24 @@ class History:
         limit = self.limit_bytes
         old = [
             one
-            for one in self._standing
+            for one in self._pins
             if self._pushed - one.pushed > limit or self._flushed - one.flushed > limit
         ]
         for one in old:
-            self._standing.remove(one)
+            self._pins.remove(one)
             self.expirations += 1
             one.expire()
         if old:
             self._forget()
 
     def _forget(self) -> None:
-        if not self._standing:
+        if not self._pins:
             self.is_kept = False
             self._layers.clear()
             self._newest.clear()
             self._cleared.clear()
             return
-        oldest = min(one.since for one in self._standing)
+        oldest = min(one.since for one in self._pins)
         while self._layers and self._layers[0][0] <= oldest:
             token, layer = self._layers.popleft()
             if token <= self._noted:

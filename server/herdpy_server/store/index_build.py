@@ -1,26 +1,22 @@
 """Store layer, inside: an index that is made while others write to its table.
 
 It is filled from a snapshot, without locks. Who commits meanwhile leaves the keys that it wrote with the
-build (``Store.push_pending``); they are looked at again in a newer snapshot, round by round, until few are
-left. For those the table is locked, and then the index has what the rows are: as they were in the snapshot,
-but for the keys that were noted, which are looked at once more.
+build (``StoreState.push_pending``); they are looked at again in a newer snapshot, round by round, until few
+are left. For those the table is locked, and then the index has what the rows are: as they were in the
+snapshot, but for the keys that were noted, which are looked at once more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
 
+from herdpy.codec.kinds import Datum
 from herdpy_server.store.layers import ENTRY_BYTES, Delta, Item, Layer
-from herdpy_sql.storage import MustWait
-
-if TYPE_CHECKING:
-    from herdpy.codec.kinds import Datum
-    from herdpy_server.store.snapshot import StoreSnapshot
-    from herdpy_server.store.tables import IndexOps, TableOps
-    from herdpy_server.store.workspace import Workspace
-    from herdpy_sql.catalog import Table
+from herdpy_server.store.snapshot import StoreSnapshot
+from herdpy_server.store.tables import IndexOps, TableOps
+from herdpy_sql.catalog import Table
+from herdpy_sql.storage import Reader
 
 FEW = 256
 """So many keys are looked at under the table's lock, at most, unless writers are faster than the build."""
@@ -56,10 +52,16 @@ class Written:
 class IndexBuild:
     """The entries of an index, while they are made."""
 
-    def __init__(self, space: Workspace, ops: TableOps, one: IndexOps, written: Written) -> None:
-        """``ops``: of the table with the index; ``one``: of the index."""
+    def __init__(
+        self,
+        snapshot: Callable[[], StoreSnapshot],
+        ops: TableOps,
+        one: IndexOps,
+        written: Written,
+    ) -> None:
+        """``snapshot`` takes one; ``ops``: of the table with the index; ``one``: of the index."""
         self.delta = Delta(cleared=True)
-        self._space = space
+        self._snapshot = snapshot
         self._ops = ops
         self._one = one
         self._written = written
@@ -70,13 +72,13 @@ class IndexBuild:
 
         Returns the values of a row that is not unique, or None.
         """
-        base = self._base = self._space.snapshot()
+        base = self._base = self._snapshot()
         clash = yield from fill_slowly(self._ops, self._one, base.scan(table), self.delta)
         rounds = 0
         while clash is None and len(self._written.keys) > FEW and rounds < _MOST_ROUNDS:
             rounds += 1
             keys = self._written.take()  # in one turn with the snapshot that has them
-            older, self._base = base, self._space.snapshot()
+            older, self._base = base, self._snapshot()
             base = self._base
             with closing(older):
                 clash = yield from self._again(table, keys, older, base)
@@ -98,19 +100,18 @@ class IndexBuild:
                 yield
         return None
 
-    def complete(self, table: Table) -> Sequence[Datum] | None:
+    def complete(self, table: Table, reader: Reader) -> Sequence[Datum] | None:
         """Make the entries those of all rows, which nobody else can change any more; as :meth:`fill`."""
-        space = self._space
         base = self._base
         assert base is not None
         if self._written.lost:
             self.delta = Delta(cleared=True)
-            return fill_index(self._ops, self._one, space.scan(table), self.delta)
+            return fill_index(self._ops, self._one, reader.scan(table), self.delta)
         keys = self._written.take()
         for key in keys:
             self._remove(key, base.get(table, key))
         for key in keys:
-            clash = self._add(key, space.get(table, key))
+            clash = self._add(key, reader.get(table, key))
             if clash is not None:
                 return clash
         return None
@@ -171,14 +172,3 @@ def fill_slowly(
             yield
     delta.nbytes += nbytes
     return None
-
-
-def locked(space: Workspace, table: Table) -> Iterator[MustWait]:
-    """Lock the table and the catalog, giving what is to be waited for in between."""
-    while True:
-        try:
-            space.lock_definition(table)
-        except MustWait as conflict:
-            yield conflict
-        else:
-            return

@@ -29,7 +29,7 @@ _STAY = (LoadBatch, LoadDone)
 """Records that are looked at again when the transaction is applied: they, and what follows, stay."""
 
 Change = tuple[Delta | int, object, object]
-"""What was changed: see ``Changes.undo``."""
+"""What was changed: see ``TransactionState.undo``."""
 
 
 @dataclass(frozen=True, slots=True)

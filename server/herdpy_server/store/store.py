@@ -19,54 +19,31 @@ from typing import Any
 
 from herdpy.log import LSN
 from herdpy_server.store import check, copy, flush
-from herdpy_server.store.applying import Applying
 from herdpy_server.store.check import Finding
 from herdpy_server.store.columns import ColumnCache
 from herdpy_server.store.copy import Progress
-from herdpy_server.store.disk import MAX_DATABASES, MAX_READERS, Disk
+from herdpy_server.store.disk import MAX_READERS, Disk
 from herdpy_server.store.disk_view import DiskView
 from herdpy_server.store.errors import ApplyError
 from herdpy_server.store.flush import Begun
-from herdpy_server.store.held import HeldWorkspace
-from herdpy_server.store.layers import Layer
 from herdpy_server.store.limits import ADDRESS_SPACE, Limit
 from herdpy_server.store.loads import LoadOutcome
 from herdpy_server.store.locks import Locks
-from herdpy_server.store.snapshot import StoreSnapshot
+from herdpy_server.store.snapshot_transaction import SnapshotTransaction
+from herdpy_server.store.state import StoreState
 from herdpy_server.store.workspace import Workspace
-from herdpy_sql.catalog import Catalog
-from herdpy_sql.errors import SqlError
 
 COLUMN_CACHE_BYTES = 512 << 20
-_OTHER_READERS = 64
 
 
-class Store(Applying):
+class Store(StoreState):
     """The state of a tablespace.
 
-    Attributes:
-        applied: the position up to which memory has everything.
-        durable: the position in LMDB; recovery starts after it.
-        catalog: the definitions as applied, without pending ones.
-        visible_catalog: with pending ones, and the token of the newest of those (0: none).
-        outcomes: what became of commits that have a request id, as applied.
-        loads: those that were done, as applied.
-        uuid: made with the store.
-        on_roles: called when other roles are applied than before.
-        on_checksum: called after such a record, alone in its transaction, was applied, and nothing after it.
-        sequence_heads: the states of sequences as far as values were given here, by id.
-        id_head: open transactions define things with ids below this one.
-        history: what was committed since a state that an open transaction stands on.
-        max_databases: tables and indexes that there may be.
-        spilling: where large transactions put what is too much for memory; None: nowhere.
-        watched_tables: of which the written keys are noted, for an index that is made meanwhile.
-        memory, disk, table_ops, row_ids: parts of it, for the modules of this package.
+    For its attributes see ``StoreState``.
     """
 
     def __init__(self, disk: Disk, column_cache_bytes: int) -> None:
-        super().__init__(disk)
-        self.columns = ColumnCache(column_cache_bytes)
-        self.max_databases = MAX_DATABASES
+        super().__init__(disk, ColumnCache(column_cache_bytes))
         self._flushing = threading.Lock()
         self._begun: Begun | None = None  # what LMDB may have, and memory does not know of yet
 
@@ -111,85 +88,9 @@ class Store(Applying):
         """The view of one transaction, which takes its locks as ``owner``."""
         return Workspace(self, locks, owner)
 
-    def held_workspace(self, locks: Locks, owner: object, *, serializable: bool) -> HeldWorkspace:
-        """The view of one transaction that stands on the state that its first statement finds."""
-        return HeldWorkspace(self, locks, owner, serializable=serializable)
-
-    def snapshot(self, workspace: Workspace | None = None, *, stays: bool = False) -> StoreSnapshot:
-        """What ``workspace`` (or a new one) sees now, held fast.
-
-        All snapshots of one state of LMDB share a reader.
-
-        Args:
-            stays: it may be read long after the state has gone on.
-
-        Raises:
-            SqlError: 53400, snapshots hold as many older states of LMDB as they may.
-        """
-        self._check_states()
-        own: Layer = {}
-        catalog, token = self.visible_catalog
-        if workspace is not None:
-            own, catalog = workspace.frozen_layer(), workspace.catalog
-            if self.memory.transactions:
-                token = self.memory.transactions[-1].token
-            workspace.read_position = max(workspace.read_position, token)
-        with self._lock:
-            self.memory.hold()
-            applied, pending = self.memory.applied.copy(), self.memory.pending.copy()
-            return StoreSnapshot(
-                self.disk.current,
-                applied,
-                pending,
-                own,
-                catalog,
-                self._sequence,
-                self.columns,
-                self.durable,
-                self.applied if stays else None,
-            )
-
-    def applied_snapshot(self) -> tuple[StoreSnapshot, LSN]:
-        """What is applied now, without anything pending, held fast, and its position; errors as there."""
-        self._check_states()
-        with self._lock:
-            self.memory.hold()
-            applied = self.memory.applied.copy()
-            held = StoreSnapshot(
-                self.disk.current, applied, {}, {}, self.catalog, self._sequence, self.columns, self.durable
-            )
-            return held, self.applied
-
-    @property
-    def max_states(self) -> int:
-        """How many states of LMDB snapshots may hold; other readers are for flushes and processes."""
-        readers = self.disk.max_readers
-        return readers - max(min(_OTHER_READERS, readers // 4), 1)
-
-    def _check_states(self) -> None:
-        if self.disk.states >= self.max_states:
-            raise SqlError(
-                "53400",
-                "too many snapshots of different moments are open",
-                detail=f"Transactions and queries hold {self.disk.states} states of the store.",
-                hint="End transactions that have been open for long.",
-            )
-
-    def databases(self, catalog: Catalog) -> int:
-        """How many tables and indexes there are by a catalog, with those that LMDB still has."""
-        known = set(catalog.tables)
-        for table in catalog.tables.values():
-            known.update(index.id for index in table.indexes)
-        return len(known | self.disk.handles.keys()) + len(self.disk.condemned)
-
-    def check_databases(self, catalog: Catalog, more: int = 0) -> None:
-        """SqlError 53400 when by a catalog, with so many more, there are more than there may be."""
-        if self.databases(catalog) + more > self.max_databases:
-            raise SqlError(
-                "53400",
-                f"a tablespace has at most {self.max_databases} tables and indexes",
-                hint="Drop some, or make another tablespace. Dropped ones count until a checkpoint.",
-            )
+    def snapshot_transaction(self, locks: Locks, owner: object, *, serializable: bool) -> SnapshotTransaction:
+        """The view of one transaction that reads the state that its first statement finds."""
+        return SnapshotTransaction(self, locks, owner, serializable=serializable)
 
     def limits(self) -> tuple[Limit, ...]:
         """What may be used up, and how far it is. For any thread."""

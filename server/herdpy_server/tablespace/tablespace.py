@@ -31,7 +31,7 @@ from herdpy.log import Transaction as LoggedTransaction
 from herdpy.log.records import TablesChecksum
 from herdpy.log.wait import Wait
 from herdpy_server.store import Layer, Store, Workspace
-from herdpy_server.store.apart import logged_rows
+from herdpy_server.store.apply import logged_rows
 from herdpy_server.store.loads import loaded_by
 from herdpy_server.store.outcomes import Outcome, outcome_of
 from herdpy_server.tablespace.cluster import Cluster
@@ -195,7 +195,7 @@ class Tablespace:
         if isolation == "read committed":
             transaction.workspace = store.workspace(self.locks, transaction)
         else:
-            transaction.workspace = store.held_workspace(
+            transaction.workspace = store.snapshot_transaction(
                 self.locks, transaction, serializable=isolation == "serializable"
             )
         if before is not None:
@@ -238,7 +238,7 @@ class Tablespace:
                 raise led_by_another()
             if workspace.rests_on_loss:
                 raise lost()
-            workspace.judge()
+            workspace.check_reads()
             catalog = workspace.own_catalog
             if request_id:
                 self.requests.check_new(request_id)
@@ -256,7 +256,7 @@ class Tablespace:
             self._pending.append(_Pending(token, append, workspace.layer))
             if request_id:
                 self.requests.began(request_id, append)
-        workspace.leave()
+        workspace.release()
         workspace.let_go_of_files()
         self.locks.release_all(transaction)
         return append
@@ -338,7 +338,7 @@ class Tablespace:
 
     def rollback(self, transaction: Transaction) -> None:
         """Forget the transaction's changes and give back its locks."""
-        transaction.workspace.leave()
+        transaction.workspace.release()
         transaction.workspace.let_go_of_files()
         self.locks.release_all(transaction)
 

@@ -48,7 +48,7 @@ class Transaction:
     def begin_statement(self) -> None:
         """A statement begins to read or write. SqlError 72000 when what it stands on is too old."""
         self.queried = True
-        self.workspace.stand()
+        self.workspace.begin_statement()
 
     def clock(self, zone: str) -> Clock:
         """The time that the statement beginning now may see."""

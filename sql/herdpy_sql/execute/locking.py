@@ -196,7 +196,7 @@ class LockingQuery(Plan):
 
 
 class LockTablePlan(Plan):
-    """LOCK TABLE. It reads nothing: a transaction that stands on a snapshot takes that later."""
+    """LOCK TABLE. It reads nothing: a snapshot transaction pins its snapshot later."""
 
     tag = "LOCK TABLE"
 

@@ -265,34 +265,34 @@ def leaves_old_index_entries(module: ModuleType, is_on: Callable[[], bool]) -> N
     applier._remove_entries = _left_out(applier._remove_entries, is_on)
 
 
-@_bug("herdpy_server.store.writing")
+@_bug("herdpy_server.store.workspace")
 def checks_no_unique_index(module: ModuleType, is_on: Callable[[], bool]) -> None:
     """A row is inserted whoever has its unique value."""
-    writing = module.Writing
-    writing._check_entries = _left_out(writing._check_entries, is_on)
+    workspace = module.Workspace
+    workspace._check_entries = _left_out(workspace._check_entries, is_on)
 
 
-@_bug("herdpy_server.store.writing")
+@_bug("herdpy_server.store.workspace")
 def locks_nothing_for_update(module: ModuleType, is_on: Callable[[], bool]) -> None:
     """SELECT ... FOR UPDATE reads, and keeps nobody from the rows."""
-    writing = module.Writing
+    workspace = module.Workspace
     for name in ("lock_row", "lock_rows"):
-        setattr(writing, name, _left_out(getattr(writing, name), is_on))
+        setattr(workspace, name, _left_out(getattr(workspace, name), is_on))
 
 
-@_bug("herdpy_server.store.held")
+@_bug("herdpy_server.store.snapshot_transaction")
 def judges_no_reads(module: ModuleType, is_on: Callable[[], bool]) -> None:
     """A serializable transaction commits whatever became of what it has read."""
-    workspace = module.HeldWorkspace
-    workspace.judge = _left_out(workspace.judge, is_on)
+    transaction = module.SnapshotTransaction
+    transaction.check_reads = _left_out(transaction.check_reads, is_on)
 
 
-@_bug("herdpy_server.store.held")
+@_bug("herdpy_server.store.snapshot_transaction")
 def overwrites_what_it_has_not_seen(module: ModuleType, is_on: Callable[[], bool]) -> None:
     """A repeatable read changes a row of its snapshot that others have changed since."""
-    workspace = module.HeldWorkspace
+    transaction = module.SnapshotTransaction
     for name in ("_unchanged", "_none_changed"):
-        setattr(workspace, name, _left_out(getattr(workspace, name), is_on))
+        setattr(transaction, name, _left_out(getattr(transaction, name), is_on))
 
 
 def names() -> list[str]:

@@ -1,83 +1,77 @@
-"""Store layer, top: the view of a transaction that stands on one snapshot.
+"""Store layer, top: the view of a transaction of which all statements read one snapshot.
 
 REPEATABLE READ and SERIALIZABLE. Plans read rows through the public methods, and those read the snapshot
-with the transaction's own changes over it; what a write checks (keys that exist, index entries) is looked up
-in the newest state, as always. Before a row is written or locked, ``history`` is asked whether anybody has
-changed it since the snapshot: the first one to change it wins, and who comes later gets 40001. A serializable
-transaction also notes what it reads (``reads``), and at its commit none of that may have been changed since:
-then everything it has read and done is as if done at that moment, one transaction after another. One that
-writes nothing is as if done at the moment of its snapshot, and need not be judged.
+with the transaction's own changes over it; what a write checks (keys that exist, index entries) is looked
+up in the newest state, as always. The first statement pins the snapshot: from then on ``history`` keeps
+what others commit. Before a row is written or locked, it is asked whether anybody has changed the row
+since: the first one to change it wins, and who comes later gets 40001. A serializable transaction also
+notes what it reads (``reads``), and at its commit none of that may have been changed since: then everything
+it has read and done is as if done at that moment, one transaction after another. One that writes nothing is
+as if done at the moment of its snapshot, and need not be judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from herdpy.codec.kinds import Datum
 from herdpy.log.records import InsertBatch
 from herdpy_server.store.batches import Expanded
-from herdpy_server.store.definition_locks import differs
+from herdpy_server.store.definitions import differs
+from herdpy_server.store.history import Pin
 from herdpy_server.store.layers import MISSING, Item, Missing, find, overlay, showing
-from herdpy_server.store.reading import watched
+from herdpy_server.store.locks import Locks
 from herdpy_server.store.reads import Reads
 from herdpy_server.store.snapshot import StoreSnapshot
+from herdpy_server.store.state import StoreState
+from herdpy_server.store.transaction_state import watched
 from herdpy_server.store.workspace import Workspace
 from herdpy_sql.catalog import Catalog, Index, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.lock_modes import UPDATE
 
-if TYPE_CHECKING:
-    import pyarrow as pa
 
-    from herdpy_server.store.history import Standing
-    from herdpy_server.store.locks import Locks
-    from herdpy_server.store.store import Store
-
-
-class HeldWorkspace(Workspace):
+class SnapshotTransaction(Workspace):
     """A transaction's reads of one snapshot, taken with its first statement, and its writes."""
 
-    stands = True
+    has_snapshot = True
 
-    def __init__(self, store: Store, locks: Locks, owner: object, *, serializable: bool) -> None:
+    def __init__(self, store: StoreState, locks: Locks, owner: object, *, serializable: bool) -> None:
         Workspace.__init__(self, store, locks, owner)
-        self._snapshot: StoreSnapshot | None = None
-        self._standing: Standing | None = None
+        self._pin: Pin | None = None
         self._reads = Reads() if serializable else None
 
-    def stand(self) -> None:
-        """A statement begins: the first one takes the snapshot. SqlError 72000 when that is too old."""
-        standing = self._standing
-        if standing is None:
-            store = self._store
+    def begin_statement(self) -> None:
+        """A statement begins: the first one pins the snapshot. SqlError 72000 when that is too old."""
+        pin = self._pin
+        if pin is None:
+            store = self.store
             self.read_position = max(self.read_position, store.memory.newest_token)
-            self._snapshot = snapshot = store.snapshot(stays=True)
-            self._standing = store.history.stand(store.memory.last_token, snapshot.close)
-        elif standing.expired:
+            self._pin = store.history.pin(store.memory.last_token, store.snapshot(stays=True))
+        elif pin.expired:
             raise too_old()
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """The transaction has ended."""
-        standing, snapshot = self._standing, self._snapshot
-        if standing is not None and snapshot is not None:
-            self._store.history.leave(standing)
-            snapshot.close()
-            self._snapshot = None
+        if self._pin is not None:
+            self.store.history.unpin(self._pin)
 
     @property
-    def _held(self) -> StoreSnapshot:
-        if self._standing is None:
-            self.stand()
-        snapshot, standing = self._snapshot, self._standing
-        if snapshot is None or standing is None or standing.expired:
+    def _pinned(self) -> Pin:
+        """The pin of the snapshot. SqlError 72000 when that is too old."""
+        if self._pin is None:
+            self.begin_statement()
+        pin = self._pin
+        if pin is None or pin.expired:
             raise too_old()
-        return snapshot
+        return pin
 
     @property
     def newest(self) -> Newest:
-        """See Reading."""
+        """All that is committed by now, with the own changes."""
         return Newest(self)
 
     # Reading: the snapshot, and the own changes over it.
@@ -85,9 +79,9 @@ class HeldWorkspace(Workspace):
     @property
     def catalog(self) -> Catalog:
         """The own catalog, over that of the snapshot; where there is no snapshot, over everybody's."""
-        if self._standing is None or self._standing.expired:
+        if self._pin is None or self._pin.expired:
             return super().catalog
-        return self._held.catalog if self._catalog is None else self._catalog
+        return self._pinned.snapshot.catalog if self._catalog is None else self._catalog
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The row image under ``key``, or None."""
@@ -99,17 +93,17 @@ class HeldWorkspace(Workspace):
                 return value  # type: ignore[return-value]
             if own.cleared:
                 return None
-        held = self._held
+        snapshot = self._pinned.snapshot
         if self._reads is not None:
             self._reads.key(db, key)
-        value = find(held.applied_and_pending(db), key)
-        return held.disk.get(db, key) if isinstance(value, Missing) else value
+        value = find(snapshot.applied_and_pending(db), key)
+        return snapshot.disk.get(db, key) if isinstance(value, Missing) else value
 
     def scan(
         self, table: Table, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Item]:
         """Pairs of key and row image, in key order."""
-        return self._held_scan(table.id, low, high, reverse, self.ops(table).may_be_long)
+        return self._snapshot_scan(table.id, low, high, reverse, self.ops(table).may_be_long)
 
     def index_scan(
         self,
@@ -122,17 +116,17 @@ class HeldWorkspace(Workspace):
     ) -> Iterator[Item]:
         """Pairs of index key and row key, in index order."""
         may_be_long = self.ops(table).index(index.id).may_be_long
-        return self._held_scan(index.id, low, high, reverse, may_be_long)
+        return self._snapshot_scan(index.id, low, high, reverse, may_be_long)
 
-    def _held_scan(
+    def _snapshot_scan(
         self, db: int, low: bytes | None, high: bytes | None, reverse: bool, may_be_long: bool
     ) -> Iterator[Item]:
-        held, own = self._held, self.layer.get(db)
-        chain = held.applied_and_pending(db)
+        snapshot, own = self._pinned.snapshot, self.layer.get(db)
+        chain = snapshot.applied_and_pending(db)
         deltas, through = showing(chain if own is None else (own, *chain))
         found: Iterator[Item] = iter(())
         if through:
-            found = held.disk.scan(db, low, high, reverse=reverse, may_be_long=may_be_long)
+            found = snapshot.disk.scan(db, low, high, reverse=reverse, may_be_long=may_be_long)
         if deltas:
             found = overlay(deltas, found, low, high, reverse)
         if self._reads is not None and not (own is not None and own.cleared):
@@ -141,9 +135,9 @@ class HeldWorkspace(Workspace):
 
     def snapshot(self) -> StoreSnapshot:
         """What this view sees now, held fast."""
-        return self._held.with_own(self.frozen_layer(), self.catalog)
+        return self._pinned.snapshot.with_own(self.frozen_layer(), self.catalog)
 
-    def reads_range(self, table: Table, low: bytes | None, high: bytes | None) -> None:
+    def note_range(self, table: Table, low: bytes | None, high: bytes | None) -> None:
         """Rows with keys in a range are read from a :meth:`snapshot`."""
         if self._reads is not None:
             self._reads.range(table.id, low, high)
@@ -152,17 +146,15 @@ class HeldWorkspace(Workspace):
 
     def _in_force(self, table: Table) -> None:
         """SqlError 40001 when the definition of a table is not that of the snapshot any more."""
-        before = self._held.catalog.tables.get(table.id)
-        now = self._store.visible_catalog[0].tables.get(table.id)
+        before = self._pinned.snapshot.catalog.tables.get(table.id)
+        now = self.store.visible_catalog[0].tables.get(table.id)
         if now is not before and now != before:
             raise overtaken()
 
     def _unchanged(self, db: int, key: bytes) -> None:
         """SqlError 40001 when another transaction has changed a row since the snapshot."""
-        held = self._held
-        assert held is not None
-        assert self._standing is not None
-        if self._store.history.changed(db, key, self._standing.since):
+        pin = self._pinned
+        if self.store.history.changed(db, key, pin.since):
             raise overtaken(deleted=self._get(db, key) is None)
 
     def lock_row(self, table: Table, key: bytes, mode: int = UPDATE) -> None:
@@ -186,10 +178,8 @@ class HeldWorkspace(Workspace):
         self._none_changed(table.id, keys)
 
     def _none_changed(self, db: int, keys: Iterable[bytes]) -> None:
-        held = self._held
-        assert held is not None
-        assert self._standing is not None
-        changed = self._store.history.any_changed(db, keys, self._standing.since)
+        pin = self._pinned
+        changed = self.store.history.any_changed(db, keys, pin.since)
         if changed is not None:
             raise overtaken(deleted=self._get(db, changed) is None)
 
@@ -234,10 +224,10 @@ class HeldWorkspace(Workspace):
         Raises:
             SqlError: 40001, it had read before that nothing was there.
         """
-        reads, standing = self._reads, self._standing
-        if reads is None or standing is None or error.sqlstate != "23505":
+        reads, pin = self._reads, self._pin
+        if reads is None or pin is None or error.sqlstate != "23505":
             return
-        history, ops = self._store.history, self.ops(table)
+        history, ops = self.store.history, self.ops(table)
         if rows is None:
             reads.range(table.id, None, None)
             return
@@ -245,7 +235,7 @@ class HeldWorkspace(Workspace):
             key = ops.key(values)
             keys = [(table.id, key), *((one.index.id, one.entry(values, key)[0]) for one in ops.indexes)]
             for db, entry in keys:
-                if entry is not None and history.changed(db, entry, standing.since):
+                if entry is not None and history.changed(db, entry, pin.since):
                     if reads.covers(db, entry):
                         raise conflicting() from error
                     reads.key(db, entry)
@@ -265,42 +255,38 @@ class HeldWorkspace(Workspace):
         super().delete(table, key, image)
         self._unchanged(table.id, key)
 
-    def _acquire_table(self, table: Table) -> None:
+    def lock_to_change(self, table: Table) -> None:
         """A whole table is locked to be changed as one: nobody may have changed any of it."""
         self._in_force(table)
-        super()._acquire_table(table)
-        held = self._held
-        assert held is not None
-        assert self._standing is not None
-        if self._store.history.changed_within(table.id, [(None, None)], self._standing.since):
+        super().lock_to_change(table)
+        pin = self._pinned
+        if self.store.history.changed_within(table.id, [(None, None)], pin.since):
             raise overtaken()
 
-    def _define(self, *schemas: str, alone: bool = False) -> Catalog:
-        """See Defining; SqlError 40001 when others have defined something there since the snapshot."""
-        catalog = super()._define(*schemas, alone=alone)
-        before, now = self._held.catalog, self._store.visible_catalog[0]
+    def check_definitions(self, schemas: Collection[str]) -> None:
+        """SqlError 40001 when others have defined something in these schemas since the snapshot."""
+        before, now = self._pinned.snapshot.catalog, self.store.visible_catalog[0]
         if before is not now and any(differs(before, now, schema) for schema in schemas):
             raise overtaken()
-        return catalog
 
     # The end.
 
-    def judge(self) -> None:
+    def check_reads(self) -> None:
         """Before the commit: SqlError 40001 when what a serializable transaction has read was changed."""
-        reads, standing = self._reads, self._standing
-        if reads is None or standing is None or not self.records:
+        reads, pin = self._reads, self._pin
+        if reads is None or pin is None or not self.records:
             return
-        if standing.expired or reads.were_changed(self._store.history, standing.since):
+        if pin.expired or reads.were_changed(self.store.history, pin.since):
             raise conflicting()
 
 
 class Newest:
-    """What a workspace reads past its snapshot."""
+    """What a transaction reads past its snapshot."""
 
-    def __init__(self, workspace: HeldWorkspace) -> None:
-        self.get = partial(Workspace.get, workspace)
-        self.scan = partial(Workspace.scan, workspace)
-        self.index_scan = partial(Workspace.index_scan, workspace)
+    def __init__(self, transaction: SnapshotTransaction) -> None:
+        self.get = partial(Workspace.get, transaction)
+        self.scan = partial(Workspace.scan, transaction)
+        self.index_scan = partial(Workspace.index_scan, transaction)
 
 
 def too_old() -> SqlError:

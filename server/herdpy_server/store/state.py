@@ -1,8 +1,8 @@
-"""Store layer: what the log does to a store: transactions become pending, are applied, or are lost.
+"""Store layer: the state of a store: what is visible, what is pending, what is applied.
 
-Above ``apply`` and ``memory``, below ``store``, which reads what stands here and writes it to disk. A
-transaction is *pending* from its place in the log until the log has it durably; then it is *applied*, at once
-with all others that take effect with the same entry.
+Above ``apply`` and ``memory``; below ``transaction_state``, which reads it, and ``store``, which writes it to
+disk. A transaction is *pending* from its place in the log until the log has it durably; then it is *applied*,
+at once with all others that take effect with the same entry; when the log fails it is lost.
 """
 
 from __future__ import annotations
@@ -13,25 +13,50 @@ from contextlib import contextmanager
 
 from herdpy.log import LSN, Transaction
 from herdpy.log.records import Record, TablesChecksum
-from herdpy_server.store.apart import Apart, StepApplier
-from herdpy_server.store.apply import Applier
-from herdpy_server.store.disk import Disk
+from herdpy_server.store.apply import AppliedState, Applier, BackgroundChanges, StepApplier
+from herdpy_server.store.columns import ColumnCache
+from herdpy_server.store.disk import MAX_DATABASES, Disk
 from herdpy_server.store.history import History
 from herdpy_server.store.index_build import Written
-from herdpy_server.store.layers import Item, Layer, Missing, find, overlay, showing
+from herdpy_server.store.layers import Layer
 from herdpy_server.store.loads import Loaded, Loads, loaded_by
 from herdpy_server.store.memory import Memory
 from herdpy_server.store.outcomes import Outcome, Outcomes, outcome_of
+from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_server.store.spilling import SpillSettings
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog
+from herdpy_sql.errors import SqlError
+
+_OTHER_READERS = 64
 
 
-class Applying:
-    """For its attributes see ``Store``."""
+class StoreState:
+    """The state of a tablespace, without what writes it to disk.
 
-    def __init__(self, disk: Disk) -> None:
+    Attributes:
+        applied: the position up to which memory has everything.
+        durable: the position in LMDB; recovery starts after it.
+        catalog: the definitions as applied, without pending ones.
+        visible_catalog: with pending ones, and the token of the newest of those (0: none).
+        outcomes: what became of commits that have a request id, as applied.
+        loads: those that were done, as applied.
+        uuid: made with the store.
+        on_roles: called when other roles are applied than before.
+        on_checksum: called after such a record, alone in its transaction, was applied, and nothing after it.
+        sequence_heads: the states of sequences as far as values were given here, by id.
+        id_head: open transactions define things with ids below this one.
+        history: what was committed since the oldest state that an open transaction has pinned.
+        max_databases: tables and indexes that there may be.
+        spilling: where large transactions put what is too much for memory; None: nowhere.
+        watched_tables: of which the written keys are noted, for an index that is made meanwhile.
+        memory, disk, columns, table_ops, row_ids: parts of it, for the modules of this package.
+    """
+
+    def __init__(self, disk: Disk, columns: ColumnCache) -> None:
         self.disk = disk
+        self.columns = columns
+        self.max_databases = MAX_DATABASES
         self.memory = Memory()
         self.history = History()
         self.applied = self.durable = disk.durable
@@ -52,6 +77,80 @@ class Applying:
         self._sequence = 0
         self._half_applied: BaseException | None = None
         self._lock = threading.Lock()  # short steps on what the engine and a flush share
+
+    # Snapshots, and how much there may be.
+
+    def snapshot(
+        self, own: Layer | None = None, catalog: Catalog | None = None, *, stays: bool = False
+    ) -> StoreSnapshot:
+        """What everybody sees now, held fast.
+
+        All snapshots of one state of LMDB share a reader.
+
+        Args:
+            own: changes of a transaction that show over that, with the ``catalog`` that it has.
+            stays: it may be read long after the state has gone on.
+
+        Raises:
+            SqlError: 53400, snapshots hold as many older states of LMDB as they may.
+        """
+        self._check_states()
+        with self._lock:
+            self.memory.hold()
+            applied, pending = self.memory.applied.copy(), self.memory.pending.copy()
+            return StoreSnapshot(
+                self.disk.current,
+                applied,
+                pending,
+                {} if own is None else own,
+                self.visible_catalog[0] if catalog is None else catalog,
+                self._sequence,
+                self.columns,
+                self.durable,
+                self.applied if stays else None,
+            )
+
+    def applied_snapshot(self) -> tuple[StoreSnapshot, LSN]:
+        """What is applied now, without anything pending, held fast, and its position; errors as there."""
+        self._check_states()
+        with self._lock:
+            self.memory.hold()
+            applied = self.memory.applied.copy()
+            held = StoreSnapshot(
+                self.disk.current, applied, {}, {}, self.catalog, self._sequence, self.columns, self.durable
+            )
+            return held, self.applied
+
+    @property
+    def max_states(self) -> int:
+        """How many states of LMDB snapshots may hold; other readers are for flushes and processes."""
+        readers = self.disk.max_readers
+        return readers - max(min(_OTHER_READERS, readers // 4), 1)
+
+    def _check_states(self) -> None:
+        if self.disk.states >= self.max_states:
+            raise SqlError(
+                "53400",
+                "too many snapshots of different moments are open",
+                detail=f"Transactions and queries hold {self.disk.states} states of the store.",
+                hint="End transactions that have been open for long.",
+            )
+
+    def databases(self, catalog: Catalog) -> int:
+        """How many tables and indexes there are by a catalog, with those that LMDB still has."""
+        known = set(catalog.tables)
+        for table in catalog.tables.values():
+            known.update(index.id for index in table.indexes)
+        return len(known | self.disk.handles.keys()) + len(self.disk.condemned)
+
+    def check_databases(self, catalog: Catalog, more: int = 0) -> None:
+        """SqlError 53400 when by a catalog, with so many more, there are more than there may be."""
+        if self.databases(catalog) + more > self.max_databases:
+            raise SqlError(
+                "53400",
+                f"a tablespace has at most {self.max_databases} tables and indexes",
+                hint="Drop some, or make another tablespace. Dropped ones count until a checkpoint.",
+            )
 
     # Applied.
 
@@ -75,15 +174,15 @@ class Applying:
         Nothing of it shows, or is flushed, before the last step, which shows all; nothing else may be applied
         meanwhile. Given up half-way, it has done nothing.
         """
-        apart = Apart(self.memory, self.disk, self.spilling)
-        applier = StepApplier(apart, self.catalog, self._apply_ops)
+        changes = BackgroundChanges(self.memory, self.disk, self.spilling)
+        applier = StepApplier(changes, self.catalog, self._apply_ops)
         for _lsn, one in transactions:
             for _ in applier.steps(one.records):
-                apart.make_room()
+                changes.make_room()
                 yield
         named = [outcome_of(at, one) for at, one in transactions if one.request_id]
         with self._lock, self._whole():
-            self.memory.adopt(apart.layer)
+            self.memory.adopt(changes.layer)
             self._applied(lsn, applier.catalog, named, _loads_of(transactions))
         self._tell_checksums(one.records for _lsn, one in transactions)
 
@@ -218,22 +317,3 @@ class Applying:
 def _loads_of(transactions: Sequence[tuple[LSN, Transaction]]) -> list[Loaded]:
     found = (loaded_by(lsn, one) for lsn, one in transactions)
     return [one for one in found if one is not None]
-
-
-class AppliedState:
-    """The state without anything pending, as ``apply`` reads it."""
-
-    def __init__(self, memory: Memory, disk: Disk) -> None:
-        self._memory = memory
-        self._disk = disk
-
-    def get(self, db: int, key: bytes) -> bytes | None:
-        value = find(self._memory.applied.get(db, ()), key)
-        return self._disk.current.get(db, key) if isinstance(value, Missing) else value
-
-    def scan(self, db: int, may_be_long: bool) -> Iterator[Item]:
-        deltas, through = showing(self._memory.applied.get(db, ()))
-        under: Iterator[Item] = iter(())
-        if through:
-            under = self._disk.current.scan(db, None, None, reverse=False, may_be_long=may_be_long)
-        return overlay(deltas, under, None, None, False)

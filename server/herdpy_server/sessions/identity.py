@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from herdpy_sql.objects import SYSTEM
-from herdpy_sql.system import Activity, Role
+from herdpy_sql.system import Activity, RoleRow
 from herdpy_sql.system.state import DATABASE, OWNER, SettingRow
 
 _STARTED_US = time.time_ns() // 1000
@@ -35,7 +35,7 @@ class Identity:
 class Directory(Protocol):
     """Who else there is, and who might be."""
 
-    def roles(self) -> Iterable[Role]:
+    def roles(self) -> Iterable[RoleRow]:
         """Every role."""
 
     def activity(self) -> Iterable[Activity]:

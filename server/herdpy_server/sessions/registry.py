@@ -18,7 +18,7 @@ from herdpy_server.sessions.roles import Roles, RoleStore
 from herdpy_server.sessions.standings import Standings
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import SYSTEM
-from herdpy_sql.system import Activity, Role
+from herdpy_sql.system import Activity, RoleRow
 from herdpy_sql.system.state import RoleMember, SettingRow
 
 if TYPE_CHECKING:
@@ -227,10 +227,10 @@ class SessionRegistry:
     def _is_superuser(self, name: str) -> bool:
         return self.standings.of_name(name).is_superuser
 
-    def roles(self) -> Iterable[Role]:
+    def roles(self) -> Iterable[RoleRow]:
         """The roles there are."""
         for role in () if self.role_store is None else self.role_store:
-            yield Role(
+            yield RoleRow(
                 role.name,
                 role.is_superuser,
                 role.can_login,

@@ -14,7 +14,7 @@ from herdpy_server.sessions.advisory import AdvisoryLocks, advisory_rows
 from herdpy_server.sessions.alone import alone
 from herdpy_server.store import NoLocks
 from herdpy_sql.objects import SYSTEM
-from herdpy_sql.system import Activity, Role
+from herdpy_sql.system import Activity, RoleRow
 from herdpy_sql.system.advisory import AdvisoryCall
 from herdpy_sql.system.state import OWNER, CursorRow, PreparedRow, SettingRow
 
@@ -38,13 +38,13 @@ class SessionState:
         self.database, self.pid, self.started_us = identity.database, identity.pid, identity.started_us
         self.in_recovery = session.settings.standby
 
-    def roles(self) -> Iterable[Role]:
+    def roles(self) -> Iterable[RoleRow]:
         """The superuser that is there from the start, and the directory's."""
         directory, identity = self._session.directory, self._session.identity
         found = list(directory.roles()) if directory is not None else []
         taken = {role.name for role in found}
         names = (identity.user if identity.key == SYSTEM else OWNER, OWNER, "postgres", "superuser")
-        return [Role(next(name for name in names if name not in taken)), *found]
+        return [RoleRow(next(name for name in names if name not in taken)), *found]
 
     def settings(self) -> Iterable[SettingRow]:
         """What SHOW ALL says."""

@@ -1,19 +1,30 @@
-"""Functions that do something when a query begins: settings, other sessions, waiting."""
+"""What a query over the catalog does beside reading: settings, other sessions, waiting.
+
+Most is done when the query begins. pg_cancel_backend and pg_terminate_backend as outputs of the query signal
+the sessions that its rows name when the rows are there (``SystemQuery.ended``), and none of a row that WHERE
+or LIMIT left out: before the rewriting the argument takes the call's place. Elsewhere in the query they are
+actions (``calls.ACTIONS``).
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from sqlglot import exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.system import advisory
+from herdpy_sql.system.rewriter import function_name
 from herdpy_sql.system.state import ServerState, setting_values, unknown_setting
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_sql.columnar.engine import Interrupt
     from herdpy_sql.system.rewriter import SessionAction
+
 
 _SLEEP_STEP_S = 0.02
 
@@ -67,3 +78,34 @@ def perform(action: SessionAction, state: ServerState, params: Sequence[Datum]) 
 
 def _truth(value: object) -> bool:
     return value is True or str(value).lower() in {"true", "t", "on", "1"}
+
+
+_TERMINATES = {"pg_cancel_backend": False, "pg_terminate_backend": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A column of session numbers that are to be signalled."""
+
+    column: int
+    terminates: bool
+
+
+def take_signals(tree: exp.Expression) -> tuple[Signal, ...]:
+    """Put the arguments of a query's signalling outputs in their places; which ones they are.
+
+    Left alone are queries in which a row is not its output's: set operations, DISTINCT, groups and columns
+    after a star.
+    """
+    if not isinstance(tree, exp.Select) or tree.args.get("distinct") or tree.args.get("group"):
+        return ()
+    found = []
+    for place, output in enumerate(tree.expressions):
+        called = output.this if isinstance(output, exp.Alias) else output
+        if called.is_star:
+            break
+        name = function_name(called)
+        if name in _TERMINATES and len(called.expressions) == 1:
+            found.append(Signal(place, _TERMINATES[name]))
+            called.replace(exp.cast(called.expressions[0].copy(), "INTEGER"))
+    return tuple(found)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.system import meant_names, procedures, rights_asked
+from herdpy_sql.system import names, rights_asked
 
 if TYPE_CHECKING:
     from herdpy_sql.system.contents import Context
@@ -65,7 +65,7 @@ def resolve(kind: str | None, text: str | None, mode: str | None, number: int | 
     if kind is None or text is None:
         return None
     strict = mode == "cast"
-    return _guarded(number, lambda one: meant_names.resolved(one.context, kind, text, strict=strict))
+    return _guarded(number, lambda one: names.resolved(one.context, kind, text, strict=strict))
 
 
 def procedure(kind: str | None, text: str | None, mode: str | None, number: int | None) -> str | None:
@@ -74,7 +74,7 @@ def procedure(kind: str | None, text: str | None, mode: str | None, number: int 
         return None
     strict, arguments = mode == "cast", kind == "procedure"
     return _guarded(
-        number, lambda one: procedures.procedure(one.context, text, strict=strict, arguments=arguments)
+        number, lambda one: names.procedure(one.context, text, strict=strict, arguments=arguments)
     )
 
 

@@ -1,8 +1,10 @@
 """The rows of the system relations: each a function of the catalog and the server's state.
 
-A relation without a function here is empty: there are no views, triggers, policies or publications. The
-modules ``contents_*`` register theirs with :func:`rows_of`; :func:`table` makes the Arrow table of those that
-the current role may see.
+A relation without a function here is empty: there are no views, triggers, policies or publications.
+``classes``, ``types``, ``server``, ``ownership``, ``information_schema`` and ``herdpy_schema`` register
+theirs with :func:`rows_of`; :func:`table` makes the Arrow table of those that the current role may see. A
+catalog never changes, whatever changes one makes another: so a table that is made of it alone is kept while
+the catalog is one of the last few that were asked about.
 """
 
 from __future__ import annotations
@@ -15,16 +17,49 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from herdpy_sql.objects import SYSTEM
+from herdpy_sql.catalog import PUBLIC
+from herdpy_sql.objects import SYSTEM, CatalogObject, SequenceDefinition, ViewDefinition
 from herdpy_sql.rights.acl import held
 from herdpy_sql.rights.held import Subject, acl_of, owner_of, schema_subject, subject_of
-from herdpy_sql.system import kept
+from herdpy_sql.system.definitions import indexes_of, table_oid
 from herdpy_sql.system.state import Activity, keys_of
 from herdpy_sql.system_relations import INFORMATION, SystemRelation, relations
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.system.state import ServerState
+
+
+CATALOGS = 4
+"""How many catalogs tables are kept of: sessions with search paths or temporary tables have their own."""
+
+
+class _Same:
+    """A catalog as a key: only itself is equal to it."""
+
+    __slots__ = ("catalog",)
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.catalog is self.catalog
+
+    def __hash__(self) -> int:
+        return id(self.catalog)
+
+
+def kept_table(catalog: Catalog, label: str, make: Callable[[], pa.Table]) -> pa.Table:
+    """The table that was made for this catalog under this label, or the one that ``make`` gives."""
+    known = _tables(_Same(catalog))
+    found = known.get(label)
+    return known.setdefault(label, make()) if found is None else found
+
+
+@functools.lru_cache(maxsize=CATALOGS)
+def _tables(_of: _Same) -> dict[str, pa.Table]:
+    return {}
+
 
 PG_CATALOG_OID, PUBLIC_OID, INFORMATION_OID, HERDPY_OID = 11, 2200, 13207, 13300
 OWNER_OID = 10
@@ -204,7 +239,7 @@ def table(relation: SystemRelation, context: Context) -> pa.Table:
     if maker is None:
         return _without_rows(relation)
     if relation.label in OF_CATALOG:
-        return kept.table(context.catalog, relation.label, lambda: _made(relation, maker, context))
+        return kept_table(context.catalog, relation.label, lambda: _made(relation, maker, context))
     return _made(relation, maker, context)
 
 
@@ -221,3 +256,47 @@ def _builtin(relation: SystemRelation) -> pa.Table:
 @functools.lru_cache(maxsize=256)
 def _without_rows(relation: SystemRelation) -> pa.Table:
     return relation.table(())
+
+
+def user_schemas(catalog: Catalog) -> dict[str, int]:
+    """The object ids of the schemas that are not the system's, by name."""
+    found = {PUBLIC: PUBLIC_OID} if catalog.has_schema(PUBLIC) else {}
+    for one in catalog.objects.values():
+        if one.kind == "schema" and catalog.has_schema(one.name):
+            found.setdefault(one.name, one.oid)
+    for table in catalog.tables.values():
+        if table.schema not in found:  # of a session's temporary tables
+            found[table.schema] = 1_900_000_000 + int(table.schema.rpartition("_")[2])
+    return found
+
+
+def schema_oid(catalog: Catalog, name: str) -> int:
+    """The object id of a schema."""
+    known = catalog.derived.get("schema oids")
+    if known is None:
+        known = catalog.derived["schema oids"] = {**SCHEMAS, **user_schemas(catalog)}
+    return known.get(name, PUBLIC_OID)  # type: ignore[attr-defined, no-any-return]
+
+
+def sequences(catalog: Catalog) -> Iterator[tuple[CatalogObject, SequenceDefinition]]:
+    """The sequences by name."""
+    for one in sorted(catalog.objects.values(), key=lambda one: one.name):
+        if isinstance(one.definition, SequenceDefinition):
+            yield one, one.definition
+
+
+def views(catalog: Catalog) -> Iterator[tuple[CatalogObject, ViewDefinition]]:
+    """The views by name."""
+    for one in sorted(catalog.objects.values(), key=lambda one: one.name):
+        if isinstance(one.definition, ViewDefinition):
+            yield one, one.definition
+
+
+def named_relations(catalog: Catalog) -> list[tuple[str, str, int]]:
+    """(schema, name, object id) of users' tables, indexes, sequences and views."""
+    found = []
+    for table in catalog.tables.values():
+        found.append((table.schema, table.name, table_oid(table)))
+        found += [(table.schema, index.name, index.oid) for index in indexes_of(table)]
+    found += [(one.schema, one.name, one.oid) for one, _ in (*sequences(catalog), *views(catalog))]
+    return found

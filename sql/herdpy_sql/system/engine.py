@@ -20,7 +20,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.library.templates import zoned_text
 from herdpy_sql.quoting import quote_ident
 from herdpy_sql.storage import Clock
-from herdpy_sql.system import asked, calls_rights
+from herdpy_sql.system import asked, calls
 from herdpy_sql.system.types import format_type
 
 _MEMORY = "256MiB"
@@ -60,7 +60,7 @@ _RESULTS: dict[str, pa.DataType] = {"VARCHAR": pa.string(), "BIGINT": pa.int64()
 
 _MACROS = (
     "CREATE MACRO s_quote_literal(x) AS '''' || replace(CAST(x AS VARCHAR), '''', '''''') || ''''",
-    *calls_rights.MACROS,
+    *calls.MACROS,
     "CREATE MACRO s_true(x) AS true",
     "CREATE MACRO s_encoding(x) AS CASE x WHEN 6 THEN 'UTF8' WHEN 0 THEN 'SQL_ASCII' ELSE '' END",
     "CREATE MACRO s_expand(v) AS "

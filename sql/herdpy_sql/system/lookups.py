@@ -5,29 +5,23 @@ Their columns begin with ``l_``, so that they hide no column of the query in whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from herdpy_sql.plan.views import view_text
 from herdpy_sql.quoting import RESERVED, quote_ident
-from herdpy_sql.system import contents_constraints, contents_indexes, contents_types, kept
-from herdpy_sql.system import contents_herdpy as _herdpy  # noqa: F401 - registers its rows
-from herdpy_sql.system import contents_information as _information  # noqa: F401
-from herdpy_sql.system import contents_server as _server  # noqa: F401
-from herdpy_sql.system import contents_views as _views  # noqa: F401
-from herdpy_sql.system.contents import SCHEMAS, Context
-from herdpy_sql.system.contents_objects import (
-    comments,
-    named_relations,
-    sequence_values,
-    sequences,
-    user_schemas,
-    views,
-)
+from herdpy_sql.system import classes, contents, types
+from herdpy_sql.system import herdpy_schema as _herdpy  # noqa: F401 - registers its rows
+from herdpy_sql.system import information_schema as _information  # noqa: F401
+from herdpy_sql.system import server as _server  # noqa: F401
+from herdpy_sql.system.classes import comments, sequence_values
+from herdpy_sql.system.contents import SCHEMAS, Context, named_relations, sequences, user_schemas, views
 from herdpy_sql.system.state import setting_values
 from herdpy_sql.system_relations import CATALOG, relations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 _ID: Any = pa.int64()
 _TEXT: Any = pa.string()
@@ -91,11 +85,11 @@ _LOOKUPS: dict[str, tuple[pa.Schema, Callable[[Context], Iterable[tuple[Any, ...
     ),
     "index": (
         pa.schema([("l_oid", _ID), ("l_number", _NUMBER), ("l_text", _TEXT), ("l_pretty", _TEXT)]),
-        lambda context: contents_indexes.index_definitions(context.catalog),
+        lambda context: classes.index_definitions(context.catalog),
     ),
     "type": (
         pa.schema([("l_oid", _ID), ("l_name", _TEXT), ("l_visible", _FLAG)]),
-        contents_types.shown_types,
+        types.shown_types,
     ),
     "keyword": (
         pa.schema([("l_word", _TEXT), ("l_code", _TEXT), ("l_text", _TEXT)]),
@@ -103,7 +97,7 @@ _LOOKUPS: dict[str, tuple[pa.Schema, Callable[[Context], Iterable[tuple[Any, ...
     ),
     "constraint": (
         pa.schema([("l_oid", _ID), ("l_text", _TEXT), ("l_pretty", _TEXT)]),
-        lambda context: contents_constraints.constraint_definitions(context.catalog),
+        lambda context: classes.constraint_definitions(context.catalog),
     ),
 }
 
@@ -133,7 +127,7 @@ def table(name: str, context: Context) -> pa.Table:
     """The relation, now."""
     if name not in OF_CATALOG:
         return _made(name, context)
-    return kept.table(context.catalog, f"lookup.{name}", lambda: _made(name, context))
+    return contents.kept_table(context.catalog, f"lookup.{name}", lambda: _made(name, context))
 
 
 def _made(name: str, context: Context) -> pa.Table:

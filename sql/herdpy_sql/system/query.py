@@ -23,11 +23,10 @@ from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.plan import type_names
 from herdpy_sql.storage import Clock
 from herdpy_sql.system import contents, engine, lookups
-from herdpy_sql.system.actions import Sleep, perform
+from herdpy_sql.system.actions import Signal, Sleep, perform
 from herdpy_sql.system.asked import RunningQuery, running
-from herdpy_sql.system.contents_herdpy import TOLD
+from herdpy_sql.system.herdpy_schema import TOLD
 from herdpy_sql.system.rewriter import SessionAction
-from herdpy_sql.system.signals import Signal
 from herdpy_sql.system.state import FrozenState, LocalState, ServerState
 from herdpy_sql.system_relations import HERDPY, SystemRelation
 from herdpy_sql.types import BOOLEAN, SqlType

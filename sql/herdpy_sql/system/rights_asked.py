@@ -12,22 +12,20 @@ from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import ViewDefinition
-from herdpy_sql.rights.held import Subject
 from herdpy_sql.rights.privileges import LETTERS
-from herdpy_sql.system import meant_names
-from herdpy_sql.system.calls_rights import FUNCTIONS
-from herdpy_sql.system.contents import SCHEMAS, role_oid
-from herdpy_sql.system.contents_objects import user_schemas
-from herdpy_sql.system.contents_rights import letters_held, things
-from herdpy_sql.system.contents_types import own_types
-from herdpy_sql.system.procedures import procedure
+from herdpy_sql.system import names
+from herdpy_sql.system.calls import FUNCTIONS
+from herdpy_sql.system.contents import SCHEMAS, role_oid, user_schemas
+from herdpy_sql.system.names import procedure
+from herdpy_sql.system.ownership import letters_held, things
 from herdpy_sql.system.state import keys_of
-from herdpy_sql.system.types import by_oid
+from herdpy_sql.system.types import by_oid, own_types
 from herdpy_sql.system_relations import relations
 
 if TYPE_CHECKING:
+    from herdpy_sql.rights.held import Subject
     from herdpy_sql.system.contents import Context
-    from herdpy_sql.system.state import Role
+    from herdpy_sql.system.state import RoleRow
 
 _GRANT, _ADMIN = " WITH GRANT OPTION", " WITH ADMIN OPTION"
 _SYSTEM_COLUMNS = {"ctid": -1, "xmin": -2, "cmin": -3, "xmax": -4, "cmax": -5, "tableoid": -6}
@@ -77,7 +75,7 @@ class RightsAsked:
         role = None if given == _EVERYBODY else self._role(given)
         return set() if role is None else keys_of(self._context.state, role.name)
 
-    def _role(self, given: str) -> Role | None:
+    def _role(self, given: str) -> RoleRow | None:
         for role in self._context.state.roles():
             if given in (f"n{role.name}", f"o{role_oid(role.key)}"):
                 return role
@@ -115,7 +113,7 @@ class RightsAsked:
         return [] if found is None else list(found.arrow_schema.names)
 
     def _name_of(self, oid: int | None) -> str:
-        named = meant_names.relations_named(self._context.catalog)
+        named = names.relations_named(self._context.catalog)
         return next((name for (_schema, name), number in named.items() if number == oid), str(oid))
 
     def _has_role(self, given: list[str]) -> bool:
@@ -128,7 +126,7 @@ class RightsAsked:
             return False
         return any(self._is_member(role, other, word) for word in words)
 
-    def _is_member(self, role: Role, other: Role, word: str) -> bool:
+    def _is_member(self, role: RoleRow, other: RoleRow, word: str) -> bool:
         keys = keys_of(self._context.state, role.name, inherited=word == "USAGE")
         if keys is None:
             return True
@@ -190,7 +188,7 @@ def _database(context: Context, name: str) -> int:
 
 def _type(context: Context, given: str) -> int | None:
     if given[0] == "n":
-        return meant_names.type_oid(context, given[1:])
+        return names.type_oid(context, given[1:])
     oid = int(given[1:])
     known = oid in by_oid() or any(row["oid"] == oid for row in own_types(context.catalog))
     return oid if known else None
@@ -222,8 +220,8 @@ def _parameter(context: Context, given: str) -> int | None:
 
 
 _FINDERS: dict[str, Finder] = {
-    "relation": _named(meant_names.relation_oid),
-    "sequence": _named(meant_names.relation_oid),
+    "relation": _named(names.relation_oid),
+    "sequence": _named(names.relation_oid),
     "schema": _named(_schema),
     "database": _named(_database),
     "type": _type,

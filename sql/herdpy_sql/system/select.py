@@ -20,14 +20,11 @@ from herdpy_sql.columnar.transfer import column_type
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Outcome, OutputColumn, Plan
 from herdpy_sql.system import engine, lookups, naming
-from herdpy_sql.system import rewrite_calls as _calls  # noqa: F401 - registers its handlers
 from herdpy_sql.system import rewrite_from as _from  # noqa: F401
-from herdpy_sql.system import rewrite_operators as _operators  # noqa: F401
-from herdpy_sql.system import rewrite_texts as _texts  # noqa: F401
-from herdpy_sql.system import rewrite_values as _values  # noqa: F401
+from herdpy_sql.system import rewrites as _rewrites  # noqa: F401 - registers its handlers
+from herdpy_sql.system.actions import take_signals
 from herdpy_sql.system.query import SystemQuery
 from herdpy_sql.system.rewriter import Rewriter
-from herdpy_sql.system.signals import take_signals
 from herdpy_sql.types import (
     BIGINT,
     BOOLEAN,

@@ -26,7 +26,7 @@ class RoleMember(NamedTuple):
     grantor: str = SYSTEM
 
 
-class Role(NamedTuple):
+class RoleRow(NamedTuple):
     """A role that may log in or own things; ``key`` stands for it among rights."""
 
     name: str
@@ -126,7 +126,7 @@ class ServerState(Protocol):
     def in_recovery(self) -> bool:
         """Whether the database only follows another one."""
 
-    def roles(self) -> Iterable[Role]:
+    def roles(self) -> Iterable[RoleRow]:
         """Every role."""
 
     def settings(self) -> Iterable[SettingRow]:
@@ -172,9 +172,9 @@ class LocalState:
     in_recovery: bool = False
     values: dict[str, str] = field(default_factory=lambda: {"search_path": '"$user", public'})
 
-    def roles(self) -> Iterable[Role]:
+    def roles(self) -> Iterable[RoleRow]:
         """One role, which may do everything."""
-        return [Role(self.user)]
+        return [RoleRow(self.user)]
 
     def settings(self) -> Iterable[SettingRow]:
         """``values``."""
@@ -235,7 +235,7 @@ class FrozenState(LocalState):
         self.client_address = own.client_address if own is not None else None
         self.client_port = own.client_port if own is not None else None
 
-    def roles(self) -> Iterable[Role]:
+    def roles(self) -> Iterable[RoleRow]:
         """As they were."""
         return self._roles
 
@@ -270,7 +270,7 @@ class FrozenState(LocalState):
 
 def keys_of(state: ServerState, user: str, *, inherited: bool = True) -> set[str] | None:
     """Keys that a role acts as; None of a superuser, who may do everything."""
-    by_key: dict[str, Role] = {role.key: role for role in state.roles()}
+    by_key: dict[str, RoleRow] = {role.key: role for role in state.roles()}
     role = next((one for one in by_key.values() if one.name == user), None)
     if role is None or role.superuser:
         return None

@@ -1,8 +1,4 @@
-"""Rows of schema herdpy: what is here, and in the cluster, in words of our own.
-
-Tables, columns and indexes come from the catalog, sessions and transactions from the server's list of them;
-what is said of nodes, tablespaces, replicas and ledgers, the server knows (``ServerState.facts``).
-"""
+"""Rows of schema herdpy: what is here, and in the cluster, in words of our own."""
 
 from __future__ import annotations
 
@@ -11,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from herdpy_sql.quoting import quote_ident
+from herdpy_sql.system.classes import tables
 from herdpy_sql.system.contents import Context, Rows, rows_of
-from herdpy_sql.system.contents_server import moment
-from herdpy_sql.system.contents_tables import tables
 from herdpy_sql.system.definitions import default_text, index_text, indexes_of, key_text, table_oid
+from herdpy_sql.system.server import moment
 from herdpy_sql.system_relations import HERDPY, relations
 
 TOLD = ("tablespaces", "replicas", "nodes", "ledgers", "log_status", "limits")

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from herdpy_sql.plan.views import is_updatable
+from herdpy_sql.plan.views import is_updatable, view_text
+from herdpy_sql.rights.acl import PUBLIC, split
+from herdpy_sql.rights.held import acl_of, owner_of, subject_of
+from herdpy_sql.rights.privileges import NAMES
 from herdpy_sql.sequences import definition_of, owned_by
-from herdpy_sql.system import definitions, foreign_key_rows
+from herdpy_sql.system import definitions
+from herdpy_sql.system.classes import constraint_indexes, shown_default, tables, udt_name
 from herdpy_sql.system.conditions import expression_text
-from herdpy_sql.system.contents import Context, Rows, rows_of
-from herdpy_sql.system.contents_columns import udt_name
-from herdpy_sql.system.contents_constraints import constraint_indexes
-from herdpy_sql.system.contents_objects import schema_oid, shown_default, user_schemas, views
-from herdpy_sql.system.contents_rights import owned_schema
-from herdpy_sql.system.contents_tables import tables
-from herdpy_sql.system.contents_types import own_type
-from herdpy_sql.system.types import by_oid, type_oid
+from herdpy_sql.system.contents import Context, Rows, rows_of, schema_oid, sequences, user_schemas, views
+from herdpy_sql.system.ownership import owned_schema, users_relations
+from herdpy_sql.system.state import keys_of
+from herdpy_sql.system.types import by_oid, own_type, type_oid
 from herdpy_sql.system_relations import relations
 from herdpy_sql.types import Base
 
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog, Table
     from herdpy_sql.types import SqlType
 
+
 INFORMATION = "information_schema"
+_DIGITS = {"smallint": 16, "integer": 32, "bigint": 64}
 _BITS = {Base.SMALLINT: 16, Base.INTEGER: 32, Base.BIGINT: 64, Base.REAL: 24, Base.DOUBLE: 53}
 _WHOLE = frozenset({Base.SMALLINT, Base.INTEGER, Base.BIGINT})
 _TIMES = frozenset({Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ})
@@ -223,8 +225,8 @@ def _table_constraints(context: Context) -> Rows:
                 schema = schema_oid(context.catalog, table.schema)
                 name = f"{schema}_{definitions.table_oid(table)}_{number}_not_null"
                 yield {**_constraint(context, table, name), "constraint_type": "CHECK", **flags}
-    for _, table, one, _ in foreign_key_rows.foreign_keys(context.catalog):
-        yield {**_constraint(context, table, one.name), **foreign_key_rows.table_constraint(one)}
+    for _, table, one, _ in definitions.foreign_keys(context.catalog):
+        yield {**_constraint(context, table, one.name), **definitions.table_constraint(one)}
 
 
 @rows_of(INFORMATION, "key_column_usage")
@@ -237,8 +239,8 @@ def _key_columns(context: Context) -> Rows:
                     "column_name": table.columns[part.position].name,
                     "ordinal_position": place,
                 }
-    for _, table, one, parent in foreign_key_rows.foreign_keys(context.catalog):
-        for row in foreign_key_rows.key_columns(table, one, parent):
+    for _, table, one, parent in definitions.foreign_keys(context.catalog):
+        for row in definitions.foreign_key_columns(table, one, parent):
             yield {**_constraint(context, table, one.name), **row}
 
 
@@ -253,7 +255,7 @@ def _columns_used(context: Context) -> Rows:
             for number in definitions.check_columns(table, check):
                 name = table.columns[number - 1].name
                 yield {**_constraint(context, table, check.name), "column_name": name}
-    for _, _, one, parent in foreign_key_rows.foreign_keys(context.catalog):
+    for _, _, one, parent in definitions.foreign_keys(context.catalog):
         for position in one.referenced:
             name = parent.columns[position].name
             yield {**_constraint(context, parent, one.name), "column_name": name}
@@ -261,8 +263,8 @@ def _columns_used(context: Context) -> Rows:
 
 @rows_of(INFORMATION, "referential_constraints")
 def _rules(context: Context) -> Rows:
-    for _, table, one, parent in foreign_key_rows.foreign_keys(context.catalog):
-        row = foreign_key_rows.rules(one, parent, context.state.database)
+    for _, table, one, parent in definitions.foreign_keys(context.catalog):
+        row = definitions.foreign_key_rules(one, parent, context.state.database)
         yield {**_constraint(context, table, one.name), **row}
 
 
@@ -271,7 +273,7 @@ def _constraint_tables(context: Context) -> Rows:
     for table in tables(context.catalog):
         for index in constraint_indexes(table):
             yield _constraint(context, table, index.name)
-    for _, _, one, parent in foreign_key_rows.foreign_keys(context.catalog):
+    for _, _, one, parent in definitions.foreign_keys(context.catalog):
         yield _constraint(context, parent, one.name)
 
 
@@ -305,3 +307,64 @@ def _data_type(sql_type: SqlType) -> str:
     if sql_type.base is Base.ARRAY:
         return "ARRAY"
     return "USER-DEFINED" if _is_users(sql_type) else sql_type.base.value
+
+
+@rows_of("information_schema", "sequences")
+def _standard_sequences(context: Context) -> Rows:
+    for one, what in sequences(context.catalog):
+        if not what.identity:
+            yield {
+                "sequence_catalog": context.state.database, "sequence_schema": one.schema,
+                "sequence_name": one.name, "data_type": what.type,
+                "numeric_precision": _DIGITS[what.type], "numeric_precision_radix": 2, "numeric_scale": 0,
+                "start_value": str(what.start),
+                "minimum_value": str(what.minimum), "maximum_value": str(what.maximum),
+                "increment": str(what.increment), "cycle_option": "YES" if what.cycle else "NO",
+            }  # fmt: skip
+
+
+@rows_of("information_schema", "views")
+def _standard_views(context: Context) -> Rows:
+    for one, what in views(context.catalog):
+        changed = "YES" if is_updatable(one, context.catalog) else "NO"
+        yield {
+            "table_catalog": context.state.database, "table_schema": one.schema, "table_name": one.name,
+            "view_definition": view_text(one, context.catalog) + ";", "check_option": what.check or "NONE",
+            "is_updatable": changed, "is_insertable_into": changed, "is_trigger_updatable": "NO",
+            "is_trigger_deletable": "NO", "is_trigger_insertable_into": "NO",
+        }  # fmt: skip
+
+
+@rows_of(INFORMATION, "table_privileges", "role_table_grants")
+def _grants(context: Context) -> Rows:
+    names = context.role_names()
+    own = keys_of(context.state, context.state.user)
+    for one in users_relations(context):
+        subject = subject_of(one)
+        if subject.kind not in {"table", "view"}:
+            continue
+        owner = owner_of(context.catalog, subject)
+        for to, by, letters in acl_of(context.catalog, subject):
+            if own is not None and to != PUBLIC and not own & {to, by}:
+                continue
+            plain, options = split(letters)
+            for letter in plain:
+                yield {
+                    "grantor": names.get(by, by),
+                    "grantee": names.get(to, to) if to else "PUBLIC",
+                    "table_catalog": context.state.database,
+                    "table_schema": one.schema,
+                    "table_name": one.name,
+                    "privilege_type": NAMES[letter],
+                    "is_grantable": "YES" if letter in options or to == owner else "NO",
+                    "with_hierarchy": "YES" if letter == "r" else "NO",
+                }
+
+
+@rows_of(INFORMATION, "enabled_roles", "applicable_roles")
+def _enabled(context: Context) -> Rows:
+    by_key = {role.key: role for role in context.state.roles()}
+    own = keys_of(context.state, context.state.user)
+    for role in by_key.values():
+        if own is None or role.key in own:
+            yield {"role_name": role.name, "grantee": context.state.user, "is_grantable": "NO"}

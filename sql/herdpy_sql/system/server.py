@@ -1,30 +1,15 @@
-"""Rows about the server: databases, roles, settings, sessions; and types, access methods, collations."""
+"""Rows about the server: databases, schemas, roles and their members, settings, sessions, time zones."""
 
 from __future__ import annotations
 
 import zoneinfo
 from datetime import UTC, datetime
-from typing import Any
 
 from herdpy_sql.catalog import PUBLIC
-from herdpy_sql.system.contents import (
-    C_COLLATION,
-    DATABASE_OID,
-    DEFAULT_COLLATION,
-    OWNER_OID,
-    PG_CATALOG_OID,
-    SCHEMAS,
-    Context,
-    Rows,
-    always_in,
-    of_catalog,
-    rows_of,
-)
-from herdpy_sql.system.contents_objects import user_schemas
-from herdpy_sql.system.contents_rights import owned_database, owned_schema
-from herdpy_sql.system.contents_types import type_names, type_rows_of
+from herdpy_sql.system.contents import DATABASE_OID, OWNER_OID, SCHEMAS, Context, Rows, rows_of, user_schemas
+from herdpy_sql.system.ownership import owned_database, owned_schema
 from herdpy_sql.system.state import SettingRow
-from herdpy_sql.system.types import format_type, type_rows
+from herdpy_sql.system.types import format_type, type_names
 
 UTF8 = 6
 _DEFAULT_TABLESPACE = 1663
@@ -229,67 +214,3 @@ def _zones(context: Context) -> Rows:
 
 
 # ---------------------------------------------------------------------------- what never changes
-
-
-@always_in("pg_type")
-def _builtin_types() -> Rows:
-    return _whole_types({**one, "typnamespace": PG_CATALOG_OID} for one in type_rows())
-
-
-@of_catalog("pg_type")
-@rows_of("pg_catalog", "pg_type")
-def _types(context: Context) -> Rows:
-    return _whole_types(type_rows_of(context))
-
-
-def _whole_types(rows: Rows) -> Rows:
-    for row in rows:
-        numbers: dict[str, Any] = {"typlen": int(row["typlen"])}
-        yield {
-            **row,
-            **numbers,
-            "typowner": OWNER_OID,
-            "typisdefined": True,
-            "typdelim": ",",
-            "typrelid": 0,
-            "typanalyze": "-",
-            "typnotnull": False,
-            "typbasetype": 0,
-            "typtypmod": -1,
-            "typndims": 0,
-        }
-
-
-@of_catalog("pg_am")
-@rows_of("pg_catalog", "pg_am")
-def _access_methods(context: Context) -> Rows:
-    del context
-    yield {"oid": 2, "amname": "heap", "amhandler": "heap_tableam_handler", "amtype": "t"}
-    yield {"oid": 403, "amname": "btree", "amhandler": "bthandler", "amtype": "i"}
-
-
-@of_catalog("pg_collation")
-@rows_of("pg_catalog", "pg_collation")
-def _collations(context: Context) -> Rows:
-    del context
-    for oid, name, provider in (
-        (DEFAULT_COLLATION, "default", "d"),
-        (C_COLLATION, "C", "c"),
-        (951, "POSIX", "c"),
-    ):
-        locale = None if name == "default" else name
-        yield {
-            "oid": oid, "collname": name, "collnamespace": PG_CATALOG_OID, "collowner": OWNER_OID,
-            "collprovider": provider, "collisdeterministic": True, "collencoding": -1,
-            "collcollate": locale, "collctype": locale,
-        }  # fmt: skip
-
-
-@of_catalog("pg_language")
-@rows_of("pg_catalog", "pg_language")
-def _languages(context: Context) -> Rows:
-    del context
-    yield {
-        "oid": 12, "lanname": "internal", "lanowner": OWNER_OID, "lanispl": False, "lanpltrusted": False,
-        "lanplcallfoid": 0, "laninline": 0, "lanvalidator": 0,
-    }  # fmt: skip

@@ -1,15 +1,14 @@
-"""Rows that say who owns what and who may do what with it: owners, aclitems, members, grants, privileges.
+"""Who owns what and who may do what with it: owners, aclitems, members of roles, default privileges.
 
-Beside the other ``contents_*``, which ask here for the owner and the grants of what they list.
+Rows that show owners and privileges are made of this, and what has_..._privilege answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from herdpy_sql.objects import SYSTEM, RightsDefinition
-from herdpy_sql.rights.acl import PUBLIC, held, split, texts
+from herdpy_sql.rights.acl import held, split, texts
 from herdpy_sql.rights.held import (
     DATABASE,
     EVERYWHERE,
@@ -20,18 +19,16 @@ from herdpy_sql.rights.held import (
     schema_subject,
     subject_of,
 )
-from herdpy_sql.rights.privileges import NAMES, OF_KIND
-from herdpy_sql.system.contents import SCHEMAS, Context, Rows, role_oid, rows_of
-from herdpy_sql.system.contents_objects import schema_oid, user_schemas
+from herdpy_sql.rights.privileges import OF_KIND
+from herdpy_sql.system.contents import SCHEMAS, Context, Rows, role_oid, rows_of, schema_oid, user_schemas
 from herdpy_sql.system.definitions import indexes_of
-from herdpy_sql.system.state import keys_of
 from herdpy_sql.system_relations import relations
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from herdpy_sql.catalog import Table
     from herdpy_sql.objects import CatalogObject
-
-_INFORMATION = "information_schema"
 
 
 class Owned(NamedTuple):
@@ -98,42 +95,8 @@ def _defaults(context: Context) -> Rows:
             }
 
 
-@rows_of(_INFORMATION, "table_privileges", "role_table_grants")
-def _grants(context: Context) -> Rows:
-    names = context.role_names()
-    own = keys_of(context.state, context.state.user)
-    for one in _relations(context):
-        subject = subject_of(one)
-        if subject.kind not in {"table", "view"}:
-            continue
-        owner = owner_of(context.catalog, subject)
-        for to, by, letters in acl_of(context.catalog, subject):
-            if own is not None and to != PUBLIC and not own & {to, by}:
-                continue
-            plain, options = split(letters)
-            for letter in plain:
-                yield {
-                    "grantor": names.get(by, by),
-                    "grantee": names.get(to, to) if to else "PUBLIC",
-                    "table_catalog": context.state.database,
-                    "table_schema": one.schema,
-                    "table_name": one.name,
-                    "privilege_type": NAMES[letter],
-                    "is_grantable": "YES" if letter in options or to == owner else "NO",
-                    "with_hierarchy": "YES" if letter == "r" else "NO",
-                }
-
-
-@rows_of(_INFORMATION, "enabled_roles", "applicable_roles")
-def _enabled(context: Context) -> Rows:
-    by_key = {role.key: role for role in context.state.roles()}
-    own = keys_of(context.state, context.state.user)
-    for role in by_key.values():
-        if own is None or role.key in own:
-            yield {"role_name": role.name, "grantee": context.state.user, "is_grantable": "NO"}
-
-
-def _relations(context: Context) -> Iterator[Table | CatalogObject]:
+def users_relations(context: Context) -> Iterator[Table | CatalogObject]:
+    """Tables, views and sequences of users."""
     yield from context.catalog.tables.values()
     for one in context.catalog.objects.values():
         if one.kind in {"view", "sequence"}:
@@ -145,7 +108,7 @@ def _relations(context: Context) -> Iterator[Table | CatalogObject]:
 
 def things(context: Context) -> Iterator[tuple[str, int, Subject | None, str]]:
     """(group, id, thing, what everybody may do with what is the system's)."""
-    for one in _relations(context):
+    for one in users_relations(context):
         yield "relation", one.oid, subject_of(one), ""
     for table in context.catalog.tables.values():
         for index in indexes_of(table):

@@ -38,8 +38,8 @@ def test_no_more_rows_are_made_or_kept_than_are_read(auto):
     with auto.stream(ENDLESS, size=5_000, row_factory=scalar_row) as rows:
         assert sum(1 for _ in itertools.islice(rows, 100_000)) == 100_000
         (portal,) = portals(auto).values()
-        assert portal.window.count < 120_000
-        assert sum(kept.stop - kept.start for kept in portal.window._kept) <= 20_000
+        assert portal.buffer.count < 120_000
+        assert sum(kept.stop - kept.start for kept in portal.buffer._kept) <= 20_000
     assert ends(auto)
 
 

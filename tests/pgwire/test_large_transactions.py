@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,7 +12,7 @@ import psycopg
 import pytest
 
 from herdpy.log.transaction import Transaction
-from herdpy_server.sessions import large, share
+from herdpy_server.sessions import time_slices
 from herdpy_server.sessions.work import Pause
 from tests.pgwire.servers import ThreadServer
 
@@ -37,22 +38,18 @@ def other(server: ThreadServer) -> Iterator[psycopg.Connection]:
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Where statements gave up the loop, which they do at every step."""
+    """The functions in which statements gave up the loop, which they do at every step."""
     taken: list[str] = []
 
-    def counted(name: str) -> type[Pause]:
-        class Counted(Pause):
-            def __init__(self) -> None:
-                taken.append(name)
-                super().__init__()
+    class Counted(Pause):
+        def __init__(self) -> None:
+            taken.append(sys._getframe(1).f_code.co_name)
+            super().__init__()
 
-        return Counted
-
-    for module in (share, large):
-        monkeypatch.setattr(module, "SLICE_S", 0.0)
-        monkeypatch.setattr(module, "Pause", counted(module.__name__.rpartition(".")[2]))
-    monkeypatch.setattr(share, "SHARE_S", 0.0)
-    monkeypatch.setattr(share, "_LOOKS", 1)
+    monkeypatch.setattr(time_slices, "SLICE_S", 0.0)
+    monkeypatch.setattr(time_slices, "Pause", Counted)
+    monkeypatch.setattr(time_slices, "SHARE_S", 0.0)
+    monkeypatch.setattr(time_slices, "_LOOKS", 1)
     return taken
 
 
@@ -89,8 +86,8 @@ def test_a_commit_only_joins_what_was_encoded(
     else:
         changed = client.execute(sql).rowcount
     assert (changed, changed) in encoded
-    assert pauses.count("share") > changed // 200
-    assert pauses.count("large") > changed // 300
+    assert pauses.count("_in_slices") > changed // 200
+    assert pauses.count("_in_steps") > changed // 300
 
 
 def test_what_was_encoded_is_what_is_recovered(server: ThreadServer, client: psycopg.Connection) -> None:
@@ -165,8 +162,8 @@ def test_an_index_is_filled_while_others_have_their_turn(
 
             threading.Thread(target=go_on).start()
 
-    monkeypatch.setattr(share, "SLICE_S", 0.0)
-    monkeypatch.setattr(share, "Pause", Held)
+    monkeypatch.setattr(time_slices, "SLICE_S", 0.0)
+    monkeypatch.setattr(time_slices, "Pause", Held)
     creating = threading.Thread(target=client.execute, args=("CREATE INDEX big_v ON big (v)",))
     creating.start()
     try:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from herdpy_server.sessions import share
+from herdpy_server.sessions import time_slices
 from herdpy_server.sessions.work import Pause
 from tests.pgwire.fed import Fed, feeding
 from tests.pgwire.servers import ThreadServer
@@ -19,9 +19,9 @@ ROWS = 6000
 @pytest.fixture(autouse=True)
 def no_share(monkeypatch: pytest.MonkeyPatch) -> None:
     """No statement over some thousands of rows may run in one go, or go on without a pause."""
-    monkeypatch.setattr(share, "SHARE_S", 0.0)
-    monkeypatch.setattr(share, "SLICE_S", 0.0)
-    monkeypatch.setattr(share, "_LOOKS", 1)
+    monkeypatch.setattr(time_slices, "SHARE_S", 0.0)
+    monkeypatch.setattr(time_slices, "SLICE_S", 0.0)
+    monkeypatch.setattr(time_slices, "_LOOKS", 1)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[None]:
             taken.append(None)
             super().__init__()
 
-    monkeypatch.setattr(share, "Pause", Counted)
+    monkeypatch.setattr(time_slices, "Pause", Counted)
     return taken
 
 
@@ -160,7 +160,7 @@ def test_a_long_change_can_be_cancelled(
                     session.cancel()
             super().__init__()
 
-    monkeypatch.setattr(share, "Pause", Cancelling)
+    monkeypatch.setattr(time_slices, "Pause", Cancelling)
     with pytest.raises(psycopg.errors.QueryCanceled):
         client.execute("UPDATE many SET v = v + 1")
     monkeypatch.undo()

@@ -124,8 +124,8 @@ def test_a_portal_makes_what_is_fetched(streaming: ThreadServer) -> None:
         portal = streaming.look(
             lambda: next(iter(streaming.server.admission.conversations)).session.portals["p"]
         )
-        assert portal.window is not None
-        assert portal.window.first >= 2 * BATCH_ROWS  # what was passed is gone
+        assert portal.buffer is not None
+        assert portal.buffer.first >= 2 * BATCH_ROWS  # what was passed is gone
 
 
 def test_a_portal_ends_as_postgresql_s(streaming: ThreadServer) -> None:

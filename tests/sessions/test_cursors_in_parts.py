@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from herdpy.log.wait import run_blocking
 from herdpy_server.embedded import opened
-from herdpy_server.sessions import Result, Session, window
+from herdpy_server.sessions import Result, Session, cursor_buffer
 from herdpy_server.sessions.portals import Portal
-from herdpy_server.sessions.streams import Delivery
+from herdpy_server.sessions.result import Delivery
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import OutputColumn
 from herdpy_sql.types import INTEGER
@@ -101,15 +101,15 @@ def test_moves_are_those_of_a_whole_answer(
     lengths: list[int],
     moves: list[tuple[tuple[str, int | None], bool]],
 ) -> None:
-    monkeypatch.setattr(window, "MEMORY_BYTES", memory_bytes)
+    monkeypatch.setattr(cursor_buffer, "MEMORY_BYTES", memory_bytes)
     whole = portal(scroll)
     whole.result = Result("SELECT", sum(lengths), COLUMNS, [(n,) for n in range(sum(lengths))])
     parts = in_parts(session, lengths, scroll, tmp_path)
     try:
         for (direction, count), move in moves:
             if (direction, count) == SETTLE:
-                assert parts.window is not None
-                run_blocking(parts.window.settle())
+                assert parts.buffer is not None
+                run_blocking(parts.buffer.settle())
                 continue
             expected = fetched(session, whole, direction, count, move=move)
             found = fetched(session, parts, direction, count, move=move)
@@ -124,18 +124,18 @@ def test_moves_are_those_of_a_whole_answer(
 def test_what_a_scroll_cursor_has_passed_is_in_a_file(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(window, "MEMORY_BYTES", 1000)
+    monkeypatch.setattr(cursor_buffer, "MEMORY_BYTES", 1000)
     cursor = in_parts(session, [100] * 50, "SCROLL", tmp_path / "spill")
     assert fetched(session, cursor, "FORWARD", None, move=False) == (
         "FETCH 5000",
         [(n,) for n in range(5000)],
     )
-    kept = cursor.window
+    kept = cursor.buffer
     assert kept is not None
     assert kept._in_memory_bytes <= 1000
     assert fetched(session, cursor, "ABSOLUTE", 7, move=False) == ("FETCH 1", [(6,)])
     assert fetched(session, cursor, "FORWARD", 200, move=False)[1] == [(n,) for n in range(7, 207)]
-    monkeypatch.setattr(window, "FILE_BYTES", 1000)
+    monkeypatch.setattr(cursor_buffer, "FILE_BYTES", 1000)
     cursor.close()
     assert list((tmp_path / "spill").iterdir()) == []
     full = in_parts(session, [100] * 50, "SCROLL", tmp_path / "spill")
@@ -146,6 +146,6 @@ def test_what_a_scroll_cursor_has_passed_is_in_a_file(
 def test_a_cursor_that_does_not_scroll_keeps_nothing(session: Session) -> None:
     cursor = in_parts(session, [1000] * 50, "NO SCROLL")
     assert fetched(session, cursor, "FORWARD", 40_500, move=True) == ("MOVE 40500", [])
-    assert cursor.window is not None
-    assert cursor.window.first == 40_000
+    assert cursor.buffer is not None
+    assert cursor.buffer.first == 40_000
     assert fetched(session, cursor, "FORWARD", 1, move=False) == ("FETCH 1", [(40_500,)])

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from herdpy.codec.arrow import arrow_type
 from herdpy_server.loading.load import BulkLoad, LoadMode
-from herdpy_server.sessions.load_rules import LoadRules
+from herdpy_server.sessions.bulk import LoadRules
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.assignment import refuse_generated
 from herdpy_sql.plan.rules import default_of, has_volatile_default

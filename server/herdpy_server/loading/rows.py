@@ -14,7 +14,7 @@ import pyarrow as pa
 from herdpy.codec.arrow import OutOfRangeError, arrow_type, batch_to_keys, conform
 from herdpy_server.loading.load import LoadMode
 from herdpy_server.loading.plan import staged_schema
-from herdpy_server.sessions.load_rules import LoadRules
+from herdpy_server.sessions.bulk import LoadRules
 from herdpy_server.store.batches import Expanded, expand
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.rules import has_volatile_default

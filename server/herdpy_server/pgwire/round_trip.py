@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from herdpy_server.pgwire import backend
 from herdpy_server.pgwire.bound import TEXT, AnswerForm, make_encoder
-from herdpy_server.sessions.named import name_of
 from herdpy_server.sessions.portals import Portal
+from herdpy_server.sessions.request_ids import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -128,7 +128,7 @@ async def _all_of(answer: Answer, most_bytes: int, held: int) -> pa.Table:
 
 
 class RemoteQuery:
-    """A plan of the columnar engine that is to be asked for; see ``streams.Asked``."""
+    """A plan of the columnar engine that is to be asked for; see ``result.PendingQuery``."""
 
     def __init__(self, queries: BackendQueries, plan: Plan, values: Sequence[object], rebind: Replan) -> None:
         self._queries = queries
@@ -137,21 +137,21 @@ class RemoteQuery:
         self._question: Question | None = None
 
     async def answer(self) -> Answer:
-        """See streams.Asked."""
+        """See PendingQuery."""
         return await self._ask(lambda analyst, question: analyst.ask(question))
 
     async def export(self, form: Form) -> Export:
-        """See streams.Asked."""
+        """See PendingQuery."""
         return await self._ask(lambda analyst, question: analyst.export(question, form))
 
     def asking(self) -> AbstractContextManager[None]:
-        """See streams.Asked."""
+        """See PendingQuery."""
         assert self._question is not None
         return self._queries.block.waits.interruptible(self._question.interrupt)
 
     @property
     def held_bytes(self) -> int:
-        """See streams.Asked."""
+        """See PendingQuery."""
         return self._queries.held_bytes(self._plan)
 
     async def _ask(self, ask: Callable[[Analyst, Question], Awaitable[Found]]) -> Found:

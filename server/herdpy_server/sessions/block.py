@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, cast
 from herdpy.log import LogError
 from herdpy_server.sessions.answer_checks import AnswerChecks
 from herdpy_server.sessions.identity import Directory, Identity
-from herdpy_server.sessions.large import let_go, prepare
+from herdpy_server.sessions.known_settings import MODES
 from herdpy_server.sessions.limits import SessionLimits
-from herdpy_server.sessions.modes import MODES, check_mode
 from herdpy_server.sessions.notices import Notice
 from herdpy_server.sessions.observer import Observer
 from herdpy_server.sessions.settings import Settings
 from herdpy_server.sessions.standing import Standing, everything, nothing
+from herdpy_server.sessions.time_slices import let_go, prepare
 from herdpy_server.sessions.waits import StatementWaits
 from herdpy_server.sessions.work import Pause
 from herdpy_server.store import Mark
@@ -316,11 +316,33 @@ class TransactionBlock:
         self._chained = {}
 
     def _mode(self, name: str, value: str) -> None:
-        """A mode of the open transaction is about to change. SqlError 25001 as ``check_mode``."""
-        check_mode(self.transaction, self.settings, name, value, nested=self.depth > 0)
+        """A mode of the open transaction is about to change. SqlError 25001."""
+        self._check_mode(name, value)
         if name == "transaction_isolation" and self.transaction is not None and not self.transaction.queried:
             level = "read committed" if value == "read uncommitted" else value
             self.tablespace.isolate(self.transaction, cast("Isolation", level))
+
+    def _check_mode(self, name: str, value: str) -> None:
+        """SqlError 25001 for a mode that must be set before the transaction's first query, and is not."""
+        transaction, nested = self.transaction, self.depth > 0
+        if transaction is None or (self.settings[name] == value and name != "transaction_deferrable"):
+            return
+        queried = transaction.queried
+        if name == "transaction_isolation":
+            if queried:
+                raise _late("SET TRANSACTION ISOLATION LEVEL must be called before any query")
+            if nested:
+                raise _late("SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction")
+        elif name == "transaction_read_only" and value == "off":
+            if nested:
+                raise _late("cannot set transaction read-write mode inside a read-only transaction")
+            if queried:
+                raise _late("transaction read-write mode must be set before any query")
+        elif name == "transaction_deferrable":
+            if nested:
+                raise _late("SET TRANSACTION [NOT] DEFERRABLE cannot be called within a subtransaction")
+            if queried:
+                raise _late("SET TRANSACTION [NOT] DEFERRABLE must be called before any query")
 
     def set_local(self, name: str, value: str | None) -> None:
         """Give a setting a value until the open transaction ends."""
@@ -389,3 +411,7 @@ class TransactionBlock:
                 return at
         self.failed = True
         raise SqlError("3B001", f'savepoint "{name}" does not exist')
+
+
+def _late(message: str) -> SqlError:
+    return SqlError("25001", message)

@@ -1,30 +1,46 @@
 """COPY as a session sees it: where its data goes, and where it comes from.
 
-Beside ``control``, above ``bulk``. The formats are ``herdpy_server.copy``'s; here are the table, the
-transaction and the count of rows. A door is given a :class:`CopySink` or a :class:`CopySource` with the
-statement's answer, and moves the data; the statement is over when ``finish`` has returned.
+Above ``execution`` and ``bulk``; in the table of ``control``. The formats are ``herdpy_server.copy``'s;
+here are the table, the transaction and the count of rows. A door is given a :class:`CopySink` or a
+:class:`CopySource` with the statement's answer, and moves the data; the statement is over when ``finish``
+has returned.
+
+COPY PARAMETERS OF runs one statement for each row of parameters that the client sends. What each row means
+is what the statement means when it is bound with these parameters and run; and that is how rows are run
+(:meth:`ParameterSink._by_rows`). An INSERT whose values are its parameters goes a shorter way, a slice of
+columns at a time, as loads do. That way is only taken to the end where it is certain to come to the same:
+at the first doubt or error the slice is run row by row instead, which gives the error of the row that it is
+in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pyarrow as pa
 
 from herdpy_server.copy import CopyDataForm, CopyReader, CopyTarget, reader
-from herdpy_server.sessions.bulk import Loader
+from herdpy_server.copy.parameters import Parameter, ParameterReader
+from herdpy_server.sessions.binding import Rebind
+from herdpy_server.sessions.bulk import SLICE_ROWS, Loader, LoadRules
 from herdpy_server.sessions.in_process import MadeExport, WholeAnswer
+from herdpy_server.sessions.prepared import PreparedStatement
 from herdpy_server.sessions.result import Result
+from herdpy_server.sessions.time_slices import SLICE_S, TooLong
+from herdpy_server.sessions.work import Pause
 from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.insert import InsertPlan
+from herdpy_sql.execute.referring import ReferringPlan
+from herdpy_sql.plan.foreign_keys import noting
+from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.binding import Rebind
     from herdpy_server.sessions.block import TransactionBlock
     from herdpy_server.sessions.execution import Execution
-    from herdpy_server.sessions.streams import RowStream
+    from herdpy_server.sessions.result import RowStream
     from herdpy_sql.plan.copying import CopyFrom, CopyParameters, CopyTo
 
 
@@ -232,3 +248,211 @@ async def copy_out(execution: Execution, plan: CopyTo, values: Sequence[Datum], 
     result = Result(plan, -1)
     result.copy = CopySource(session, plan, target, answer)
     return result
+
+
+_MOST_STATEMENTS = 64
+
+Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
+Reader = Callable[[Any], "Datum"]
+
+
+async def parameters_in(
+    execution: Execution, plan: CopyParameters, values: Sequence[Datum], rebind: Rebind
+) -> Result:
+    """Begin COPY PARAMETERS.
+
+    Raises:
+        SqlError: 42601 the statement cannot be parsed, 25006 in a read-only transaction, 53xxx when there
+            is no room.
+    """
+    del values, rebind
+    session = execution.block
+    prepared = session.plans.typed(plan.text, ())
+    assert prepared is not None
+    prepared.check_syntax()
+    session.check_writable(plan.keyword)
+    own = await begin_copy(session)
+    result = Result(plan, -1)
+    result.copy = sink = ParameterSink(execution, plan)
+    sink.commits = own
+    return result
+
+
+class ParameterSink(CopySink):
+    """A statement that is run for each row of what comes in."""
+
+    def __init__(self, execution: Execution, plan: CopyParameters) -> None:
+        session = execution.block
+        zone = session.settings.zone
+        target = CopyTarget("", (), plan.options, zone)
+        super().__init__(session, plan, target, ParameterReader(plan.options, zone))
+        self._execution = execution
+        self._sql, self._zone = plan.text, zone
+        self._parameters: list[Parameter] = []
+        self._statements: dict[tuple[int, ...], tuple[PreparedStatement, list[Reader | None]]] = {}
+        self._untyped = session.plans.typed(plan.text, ())
+        self._rules: LoadRules | None = None
+        self._rules_plan: InsertPlan | None = None
+
+    async def _load(self, batches: Sequence[pa.RecordBatch]) -> None:
+        session = self._session
+        for batch in batches:
+            if not self._parameters:
+                self._parameters = [Parameter(field) for field in batch.schema]
+            for start in range(0, batch.num_rows, SLICE_ROWS):
+                part = batch.slice(start, SLICE_ROWS)
+                session.waits.check()
+                if session.tablespace.is_full:
+                    await session.waits.room()
+                session.checks.take_basis()
+                if not await self._by_columns(part):
+                    await self._by_rows(part)
+                await Pause()
+
+    # The shorter way.
+
+    async def _by_columns(self, part: pa.RecordBatch) -> bool:
+        """Insert a slice as columns; False when it is to be run row by row, and nothing was done."""
+        plan, refers = self._insertion()
+        if plan is None or plan.places is None or len(plan.param_types) != part.num_columns:
+            return False
+        session, view, table = self._session, self._transaction.workspace, plan.table
+        view.watch = session.waits.check
+        mark = view.mark()
+        while True:
+            try:
+                arrays = self._columns(plan, plan.places, part)
+                if arrays is None:
+                    return False
+                rows = pa.RecordBatch.from_arrays(arrays, names=[one.name for one in table.columns])
+                noted = noting(view, table) if refers else None
+                view.insert_batch(table, rows)
+                if noted is not None:
+                    noted.added(table, rows)
+                    noted.settle(self._transaction.clock(self._zone))
+            except MustWait as conflict:
+                view.undo(mark)
+                await session.waits.for_lock(self._transaction, conflict)
+                if self._insertion()[0] is not plan:
+                    return False
+            except SqlError:
+                view.undo(mark)
+                return False
+            else:
+                break
+        self.rows += part.num_rows
+        return True
+
+    def _insertion(self) -> tuple[InsertPlan | None, bool]:
+        """The plan of the statement with parameters whose types are those of their places, if it inserts.
+
+        And whether its table has foreign keys. One to itself is left to rows, which refer to earlier ones.
+        """
+        session = self._session
+        assert self._untyped is not None
+        try:
+            plan = self._untyped.planned(session.catalog, session.settings.engine)
+        except SqlError:
+            return None, False
+        if isinstance(plan, ReferringPlan) and isinstance(plan.writer, InsertPlan):
+            table = plan.writer.table
+            own = any(one.table_id == table.id for one in table.foreign_keys)
+            return (None, False) if own else (plan.writer, True)
+        return (plan, False) if isinstance(plan, InsertPlan) else (None, False)
+
+    def _columns(
+        self, plan: InsertPlan, places: tuple[int | None, ...], part: pa.RecordBatch
+    ) -> list[Array] | None:
+        """Every physical column of the new rows, checked; None when that cannot be said with certainty."""
+        table, count = plan.table, part.num_rows
+        if self._rules is None or self._rules_plan is not plan:
+            self._rules = LoadRules(table, self._transaction.clock(self._zone))
+            self._rules_plan = plan
+        given: dict[int, Array] = {}
+        for position, place in enumerate(places):
+            if place is not None:
+                column = self._parameters[place].assigned(
+                    part.column(place), table.columns[position].type, self._zone
+                )
+                if column is None:
+                    return None
+                given[position] = column
+        missing = [
+            at for at, column in enumerate(table.columns) if at not in given and not column.numbers_rows
+        ]
+        defaults = self._rules.defaults(missing, count, 0)
+        view = self._transaction.workspace
+        arrays = [
+            given[position]
+            if position in given
+            else pa.array([view.next_row_id(table) for _ in range(count)], pa.int64())
+            if column.numbers_rows
+            else defaults[position]
+            for position, column in enumerate(table.columns)
+        ]
+        self._rules.verify(arrays, 0)
+        return arrays
+
+    # Row by row.
+
+    async def _by_rows(self, part: pa.RecordBatch) -> None:
+        """Run the statement for each row."""
+        session, parameters = self._session, self._parameters
+        columns = [one.raw(array) for one, array in zip(parameters, part.columns, strict=True)]
+        codes = [one.codes(array) for one, array in zip(parameters, part.columns, strict=True)]
+        count = part.num_rows
+        kinds = zip(*([one] * count if isinstance(one, int) else one for one in codes), strict=True)
+        rows = zip(*columns, strict=True)
+        until = perf_counter() + SLICE_S
+        for kind, row in zip(kinds, rows, strict=True):
+            statement, readers = self._statements.get(kind) or self._prepared(kind)
+            datums = tuple(
+                [
+                    value if read is None or value is None else read(value)
+                    for read, value in zip(readers, row, strict=True)
+                ]
+            )
+            self.rows += await self._run(statement, datums)
+            if perf_counter() > until:
+                session.waits.check()
+                await Pause()
+                until = perf_counter() + SLICE_S
+
+    def _prepared(self, kind: tuple[int, ...]) -> tuple[PreparedStatement, list[Reader | None]]:
+        """The statement with its parameters declared so, and what reads them. SqlError as Parse and Bind."""
+        session = self._session
+        declared = tuple(one.types[code] for one, code in zip(self._parameters, kind, strict=True))
+        prepared = session.plans.typed(self._sql, declared)
+        statement = PreparedStatement(
+            session.plans, self._sql, prepared, session.catalog, session.settings.engine
+        )
+        types = statement.param_types
+        if len(types) != len(kind):
+            raise SqlError(
+                "08P01",
+                f"bind message supplies {len(kind)} parameters, but prepared statement "
+                f'"" requires {len(types)}',
+            )
+        readers = [
+            one.reader(wanted, self._zone) for one, wanted in zip(self._parameters, types, strict=True)
+        ]
+        if len(self._statements) >= _MOST_STATEMENTS:
+            self._statements.clear()
+        found = self._statements[kind] = statement, readers
+        return found
+
+    async def _run(self, statement: PreparedStatement, datums: tuple[Datum, ...]) -> int:
+        """Run one row's statement in the transaction; how many rows it changed."""
+        session, transaction = self._session, self._transaction
+        plan, values = statement.plan(session.catalog, session.settings.engine, datums)
+        rebind = Rebind(self._execution.binding, statement, datums)
+        try:
+            outcome = await self._execution.run(
+                transaction, plan, values, many=False, rebind=rebind, limited=True
+            )
+        except TooLong:
+            outcome = await self._execution.run(
+                transaction, plan, values, many=False, rebind=rebind, limited=False
+            )
+        await session.checks.vouch(plan)
+        return outcome.count

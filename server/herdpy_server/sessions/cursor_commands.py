@@ -47,8 +47,8 @@ async def declare_cursor(
     session.may_recover = session.declares = True
     try:
         execution.cursors.hold(portal, await execution.run_plan(plan.query, values, rebind))
-        if portal.window is not None:
-            await portal.window.reach(None if plan.hold else 1)  # errors but of values are DECLARE's
+        if portal.buffer is not None:
+            await portal.buffer.reach(None if plan.hold else 1)  # errors but of values are DECLARE's
     except SqlError as error:
         if plan.hold or not error.sqlstate.startswith(_OF_VALUES) or session.transaction is None:
             raise

@@ -41,5 +41,5 @@ class Cursors:
         Or one that opens cursor after cursor would wait for what it keeps busy itself.
         """
         for portal in list(self._block.portals.values()):
-            if portal.window is not None and portal.window.count:  # it has begun
-                await portal.window.settle()
+            if portal.buffer is not None and portal.buffer.count:  # it has begun
+                await portal.buffer.settle()

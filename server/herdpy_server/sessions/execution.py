@@ -12,20 +12,19 @@ waiting for long runs in slices.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from herdpy.log import LogError
-from herdpy_server.sessions.answers import answer, gathered
 from herdpy_server.sessions.backend_queries import BackendQueries, RemoteQuery
 from herdpy_server.sessions.binding import Binding, Bound, Rebind, Replan, session_closed
 from herdpy_server.sessions.block import TransactionBlock
 from herdpy_server.sessions.cursors import Cursors
-from herdpy_server.sessions.large import let_go, prepare, undo
-from herdpy_server.sessions.result import Result
-from herdpy_server.sessions.share import (
+from herdpy_server.sessions.notices import Notice
+from herdpy_server.sessions.result import Delivery, Result, RowStream
+from herdpy_server.sessions.time_slices import (
     LIMITED,
     SLICED,
     STEPPED,
@@ -34,8 +33,10 @@ from herdpy_server.sessions.share import (
     in_slices,
     is_limited,
     is_sliced,
+    let_go,
+    prepare,
+    undo,
 )
-from herdpy_server.sessions.streams import Delivery, RowStream
 from herdpy_server.store import NoLocks
 from herdpy_server.tablespace import Transaction, now_us, sql_error
 from herdpy_sql.errors import SqlError
@@ -50,7 +51,11 @@ from herdpy_sql.plan.columnar import ColumnarSelect
 from herdpy_sql.storage import Clock, MustWait
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from herdpy.codec.kinds import Datum
+    from herdpy_server.sessions.result import Row
+
 
 _NO_LOCKS = NoLocks()
 _OPTIMISTIC_TRIES = 3
@@ -255,22 +260,43 @@ class Execution:
         if self.block.streams and type(plan) is ColumnarSelect:
             return self._stream(plan, values, rebind)
         if transaction is not None:
-            try:
-                if not plan.read_only and self._tablespace.is_full:
-                    await self._waits.room()
-                    plan, values = rebind()
-                outcome = await self.run(transaction, plan, values, many=many, rebind=rebind, limited=limited)
-                if plan.columns is not None:
-                    await self._checks.durable(None, transaction.workspace)
-                await self._checks.vouch(plan)
-            except TooLong:
-                return await self._otherwise(plan, values, rebind)
-            except BaseException as error:
-                await self.block.covered()
-                self.block.failed = True
-                await self._checks.confirm(error, transaction.workspace)
-                raise
-            return answer(self.block, plan, outcome)
+            return await self._run_within(
+                transaction, plan, values, many=many, rebind=rebind, limited=limited
+            )
+        return await self._run_alone(plan, values, many=many, rebind=rebind, limited=limited)
+
+    async def _run_within(
+        self,
+        transaction: Transaction,
+        plan: Plan,
+        values: Sequence[object],
+        *,
+        many: bool,
+        rebind: Rebind,
+        limited: bool,
+    ) -> Result:
+        """Run a plan in the open transaction, which has failed if the plan does."""
+        try:
+            if not plan.read_only and self._tablespace.is_full:
+                await self._waits.room()
+                plan, values = rebind()
+            outcome = await self.run(transaction, plan, values, many=many, rebind=rebind, limited=limited)
+            if plan.columns is not None:
+                await self._checks.durable(None, transaction.workspace)
+            await self._checks.vouch(plan)
+        except TooLong:
+            return await self._otherwise(plan, values, rebind)
+        except BaseException as error:
+            await self.block.covered()
+            self.block.failed = True
+            await self._checks.confirm(error, transaction.workspace)
+            raise
+        return answer(self.block, plan, outcome)
+
+    async def _run_alone(
+        self, plan: Plan, values: Sequence[object], *, many: bool, rebind: Rebind, limited: bool
+    ) -> Result:
+        """Run a plan in a transaction of its own, and commit that."""
         if not plan.read_only and self._tablespace.is_full:
             await self._waits.room()
             plan, values = rebind()
@@ -353,10 +379,7 @@ class Execution:
                 workspace.taken.clear()
                 try:
                     if not plan.read_only and not self._only_locks(plan):
-                        self.block.check_writable(plan.tag)
-                        if plan.concurrently and transaction is self.block.transaction:
-                            tag = f"{plan.tag} CONCURRENTLY"
-                            raise SqlError("25001", f"{tag} cannot run inside a transaction block")
+                        self._check_may_write(plan, transaction)
                     if many and plan.columns is not None:
                         return gathered(plan, (plan.run(workspace, row, clock) for row in values))  # type: ignore[arg-type]
                     if many:
@@ -457,8 +480,48 @@ class Execution:
         """Whether it is a LOCK TABLE that who only reads may carry out: on a standby of the weaker modes."""
         return isinstance(plan, LockTablePlan) and (not self._settings.standby or plan.mode in _WEAK)
 
+    def _check_may_write(self, plan: Plan, transaction: Transaction) -> None:
+        """SqlError 25006, or 25001 for CONCURRENTLY inside a transaction block."""
+        self.block.check_writable(plan.tag)
+        if plan.concurrently and transaction is self.block.transaction:
+            raise SqlError("25001", f"{plan.tag} CONCURRENTLY cannot run inside a transaction block")
+
     def _lock_targets(self, transaction: Transaction, plan: Plan) -> None:
         """Others keep changing the rows that this statement chose: keep them out while it chooses."""
         transaction.instant = False
         for table in plan.tables_written:
             self._tablespace.locks.acquire_table(transaction, table.id)
+
+
+_KEPT = 1000
+"""Notices that are kept for a client that does not ask for any."""
+_COUNTING = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "SELECT"})
+
+
+def answer(session: TransactionBlock, plan: Plan, outcome: Outcome) -> Result:
+    """The result of a statement; its remarks become the session's notices."""
+    least = session.settings["client_min_messages"] if plan.remarks else ""
+    for remark in plan.remarks:
+        notice = Notice(*remark)
+        if notice.is_wanted(least):
+            session.notices.append(notice)
+            del session.notices[:-_KEPT]
+    count = outcome.count if plan.columns is not None or plan.tag in _COUNTING else -1
+    return Result(plan, count, plan.columns, outcome.rows, outcome.table)
+
+
+def gathered(plan: Plan, outcomes: Iterable[Outcome]) -> Outcome:
+    """One outcome of many: the counts are added up, and the rows, if the plan has any, follow each other."""
+    if plan.columns is None:
+        return Outcome(None, sum(one.count for one in outcomes))
+    found = list(outcomes)
+    count = sum(one.count for one in found)
+    tables: list[pa.Table] = [one.table for one in found if one.table is not None]
+    if tables and len(tables) == len(found) and all(one.schema == tables[0].schema for one in tables):
+        import pyarrow as pa
+
+        return Outcome(None, count, pa.concat_tables(tables))
+    rows: list[Row] = []
+    for one in found:
+        rows += one.rows or Result(plan, one.count, plan.columns, None, one.table).rows
+    return Outcome(rows, count)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from herdpy.log import LogError
 from herdpy_server.sessions.block import TransactionBlock
 from herdpy_server.sessions.execution import Execution
-from herdpy_server.sessions.large import is_large
 from herdpy_server.sessions.result import Result
+from herdpy_server.sessions.time_slices import is_large
 from herdpy_server.store import NoLocks
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.reference_checks import settle_deferred

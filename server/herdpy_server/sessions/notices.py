@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LEVELS = ("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error")
+MESSAGE_LEVELS = ("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error")
 """What client_min_messages can be, the least first."""
 
 
@@ -25,4 +25,6 @@ class Notice:
 
     def is_wanted(self, least: str) -> bool:
         """Whether a client whose client_min_messages is ``least`` wants it. INFO is always sent."""
-        return self.severity == "INFO" or LEVELS.index(self.severity.lower()) >= LEVELS.index(least)
+        return self.severity == "INFO" or MESSAGE_LEVELS.index(self.severity.lower()) >= MESSAGE_LEVELS.index(
+            least
+        )

@@ -1,8 +1,8 @@
 """Portals: a bound statement with the answer it gives bit by bit. What SQL calls a cursor is one too.
 
-A portal's statement runs at its first use, and what the portal shows is what there was then. A small
-answer waits in memory and is handed out in parts; of a large one the portal has a :class:`Window`, which
-reads on when rows are wanted that it has not seen. What was passed can be gone back to as far as the window
+A portal's statement runs at its first use, and what the portal shows is what there was then. A small answer
+waits in memory and is handed out in parts; of a large one the portal has a :class:`CursorBuffer`, which
+reads on when rows are wanted that it has not seen. What was passed can be gone back to as far as the buffer
 keeps it: all of it for cursors declared SCROLL or WITH HOLD, and what fits in memory for others. Portals die
 with their transaction, but for cursors WITH HOLD.
 """
@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herdpy_server.sessions.result import Result
-from herdpy_server.sessions.streams import Delivery
-from herdpy_server.sessions.window import Backward, Forward, Keep, Window
+from herdpy_server.sessions.cursor_buffer import Backward, CursorBuffer, Forward, Keep
+from herdpy_server.sessions.result import Delivery, Result
 from herdpy_server.tablespace import now_us
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_server.sessions.prepared import PreparedStatement
-    from herdpy_server.sessions.streams import Deliverer
+    from herdpy_server.sessions.result import Deliverer
 
 NEVER_SCROLLS = "NO SCROLL"
 
@@ -37,7 +36,7 @@ class Portal:
         name: "" for the unnamed one.
         statement: what it runs, with ``datums`` as parameters; None for a cursor, which ran already.
         columns: of its rows; None when it returns none.
-        result: the whole answer once it ran, else None; ``window``: a large answer instead.
+        result: the whole answer once it ran, else None; ``buffer``: a large answer instead.
         failure: why it could not run: raised when its rows are asked for.
         position: the row it stands on, from 1; 0 before the first, one more than there are after the last.
         hold: it outlives its transaction, once that has committed; ``held``: it has.
@@ -52,6 +51,7 @@ class Portal:
     __slots__ = (
         "_reading",
         "at_end",
+        "buffer",
         "by_sql",
         "columns",
         "datums",
@@ -70,7 +70,6 @@ class Portal:
         "source",
         "spent",
         "statement",
-        "window",
     )
 
     def __init__(self, name: str, statement: PreparedStatement | None, datums: tuple[Datum, ...]) -> None:
@@ -79,7 +78,7 @@ class Portal:
         self.statement = statement
         self.datums = datums
         self.result: Result | None = None
-        self.window: Window | None = None
+        self.buffer: CursorBuffer | None = None
         self._reading: tuple[Forward, int | None] | None = None  # what is being delivered, and up to where
         self.failure: SqlError | None = None
         self.position = 0
@@ -97,12 +96,12 @@ class Portal:
     @property
     def has_run(self) -> bool:
         """Whether there is an answer, or a reason why there is none."""
-        return self.result is not None or self.window is not None or self.failure is not None
+        return self.result is not None or self.buffer is not None or self.failure is not None
 
     @property
     def is_large(self) -> bool:
-        """Whether it has a window, which may hold memory and a file."""
-        return self.window is not None and not self.window.is_closed
+        """Whether it has a buffer, which may hold memory and a file."""
+        return self.buffer is not None and not self.buffer.is_closed
 
     def holds(self, result: Result, directory: str | None) -> None:
         """Keep an answer; ``directory`` is for what of it memory does not hold."""
@@ -114,12 +113,12 @@ class Portal:
             keep = Keep.ALL if self.hold or self.scroll else Keep.SOME
         elif self.hold:
             keep = Keep.ALL
-        self.window = Window(result.stream.take_over(), keep, directory)
+        self.buffer = CursorBuffer(result.stream.take_over(), keep, directory)
 
     def close(self) -> None:
         """Let go of the answer."""
-        if self.window is not None:
-            self.window.close()
+        if self.buffer is not None:
+            self.buffer.close()
 
     def answered(self) -> Result:
         """The whole answer; raises ``failure``."""
@@ -128,24 +127,24 @@ class Portal:
         assert self.result is not None
         return self.result
 
-    def _delivered(self) -> Window | None:
-        """The window, once it is noted how far the delivery before has come."""
+    def _delivered(self) -> CursorBuffer | None:
+        """The buffer, once it is noted how far the delivery before has come."""
         if self.failure is not None:
             raise self.failure
-        window = self.window
-        if window is not None and window.is_closed:
+        buffer = self.buffer
+        if buffer is not None and buffer.is_closed:
             raise SqlError("55000", f'portal "{self.name}" cannot be run')
-        if window is not None and self._reading is not None:
+        if buffer is not None and self._reading is not None:
             rows, stop = self._reading
             self._reading = None
             self.at_end = stop is None or rows.at < stop
-            self.position = window.count + 1 if self.at_end else rows.at
-        return window
+            self.position = buffer.count + 1 if self.at_end else rows.at
+        return buffer
 
     def _deliver(self, session: Deliverer, result: Result, stop: int | None, limit: int | None) -> Result:
         """Have ``result`` give the rows from here to before number ``stop``."""
-        assert self.window is not None
-        rows = Forward(self.window, self.position, stop)
+        assert self.buffer is not None
+        rows = Forward(self.buffer, self.position, stop)
         self._reading = (rows, stop)
         result.stream = Delivery(session, result, rows, limit)
         return result
@@ -180,27 +179,27 @@ class Portal:
             SqlError: 55000, the cursor was declared NO SCROLL and would have to go back, or further back
                 than it remembers; whatever its query raises.
         """
-        window = self._delivered()
-        if window is None:
+        buffer = self._delivered()
+        if buffer is None:
             return self._fetch_here(direction, count, move=move)
         name = _Tag("MOVE" if move else "FETCH")
         if direction == "FORWARD" and not move and (count is None or count > 0):
-            if self.position < window.first:
+            if self.position < buffer.first:
                 raise _only_forward()
             stop = None if count is None else self.position + count
             return self._deliver(session, Result(name, -1, self.columns), stop, None)
         target = _furthest(direction, count, self.position)
-        await window.reach(target)
-        first, step, number, after = _reach(direction, count, self.position, window.count)
+        await buffer.reach(target)
+        first, step, number, after = _reach(direction, count, self.position, buffer.count)
         low = first if step > 0 else first - number + 1
         self._check_back(after, step, number, first)
-        if number and not move and low - 1 < window.first:
+        if number and not move and low - 1 < buffer.first:
             raise _only_forward()
         self.position = after
         result = Result(name, number, None if move else self.columns)
         if not move:
             result.stream = Delivery(
-                session, result, (Forward if step > 0 else Backward)(window, low - 1, low - 1 + number)
+                session, result, (Forward if step > 0 else Backward)(buffer, low - 1, low - 1 + number)
             )
         return result
 

@@ -61,7 +61,7 @@ class PreparedStatement:
         source: the text that it came with: of PREPARE, all that came in one piece with it.
         made_us: when, on the wall clock. ``binds``: how often it was bound or executed.
         by_sql: PREPARE made it, and not a message of the protocol.
-        named: it is bound with the name of its commit, see ``named``.
+        named: it is bound with the name of its commit, see ``request_ids``.
         permits: whose role may run it, under which catalog; see ``rights``.
     """
 

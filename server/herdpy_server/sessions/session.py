@@ -29,10 +29,10 @@ from herdpy_server.sessions.cursors import Cursors
 from herdpy_server.sessions.deadline import CANCELLED
 from herdpy_server.sessions.execution import Execution
 from herdpy_server.sessions.fast_path import FastPath
-from herdpy_server.sessions.named import name_in, without_name
 from herdpy_server.sessions.plans import ParameterCountError, PlanCache, Prepared
 from herdpy_server.sessions.portals import Portal, no_portal
 from herdpy_server.sessions.prepared import PreparedStatement, StatementDescription, no_statement
+from herdpy_server.sessions.request_ids import name_in, without_name
 from herdpy_server.sessions.result import Result
 from herdpy_server.tablespace import Tablespace
 from herdpy_sql.columnar import Limits
@@ -420,7 +420,7 @@ class Session(TransactionBlock):
                 raise SqlError("55000", f'portal "{portal.name}" cannot be run')
             if not portal.has_run and portal.statement is not None:
                 return Result(portal.statement.plan_now, 0, portal.columns, [])
-            if portal.window is not None and portal.statement is not None:
+            if portal.buffer is not None and portal.statement is not None:
                 self.begins(portal.statement.text)
             return portal.more(self, max_rows)
         except SqlError:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import cast
 
-from herdpy_server.sessions.known_settings import KNOWN, Setting
-from herdpy_server.sessions.modes import MODES
-from herdpy_server.sessions.search_path import path_of
-from herdpy_server.sessions.setting_values import memory_bytes, milliseconds, position
+from herdpy_server.sessions.known_settings import (
+    KNOWN,
+    MODES,
+    Setting,
+    memory_bytes,
+    milliseconds,
+    path_of,
+    position,
+)
 from herdpy_server.tablespace import Isolation
 from herdpy_server.tablespace.guard import Level, ReadLevel
 from herdpy_sql.errors import SqlError

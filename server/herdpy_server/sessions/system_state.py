@@ -7,12 +7,13 @@ to every query over the catalog, in the engine's turn.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from herdpy_server.sessions.advisory import AdvisoryLocks, advisory_rows
-from herdpy_server.sessions.alone import alone
 from herdpy_server.store import NoLocks
+from herdpy_server.tablespace.cluster import Facts, ledger_rows, limit_rows
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system import Activity, RoleRow
 from herdpy_sql.system.advisory import AdvisoryCall
@@ -20,7 +21,7 @@ from herdpy_sql.system.state import OWNER, CursorRow, PreparedRow, SettingRow
 
 if TYPE_CHECKING:
     from herdpy_server.sessions.block import TransactionBlock
-    from herdpy_server.tablespace.cluster import Facts
+    from herdpy_server.tablespace import Tablespace
 
 
 class SessionState:
@@ -133,3 +134,38 @@ class SessionState:
             return True
         self._session.notice("WARNING", "01000", f"PID {pid} is not a PostgreSQL backend process")
         return False
+
+
+STATE = "alone"
+
+
+def alone(tablespace: Tablespace, name: str) -> Facts:
+    """Rows of tablespaces, ledgers, limits and log_status; there are no nodes and no replicas."""
+    log, store = tablespace.log, tablespace.store
+    ledgers, now_us = log.ledgers(), time.time_ns() // 1000
+    failure = getattr(log, "failure", None)
+    return {
+        "tablespaces": [
+            {
+                "name": name,
+                "state": STATE,
+                "ledgers": len(ledgers),
+                "log_bytes": sum(one.length for one in ledgers if one.closed),
+                "as_of": now_us,
+            }
+        ],
+        "ledgers": [{**row, "as_of": now_us} for row in ledger_rows(name, ledgers)],
+        "limits": limit_rows(name, None, store.limits()),
+        "log_status": [
+            {
+                "tablespace": name,
+                "state": STATE,
+                "applied": str(store.applied),
+                "durable": str(store.durable),
+                "log_end": str(log.end),
+                "lag_entries": 0,
+                "pending": tablespace.pending,
+                "problem": None if failure is None else str(failure),
+            }
+        ],
+    }

@@ -25,7 +25,7 @@ from herdpy_server.replica.disk_health import DiskHealth
 from herdpy_server.replica.fitness import Fitness
 from herdpy_server.replica.guard import ReplicaGuard
 from herdpy_server.replica.state import ReplicaState
-from herdpy_server.sessions import requests
+from herdpy_server.sessions import request_ids
 from herdpy_server.store.apply import Applier
 from herdpy_server.store.loads import Loads
 from herdpy_server.tablespace import Tablespace
@@ -177,13 +177,13 @@ def trims_past_a_follower() -> Iterator[None]:
 @_bug
 def guesses_where_it_only_follows() -> Iterator[None]:
     """A server that does not lead says "not done" of a commit that it has not read of yet."""
-    answer = requests._answer
+    answer = request_ids._answer
 
     async def guessed(session: Any, plan: Any, values: Any) -> str:
         told = await answer(session, plan, values)
-        return requests.NOT_DONE if told == requests.UNKNOWN else told
+        return request_ids.NOT_DONE if told == request_ids.UNKNOWN else told
 
-    with patch.object(requests, "_answer", guessed):
+    with patch.object(request_ids, "_answer", guessed):
         yield
 
 

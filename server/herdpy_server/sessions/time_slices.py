@@ -4,6 +4,10 @@ Below ``execution``. Own plans run in one go, since most are over in microsecond
 stopped when it has had its share: a SELECT is then asked of the columnar engine, which is outside the loop
 and faster for many rows; an UPDATE or DELETE begins again in slices, between which others have their turn.
 Sessions of threads need neither.
+
+A transaction of many changes is committed in slices too: its records are encoded before it takes its place
+in the log, while it holds its locks, so that the commit itself only joins bytes; what it held is let go of
+after its end.
 """
 
 from __future__ import annotations
@@ -24,8 +28,11 @@ from herdpy_sql.execute.query import SelectPlan
 from herdpy_sql.execute.referring import ReferringChange, ReferringInsert
 
 if TYPE_CHECKING:
+    from herdpy_server.store import Mark, Workspace
+    from herdpy_server.tablespace import Transaction
     from herdpy_sql.plan import Outcome, Plan
     from herdpy_sql.storage import MustWait
+
 
 SHARE_S = 0.002
 SLICE_S = 0.001
@@ -113,5 +120,41 @@ async def _in_slices(
             await wait(conflict)
         if perf_counter() > until:
             check()
+            await Pause()
+            until = perf_counter() + SLICE_S
+
+
+_FEW_CHANGES = 8192
+
+
+def is_large(transaction: Transaction) -> bool:
+    """Whether the commit of a transaction is to be prepared: it has much to log, and it holds its locks."""
+    return not transaction.instant and transaction.workspace.logs_much
+
+
+async def prepare(transaction: Transaction) -> None:
+    """Encode what the commit of a large transaction will log. RecordError when that cannot be."""
+    if is_large(transaction):
+        await _in_steps(transaction.workspace.encode_some)
+
+
+async def let_go(transaction: Transaction) -> None:
+    """Give back the memory of a transaction that has ended, and whose commit is applied."""
+    if transaction.workspace.change_count > _FEW_CHANGES:
+        await _in_steps(transaction.workspace.forget_some)
+
+
+async def undo(workspace: Workspace, mark: Mark) -> None:
+    """Take back a statement of a transaction that goes on."""
+    if workspace.change_count - mark.changes > _FEW_CHANGES:
+        await _in_steps(lambda: workspace.undo_some(mark))
+    else:
+        workspace.undo(mark)
+
+
+async def _in_steps(step: Callable[[], bool]) -> None:
+    until = perf_counter() + SLICE_S
+    while step():
+        if perf_counter() > until:
             await Pause()
             until = perf_counter() + SLICE_S

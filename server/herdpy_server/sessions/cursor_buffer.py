@@ -1,6 +1,6 @@
 """Rows of a stream that were read and may be wanted again: what a portal or a cursor stands on.
 
-Between ``portals`` and ``streams``. Rows are known by their numbers, from 0. How much of what was passed is
+Between ``portals`` and ``result``. Rows are known by their numbers, from 0. How much of what was passed is
 kept is the portal's to say: nothing, what fits in memory, or everything; then the oldest rows go to a file,
 so that no cursor holds more memory than :data:`MEMORY_BYTES`.
 """
@@ -20,7 +20,8 @@ from herdpy_server.sessions.work import Work
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.sessions.streams import Pieces
+    from herdpy_server.sessions.result import Pieces
+
 
 MEMORY_BYTES = 8 << 20
 """What is kept in memory of rows that were passed."""
@@ -60,7 +61,7 @@ class _Nothing:
         pass
 
 
-class Window:
+class CursorBuffer:
     """Rows by number, read from ``pieces`` when they are wanted.
 
     Attributes:
@@ -244,15 +245,15 @@ class Window:
 
 
 class Forward:
-    """The rows of a window from ``start`` to before ``stop`` (None: all), as pieces."""
+    """The rows of a buffer from ``start`` to before ``stop`` (None: all), as pieces."""
 
-    def __init__(self, window: Window, start: int, stop: int | None) -> None:
-        self._window = window
+    def __init__(self, buffer: CursorBuffer, start: int, stop: int | None) -> None:
+        self._buffer = buffer
         self._at, self._stop = start, stop
 
     async def next(self) -> Result | None:
         """See Pieces."""
-        piece = await self._window.take(self._at, self._stop)
+        piece = await self._buffer.take(self._at, self._stop)
         if piece is not None:
             self._at += piece.length
         return piece
@@ -263,20 +264,20 @@ class Forward:
         return self._at
 
     def close(self) -> None:
-        """See Pieces: the window goes with what could not be delivered of it."""
-        self._window.close()
+        """See Pieces: the buffer goes with what could not be delivered of it."""
+        self._buffer.close()
 
 
 class Backward(Forward):
     """The rows before ``stop``, from the last to ``start``."""
 
-    def __init__(self, window: Window, start: int, stop: int) -> None:
-        super().__init__(window, start, stop)
+    def __init__(self, buffer: CursorBuffer, start: int, stop: int) -> None:
+        super().__init__(buffer, start, stop)
 
     async def next(self) -> Result | None:
         """See Pieces."""
         assert self._stop is not None
-        piece = await self._window.take_back(self._stop, self._at)
+        piece = await self._buffer.take_back(self._stop, self._at)
         if piece is not None:
             self._stop -= piece.length
         return piece

@@ -1,11 +1,15 @@
-"""What a session answers about named commits, and who leads. Beside ``control``, which calls it.
+"""The names of commits: a statement's that comes with one, and what a session answers about them.
 
-Of a commit: ``done LEDGER:ENTRY``, ``not done``, or ``unknown``: so long ago that it is not kept, or asked of
-a server that only follows another and may not know it yet.
+A statement ends in a parameter that names its commit (see :func:`without_name`); the functions of the
+schema herdpy ask
+what became of a named commit: ``done LEDGER:ENTRY``, ``not done``, or ``unknown``: so long ago that it is
+not kept, or asked of a server that only follows another and may not know it yet. Below ``session`` and in
+the table of ``control``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -23,6 +27,34 @@ if TYPE_CHECKING:
     from herdpy_server.sessions.binding import Rebind
     from herdpy_server.sessions.block import TransactionBlock
     from herdpy_server.sessions.execution import Execution
+
+
+WORDS = "AS REQUEST $"
+_NAMED = re.compile(r"AS REQUEST \$(\d{1,5}) ")
+
+
+def without_name(sql: str) -> tuple[str, int]:
+    """A text without the words before its statement, and the number of the parameter that they name.
+
+    0 when there are none, or none as drivers write them: then whoever parses it finds the mistake.
+    """
+    found = _NAMED.match(sql) if sql.startswith(WORDS) else None
+    return (sql, 0) if found is None else (sql[found.end() :], int(found[1]))
+
+
+def name_of(value: Datum) -> bytes:
+    """A parameter as the name of a commit; b"" for what cannot be one."""
+    name = value.encode() if isinstance(value, str) else b""
+    return name if len(name) <= MAX_REQUEST_ID_BYTES else b""
+
+
+def name_in(value: Datum) -> bytes:
+    """As ``name_of``. SqlError 22023 for what cannot be one."""
+    name = name_of(value)
+    if not name:
+        raise SqlError("22023", f"a request id is a text of 1 to {MAX_REQUEST_ID_BYTES} bytes")
+    return name
+
 
 UNKNOWN, NOT_DONE = "unknown", "not done"
 

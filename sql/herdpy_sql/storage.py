@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Catalog, Index, Table
-    from herdpy_sql.execute.deferred import Deferred
+    from herdpy_sql.deferred import Deferred
     from herdpy_sql.objects import CatalogObject
     from herdpy_sql.sequences import SequenceState
 

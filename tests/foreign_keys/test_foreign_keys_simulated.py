@@ -12,7 +12,7 @@ import pytest
 
 from herdpy_server.store.snapshot_transaction import SnapshotTransaction
 from herdpy_sql.execute import references
-from herdpy_sql.execute.violations import not_present
+from herdpy_sql.execute.references import not_present
 from tests.foreign_keys.family import FamilyWorld
 from tests.simulation.sim_history import ViolationError
 

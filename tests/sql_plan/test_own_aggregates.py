@@ -15,7 +15,7 @@ from runner import Session
 from test_sql_access_paths import make_session, predicates
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.aggregate import AggregatePlan
+from herdpy_sql.execute.query import AggregatePlan
 
 EXACT = ["a", "s", "n", "a + s", "a::bigint * a", "n * 2", "coalesce(a, 0)", "n::numeric / 3"]
 ORDERED = [*EXACT, "b", "d", "x", "f", "b::varchar(2)", "upper(b)", "-f"]

@@ -32,7 +32,7 @@ from herdpy_server.sessions.time_slices import SLICE_S, TooLong
 from herdpy_server.sessions.work import Pause
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.insert import InsertPlan
-from herdpy_sql.execute.referring import ReferringPlan
+from herdpy_sql.execute.references import ReferringPlan
 from herdpy_sql.plan.foreign_keys import noting
 from herdpy_sql.storage import MustWait
 

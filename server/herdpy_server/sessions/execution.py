@@ -42,7 +42,7 @@ from herdpy_server.tablespace import Transaction, now_us, sql_error
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.locking import LockTablePlan
 from herdpy_sql.execute.query import SelectPlan
-from herdpy_sql.execute.reference_checks import settle_deferred
+from herdpy_sql.execute.references import settle_deferred
 from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.lock_modes import TABLE_MODES
 from herdpy_sql.parse import makes_temporary

@@ -20,7 +20,7 @@ from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.time_slices import is_large
 from herdpy_server.store import NoLocks
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.reference_checks import settle_deferred
+from herdpy_sql.execute.references import settle_deferred
 from herdpy_sql.plan import Begin, Commit
 from herdpy_sql.storage import Clock, MustWait
 

@@ -16,7 +16,7 @@ from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.rights import may, must_own, owns
 from herdpy_server.sessions.roles import no_role
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.objects import DefinePlan
+from herdpy_sql.execute.define import DefinePlan
 from herdpy_sql.objects import RightsDefinition
 from herdpy_sql.rights.acl import PUBLIC, Acl, granted, owned_by, passed_on, revoked, usual, without
 from herdpy_sql.rights.held import (

@@ -18,14 +18,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from herdpy_server.sessions.work import Pause
-from herdpy_sql.execute.aggregate import AggregatePlan
 from herdpy_sql.execute.alter_table import AlterTablePlan, ReindexPlan
 from herdpy_sql.execute.change import DeletePlan, OwnMatches, UpdatePlan
 from herdpy_sql.execute.define import CreateIndexPlan
 from herdpy_sql.execute.insert import InsertSelectPlan
 from herdpy_sql.execute.merge import MergePlan
-from herdpy_sql.execute.query import SelectPlan
-from herdpy_sql.execute.referring import ReferringChange, ReferringInsert
+from herdpy_sql.execute.query import AggregatePlan, SelectPlan
+from herdpy_sql.execute.references import ReferringChange, ReferringInsert
 
 if TYPE_CHECKING:
     from herdpy_server.store import Mark, Workspace

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from herdpy_server.sessions.result import Result
+from herdpy_sql.deferred import NOTHING, Deferred, Name
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.deferred import NOTHING, Deferred, Name
 from herdpy_sql.execute.locking import LockTablePlan
-from herdpy_sql.execute.reference_checks import settle_deferred
+from herdpy_sql.execute.references import settle_deferred
 from herdpy_sql.plan import Begin, Commit, ReleaseSavepoint, Rollback, RollbackToSavepoint, Savepoint
 from herdpy_sql.storage import MustWait
 

@@ -20,7 +20,7 @@ from herdpy_server.tablespace import Tablespace, Transaction
 from herdpy_server.tablespace.lock import LockWait
 from herdpy_sql.columnar import Interrupt
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.reference_checks import settle_deferred
+from herdpy_sql.execute.references import settle_deferred
 from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:

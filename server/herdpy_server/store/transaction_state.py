@@ -42,8 +42,8 @@ from herdpy_server.store.spool import Spool
 from herdpy_server.store.state import StoreState
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog, Index, Table
+from herdpy_sql.deferred import Deferred
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.deferred import Deferred
 from herdpy_sql.lock_modes import ACCESS_EXCLUSIVE, UPDATE
 from herdpy_sql.storage import Reader
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, cast
 
+from herdpy_sql.deferred import refuse_pending
 from herdpy_sql.execute.base import Outcome, Plan, SourceChanged
-from herdpy_sql.execute.deferred import refuse_pending
 from herdpy_sql.execute.insert import datum_rows
 from herdpy_sql.execute.sources import KeyGet
 from herdpy_sql.lock_modes import NO_KEY_UPDATE, UPDATE
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from herdpy_sql.execute.base import Compiled, OutputColumn, Row
     from herdpy_sql.execute.insert import Project
     from herdpy_sql.execute.rules import Rules
-    from herdpy_sql.execute.sources import Source
+    from herdpy_sql.execute.sources import RowSource
     from herdpy_sql.storage import Clock, Reader, View
     from herdpy_sql.types import SqlType
 
@@ -56,7 +56,7 @@ class Matches:
 class OwnMatches(Matches):
     """Rows of an own source that satisfy a condition over the physical row."""
 
-    def __init__(self, source: Source, condition: Compiled | None, condition_text: str) -> None:
+    def __init__(self, source: RowSource, condition: Compiled | None, condition_text: str) -> None:
         self.access = source
         self.condition = condition
         self.condition_text = condition_text
@@ -340,7 +340,7 @@ class TruncatePlan(Plan):
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
         for table in self.tables:
-            refuse_pending(view, table, "TRUNCATE")
+            refuse_pending(view.deferred, table, "TRUNCATE")
             view.truncate(table)
             for one in owned_by(view.catalog, table) if self.restart else ():
                 view.restart_sequence(one, SequenceState(definition_of(one).start, False))

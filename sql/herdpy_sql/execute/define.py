@@ -1,28 +1,33 @@
-"""CREATE and DROP: the definitions are made by the planner; here they go to the view.
+"""CREATE, DROP and other changes of definitions: the planner makes them out; here they go to the view.
 
-Ids come from the catalog that the view sees when the plan runs, not from the one it was planned with.
+Ids come from the catalog that the view sees when the plan runs, not from the one it was planned with. With a
+table come the sequences of its SERIAL and identity columns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from herdpy_sql.deferred import refuse_pending
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Outcome, Plan
-from herdpy_sql.execute.deferred import refuse_pending
-from herdpy_sql.execute.detaching import detach
-from herdpy_sql.execute.owned_sequences import with_sequences
 from herdpy_sql.hidden_columns import without_orphans
+from herdpy_sql.objects import FIRST_USER_OID, CatalogObject
+from herdpy_sql.sequences import SequenceState, fresh_name, sequence_default, sequences_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping, Sequence
 
     import pyarrow as pa
 
+    from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Index, Table
-    from herdpy_sql.execute.base import Row
-    from herdpy_sql.objects import CatalogObject, SequenceDefinition
+    from herdpy_sql.execute.base import Compiled, Row
+    from herdpy_sql.objects import SequenceDefinition
     from herdpy_sql.storage import Clock, MustWait, View
 
 
@@ -96,7 +101,7 @@ class DropTablePlan(Plan):
 
     def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
         for table in self.tables:
-            refuse_pending(view, table, "DROP TABLE")
+            refuse_pending(view.deferred, table, "DROP TABLE")
         detach(view, self.detached)
         for one in reversed(self.objects):
             view.drop_object(one)
@@ -164,3 +169,72 @@ class DropIndexPlan(Plan):
 def duplicate(name: str) -> SqlError:
     """42P07: PostgreSQL calls tables and indexes alike relations."""
     return SqlError("42P07", f'relation "{name}" already exists')
+
+
+Work = Callable[["View"], None]
+
+
+class DefinePlan(Plan):
+    """A statement that changes definitions.
+
+    Args:
+        tag: its command tag. text: what EXPLAIN says it does. work: does it, with ids of the view's catalog.
+    """
+
+    def __init__(self, tag: str, text: str, work: Work | None) -> None:
+        self.tag = tag
+        self._text = text
+        self._work = work
+
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+        if self._work is not None:
+            self._work(view)
+        return Outcome(None, 0)
+
+    def explain(self) -> list[str]:
+        return [f"{self.tag.title()} {self._text if self._work is not None else '(nothing)'}"]
+
+
+def with_sequences(view: View, table: Table, wanted: Mapping[int, SequenceDefinition]) -> Table:
+    """Make the sequences of columns, by position: the definition of ``table``, whose id is settled, with
+    the columns' defaults that take their values."""
+    columns = list(table.columns)
+    names = [name for schema, name in view.catalog.relations if schema == table.schema]
+    names += [table.name, table.key_name, *(index.name for index in table.indexes)]
+    for position, definition in wanted.items():
+        column = columns[position]
+        name = fresh_name(table.name, (column.name,), "seq", names)
+        names.append(name)
+        owned = msgspec.structs.replace(definition, owner=(table.id, position))
+        one = CatalogObject(view.next_id, table.schema, name, owned)
+        view.put_object(one)
+        view.restart_sequence(one, SequenceState(owned.start, False))
+        columns[position] = replace(column, default=sequence_default(one))
+    return replace(table, columns=tuple(columns)) if wanted else table
+
+
+def value_takers(table: Table, positions: Iterable[int]) -> dict[int, Compiled]:
+    """What gives a row there its value of each such column: the next of the column's sequence."""
+    return {
+        position: _taker(sequence)
+        for position in positions
+        for sequence in sequences_of(table.columns[position].default)
+    }
+
+
+def _taker(sequence: int) -> Compiled:
+    text = str(sequence + FIRST_USER_OID)
+
+    def take(row: Sequence[Datum], params: Sequence[Datum], clock: Clock) -> Datum:
+        assert clock.sequences is not None
+        return clock.sequences.nextval(text)
+
+    return take
+
+
+def detach(view: View, names: Iterable[tuple[int, str]]) -> None:
+    """Drop foreign keys: (id of the table that refers, name of the constraint)."""
+    for number, name in names:
+        table = view.catalog.tables[number]
+        kept = tuple(one for one in table.foreign_keys if one.name != name)
+        view.alter_table(table, replace(table, foreign_keys=kept))

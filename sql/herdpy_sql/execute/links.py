@@ -1,25 +1,106 @@
 """Foreign keys ready to be followed: from a row to the row that it refers to, and back to those that refer.
 
-``links_of(catalog)`` makes a :class:`Link` of every foreign key, once for each catalog. A link finds rows in
-a view by the best way there is: the key or unique index referred to on one side; on the other a key or index
-that begins with referring columns, or a scan of the whole table.
+``links_of(catalog)`` makes a :class:`ForeignKeyLink` of every foreign key, once for each catalog. A link
+finds rows in a view by the best way there is: the key or unique index referred to on one side; on the other
+a key or index that begins with referring columns, or a scan of the whole table. Where the types of the two
+sides differ, a datum of one is converted to the other, or is :data:`MISFIT`: the other cannot hold it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from herdpy.codec.keys import KeyCodec, successor
-from herdpy.codec.kinds import KeyField
-from herdpy_sql.execute.conversions import MISFIT, Conversion, conversion
+from herdpy.codec.kinds import (
+    DATE_INFINITY,
+    DATE_NEGATIVE_INFINITY,
+    TIMESTAMP_INFINITY,
+    TIMESTAMP_NEGATIVE_INFINITY,
+    KeyField,
+)
+from herdpy_sql.execute.bounds import fitting
+from herdpy_sql.types import Base
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Catalog, Index, KeyPart, Table
     from herdpy_sql.foreign_keys import ForeignKey
     from herdpy_sql.storage import Reader
+    from herdpy_sql.types import SqlType
+
+
+MISFIT: Final = object()
+Conversion = Callable[[Any], Any]
+"""From a datum of one type to the equal datum of the other, or MISFIT."""
+
+_INTEGERS = (Base.SMALLINT, Base.INTEGER, Base.BIGINT)
+_FLOATS = (Base.REAL, Base.DOUBLE)
+_TEXTS = (Base.TEXT, Base.VARCHAR, Base.CHAR)
+_DAY_US = 86_400_000_000
+
+
+def comparable(child: SqlType, parent: SqlType) -> bool:
+    """Whether a column of type ``child`` can refer to one of type ``parent``."""
+    here, there = child.base, parent.base
+    if here is there:
+        same = (child.enum.id if child.enum else 0) == (parent.enum.id if parent.enum else 0)
+        held = child.element is parent.element and child.dimensions == parent.dimensions
+        return same and held and here is not Base.JSON
+    for family in (_INTEGERS, _FLOATS, _TEXTS, (Base.DATE, Base.TIMESTAMP)):
+        if here in family and there in family:
+            return True
+    if there is Base.NUMERIC:
+        return here in _INTEGERS
+    return there in _FLOATS and (here in _INTEGERS or here is Base.NUMERIC)
+
+
+def conversion(given: SqlType, wanted: SqlType) -> Conversion | None:
+    """What makes a datum of type ``wanted`` of one of type ``given``; None: it is the same datum."""
+    if wanted.base is Base.CHAR and given.base is not Base.CHAR:
+        return lambda value: value.rstrip(" ")
+    if given == wanted or (given.base in _TEXTS and wanted.base in _TEXTS):
+        return None
+    if wanted.base in _FLOATS:
+        return None if given.base in _FLOATS else _to_float
+    if given.base in _FLOATS:
+        given_exactly = _from_float
+    elif {given.base, wanted.base} == {Base.DATE, Base.TIMESTAMP}:
+        return _to_timestamp if wanted.base is Base.TIMESTAMP else _to_date
+    else:
+        given_exactly = None
+    fit = fitting(KeyField(wanted.kind, wanted.scale or 0), given.kind)
+    if not callable(fit):
+        return given_exactly
+
+    def fitted(value: Any) -> Any:
+        found, place = fit(value)
+        return found if place == 0 else MISFIT
+
+    return fitted
+
+
+def _to_float(value: Any) -> Any:
+    """As PostgreSQL casts it, which may round."""
+    return float(value)
+
+
+def _from_float(value: Any) -> Any:
+    return int(value) if value.is_integer() else MISFIT
+
+
+def _to_timestamp(days: int) -> int:
+    if days in {DATE_INFINITY, DATE_NEGATIVE_INFINITY}:
+        return TIMESTAMP_INFINITY if days > 0 else TIMESTAMP_NEGATIVE_INFINITY
+    return days * _DAY_US
+
+
+def _to_date(us: int) -> Any:
+    if us in {TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY}:
+        return DATE_INFINITY if us > 0 else DATE_NEGATIVE_INFINITY
+    return MISFIT if us % _DAY_US else us // _DAY_US
+
 
 Values = tuple["Datum", ...]
 Child = tuple[bytes, bytes, Values]
@@ -27,7 +108,7 @@ Child = tuple[bytes, bytes, Values]
 
 
 @dataclass(frozen=True)
-class Access:
+class KeyLookup:
     """A key or index that begins with some of the columns.
 
     Attributes:
@@ -60,14 +141,14 @@ class Access:
 
 
 @dataclass(frozen=True, eq=False)
-class Link:
+class ForeignKeyLink:
     """One foreign key with both of its tables."""
 
     key: ForeignKey
     child: Table
     parent: Table
-    up: Access
-    down: Access | None
+    up: KeyLookup
+    down: KeyLookup | None
     to_parent: tuple[Conversion | None, ...]
     to_child: tuple[Conversion | None, ...]
     codec: KeyCodec = field(init=False)
@@ -119,57 +200,57 @@ class Link:
 
 
 @dataclass(frozen=True, eq=False)
-class Links:
+class ForeignKeyLinks:
     """Every link, by the table that refers and by the table referred to."""
 
-    of_child: dict[int, tuple[Link, ...]]
-    of_parent: dict[int, tuple[Link, ...]]
+    of_child: dict[int, tuple[ForeignKeyLink, ...]]
+    of_parent: dict[int, tuple[ForeignKeyLink, ...]]
 
     def concern(self, table_id: int) -> bool:
         """Whether rows of a table refer to others or are referred to."""
         return table_id in self.of_child or table_id in self.of_parent
 
-    def named(self, name: tuple[int, str]) -> Link | None:
+    def named(self, name: tuple[int, str]) -> ForeignKeyLink | None:
         """The link of a constraint: the id of its table, its name."""
         return next((one for one in self.of_child.get(name[0], ()) if one.key.name == name[1]), None)
 
 
-_NONE = Links({}, {})
+_NONE = ForeignKeyLinks({}, {})
 
 
-def links_of(catalog: Catalog) -> Links:
+def links_of(catalog: Catalog) -> ForeignKeyLinks:
     """The links of all foreign keys; kept with the catalog."""
     if not catalog.referencing:
         return _NONE
     found = catalog.derived.get("links")
     if found is None:
         found = catalog.derived["links"] = _made(catalog)
-    assert isinstance(found, Links)
+    assert isinstance(found, ForeignKeyLinks)
     return found
 
 
-def _made(catalog: Catalog) -> Links:
-    of_child: dict[int, list[Link]] = {}
-    of_parent: dict[int, list[Link]] = {}
+def _made(catalog: Catalog) -> ForeignKeyLinks:
+    of_child: dict[int, list[ForeignKeyLink]] = {}
+    of_parent: dict[int, list[ForeignKeyLink]] = {}
     for table in catalog.tables.values():
         for one in table.foreign_keys:
             link = link_of(table, one, catalog.tables[one.table_id])
             of_child.setdefault(table.id, []).append(link)
             of_parent.setdefault(one.table_id, []).append(link)
-    return Links(
+    return ForeignKeyLinks(
         {number: tuple(those) for number, those in of_child.items()},
         {number: tuple(those) for number, those in of_parent.items()},
     )
 
 
-def link_of(child: Table, one: ForeignKey, parent: Table) -> Link:
+def link_of(child: Table, one: ForeignKey, parent: Table) -> ForeignKeyLink:
     """The link of a foreign key. LookupError when the parent has no key of the columns referred to."""
     up = unique_access(parent, one.referenced)
     if up is None:
         raise LookupError(f"{one.name}: {parent.name} has no key of the columns referred to")
     pairs = list(zip(one.columns, one.referenced, strict=True))
     kinds = [(child.columns[here].type, parent.columns[there].type) for here, there in pairs]
-    return Link(
+    return ForeignKeyLink(
         one,
         child,
         parent,
@@ -180,7 +261,7 @@ def link_of(child: Table, one: ForeignKey, parent: Table) -> Link:
     )
 
 
-def unique_access(table: Table, columns: Sequence[int]) -> Access | None:
+def unique_access(table: Table, columns: Sequence[int]) -> KeyLookup | None:
     """The key, or a unique index, of exactly these columns."""
     for access in _accesses(table, columns):
         if access.whole and len(access.order) == len(columns) and _is_unique(access.index):
@@ -192,12 +273,12 @@ def _is_unique(index: Index | None) -> bool:
     return index is None or (index.unique and getattr(index, "predicate", None) is None)
 
 
-def _best_access(table: Table, columns: Sequence[int]) -> Access | None:
+def _best_access(table: Table, columns: Sequence[int]) -> KeyLookup | None:
     """What finds rows by the most of these columns; None: only a scan does."""
     return max(_accesses(table, columns), key=lambda one: len(one.order), default=None)
 
 
-def _accesses(table: Table, columns: Sequence[int]) -> Iterator[Access]:
+def _accesses(table: Table, columns: Sequence[int]) -> Iterator[KeyLookup]:
     candidates: list[tuple[Index | None, tuple[KeyPart, ...]]] = [(None, table.key)]
     candidates += [(one, one.parts) for one in table.indexes if getattr(one, "predicate", None) is None]
     for index, parts in candidates:
@@ -208,7 +289,7 @@ def _accesses(table: Table, columns: Sequence[int]) -> Iterator[Access]:
             order.append(columns.index(part.position))
         if order:
             codec = table.key_codec if index is None else table.index_codec(index)
-            yield Access(table, index, codec, tuple(order), len(order) == len(parts))
+            yield KeyLookup(table, index, codec, tuple(order), len(order) == len(parts))
 
 
 def _converted(conversions: Sequence[Conversion | None], values: Values) -> Values | None:

@@ -16,7 +16,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Outcome, Plan, SourceChanged
 from herdpy_sql.execute.change import same_values
 from herdpy_sql.execute.insert import datum_rows
-from herdpy_sql.execute.query import Rows, SelectPlan, SortKey, count_of, sort_rows
+from herdpy_sql.execute.query import JoinedRows, SelectPlan, SortKey, count_of, sort_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from herdpy_sql.catalog import Table
     from herdpy_sql.execute.base import Compiled, OutputColumn, Row
-    from herdpy_sql.execute.query import Step
+    from herdpy_sql.execute.query import JoinStep
     from herdpy_sql.storage import Clock, View
     from herdpy_sql.types import SqlType
 
@@ -57,7 +57,7 @@ class LockingSelect(SelectPlan):
 
     def __init__(
         self,
-        rows: Rows,
+        rows: JoinedRows,
         columns: tuple[OutputColumn, ...],
         param_types: tuple[SqlType, ...],
         project: Callable[[Row, Row, Clock], Row] | None,
@@ -95,7 +95,7 @@ class LockingSelect(SelectPlan):
                 yield row
 
 
-def keyed_rows(steps: Sequence[Step], view: View, params: Row, clock: Clock) -> Iterator[Row]:
+def keyed_rows(steps: Sequence[JoinStep], view: View, params: Row, clock: Clock) -> Iterator[Row]:
     """The joined and filtered rows, each with the keys of its tables' rows behind its columns."""
     found: Iterable[tuple[Row, Row]] = (((), ()),)
     for step in steps:
@@ -104,7 +104,7 @@ def keyed_rows(steps: Sequence[Step], view: View, params: Row, clock: Clock) -> 
 
 
 def _keyed_step(
-    step: Step, before: Iterable[tuple[Row, Row]], view: View, params: Row, clock: Clock
+    step: JoinStep, before: Iterable[tuple[Row, Row]], view: View, params: Row, clock: Clock
 ) -> Iterator[tuple[Row, Row]]:
     decode, condition, after = step.decode, step.condition, step.after
     pairs = step.source.pairs

@@ -11,11 +11,10 @@ import time
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from herdpy_sql.execute.aggregate import AggregatePlan
 from herdpy_sql.execute.base import Outcome, Plan
 from herdpy_sql.execute.change import DeletePlan, OwnMatches, UpdatePlan
-from herdpy_sql.execute.query import Rows, SelectPlan, Step, run_step
-from herdpy_sql.execute.sources import Source
+from herdpy_sql.execute.query import AggregatePlan, JoinedRows, JoinStep, SelectPlan, run_step
+from herdpy_sql.execute.sources import RowSource
 from herdpy_sql.execute.stages import StagedPlan
 
 if TYPE_CHECKING:
@@ -60,10 +59,10 @@ class Meter:
         return f"(actual time={self.seconds * 1000:.3f} rows={self.rows} loops={self.loops})"
 
 
-class MeasuredSource(Source):
+class MeasuredSource(RowSource):
     """A source with a meter."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: RowSource) -> None:
         self.table = source.table
         self.conditions = source.conditions
         self.meter = Meter()
@@ -78,7 +77,7 @@ class MeasuredSource(Source):
 
 
 @dataclass(frozen=True)
-class MeasuredStep(Step):
+class MeasuredStep(JoinStep):
     """A step whose rows, after its conditions, are counted."""
 
     meter: Meter = field(default_factory=Meter)
@@ -93,7 +92,7 @@ class MeasuredStep(Step):
         return [f"Rows Removed by Filter: {source.meter.rows - self.meter.rows}"]
 
 
-class _MeasuredRows(Rows):
+class _MeasuredRows(JoinedRows):
     """Rows whose steps are watched one by one."""
 
     def rows(self, view: View, params: Row, clock: Clock) -> Iterator[Row]:
@@ -189,9 +188,9 @@ def measured(plan: Plan) -> Plan:
     return _MeasuredRun(plan)
 
 
-def _measured_step(step: Step) -> MeasuredStep:
+def _measured_step(step: JoinStep) -> MeasuredStep:
     return MeasuredStep(**{**_fields(step), "source": MeasuredSource(step.source)})
 
 
-def _fields(one: Rows | Step) -> dict[str, Any]:
+def _fields(one: JoinedRows | JoinStep) -> dict[str, Any]:
     return {found.name: getattr(one, found.name) for found in fields(one)}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from herdpy_sql.catalog import Table
     from herdpy_sql.execute.base import Compiled, Row
     from herdpy_sql.execute.change import ColumnarMatches
-    from herdpy_sql.execute.row_makers import FromQuery
+    from herdpy_sql.execute.insert import FromQuery
     from herdpy_sql.execute.rules import Rules
     from herdpy_sql.storage import Clock, View
 

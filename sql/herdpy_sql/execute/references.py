@@ -11,37 +11,39 @@ another once the statement has written all its rows, as PostgreSQL's triggers do
 
 Rows that go are locked FOR UPDATE. So of two transactions, one that refers to a row and one that takes it
 away, the second waits for the first, and then meets what the first has done.
+
+A statement's plan is put into a :class:`ReferringPlan`, which runs it over such a view and settles it.
+Checks read what the view has then, and lock the rows that the answer rests on; those that are put off until
+COMMIT are made by ``settle_deferred``.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from herdpy.codec.arrow import array_to_datums
-from herdpy_sql.execute.deferred import NOTHING, Check, Deferred
+from herdpy_sql.deferred import NOTHING, Deferred, DeferredCheck
+from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.base import Outcome, Plan
 from herdpy_sql.execute.links import links_of
-from herdpy_sql.execute.reference_checks import (
-    check_child,
-    check_parent,
-    numbered,
-    refuse_children,
-    row_key,
-)
-from herdpy_sql.execute.violations import mixed
 from herdpy_sql.foreign_keys import CASCADE, NO_ACTION, RESTRICT, SET_NULL
-from herdpy_sql.lock_modes import UPDATE
+from herdpy_sql.lock_modes import KEY_SHARE, UPDATE
 from herdpy_sql.storage import MustWait
+from herdpy_sql.values import to_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Table
-    from herdpy_sql.execute.links import Child, Link, Values
-    from herdpy_sql.storage import Clock, View
+    from herdpy_sql.deferred import Name
+    from herdpy_sql.execute.base import Row
+    from herdpy_sql.execute.links import Child, ForeignKeyLink, Values
+    from herdpy_sql.storage import Clock, Reader, View
     from herdpy_sql.types import SqlType
+
 
 _STEP = 64
 
@@ -49,7 +51,7 @@ _STEP = 64
 class Refers(NamedTuple):
     """A row of the child has these referring values now; ``nth``: its number among those of its batch."""
 
-    link: Link
+    link: ForeignKeyLink
     values: Values
     row: Sequence[Datum] | None
     nth: int | None = None
@@ -58,7 +60,7 @@ class Refers(NamedTuple):
 class Referred(NamedTuple):
     """A row of the parent had ``values``, and now has ``new``; None: it is gone."""
 
-    link: Link
+    link: ForeignKeyLink
     values: Values
     new: Values | None
 
@@ -92,7 +94,7 @@ class ReferenceView:
         self._links = links_of(view.catalog)
         self._tools = tools
         self._events: deque[Refers | Referred] = deque()
-        self._put_off: list[Check] = []
+        self._put_off: list[DeferredCheck] = []
         self.nth: int | None = None
         self.get = view.get
         self.scan = view.scan
@@ -177,16 +179,18 @@ class ReferenceView:
 
     @staticmethod
     def _changes_key(
-        table: Table, parents: Sequence[Link], old: Sequence[Datum], new: Sequence[Datum]
+        table: Table, parents: Sequence[ForeignKeyLink], old: Sequence[Datum], new: Sequence[Datum]
     ) -> bool:
         if any(old[position] != new[position] for position in table.key_positions):
             return True  # who refers to the row has locked it by its key
         return any(link.referred(old) != link.referred(new) for link in parents)
 
-    def _refers(self, link: Link, row: Sequence[Datum]) -> None:
+    def _refers(self, link: ForeignKeyLink, row: Sequence[Datum]) -> None:
         self._refers_by(link, link.referring(row), row, self.nth)
 
-    def _refers_by(self, link: Link, values: Values, row: Sequence[Datum] | None, nth: int | None) -> None:
+    def _refers_by(
+        self, link: ForeignKeyLink, values: Values, row: Sequence[Datum] | None, nth: int | None
+    ) -> None:
         if None not in values:
             self._events.append(Refers(link, values, row, nth))
         elif link.key.full and any(value is not None for value in values):
@@ -257,7 +261,9 @@ class ReferenceView:
                 if action not in {CASCADE, SET_NULL}:  # the default may be what it was
                     check_parent(self._view, link, values)
 
-    def _change(self, link: Link, action: str, child: Child, new: Values | None, clock: Clock) -> None:
+    def _change(
+        self, link: ForeignKeyLink, action: str, child: Child, new: Values | None, clock: Clock
+    ) -> None:
         key, image, row = child
         table, tools = link.child, self._tools
         if action == CASCADE and new is None:
@@ -278,5 +284,225 @@ class ReferenceView:
         self.update(table, key, image, changed)
 
 
-def _check(link: Link, values: Values, key: bytes | None, *, of_child: bool = True) -> Check:
-    return Check((link.child.id, link.key.name), link.parent.id, of_child, values, key)
+def _check(
+    link: ForeignKeyLink, values: Values, key: bytes | None, *, of_child: bool = True
+) -> DeferredCheck:
+    return DeferredCheck((link.child.id, link.key.name), link.parent.id, of_child, values, key)
+
+
+class ReferringPlan(Plan):
+    """Any statement that writes rows."""
+
+    def __init__(self, writer: Plan, tools: RowTools) -> None:
+        self.writer: Any = writer
+        self.tools = tools
+        self.tag = writer.tag
+        self.columns = writer.columns
+        self.param_types = writer.param_types
+        self.source = writer.source
+        self.engine = writer.engine
+        self.brief = writer.brief
+
+    @property
+    def tables_written(self) -> tuple[Table, ...]:
+        return cast("Plan", self.writer).tables_written
+
+    def _noting(self, view: View) -> tuple[View, ReferenceView]:
+        noting = ReferenceView(view, self.tools)
+        return cast("View", noting), noting
+
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+        writing, noting = self._noting(view)
+        outcome: Outcome = self.writer.run(writing, params, clock, source)
+        noting.settle(clock)
+        return outcome
+
+    def run_many(self, view: View, param_rows: Iterable[Row], clock: Clock) -> Outcome:
+        """Each row is a statement of its own, so what each has written is settled before the next."""
+        count = 0
+        for params in param_rows:
+            count += self.run(view, params, clock).count
+        return Outcome(None, count)
+
+    def explain(self) -> list[str]:
+        return cast("Plan", self.writer).explain()
+
+    def command_tag(self, count: int) -> str:
+        return cast("Plan", self.writer).command_tag(count)
+
+
+class ReferringInsert(ReferringPlan):
+    """INSERT ... SELECT, and MERGE."""
+
+    def slices(
+        self, view: View, params: Row, clock: Clock, source: pa.Table | None
+    ) -> Generator[None, None, Outcome]:
+        """As ``run``, in steps: see InsertSelectPlan."""
+        writing, noting = self._noting(view)
+        outcome: Outcome = yield from self.writer.slices(writing, params, clock, source)
+        yield from noting.settle_slowly(clock)
+        return outcome
+
+
+class ReferringChange(ReferringPlan):
+    """UPDATE and DELETE."""
+
+    @property
+    def matches(self) -> object:
+        """How it finds its rows."""
+        return self.writer.matches
+
+    def slices(self, view: View, reader: Reader, params: Row, clock: Clock) -> Generator[None, None, Outcome]:
+        """As ``run``, in steps: see UpdatePlan."""
+        writing, noting = self._noting(view)
+        outcome: Outcome = yield from self.writer.slices(writing, reader, params, clock)
+        yield from noting.settle_slowly(clock)
+        return outcome
+
+
+def settle_deferred(view: View, names: set[Name] | None = None) -> None:
+    """Make the checks that were put off, of these constraints or of all. SqlError 23503; MustWait."""
+    deferred = view.deferred
+    if deferred is None or not deferred.is_pending:
+        return
+    links = links_of(view.catalog)
+    for check in deferred.checks():
+        if names is not None and check.constraint not in names:
+            continue
+        link = links.named(check.constraint)
+        if link is None:
+            continue  # dropped since
+        if not check.of_child:
+            check_parent(view, link, check.values)
+        elif (found := link.parent_key(view, check.values)) is not None:
+            view.lock_row(link.parent, found, KEY_SHARE)
+        elif _is_there(view, link, check.values, check.key):
+            raise not_present(link, check.values)
+    view.deferred = deferred.without(names)
+
+
+def check_child(
+    view: View,
+    link: ForeignKeyLink,
+    values: Values,
+    row: Sequence[Datum] | None = None,
+    nth: int | None = None,
+) -> None:
+    """See that what a row refers to is there, and stays. SqlError 23503; MustWait."""
+    found = link.parent_key(view, values)
+    if found is not None:
+        view.lock_row(link.parent, found, KEY_SHARE)
+    elif _is_there(view, link, values, None if row is None else row_key(link.child, row)):
+        raise numbered(not_present(link, values), nth)
+
+
+def _is_there(view: View, link: ForeignKeyLink, values: Values, key: bytes | None) -> bool:
+    """Whether a row refers by these values still: what the statement wrote it may have changed again."""
+    if key is not None:
+        image = view.get(link.child, key)
+        if image is not None and link.refers(link.child.row_codec.decode(image), link.codec.encode(values)):
+            return True
+    return any(True for _ in link.children(view.newest, values))
+
+
+def check_parent(view: View, link: ForeignKeyLink, values: Values) -> None:
+    """See that no row refers to one that went, unless another has its values. SqlError 23503; MustWait."""
+    if not link.exists(view.newest, values):
+        refuse_children(view, link, values)
+
+
+def refuse_children(view: View, link: ForeignKeyLink, values: Values) -> None:
+    """See that no row refers to these values. SqlError 23503; MustWait."""
+    referring = link.child_values(values)
+    if referring is None:
+        return
+    for key, _, _ in link.children(view.newest, referring):
+        view.lock_row(link.child, key, KEY_SHARE)  # one that is being taken away is waited for
+        raise still_referenced(link, values)
+
+
+def row_key(table: Table, row: Sequence[Datum]) -> bytes:
+    """The key of a row."""
+    return table.key_codec.encode([row[position] for position in table.key_positions])
+
+
+def numbered(error: SqlError, nth: int | None) -> SqlError:
+    """The error, with the row's number in its batch."""
+    if nth is not None:
+        error.fields["nth"] = str(nth)
+    return error
+
+
+_STEP_ROWS = 64
+
+
+def validate_foreign_key(view: View, table: Table, name: str) -> Generator[None, None, None]:
+    """Look at every row of ``table``, in steps; both tables are locked for that. SqlError 23503; MustWait."""
+    link = links_of(view.catalog).named((table.id, name))
+    if link is None:
+        return  # dropped by the same statement
+    view.lock_definition(link.parent)
+    view.lock_definition(link.child)
+    decode = table.row_codec.decoder(link.key.columns)
+    seen: set[bytes] = set()
+    for count, (_, image) in enumerate(view.scan(table), 1):
+        values = decode(image)
+        if None in values:
+            if link.key.full and any(value is not None for value in values):
+                raise mixed(link)
+        elif (code := link.codec.encode(values)) not in seen:
+            if link.parent_key(view, values) is None:
+                raise not_present(link, values)
+            seen.add(code)
+        if not count % _STEP_ROWS:
+            yield
+
+
+def not_present(link: ForeignKeyLink, values: Values) -> SqlError:
+    """23503: a row refers to one that is not there."""
+    shown = _shown(link.child, link.key.columns, values)
+    return _violation(
+        link,
+        f'insert or update on table "{link.child.name}" violates foreign key constraint "{link.key.name}"',
+        f'Key {shown} is not present in table "{link.parent.name}".',
+    )
+
+
+def mixed(link: ForeignKeyLink) -> SqlError:
+    """23503: some of the columns of a MATCH FULL key are NULL."""
+    return _violation(
+        link,
+        f'insert or update on table "{link.child.name}" violates foreign key constraint "{link.key.name}"',
+        "MATCH FULL does not allow mixing of null and nonnull key values.",
+    )
+
+
+def still_referenced(link: ForeignKeyLink, values: Values) -> SqlError:
+    """23503: a row that others refer to goes, or has other values now; ``values`` are what it had."""
+    shown = _shown(link.parent, link.key.referenced, values)
+    return _violation(
+        link,
+        f'update or delete on table "{link.parent.name}" violates foreign key constraint '
+        f'"{link.key.name}" on table "{link.child.name}"',
+        f'Key {shown} is still referenced from table "{link.child.name}".',
+    )
+
+
+def _violation(link: ForeignKeyLink, message: str, detail: str) -> SqlError:
+    return SqlError(
+        "23503",
+        message,
+        detail=detail,
+        schema=link.child.schema,
+        table=link.child.name,
+        constraint=link.key.name,
+    )
+
+
+def _shown(table: Table, positions: Sequence[int], values: Sequence[Datum]) -> str:
+    names = ", ".join(table.columns[position].name for position in positions)
+    texts = [
+        "null" if value is None else to_text(table.columns[position].type)(value)
+        for position, value in zip(positions, values, strict=True)
+    ]
+    return f"({names})=({', '.join(texts)})"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Pair = tuple[bytes, bytes]
 
 
-class Source:
+class RowSource:
     """Rows of one table. ``conditions`` are what the access satisfies, as text for EXPLAIN."""
 
     table: Table
@@ -50,7 +50,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class KeyGet(Source):
+class KeyGet(RowSource):
     """At most one row, by its whole key."""
 
     table: Table
@@ -80,7 +80,7 @@ class KeyGet(Source):
 
 
 @dataclass(frozen=True)
-class KeyGets(Source):
+class KeyGets(RowSource):
     """Some rows by their whole keys (IN), in key order."""
 
     table: Table
@@ -100,7 +100,7 @@ class KeyGets(Source):
 
 
 @dataclass(frozen=True)
-class KeyScan(Source):
+class KeyScan(RowSource):
     """The rows in a range of keys, along the key."""
 
     table: Table
@@ -119,7 +119,7 @@ class KeyScan(Source):
 
 
 @dataclass(frozen=True)
-class IndexScan(Source):
+class IndexScan(RowSource):
     """The rows in a range of index entries, along the index; each is looked up by its key."""
 
     table: Table
@@ -152,7 +152,7 @@ class IndexScan(Source):
 
 
 @dataclass(frozen=True)
-class FullScan(Source):
+class FullScan(RowSource):
     """Every row, along the key."""
 
     table: Table

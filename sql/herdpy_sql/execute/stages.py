@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from herdpy_sql.execute.base import Outcome, Plan
-from herdpy_sql.execute.conflict import IndexArbiter
-from herdpy_sql.execute.insert import datum_rows
+from herdpy_sql.execute.insert import IndexArbiter, datum_rows
 from herdpy_sql.execute.references import ReferenceView
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class Stage:
     changes: bool
 
 
-class Asked(Plan):
+class AskedRows(Plan):
     """What a stage asks of the columnar engine, with the rows that it needs of stages before it."""
 
     read_only = True
@@ -154,7 +153,7 @@ class StagedPlan(Plan):
             return outcome
         raise ValueError("a plan that asks the columnar engine is run by asking()")
 
-    def asking(self, view: View, params: Row, clock: Clock) -> Generator[Asked, pa.Table, Outcome]:
+    def asking(self, view: View, params: Row, clock: Clock) -> Generator[AskedRows, pa.Table, Outcome]:
         """Carry it out: gives what is to be asked, and is sent the answer.
 
         The transaction of ``view`` must keep the locks that it takes. Raises as ``run``.
@@ -171,7 +170,7 @@ class StagedPlan(Plan):
 
     def _reading(
         self, back: KeptBack, params: Row, clock: Clock, handed: _Handed
-    ) -> Generator[Asked, pa.Table, Outcome]:
+    ) -> Generator[AskedRows, pa.Table, Outcome]:
         """Run the stages, their writes being kept back."""
         outcome = Outcome(None, 0)
         for stage in self.stages:
@@ -180,7 +179,7 @@ class StagedPlan(Plan):
                 outcome = yield from plan._reading(back, params, clock, handed)
             else:
                 if plan.source is not None:
-                    answer = yield Asked(handed.to(plan.source))
+                    answer = yield AskedRows(handed.to(plan.source))
                 outcome = plan.run(cast("View", back), params, clock, answer)
             if stage.relation is not None:
                 handed.rows[stage.relation.table.id] = stage.relation.arrow(_rows(outcome, plan))

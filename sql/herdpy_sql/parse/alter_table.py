@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_sql.parse.cursor import Cursor
+    from herdpy_sql.parse.cursor import TokenCursor
 
 _CONSTRAINTS = frozenset({"CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN", "EXCLUDE"})
 
@@ -37,7 +37,7 @@ class AlterAction:
     options: frozenset[str] = frozenset()
 
 
-def parse_actions(cursor: Cursor) -> tuple[AlterAction, ...]:
+def parse_actions(cursor: TokenCursor) -> tuple[AlterAction, ...]:
     """The actions after the table's name. SqlError 42601, 0A000."""
     if cursor.accept("RENAME"):
         return (_rename(cursor),)
@@ -49,7 +49,7 @@ def parse_actions(cursor: Cursor) -> tuple[AlterAction, ...]:
     return tuple(found)
 
 
-def _rename(cursor: Cursor) -> AlterAction:
+def _rename(cursor: TokenCursor) -> AlterAction:
     if cursor.accept("TO"):
         return AlterAction("RENAME TO", text=cursor.name())
     if cursor.accept("CONSTRAINT"):
@@ -63,7 +63,7 @@ def _rename(cursor: Cursor) -> AlterAction:
     return AlterAction(kind, name, cursor.name())
 
 
-def _action(cursor: Cursor) -> AlterAction:
+def _action(cursor: TokenCursor) -> AlterAction:
     for words, read in _READERS:
         if cursor.accept(*words):
             return read(cursor)
@@ -72,7 +72,7 @@ def _action(cursor: Cursor) -> AlterAction:
     raise _unsupported(cursor, f"ALTER TABLE ... {cursor.peek()}")
 
 
-def _add(cursor: Cursor) -> AlterAction:
+def _add(cursor: TokenCursor) -> AlterAction:
     if cursor.peek() in _CONSTRAINTS:
         label = cursor.name() if cursor.accept("CONSTRAINT") else ""
         if cursor.peek() not in _CONSTRAINTS:
@@ -86,7 +86,7 @@ def _add(cursor: Cursor) -> AlterAction:
     return AlterAction("ADD COLUMN", name, text_to_comma(cursor), options=frozenset(options))
 
 
-def _drop(cursor: Cursor) -> AlterAction:
+def _drop(cursor: TokenCursor) -> AlterAction:
     constraint = cursor.accept("CONSTRAINT")
     if not constraint:
         cursor.accept("COLUMN")
@@ -99,7 +99,7 @@ def _drop(cursor: Cursor) -> AlterAction:
     return AlterAction("DROP CONSTRAINT" if constraint else "DROP COLUMN", name, options=frozenset(options))
 
 
-def _alter(cursor: Cursor) -> AlterAction:
+def _alter(cursor: TokenCursor) -> AlterAction:
     if cursor.accept("CONSTRAINT"):
         return AlterAction("ALTER CONSTRAINT", cursor.name(), text_to_comma(cursor))
     cursor.accept("COLUMN")
@@ -130,7 +130,7 @@ def _alter(cursor: Cursor) -> AlterAction:
     raise cursor.fail()
 
 
-def _storage(cursor: Cursor) -> AlterAction:
+def _storage(cursor: TokenCursor) -> AlterAction:
     """What stands in the parentheses after SET or RESET: known parameters without a meaning here."""
     start = cursor.at
     while cursor.peek() not in {")", ""}:
@@ -141,24 +141,24 @@ def _storage(cursor: Cursor) -> AlterAction:
     return AlterAction("STORAGE", text=text)
 
 
-def _nothing(cursor: Cursor) -> AlterAction:
+def _nothing(cursor: TokenCursor) -> AlterAction:
     return AlterAction("STORAGE")
 
 
-def _tablespace(cursor: Cursor) -> AlterAction:
+def _tablespace(cursor: TokenCursor) -> AlterAction:
     cursor.name()
     return AlterAction("STORAGE")
 
 
-def _owner(cursor: Cursor) -> AlterAction:
+def _owner(cursor: TokenCursor) -> AlterAction:
     return AlterAction("OWNER TO", cursor.name())
 
 
-def _validate(cursor: Cursor) -> AlterAction:
+def _validate(cursor: TokenCursor) -> AlterAction:
     return AlterAction("VALIDATE CONSTRAINT", cursor.name())
 
 
-def _identity(cursor: Cursor) -> AlterAction:
+def _identity(cursor: TokenCursor) -> AlterAction:
     """FULL | DEFAULT, after REPLICA IDENTITY."""
     for kind in ("FULL", "DEFAULT"):
         if cursor.accept(kind):
@@ -172,7 +172,7 @@ def _identity(cursor: Cursor) -> AlterAction:
     raise cursor.fail()
 
 
-_READERS: tuple[tuple[tuple[str, ...], Callable[[Cursor], AlterAction]], ...] = (
+_READERS: tuple[tuple[tuple[str, ...], Callable[[TokenCursor], AlterAction]], ...] = (
     (("ADD",), _add),
     (("DROP",), _drop),
     (("ALTER",), _alter),
@@ -189,7 +189,7 @@ _READERS: tuple[tuple[tuple[str, ...], Callable[[Cursor], AlterAction]], ...] = 
 )
 
 
-def text_to_comma(cursor: Cursor, *words: str) -> str:
+def text_to_comma(cursor: TokenCursor, *words: str) -> str:
     """The text up to the comma that ends the action, or up to one of ``words`` outside of parentheses."""
     start, depth = cursor.at, 0
     while token := cursor.peek():
@@ -202,12 +202,12 @@ def text_to_comma(cursor: Cursor, *words: str) -> str:
     return _between(cursor, start, cursor.at)
 
 
-def _between(cursor: Cursor, start: int, end: int) -> str:
+def _between(cursor: TokenCursor, start: int, end: int) -> str:
     if start == end:
         return ""
     first, last = cursor.tokens[start], cursor.tokens[end - 1]
     return cursor.statement.clean[first.start() : last.end()].strip()
 
 
-def _unsupported(cursor: Cursor, what: str) -> SqlError:
+def _unsupported(cursor: TokenCursor, what: str) -> SqlError:
     return SqlError("0A000", f"{what.strip()} is not supported", position=cursor.statement.offset + 1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from herdpy_sql.errors import SqlError
 from herdpy_sql.lock_modes import TABLE_MODES
 from herdpy_sql.parse.alter_table import AlterAction
-from herdpy_sql.parse.cursor import Cursor
+from herdpy_sql.parse.cursor import TokenCursor
 from herdpy_sql.parse.lexer import Statement
 
 COMMANDS = frozenset(
@@ -65,14 +65,14 @@ class Command:
 
 def parse_command(statement: Statement) -> Command:
     """Parse a statement whose keyword is in COMMANDS. SqlError 42601."""
-    cursor = Cursor(statement)
+    cursor = TokenCursor(statement)
     command = _PARSERS[statement.keyword](cursor)
     if command.name != "EXPLAIN":
         cursor.done()
     return command
 
 
-def _modes(cursor: Cursor) -> tuple[str, ...]:
+def _modes(cursor: TokenCursor) -> tuple[str, ...]:
     """Transaction modes: isolation level, READ ONLY and so on."""
     found: list[str] = []
     while cursor.peek():
@@ -98,7 +98,7 @@ _MODES = (
 )
 
 
-def _begin(cursor: Cursor) -> Command:
+def _begin(cursor: TokenCursor) -> Command:
     if cursor.statement.keyword == "START":
         if not cursor.accept("TRANSACTION"):
             raise cursor.fail()
@@ -108,7 +108,7 @@ def _begin(cursor: Cursor) -> Command:
     return Command("BEGIN", options=_modes(cursor))
 
 
-def _ending(name: str, cursor: Cursor) -> Command:
+def _ending(name: str, cursor: TokenCursor) -> Command:
     if not cursor.accept("WORK"):
         cursor.accept("TRANSACTION")
     if not cursor.accept("AND"):
@@ -119,11 +119,11 @@ def _ending(name: str, cursor: Cursor) -> Command:
     return Command(name, options=("CHAIN",) if chained else ())
 
 
-def _commit(cursor: Cursor) -> Command:
+def _commit(cursor: TokenCursor) -> Command:
     return _ending("COMMIT", cursor)
 
 
-def _rollback(cursor: Cursor) -> Command:
+def _rollback(cursor: TokenCursor) -> Command:
     mark = cursor.at
     if not cursor.accept("WORK"):
         cursor.accept("TRANSACTION")
@@ -134,16 +134,16 @@ def _rollback(cursor: Cursor) -> Command:
     return _ending("ROLLBACK", cursor)
 
 
-def _savepoint(cursor: Cursor) -> Command:
+def _savepoint(cursor: TokenCursor) -> Command:
     return Command("SAVEPOINT", cursor.name())
 
 
-def _release(cursor: Cursor) -> Command:
+def _release(cursor: TokenCursor) -> Command:
     cursor.accept("SAVEPOINT")
     return Command("RELEASE", cursor.name())
 
 
-def _setting_name(cursor: Cursor) -> str:
+def _setting_name(cursor: TokenCursor) -> str:
     if cursor.accept("TIME", "ZONE"):
         return "timezone"
     if cursor.accept("SESSION", "AUTHORIZATION"):
@@ -156,7 +156,7 @@ def _setting_name(cursor: Cursor) -> str:
     return name
 
 
-def _set(cursor: Cursor) -> Command:
+def _set(cursor: TokenCursor) -> Command:
     if cursor.accept("TRANSACTION"):
         return Command("SET", "transaction", options=_modes(cursor))
     if cursor.accept("SESSION", "CHARACTERISTICS", "AS", "TRANSACTION"):
@@ -191,7 +191,7 @@ def _set(cursor: Cursor) -> Command:
     return Command("SET", name, ", ".join(values), options)
 
 
-def _constraints(cursor: Cursor) -> Command:
+def _constraints(cursor: TokenCursor) -> Command:
     """SET CONSTRAINTS ALL | name, ... DEFERRED | IMMEDIATE."""
     names: list[tuple[str | None, str]] = []
     if not cursor.accept("ALL"):
@@ -206,20 +206,20 @@ def _constraints(cursor: Cursor) -> Command:
     raise cursor.fail()
 
 
-def _reset(cursor: Cursor) -> Command:
+def _reset(cursor: TokenCursor) -> Command:
     return Command("RESET", _setting_name(cursor))
 
 
-def _show(cursor: Cursor) -> Command:
+def _show(cursor: TokenCursor) -> Command:
     return Command("SHOW", _setting_name(cursor))
 
 
-def _checkpoint(cursor: Cursor) -> Command:
+def _checkpoint(cursor: TokenCursor) -> Command:
     del cursor
     return Command("CHECKPOINT")
 
 
-def _explain(cursor: Cursor) -> Command:
+def _explain(cursor: TokenCursor) -> Command:
     options: list[str] = []
     if cursor.accept("("):
         while not cursor.accept(")"):
@@ -245,7 +245,7 @@ def _explain(cursor: Cursor) -> Command:
     return Command("EXPLAIN", options=tuple(options), inner=inner)
 
 
-def _explain_option(cursor: Cursor) -> list[str]:
+def _explain_option(cursor: TokenCursor) -> list[str]:
     name = cursor.name()
     on = True
     if name == "format":
@@ -262,7 +262,7 @@ def _explain_option(cursor: Cursor) -> list[str]:
     return ["ANALYZE"] if on else []
 
 
-def _names(cursor: Cursor) -> tuple[tuple[str | None, str], ...]:
+def _names(cursor: TokenCursor) -> tuple[tuple[str | None, str], ...]:
     found: list[tuple[str | None, str]] = []
     while True:
         name = cursor.name()
@@ -271,7 +271,7 @@ def _names(cursor: Cursor) -> tuple[tuple[str | None, str], ...]:
             return tuple(found)
 
 
-def _drop(cursor: Cursor) -> Command:
+def _drop(cursor: TokenCursor) -> Command:
     kind = cursor.name().upper()
     options = []
     if cursor.accept("CONCURRENTLY"):
@@ -286,7 +286,7 @@ def _drop(cursor: Cursor) -> Command:
     return Command(f"DROP {kind}", options=tuple(options), names=names)
 
 
-def _truncate(cursor: Cursor) -> Command:
+def _truncate(cursor: TokenCursor) -> Command:
     cursor.accept("TABLE")
     cursor.accept("ONLY")
     names = _names(cursor)
@@ -302,7 +302,7 @@ def _truncate(cursor: Cursor) -> Command:
     return Command("TRUNCATE", options=tuple(options), names=names)
 
 
-def _lock(cursor: Cursor) -> Command:
+def _lock(cursor: TokenCursor) -> Command:
     cursor.accept("TABLE")
     names = _names(cursor)
     mode = "ACCESS EXCLUSIVE"

@@ -1,7 +1,8 @@
 """COPY: its two syntaxes, the present one with options in parentheses and the one from before 9.0.
 
-A parser of its own, like ``commands``: words come from a ``Cursor``, a :class:`CopyStatement` goes to the
-planner. Grammar: PostgreSQL 15 manual, COPY; and HerdPy's own ``COPY PARAMETERS OF 'statement' FROM STDIN``.
+A parser of its own, like ``commands``: words come from a ``TokenCursor``, a :class:`CopyStatement` goes to
+the planner. Grammar: PostgreSQL 15 manual, COPY; and HerdPy's own ``COPY PARAMETERS OF 'statement' FROM
+STDIN``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.parse.cursor import Cursor
+from herdpy_sql.parse.cursor import TokenCursor
 from herdpy_sql.parse.lexer import Statement
 
 Option = str | tuple[str, ...] | None
@@ -41,7 +42,7 @@ class CopyStatement:
 
 def parse_copy(statement: Statement) -> CopyStatement:
     """Parse COPY. SqlError 42601; 42501 for files and programs, which a server's clients may not touch."""
-    cursor = Cursor(statement)
+    cursor = TokenCursor(statement)
     options: list[tuple[str, Option, int]] = []
     if _comes(cursor, "BINARY") and not _comes(cursor, "BINARY", "FROM"):
         options.append(("format", "binary", cursor.position()))
@@ -76,14 +77,14 @@ def parse_copy(statement: Statement) -> CopyStatement:
     return CopyStatement(is_from, table, columns, query, tuple(options), parameters_of)
 
 
-def _comes(cursor: Cursor, *words: str) -> bool:
+def _comes(cursor: TokenCursor, *words: str) -> bool:
     mark = cursor.at
     found = cursor.accept(*words)
     cursor.at = mark
     return found
 
 
-def _query(cursor: Cursor) -> Statement:
+def _query(cursor: TokenCursor) -> Statement:
     """The statement in the parentheses that come next."""
     start = cursor.at
     depth = 0
@@ -107,7 +108,7 @@ def _query(cursor: Cursor) -> Statement:
     return Statement(inner, inner, outer.position(low) - 1, word.split("(")[0] or "(")
 
 
-def _names(cursor: Cursor) -> tuple[str, ...]:
+def _names(cursor: TokenCursor) -> tuple[str, ...]:
     """A list of names in parentheses."""
     cursor.accept("(")
     found = [cursor.name()]
@@ -118,7 +119,7 @@ def _names(cursor: Cursor) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _endpoint(cursor: Cursor, *, is_from: bool) -> None:
+def _endpoint(cursor: TokenCursor, *, is_from: bool) -> None:
     """STDIN or STDOUT, either of which PostgreSQL takes for both directions."""
     if cursor.accept("STDIN") or cursor.accept("STDOUT"):
         return
@@ -140,13 +141,13 @@ def _endpoint(cursor: Cursor, *, is_from: bool) -> None:
     )
 
 
-def _string(cursor: Cursor) -> str:
+def _string(cursor: TokenCursor) -> str:
     if not cursor.peek().startswith("'"):
         raise cursor.fail()
     return cursor.value()
 
 
-def _options(cursor: Cursor) -> list[tuple[str, Option, int]]:
+def _options(cursor: TokenCursor) -> list[tuple[str, Option, int]]:
     """(name [value], ...)"""
     cursor.accept("(")
     found: list[tuple[str, Option, int]] = []
@@ -167,7 +168,7 @@ def _options(cursor: Cursor) -> list[tuple[str, Option, int]]:
             raise cursor.fail()
 
 
-def _old_options(cursor: Cursor) -> list[tuple[str, Option, int]]:
+def _old_options(cursor: TokenCursor) -> list[tuple[str, Option, int]]:
     """The words that options were before they had parentheses."""
     found: list[tuple[str, Option, int]] = []
     while cursor.peek() not in {"", "WHERE"}:
@@ -190,7 +191,7 @@ def _old_options(cursor: Cursor) -> list[tuple[str, Option, int]]:
     return found
 
 
-def _force(cursor: Cursor) -> tuple[str, Option]:
+def _force(cursor: TokenCursor) -> tuple[str, Option]:
     if cursor.accept("QUOTE"):
         if cursor.accept("*"):
             return "force_quote", ("*",)

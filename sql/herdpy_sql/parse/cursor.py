@@ -17,7 +17,7 @@ _TOKEN = re.compile(
 )
 
 
-class Cursor:
+class TokenCursor:
     """Walks over the tokens of a statement."""
 
     def __init__(self, statement: Statement) -> None:

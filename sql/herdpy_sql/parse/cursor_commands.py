@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.commands import Command
-from herdpy_sql.parse.cursor import Cursor
+from herdpy_sql.parse.cursor import TokenCursor
 from herdpy_sql.parse.lexer import Statement
 
 _PREPARABLE = frozenset({"SELECT", "VALUES", "WITH", "TABLE", "INSERT", "UPDATE", "DELETE", "("})
@@ -23,14 +23,14 @@ _ONE = {
 
 def parse_cursor_command(statement: Statement) -> Command:
     """Parse a statement whose keyword is in CURSOR_COMMANDS. SqlError 42601."""
-    cursor = Cursor(statement)
+    cursor = TokenCursor(statement)
     command = _PARSERS[statement.keyword](cursor)
     if command.inner is None or command.name == "EXECUTE":
         cursor.done()
     return command
 
 
-def _rest(cursor: Cursor, allowed: frozenset[str]) -> Statement:
+def _rest(cursor: TokenCursor, allowed: frozenset[str]) -> Statement:
     """What follows as a statement of its own; its first word must be one of ``allowed``."""
     if cursor.peek() not in allowed:
         raise cursor.fail()
@@ -42,7 +42,7 @@ def _rest(cursor: Cursor, allowed: frozenset[str]) -> Statement:
     return Statement(rest, rest, outer.position(start) - 1, text.upper())
 
 
-def _prepare(cursor: Cursor) -> Command:
+def _prepare(cursor: TokenCursor) -> Command:
     if cursor.accept("TRANSACTION"):
         raise SqlError("0A000", "PREPARE TRANSACTION is not supported", position=cursor.statement.offset + 1)
     name = cursor.name()
@@ -54,7 +54,7 @@ def _prepare(cursor: Cursor) -> Command:
     return Command("PREPARE", name, options=types, inner=_rest(cursor, _PREPARABLE))
 
 
-def _types(cursor: Cursor) -> tuple[str, ...]:
+def _types(cursor: TokenCursor) -> tuple[str, ...]:
     """The texts of types in a list, up to its closing parenthesis."""
     found: list[str] = []
     depth, start = 0, cursor.at
@@ -75,7 +75,7 @@ def _types(cursor: Cursor) -> tuple[str, ...]:
         cursor.at += 1
 
 
-def _execute(cursor: Cursor) -> Command:
+def _execute(cursor: TokenCursor) -> Command:
     name = cursor.name()
     if not cursor.accept("("):
         return Command("EXECUTE", name)
@@ -97,14 +97,14 @@ def _execute(cursor: Cursor) -> Command:
     )
 
 
-def _deallocate(cursor: Cursor) -> Command:
+def _deallocate(cursor: TokenCursor) -> Command:
     cursor.accept("PREPARE")
     if cursor.accept("ALL"):
         return Command("DEALLOCATE", options=("ALL",))
     return Command("DEALLOCATE", cursor.name())
 
 
-def _declare(cursor: Cursor) -> Command:
+def _declare(cursor: TokenCursor) -> Command:
     name = cursor.name()
     options: list[str] = []
     while not cursor.accept("CURSOR"):
@@ -126,7 +126,7 @@ def _declare(cursor: Cursor) -> Command:
     return Command("DECLARE", name, options=tuple(options), inner=_rest(cursor, _QUERIES))
 
 
-def _fetch(cursor: Cursor) -> Command:
+def _fetch(cursor: TokenCursor) -> Command:
     """The direction is in ``options``, the count in ``value``: None for ALL."""
     direction, count = "FORWARD", "1"
     word = cursor.peek()
@@ -152,22 +152,22 @@ def _fetch(cursor: Cursor) -> Command:
     return _of(cursor, direction, count)
 
 
-def _of(cursor: Cursor, direction: str, count: str | None) -> Command:
+def _of(cursor: TokenCursor, direction: str, count: str | None) -> Command:
     if not cursor.accept("FROM"):
         cursor.accept("IN")
     return Command(cursor.statement.keyword, cursor.name(), count, (direction,))
 
 
-def _goes_on(cursor: Cursor) -> bool:
+def _goes_on(cursor: TokenCursor) -> bool:
     """Whether the next word is not the last one, and so not the cursor's name."""
     return cursor.at + 1 < len(cursor.tokens)
 
 
-def _is_number(cursor: Cursor) -> bool:
+def _is_number(cursor: TokenCursor) -> bool:
     return cursor.peek()[:1] in set("0123456789+-") and bool(cursor.peek())
 
 
-def _count(cursor: Cursor) -> str:
+def _count(cursor: TokenCursor) -> str:
     sign = ""
     while cursor.peek() in {"+", "-"}:
         sign = "-" if (cursor.peek() == "-") != (sign == "-") else ""
@@ -181,13 +181,13 @@ def _count(cursor: Cursor) -> str:
     return str(int(sign + "1") * int(text))
 
 
-def _close(cursor: Cursor) -> Command:
+def _close(cursor: TokenCursor) -> Command:
     if cursor.accept("ALL"):
         return Command("CLOSE", options=("ALL",))
     return Command("CLOSE", cursor.name())
 
 
-def _discard(cursor: Cursor) -> Command:
+def _discard(cursor: TokenCursor) -> Command:
     for words, what in (("ALL", "ALL"), ("PLANS", "PLANS"), ("SEQUENCES", "SEQUENCES"), ("TEMP", "TEMP")):
         if cursor.accept(words):
             return Command("DISCARD", options=(what,))
@@ -196,7 +196,7 @@ def _discard(cursor: Cursor) -> Command:
     raise cursor.fail()
 
 
-def _unlisten(cursor: Cursor) -> Command:
+def _unlisten(cursor: TokenCursor) -> Command:
     if not cursor.accept("*"):
         cursor.name()
     return Command("UNLISTEN")

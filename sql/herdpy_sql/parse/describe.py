@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from herdpy_sql.parse.cursor import Cursor
+from herdpy_sql.parse.cursor import TokenCursor
 from herdpy_sql.parse.lexer import Statement
 
 _ASKED = re.compile(
@@ -25,7 +25,7 @@ def described(statement: Statement) -> Statement:
     """The query that such a statement stands for; any other statement as it is. SqlError 42601."""
     if statement.keyword not in {"DESCRIBE", "DESC", "SHOW"} or not _ASKED.match(statement.clean):
         return statement
-    cursor = Cursor(statement)
+    cursor = TokenCursor(statement)
     if statement.keyword == "SHOW":
         what = cursor.name().upper()
         if what != "COLUMNS":

@@ -12,7 +12,7 @@ from sqlglot import TokenType
 from sqlglot.expressions import GeneratedAsIdentityColumnConstraint
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.parse.cursor import Cursor
+from herdpy_sql.parse.cursor import TokenCursor
 from herdpy_sql.parse.lexer import split
 from herdpy_sql.parse.object_commands import Option, sequence_options
 
@@ -66,7 +66,7 @@ def _read(text: str) -> Options:
     statements = split(text)
     if len(statements) != 1:
         raise SqlError("42601", "syntax error in the options of GENERATED AS IDENTITY")
-    cursor = Cursor(statements[0])
+    cursor = TokenCursor(statements[0])
     cursor.at = 0
     try:
         options = sequence_options(cursor)

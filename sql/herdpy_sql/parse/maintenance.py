@@ -9,7 +9,7 @@ from herdpy_sql.parse.alter_table import parse_actions
 from herdpy_sql.parse.commands import Command
 
 if TYPE_CHECKING:
-    from herdpy_sql.parse.cursor import Cursor
+    from herdpy_sql.parse.cursor import TokenCursor
 
 MAINTENANCE = frozenset({"ALTER", "REINDEX", "VACUUM", "ANALYZE", "ANALYSE"})
 """The first words that :func:`parse_maintenance` knows."""
@@ -20,7 +20,7 @@ _VACUUM_OPTIONS = _VACUUM_WORDS | {
 }  # fmt: skip
 
 
-def parse_maintenance(cursor: Cursor) -> Command:
+def parse_maintenance(cursor: TokenCursor) -> Command:
     """Parse a statement whose keyword is in MAINTENANCE. SqlError 42601, 0A000."""
     keyword = cursor.statement.keyword
     if keyword == "ALTER":
@@ -31,12 +31,12 @@ def parse_maintenance(cursor: Cursor) -> Command:
     return command
 
 
-def _table_name(cursor: Cursor) -> tuple[str | None, str]:
+def _table_name(cursor: TokenCursor) -> tuple[str | None, str]:
     name = cursor.name()
     return (name, cursor.name()) if cursor.accept(".") else (None, name)
 
 
-def _vacuum(cursor: Cursor, keyword: str) -> Command:
+def _vacuum(cursor: TokenCursor, keyword: str) -> Command:
     name = "VACUUM" if keyword == "VACUUM" else "ANALYZE"
     options: list[str] = []
     if cursor.accept("("):
@@ -66,7 +66,7 @@ def _vacuum(cursor: Cursor, keyword: str) -> Command:
     return Command(name, options=tuple(options), names=tuple(names))
 
 
-def _columns(cursor: Cursor) -> list[str]:
+def _columns(cursor: TokenCursor) -> list[str]:
     """Names up to the closing parenthesis."""
     found = [cursor.name()]
     while cursor.accept(","):
@@ -76,7 +76,7 @@ def _columns(cursor: Cursor) -> list[str]:
     return found
 
 
-def _alter(cursor: Cursor) -> Command:
+def _alter(cursor: TokenCursor) -> Command:
     """ALTER TABLE name action, ...; or ALTER INDEX name RENAME TO name."""
     if cursor.accept("INDEX"):
         return _alter_index(cursor)
@@ -89,7 +89,7 @@ def _alter(cursor: Cursor) -> Command:
     return Command("ALTER TABLE", options=options, names=(table,), actions=parse_actions(cursor))
 
 
-def _alter_index(cursor: Cursor) -> Command:
+def _alter_index(cursor: TokenCursor) -> Command:
     options = ("IF EXISTS",) if cursor.accept("IF", "EXISTS") else ()
     index = _table_name(cursor)
     if cursor.accept("RENAME", "TO"):
@@ -103,7 +103,7 @@ def _alter_index(cursor: Cursor) -> Command:
     raise _unsupported(cursor, f"ALTER INDEX ... {cursor.peek()}")
 
 
-def _reindex(cursor: Cursor) -> Command:
+def _reindex(cursor: TokenCursor) -> Command:
     """REINDEX [(options)] {INDEX | TABLE | SCHEMA | DATABASE | SYSTEM} [CONCURRENTLY] name."""
     if cursor.accept("("):
         while True:
@@ -126,5 +126,5 @@ def _reindex(cursor: Cursor) -> Command:
     raise cursor.fail()
 
 
-def _unsupported(cursor: Cursor, what: str) -> SqlError:
+def _unsupported(cursor: TokenCursor, what: str) -> SqlError:
     return SqlError("0A000", f"{what.strip()} is not supported", position=cursor.statement.offset + 1)

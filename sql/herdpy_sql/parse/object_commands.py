@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.commands import Command
-from herdpy_sql.parse.cursor import Cursor
+from herdpy_sql.parse.cursor import TokenCursor
 from herdpy_sql.parse.lexer import Statement
 
 OBJECT_COMMANDS = re.compile(
@@ -63,7 +63,7 @@ class ObjectCommand(Command):
 
 def parse_object_command(statement: Statement) -> ObjectCommand:
     """Parse a statement that OBJECT_COMMANDS matches. SqlError 42601, 0A000."""
-    cursor = Cursor(statement)
+    cursor = TokenCursor(statement)
     if statement.keyword == "COMMENT":
         command = _comment(cursor)
     else:
@@ -82,7 +82,7 @@ def parse_object_command(statement: Statement) -> ObjectCommand:
     return command
 
 
-def _words_before(cursor: Cursor) -> list[str]:
+def _words_before(cursor: TokenCursor) -> list[str]:
     options = []
     if cursor.accept("OR", "REPLACE"):
         options.append("OR REPLACE")
@@ -95,13 +95,13 @@ def _words_before(cursor: Cursor) -> list[str]:
     return options
 
 
-def qualified(cursor: Cursor) -> QualifiedName:
+def qualified(cursor: TokenCursor) -> QualifiedName:
     """A name, perhaps with its schema."""
     name = cursor.name()
     return (name, cursor.name()) if cursor.accept(".") else (None, name)
 
 
-def _create_sequence(cursor: Cursor, options: list[str]) -> ObjectCommand:
+def _create_sequence(cursor: TokenCursor, options: list[str]) -> ObjectCommand:
     if "OR REPLACE" in options or "RECURSIVE" in options:
         raise cursor.fail()
     if cursor.accept("IF", "NOT", "EXISTS"):
@@ -112,7 +112,7 @@ def _create_sequence(cursor: Cursor, options: list[str]) -> ObjectCommand:
     )
 
 
-def sequence_options(cursor: Cursor) -> tuple[tuple[str, Option], ...]:
+def sequence_options(cursor: TokenCursor) -> tuple[tuple[str, Option], ...]:
     """The options of a sequence, to the end. SqlError 42601 for one said twice."""
     found: dict[str, Option] = {}
     while cursor.peek() and cursor.peek() != ")":
@@ -123,7 +123,7 @@ def sequence_options(cursor: Cursor) -> tuple[tuple[str, Option], ...]:
     return tuple(found.items())
 
 
-def sequence_option(cursor: Cursor) -> tuple[str, Option]:
+def sequence_option(cursor: TokenCursor) -> tuple[str, Option]:
     """One option of a sequence: its name and its value."""
     if cursor.accept("NO"):
         word = cursor.name()
@@ -160,7 +160,7 @@ def sequence_option(cursor: Cursor) -> tuple[str, Option]:
     return word.lower(), _whole(cursor)
 
 
-def _whole(cursor: Cursor) -> int:
+def _whole(cursor: TokenCursor) -> int:
     text = cursor.peek()
     try:
         value = int(text)
@@ -173,7 +173,7 @@ def _whole(cursor: Cursor) -> int:
 _SELF = frozenset({"CURRENT_USER", "CURRENT_ROLE"})
 
 
-def _create_schema(cursor: Cursor, options: list[str]) -> ObjectCommand:
+def _create_schema(cursor: TokenCursor, options: list[str]) -> ObjectCommand:
     if options:
         raise cursor.fail()
     if cursor.accept("IF", "NOT", "EXISTS"):
@@ -198,7 +198,7 @@ def _create_schema(cursor: Cursor, options: list[str]) -> ObjectCommand:
     )
 
 
-def _create_view(cursor: Cursor, options: list[str]) -> ObjectCommand:
+def _create_view(cursor: TokenCursor, options: list[str]) -> ObjectCommand:
     if "RECURSIVE" in options:
         raise SqlError("0A000", "CREATE RECURSIVE VIEW is not supported")
     name = qualified(cursor)
@@ -224,7 +224,7 @@ def _create_view(cursor: Cursor, options: list[str]) -> ObjectCommand:
 _CHECK_OPTION = re.compile(r"\bWITH\s+(?:(CASCADED|LOCAL)\s+)?CHECK\s+OPTION\s*\Z", re.IGNORECASE)
 
 
-def _query(cursor: Cursor) -> tuple[Statement, str]:
+def _query(cursor: TokenCursor) -> tuple[Statement, str]:
     """The rest of the statement, and what WITH CHECK OPTION at its end says."""
     token = cursor.tokens[cursor.at]
     outer = cursor.statement
@@ -239,7 +239,7 @@ def _query(cursor: Cursor) -> tuple[Statement, str]:
     return Statement(text, text, outer.position(start) - 1, word.group().upper()), check
 
 
-def _drop(cursor: Cursor, kind: str) -> ObjectCommand:
+def _drop(cursor: TokenCursor, kind: str) -> ObjectCommand:
     options = ["IF EXISTS"] if cursor.accept("IF", "EXISTS") else []
     names = [qualified(cursor)]
     while cursor.accept(","):
@@ -251,7 +251,7 @@ def _drop(cursor: Cursor, kind: str) -> ObjectCommand:
     return ObjectCommand(f"DROP {kind}", options=tuple(options), names=tuple(names))
 
 
-def _alter(cursor: Cursor, kind: str) -> ObjectCommand:
+def _alter(cursor: TokenCursor, kind: str) -> ObjectCommand:
     options = ("IF EXISTS",) if cursor.accept("IF", "EXISTS") else ()
     names = (qualified(cursor),)
     command = f"ALTER {kind}"
@@ -278,7 +278,7 @@ def _alter(cursor: Cursor, kind: str) -> ObjectCommand:
     raise cursor.fail()
 
 
-def _comment(cursor: Cursor) -> ObjectCommand:
+def _comment(cursor: TokenCursor) -> ObjectCommand:
     """COMMENT ON kind name IS 'text' | NULL."""
     if not cursor.accept("ON"):
         raise cursor.fail()
@@ -299,7 +299,7 @@ def _comment(cursor: Cursor) -> ObjectCommand:
     return ObjectCommand("COMMENT", names=names, action=kind, words=tuple(words), text=text)
 
 
-def _string(cursor: Cursor) -> str:
+def _string(cursor: TokenCursor) -> str:
     if not cursor.peek().startswith("'"):
         raise cursor.fail()
     return cursor.value()

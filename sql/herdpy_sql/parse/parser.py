@@ -37,7 +37,7 @@ from sqlglot.tokenizer_core import Token
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.commands import COMMANDS, Command, parse_command
 from herdpy_sql.parse.copy_statement import CopyStatement, parse_copy
-from herdpy_sql.parse.cursor import Cursor
+from herdpy_sql.parse.cursor import TokenCursor
 from herdpy_sql.parse.cursor_commands import CURSOR_COMMANDS, parse_cursor_command
 from herdpy_sql.parse.identity_options import Options, attach_identity_options, lift_identity_options
 from herdpy_sql.parse.maintenance import MAINTENANCE, parse_maintenance
@@ -174,7 +174,7 @@ def parse(statement: Statement) -> Expression | Command | CopyStatement:
         if TABLESPACE_COMMANDS.match(statement.clean):
             return parse_tablespace_command(statement)
     if keyword in MAINTENANCE:
-        return parse_maintenance(Cursor(statement))
+        return parse_maintenance(TokenCursor(statement))
     if keyword in CURSOR_COMMANDS:
         return parse_cursor_command(statement)
     if keyword == "COPY":

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.commands import Command
-from herdpy_sql.parse.cursor import Cursor
+from herdpy_sql.parse.cursor import TokenCursor
 from herdpy_sql.parse.lexer import Statement
 from herdpy_sql.parse.object_commands import QualifiedName, qualified
 
@@ -60,7 +60,7 @@ class RightCommand(Command):
 
 def parse_right_command(statement: Statement) -> RightCommand:
     """Parse a statement that RIGHT_COMMANDS matches. SqlError 42601, and 0A000 for what is not supported."""
-    cursor = Cursor(statement)
+    cursor = TokenCursor(statement)
     keyword = statement.keyword
     if keyword in {"GRANT", "REVOKE"}:
         command = _grant(cursor, revokes=keyword == "REVOKE", defaults=False)
@@ -76,7 +76,7 @@ def parse_right_command(statement: Statement) -> RightCommand:
     return command
 
 
-def _grant(cursor: Cursor, *, revokes: bool, defaults: bool) -> RightCommand:
+def _grant(cursor: TokenCursor, *, revokes: bool, defaults: bool) -> RightCommand:
     """From after GRANT or REVOKE to the end."""
     option = False
     if revokes:
@@ -114,7 +114,7 @@ def _grant(cursor: Cursor, *, revokes: bool, defaults: bool) -> RightCommand:
     )
 
 
-def _privileges(cursor: Cursor) -> tuple[str, ...]:
+def _privileges(cursor: TokenCursor) -> tuple[str, ...]:
     """The names before ON or TO; none for ALL."""
     if cursor.accept("ALL"):
         cursor.accept("PRIVILEGES")
@@ -143,7 +143,7 @@ def _columns() -> SqlError:
     )
 
 
-def _things(cursor: Cursor) -> tuple[str, tuple[QualifiedName, ...], tuple[str, ...]]:
+def _things(cursor: TokenCursor) -> tuple[str, tuple[QualifiedName, ...], tuple[str, ...]]:
     """(kind, names, schemas) of what is after ON."""
     if cursor.accept("ALL"):
         for kind in _ALL_OF:
@@ -161,7 +161,7 @@ def _things(cursor: Cursor) -> tuple[str, tuple[QualifiedName, ...], tuple[str, 
     return {"TABLESPACE": "DATABASE"}.get(kind, kind or "TABLE"), tuple(names), ()
 
 
-def _is_word(cursor: Cursor) -> bool:
+def _is_word(cursor: TokenCursor) -> bool:
     """Whether a name comes after the next word, so that the word says what is named."""
     after = cursor.tokens[cursor.at + 1] if cursor.at + 1 < len(cursor.tokens) else None
     return (
@@ -171,14 +171,14 @@ def _is_word(cursor: Cursor) -> bool:
     )
 
 
-def _list(cursor: Cursor) -> list[tuple[str, None]]:
+def _list(cursor: TokenCursor) -> list[tuple[str, None]]:
     found = [(cursor.name(), None)]
     while cursor.accept(","):
         found.append((cursor.name(), None))
     return found
 
 
-def _member(cursor: Cursor) -> str | None:
+def _member(cursor: TokenCursor) -> str | None:
     """A role's name; None for the current user."""
     cursor.accept("GROUP")
     if cursor.peek() in _SELF:
@@ -187,25 +187,25 @@ def _member(cursor: Cursor) -> str | None:
     return cursor.name()
 
 
-def _members(cursor: Cursor) -> tuple[str | None, ...]:
+def _members(cursor: TokenCursor) -> tuple[str | None, ...]:
     found = [_member(cursor)]
     while cursor.accept(","):
         found.append(_member(cursor))
     return tuple(found)
 
 
-def _granted_by(cursor: Cursor) -> str | None:
+def _granted_by(cursor: TokenCursor) -> str | None:
     return _member(cursor) if cursor.accept("GRANTED", "BY") else ""
 
 
-def _behaviour(cursor: Cursor) -> tuple[str, ...]:
+def _behaviour(cursor: TokenCursor) -> tuple[str, ...]:
     if cursor.accept("CASCADE"):
         return ("CASCADE",)
     cursor.accept("RESTRICT")
     return ()
 
 
-def _membership(cursor: Cursor, *, revokes: bool, option: bool) -> RightCommand:
+def _membership(cursor: TokenCursor, *, revokes: bool, option: bool) -> RightCommand:
     roles = _members(cursor)
     if not (cursor.accept("FROM") if revokes else cursor.accept("TO")):
         raise cursor.fail()
@@ -222,7 +222,7 @@ def _membership(cursor: Cursor, *, revokes: bool, option: bool) -> RightCommand:
     )
 
 
-def _defaults_on(cursor: Cursor) -> tuple[str, tuple[QualifiedName, ...], tuple[str, ...]]:
+def _defaults_on(cursor: TokenCursor) -> tuple[str, tuple[QualifiedName, ...], tuple[str, ...]]:
     for kind in (*_ALL_OF, "SCHEMAS"):
         if cursor.accept(kind):
             return kind, (), ()
@@ -231,7 +231,7 @@ def _defaults_on(cursor: Cursor) -> tuple[str, tuple[QualifiedName, ...], tuple[
     raise cursor.fail()
 
 
-def _defaults(cursor: Cursor) -> RightCommand:
+def _defaults(cursor: TokenCursor) -> RightCommand:
     roles: tuple[str | None, ...] = ()
     schemas: tuple[str, ...] = ()
     while True:
@@ -258,7 +258,7 @@ def _defaults(cursor: Cursor) -> RightCommand:
     )
 
 
-def _owner(cursor: Cursor) -> RightCommand:
+def _owner(cursor: TokenCursor) -> RightCommand:
     kind = cursor.name().upper()
     options = ("IF EXISTS",) if cursor.accept("IF", "EXISTS") else ()
     cursor.accept("ONLY")
@@ -269,7 +269,7 @@ def _owner(cursor: Cursor) -> RightCommand:
     )
 
 
-def _reassign(cursor: Cursor) -> RightCommand:
+def _reassign(cursor: TokenCursor) -> RightCommand:
     if not cursor.accept("OWNED", "BY"):
         raise cursor.fail()
     roles = _members(cursor)
@@ -278,7 +278,7 @@ def _reassign(cursor: Cursor) -> RightCommand:
     return RightCommand("REASSIGN OWNED", roles=roles, members=(_member(cursor),))
 
 
-def _drop_owned(cursor: Cursor) -> RightCommand:
+def _drop_owned(cursor: TokenCursor) -> RightCommand:
     if not cursor.accept("OWNED", "BY"):
         raise cursor.fail()
     roles = _members(cursor)

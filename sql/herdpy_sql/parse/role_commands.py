@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.commands import Command
-from herdpy_sql.parse.cursor import Cursor
+from herdpy_sql.parse.cursor import TokenCursor
 from herdpy_sql.parse.lexer import Statement
 
 ROLE_COMMANDS = re.compile(r"(?:CREATE|ALTER|DROP)\s+(?:ROLE|USER|GROUP)\b(?!\s+MAPPING\b)", re.IGNORECASE)
@@ -53,7 +53,7 @@ class RoleCommand(Command):
 
 def parse_role_command(statement: Statement) -> RoleCommand:
     """Parse a statement that ROLE_COMMANDS matches. SqlError 42601, 42939, 0A000."""
-    cursor = Cursor(statement)
+    cursor = TokenCursor(statement)
     kind = cursor.peek()
     cursor.at += 1
     if statement.keyword == "DROP":
@@ -82,7 +82,7 @@ def parse_role_command(statement: Statement) -> RoleCommand:
     return command
 
 
-def _group(cursor: Cursor, name: str | None) -> RoleCommand:
+def _group(cursor: TokenCursor, name: str | None) -> RoleCommand:
     """ALTER GROUP name ADD USER | DROP USER names."""
     drops = cursor.accept("DROP", "USER")
     if not drops and not cursor.accept("ADD", "USER"):
@@ -109,7 +109,7 @@ def _with(command: RoleCommand, *, flags: tuple[tuple[str, bool], ...]) -> RoleC
     )
 
 
-def _role(cursor: Cursor) -> str | None:
+def _role(cursor: TokenCursor) -> str | None:
     """A role's name; None for the current user."""
     if cursor.peek() in _SELF or cursor.peek() == "USER":
         cursor.at += 1
@@ -130,7 +130,7 @@ def _new(name: str) -> str:
     return name
 
 
-def _options(cursor: Cursor, name: str, role: str | None) -> RoleCommand:
+def _options(cursor: TokenCursor, name: str, role: str | None) -> RoleCommand:
     cursor.accept("WITH")
     flags: dict[str, bool] = {}
     values: dict[str, str | None] = {}
@@ -175,7 +175,7 @@ def _options(cursor: Cursor, name: str, role: str | None) -> RoleCommand:
     )
 
 
-def _memberships(cursor: Cursor, others: dict[str, tuple[str, ...]]) -> bool:
+def _memberships(cursor: TokenCursor, others: dict[str, tuple[str, ...]]) -> bool:
     """IN ROLE, ROLE and ADMIN, each with names after it; whether one of them came."""
     for membership, key in _MEMBERSHIP.items():
         if cursor.accept(*membership.split()):
@@ -187,19 +187,19 @@ def _memberships(cursor: Cursor, others: dict[str, tuple[str, ...]]) -> bool:
     return False
 
 
-def _once(key: str, said: dict[str, bool] | dict[str, str | None], cursor: Cursor, start: int) -> None:
+def _once(key: str, said: dict[str, bool] | dict[str, str | None], cursor: TokenCursor, start: int) -> None:
     if key in said:
         cursor.at = start
         raise SqlError("42601", "conflicting or redundant options", position=cursor.position())
 
 
-def _string(cursor: Cursor) -> str:
+def _string(cursor: TokenCursor) -> str:
     if not cursor.peek().startswith("'"):
         raise cursor.fail()
     return cursor.value()
 
 
-def _number(cursor: Cursor) -> str:
+def _number(cursor: TokenCursor) -> str:
     sign = "-" if cursor.accept("-") else ""
     text = cursor.peek()
     if not text.lstrip("+-").isdecimal():
@@ -210,7 +210,7 @@ def _number(cursor: Cursor) -> str:
     return number
 
 
-def _drop(cursor: Cursor) -> RoleCommand:
+def _drop(cursor: TokenCursor) -> RoleCommand:
     options = ("IF EXISTS",) if cursor.accept("IF", "EXISTS") else ()
     names = [_role(cursor)]
     while cursor.accept(","):

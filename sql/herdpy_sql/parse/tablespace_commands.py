@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.commands import Command
-from herdpy_sql.parse.cursor import Cursor
+from herdpy_sql.parse.cursor import TokenCursor
 from herdpy_sql.parse.lexer import Statement
 
 TABLESPACE_COMMANDS = re.compile(r"(?:CREATE|ALTER|DROP|CHECK)\s+TABLESPACE\b", re.IGNORECASE)
@@ -50,14 +50,14 @@ class TablespaceCommand(Command):
 
 def parse_tablespace_command(statement: Statement) -> TablespaceCommand:
     """Parse a statement that TABLESPACE_COMMANDS matches. SqlError 42601, 22023, 0A000."""
-    cursor = Cursor(statement)
+    cursor = TokenCursor(statement)
     cursor.at += 1
     command = {"CREATE": _create, "ALTER": _alter, "DROP": _drop, "CHECK": _check}[statement.keyword](cursor)
     cursor.done()
     return command
 
 
-def _create(cursor: Cursor) -> TablespaceCommand:
+def _create(cursor: TokenCursor) -> TablespaceCommand:
     options = ("IF NOT EXISTS",) if cursor.accept("IF", "NOT", "EXISTS") else ()
     name = cursor.name()
     if cursor.peek() in {"OWNER", "LOCATION"}:
@@ -71,7 +71,7 @@ def _create(cursor: Cursor) -> TablespaceCommand:
     return TablespaceCommand("CREATE TABLESPACE", options=options, tablespace=name, changes=changes)
 
 
-def _alter(cursor: Cursor) -> TablespaceCommand:
+def _alter(cursor: TokenCursor) -> TablespaceCommand:
     name = cursor.name()
     if cursor.accept("SET"):
         changes = _options(cursor)
@@ -87,7 +87,7 @@ def _alter(cursor: Cursor) -> TablespaceCommand:
     return TablespaceCommand("ALTER TABLESPACE", tablespace=name, changes=changes)
 
 
-def _drop(cursor: Cursor) -> TablespaceCommand:
+def _drop(cursor: TokenCursor) -> TablespaceCommand:
     options = ["IF EXISTS"] if cursor.accept("IF", "EXISTS") else []
     name = cursor.name()
     if cursor.accept("WITH"):
@@ -97,18 +97,18 @@ def _drop(cursor: Cursor) -> TablespaceCommand:
     return TablespaceCommand("DROP TABLESPACE", options=tuple(options), tablespace=name)
 
 
-def _check(cursor: Cursor) -> TablespaceCommand:
+def _check(cursor: TokenCursor) -> TablespaceCommand:
     return TablespaceCommand("CHECK TABLESPACE", tablespace=cursor.name())
 
 
-def _list(cursor: Cursor) -> list[str]:
+def _list(cursor: TokenCursor) -> list[str]:
     found = [cursor.value()]
     while cursor.accept(","):
         found.append(cursor.value())
     return found
 
 
-def _node(cursor: Cursor) -> str | None:
+def _node(cursor: TokenCursor) -> str | None:
     """A node's id; None for DEFAULT or NONE, which is no preference."""
     if cursor.peek() in {"DEFAULT", "NONE"}:
         cursor.at += 1
@@ -120,7 +120,7 @@ def _nodes(text: str) -> list[str]:
     return [one for part in text.split(",") if (one := part.strip())]
 
 
-def _options(cursor: Cursor) -> tuple[tuple[str, Value], ...]:
+def _options(cursor: TokenCursor) -> tuple[tuple[str, Value], ...]:
     """(name = value, ...), at least one."""
     if not cursor.accept("("):
         raise cursor.fail()

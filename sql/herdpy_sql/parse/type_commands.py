@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.commands import Command
-from herdpy_sql.parse.cursor import Cursor
+from herdpy_sql.parse.cursor import TokenCursor
 from herdpy_sql.parse.object_commands import qualified
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class TypeCommand(Command):
 
 def parse_type_command(statement: Statement) -> TypeCommand:
     """Parse a statement that TYPE_COMMANDS matches. SqlError 42601, or 0A000 for types of other kinds."""
-    cursor = Cursor(statement)
+    cursor = TokenCursor(statement)
     cursor.name()  # TYPE
     keyword = statement.keyword
     if keyword == "CREATE":
@@ -52,13 +52,13 @@ def parse_type_command(statement: Statement) -> TypeCommand:
     return command
 
 
-def _label(cursor: Cursor) -> str:
+def _label(cursor: TokenCursor) -> str:
     if not cursor.peek().startswith("'"):
         raise cursor.fail()
     return cursor.value()
 
 
-def _create(cursor: Cursor) -> TypeCommand:
+def _create(cursor: TokenCursor) -> TypeCommand:
     name = qualified(cursor)
     if not cursor.accept("AS", "ENUM"):
         raise SqlError("0A000", "CREATE TYPE of anything but an ENUM is not supported")
@@ -72,7 +72,7 @@ def _create(cursor: Cursor) -> TypeCommand:
     return TypeCommand("CREATE TYPE", names=(name,), labels=tuple(labels))
 
 
-def _alter(cursor: Cursor) -> TypeCommand:
+def _alter(cursor: TokenCursor) -> TypeCommand:
     names = (qualified(cursor),)
     if cursor.accept("ADD", "VALUE"):
         options = ("IF NOT EXISTS",) if cursor.accept("IF", "NOT", "EXISTS") else ()
@@ -100,7 +100,7 @@ def _alter(cursor: Cursor) -> TypeCommand:
     raise cursor.fail()
 
 
-def _drop(cursor: Cursor) -> TypeCommand:
+def _drop(cursor: TokenCursor) -> TypeCommand:
     options = ["IF EXISTS"] if cursor.accept("IF", "EXISTS") else []
     names = [qualified(cursor)]
     while cursor.accept(","):

@@ -6,7 +6,7 @@ are the key and every index; each takes equalities on its first columns, then on
 next. What a path serves exactly is taken out of the conditions; the rest stays a filter.
 
 How many rows a path reads is estimated from ``statistics``; conditions are taken to be independent of each
-other. Without statistics there is no estimate, and what a path *can* read decides (:class:`Reach`).
+other. Without statistics there is no estimate, and what a path *can* read decides (:class:`PathReach`).
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
     from herdpy.codec.kinds import KeyField
     from herdpy_sql.catalog import Index, KeyPart, Table
-    from herdpy_sql.execute.sources import Source
+    from herdpy_sql.execute.sources import RowSource
     from herdpy_sql.expr.nodes import Expr
-    from herdpy_sql.plan.scope import Item
+    from herdpy_sql.plan.scope import ScopeItem
 
 
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -67,7 +67,7 @@ class Sarg:
     rest: tuple[tuple[int, Expr], ...] = ()
 
 
-def sargs_of(item: Item, conditions: Sequence[Expr], known: Callable[[int], bool]) -> list[Sarg]:
+def sargs_of(item: ScopeItem, conditions: Sequence[Expr], known: Callable[[int], bool]) -> list[Sarg]:
     """The conditions that can serve an access to ``item``; ``known`` says which columns have values."""
     found: list[Sarg] = []
     for number, condition in enumerate(conditions):
@@ -97,7 +97,9 @@ def sargs_of(item: Item, conditions: Sequence[Expr], known: Callable[[int], bool
     return found
 
 
-def _alternatives(item: Item, args: Sequence[Expr], known: Callable[[int], bool], number: int) -> Sarg | None:
+def _alternatives(
+    item: ScopeItem, args: Sequence[Expr], known: Callable[[int], bool], number: int
+) -> Sarg | None:
     """``a = 1 OR a = 2`` as ``a IN (1, 2)``."""
     values: list[Expr] = []
     position: int | None = None
@@ -115,7 +117,7 @@ def _alternatives(item: Item, args: Sequence[Expr], known: Callable[[int], bool]
     return None if position is None else Sarg(position, "in", tuple(values), number)
 
 
-def _row(item: Item, args: Sequence[Expr], known: Callable[[int], bool], number: int) -> Sarg | None:
+def _row(item: ScopeItem, args: Sequence[Expr], known: Callable[[int], bool], number: int) -> Sarg | None:
     """``a < 1 OR (a = 1 AND b < 2)``, which is ``(a, b) < (1, 2)``: where a page of keyset paging begins."""
     parts: list[tuple[int, Expr]] = []
     op = ""
@@ -145,7 +147,7 @@ def _row(item: Item, args: Sequence[Expr], known: Callable[[int], bool], number:
         return Sarg(parts[0][0], rest.op, (parts[0][1],), number, rest=(*parts[1:], (place, rest.right)))
 
 
-def _position(item: Item, expr: Expr) -> int | None:
+def _position(item: ScopeItem, expr: Expr) -> int | None:
     if isinstance(expr, ColumnRef) and item.base <= expr.index < item.end:
         return expr.index - item.base
     return None
@@ -211,7 +213,7 @@ def _known(table: Table, position: int, value: Expr) -> bytes | None:
     return position_bytes(table.fields[position], value.value) if isinstance(value, Const) else None
 
 
-class Reach(enum.IntEnum):
+class PathReach(enum.IntEnum):
     """How much an access path may read, the least first."""
 
     ONE = 0  # a whole key or unique index entry
@@ -223,7 +225,7 @@ class Reach(enum.IntEnum):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedOrder:
     """One item of the order that rows are wanted in: a column of this table."""
 
     position: int
@@ -232,7 +234,7 @@ class Wanted:
 
 
 @dataclass
-class Access:
+class AccessPath:
     """A way to the rows.
 
     Attributes:
@@ -244,8 +246,8 @@ class Access:
         cost: the same, in rows read along a key.
     """
 
-    source: Source
-    reach: Reach
+    source: RowSource
+    reach: PathReach
     used: frozenset[int] = frozenset()
     ordered: bool = False
     bound: int = 0
@@ -260,16 +262,16 @@ class Access:
 
 
 def choose(
-    item: Item,
+    item: ScopeItem,
     conditions: Sequence[Expr],
     known: Callable[[int], bool],
     renumber: Callable[[Expr], Expr],
-    wanted: Sequence[Wanted] = (),
+    wanted: Sequence[WantedOrder] = (),
     *,
     limited: bool = False,
     forced_scan: bool = False,
     statistics: TableStatistics | None = None,
-) -> Access:
+) -> AccessPath:
     """The best access path; ``renumber`` turns values into expressions over the outer row.
 
     ``limited``: few rows are wanted, so that coming in the wanted order is worth more than a shorter range.
@@ -287,21 +289,21 @@ def choose(
     paths += [(index, index.parts) for index in table.indexes if implies(item, index, conditions)]
     for index, parts in paths:
         found = _path(table, index, parts, sargs, renumber, wanted, statistics)
-        if found is not None and (found.bound or found.reach < Reach.ALL or (found.ordered and limited)):
+        if found is not None and (found.bound or found.reach < PathReach.ALL or (found.ordered and limited)):
             candidates.append(found)
     if limited and wanted:
         ordered = [one for one in candidates if one.ordered]
         best = min(candidates, key=lambda one: one.rank)
-        few = best.reach < Reach.RANGE if best.rows is None else best.rows <= OWN_ROWS
+        few = best.reach < PathReach.RANGE if best.rows is None else best.rows <= OWN_ROWS
         if ordered and not few:
             return min(ordered, key=lambda one: one.rank)
     return min(candidates, key=lambda one: one.rank)
 
 
-def _full_scan(table: Table, wanted: Sequence[Wanted]) -> Access:
+def _full_scan(table: Table, wanted: Sequence[WantedOrder]) -> AccessPath:
     order = _order(table, table.key, 0, wanted, set(), whole=True)
-    return Access(
-        FullScan(table, reverse=order is True), Reach.ALL, ordered=order is not None, preferred=True
+    return AccessPath(
+        FullScan(table, reverse=order is True), PathReach.ALL, ordered=order is not None, preferred=True
     )
 
 
@@ -406,9 +408,9 @@ def _path(
     parts: tuple[KeyPart, ...],
     sargs: Sequence[Sarg],
     renumber: Callable[[Expr], Expr],
-    wanted: Sequence[Wanted],
+    wanted: Sequence[WantedOrder],
     statistics: TableStatistics | None,
-) -> Access | None:
+) -> AccessPath | None:
     """The access along one key or index, with all it can use of ``sargs``."""
     codec = table.key_codec if index is None else table.index_codec(index)
     served = _served(table, parts, codec.fields, sargs, renumber)
@@ -423,7 +425,7 @@ def _path(
     reverse = order is True
     text = " AND ".join(served.texts)
     complete = key_range.width == len(parts)
-    source: Source
+    source: RowSource
     if index is not None:
         source = IndexScan(table, index, key_range, text, reverse)
     elif complete:
@@ -434,25 +436,27 @@ def _path(
         return None  # the same as the full scan
     bound = 2 * key_range.width + bool(low) + bool(high)
     reach = _reach(key_range, complete=complete, unique=whole)
-    found = Access(source, reach, frozenset(served.used), order is not None, bound, preferred=index is None)
+    found = AccessPath(
+        source, reach, frozenset(served.used), order is not None, bound, preferred=index is None
+    )
     if statistics is not None:
         rows = statistics.rows * share(table, statistics, served.sargs)
-        found.rows = min(rows, 1.0) if reach is Reach.ONE else max(rows, 1.0)
+        found.rows = min(rows, 1.0) if reach is PathReach.ONE else max(rows, 1.0)
         found.cost = found.rows * (1.0 if index is None else INDEX_COST)
     return found
 
 
-def _reach(key_range: KeyRange, *, complete: bool, unique: bool) -> Reach:
+def _reach(key_range: KeyRange, *, complete: bool, unique: bool) -> PathReach:
     """How much a range can read; ``complete``: every column of the key is given."""
     if complete:
         if not unique:
-            return Reach.SOME
-        return Reach.FEW if key_range.items else Reach.ONE
+            return PathReach.SOME
+        return PathReach.FEW if key_range.items else PathReach.ONE
     if key_range.width:
-        return Reach.SOME
+        return PathReach.SOME
     if key_range.low and key_range.high:
-        return Reach.RANGE
-    return Reach.HALF if key_range.low or key_range.high else Reach.ALL
+        return PathReach.RANGE
+    return PathReach.HALF if key_range.low or key_range.high else PathReach.ALL
 
 
 def _first(
@@ -486,7 +490,7 @@ def _order(
     table: Table,
     parts: Sequence[KeyPart],
     start: int,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[WantedOrder],
     fixed: set[int],
     *,
     whole: bool,

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING
 from sqlglot import expressions as exp
 from sqlglot.dialects.postgres import Postgres
 
-from herdpy_sql.catalog import Check, Index, KeyPart
+from herdpy_sql.catalog import HIDDEN_KEY, Check, Column, Index, KeyPart
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.alter_table import AlterNothing, AlterTablePlan
-from herdpy_sql.execute.define import duplicate
-from herdpy_sql.execute.detaching import detach
+from herdpy_sql.execute.alter_table import AlterNothing, AlterTablePlan, TableChange, dropped_column
+from herdpy_sql.execute.define import detach, duplicate
 from herdpy_sql.execute.links import unique_access
-from herdpy_sql.execute.reference_validation import validate_foreign_key
+from herdpy_sql.execute.references import validate_foreign_key
 from herdpy_sql.expr import NotOwn, Params, bind, coerce, compile_expr, is_volatile
 from herdpy_sql.parse import parse, split
-from herdpy_sql.parse.cursor import Cursor
+from herdpy_sql.parse.cursor import TokenCursor
 from herdpy_sql.parse.object_commands import sequence_option, sequence_options
 from herdpy_sql.plan.create_table import (
     MAX_COLUMNS,
@@ -40,17 +39,24 @@ from herdpy_sql.plan.expression_index import expression_type
 from herdpy_sql.plan.foreign_keys import bind_foreign_key, check_types, names_of
 from herdpy_sql.plan.names import FreshNames, checked_name, refuse_temporary_move
 from herdpy_sql.plan.remarks import absent_relation, cascaded, notice, with_remarks
-from herdpy_sql.plan.rules import bind_check, bind_default, bind_generated, default_expr, rules_of, scalar
+from herdpy_sql.plan.rules import (
+    bind_check,
+    bind_default,
+    bind_generated,
+    columns_named,
+    default_expr,
+    rules_of,
+    scalar,
+)
 from herdpy_sql.plan.scope import TableScope, find_table, name_of
 from herdpy_sql.plan.sequences import altered, sequence_of
-from herdpy_sql.plan.table_change import TableChange, columns_named
 from herdpy_sql.plan.type_names import mark_types
 from herdpy_sql.plan.views import drop_views, refuse_retyping, rename_in_views
 from herdpy_sql.sequences import fresh_name, owned_by, relation_names
-from herdpy_sql.types import Base
+from herdpy_sql.types import BIGINT, Base
 
 if TYPE_CHECKING:
-    from herdpy_sql.catalog import Catalog, Column, Table
+    from herdpy_sql.catalog import Catalog, Table
     from herdpy_sql.execute.base import Plan
     from herdpy_sql.expr.nodes import Expr
     from herdpy_sql.foreign_keys import ForeignKey
@@ -281,8 +287,25 @@ def _drop_column(change: TableChange, action: AlterAction) -> None:
     reasons += [f"column {table.columns[at].name} of table {table.name}" for at in shown]
     for at in (*users, position):
         reasons += _drop_foreign_keys_of(change, at, cascade=cascade)
-        change.drop_column(at)
+        _without_column(change, at)
     change.remarks += cascaded(reasons)
+
+
+def _without_column(change: TableChange, position: int) -> None:
+    """Drop a column, and the indexes, checks and key that are about it."""
+    column = change.table.columns[position]
+    for index in change.indexes:
+        if index.predicate == position or any(part.position == position for part in index.parts):
+            change.drop_index(index)
+    if position in change.table.key_positions:
+        _drop_key(change)
+    kept = tuple(one for one in change.table.checks if column.name not in columns_named(one.condition))
+    change.checks -= {one.name for one in change.table.checks} - {one.name for one in kept}
+    change.table = replace(change.table, checks=kept)
+    change.convert.pop(position, None)
+    change.missing.pop(position, None)
+    change.not_null.discard(position)
+    change.set_column(position, dropped_column(column, position))
 
 
 def _generated_of(table: Table, name: str) -> list[int]:
@@ -498,7 +521,7 @@ def _drop_expression(change: TableChange, action: AlterAction) -> None:
 def _alter_identity(change: TableChange, action: AlterAction) -> None:
     """ADD GENERATED, SET GENERATED, SET with options of a sequence, RESTART. SqlError 55000, 42601, 22023."""
     position = change.position(action.name)
-    cursor = Cursor(split(action.text)[0])
+    cursor = TokenCursor(split(action.text)[0])
     cursor.at = 0
     try:
         (_add_identity if cursor.accept("ADD", "GENERATED") else _set_identity)(change, position, cursor)
@@ -526,7 +549,7 @@ def _drop_identity(change: TableChange, action: AlterAction) -> None:
     _with_sequence(change, position, drop)
 
 
-def _add_identity(change: TableChange, position: int, cursor: Cursor) -> None:
+def _add_identity(change: TableChange, position: int, cursor: TokenCursor) -> None:
     how = _generated(cursor)
     if not cursor.accept("AS", "IDENTITY"):
         raise cursor.fail()
@@ -549,7 +572,7 @@ def _add_identity(change: TableChange, position: int, cursor: Cursor) -> None:
     change.sequences[position] = definition
 
 
-def _set_identity(change: TableChange, position: int, cursor: Cursor) -> None:
+def _set_identity(change: TableChange, position: int, cursor: TokenCursor) -> None:
     how, options = "", dict[str, "Option"]()
     while cursor.peek():
         if cursor.accept("SET", "GENERATED"):
@@ -582,7 +605,7 @@ def _retype_identity(change: TableChange, position: int, target: SqlType) -> Non
     _with_sequence(change, position, lambda view, one: altered(one, {"as": kind})(view))
 
 
-def _generated(cursor: Cursor) -> str:
+def _generated(cursor: TokenCursor) -> str:
     if cursor.accept("ALWAYS"):
         return "ALWAYS"
     if cursor.accept("BY", "DEFAULT"):
@@ -688,6 +711,17 @@ def _add_check(
     change.add_check(Check(name, condition.sql("postgres"), validated=not not_valid))
 
 
+def _drop_key(change: TableChange) -> None:
+    """Let the rows be keyed by a hidden number; the columns stay NOT NULL."""
+    if change.table.has_hidden_key:
+        return
+    position = change.add_column(Column(HIDDEN_KEY, BIGINT, not_null=True, hidden=True))
+    names = FreshNames(change.table.name, change.catalog, change.table.schema)
+    names.taken.discard(change.table.key_name)
+    change.table = replace(change.table, key=(KeyPart(position),), key_name=names.new([], "pkey"))
+    change.rewritten = True
+
+
 def _names(change: TableChange) -> FreshNames:
     names = FreshNames(change.table.name, change.catalog, change.table.schema)
     names.taken |= {index.name for index in change.fresh}
@@ -784,7 +818,7 @@ def _drop_constraint(change: TableChange, action: AlterAction) -> None:
         change.drop_index(index)
         _detach(change, action, _is_orphaned(change))
     elif name == table.key_name and not table.has_hidden_key:
-        change.drop_key()
+        _drop_key(change)
         _detach(change, action, _is_orphaned(change))
     elif "IF EXISTS" not in action.options:
         raise _missing_constraint(table, name)

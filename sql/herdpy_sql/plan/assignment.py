@@ -1,8 +1,8 @@
 """Assignment: which column of a table is given which value, by INSERT, UPDATE, MERGE and ON CONFLICT.
 
 ``target_positions`` and ``assignments`` read the columns that a statement sets: a value for each position, or
-:class:`Elements`, where elements of an array are set (``a[1] = 2``, ``a[1:2] = '{3,4}'``, several of them one
-after the other). ``assigned`` and ``bound`` give the value that is stored, as assignment coerces it.
+:class:`ElementPuts`, where elements of an array are set (``a[1] = 2``, ``a[1:2] = '{3,4}'``, several of them
+one after the other). ``assigned`` and ``bound`` give the value that is stored, as assignment coerces it.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ Take = Callable[[exp.Expression, SqlType], Expr]
 
 
 @dataclass(frozen=True)
-class Put:
+class ElementPut:
     """One assignment.
 
     Attributes:
@@ -136,10 +136,10 @@ class Put:
 
 
 @dataclass(frozen=True)
-class Elements:
+class ElementPuts:
     """What is assigned to elements of one column, in order."""
 
-    puts: tuple[Put, ...]
+    puts: tuple[ElementPut, ...]
 
     def nodes(self, type_: SqlType) -> Iterator[tuple[exp.Expression, SqlType]]:
         """All that is to be computed, in the order in which ``bound`` takes it, with the types wanted."""
@@ -150,7 +150,7 @@ class Elements:
                     yield one, INTEGER
 
 
-Assignment = tuple[int, exp.Expression | Elements]
+Assignment = tuple[int, exp.Expression | ElementPuts]
 
 
 def assignments(tree: exp.Expression, table: Table) -> list[Assignment]:
@@ -183,7 +183,7 @@ def _assign(table: Table, left: exp.Expression, value: exp.Expression, found: li
         found.append((position, value))
         return
     column, steps = subscripts(left)
-    at = [(position, given) for position, given in found if isinstance(given, Elements)]
+    at = [(position, given) for position, given in found if isinstance(given, ElementPuts)]
     position = _set_position(table, column, [one for one in found if one not in at])
     refuse_generated_update(table, position, value)
     if is_default(value):
@@ -192,7 +192,7 @@ def _assign(table: Table, left: exp.Expression, value: exp.Expression, found: li
     earlier = dict(at).get(position)
     if earlier is not None:
         found.remove((position, earlier))
-        one = Elements((*earlier.puts, *one.puts))
+        one = ElementPuts((*earlier.puts, *one.puts))
     found.append((position, one))
 
 
@@ -239,7 +239,7 @@ def computed_values(table: Table, assignment: Assignment) -> list[tuple[exp.Expr
     """What a query has to compute for an assignment, and of which types."""
     position, value = assignment
     type_ = table.columns[position].type
-    if isinstance(value, Elements):
+    if isinstance(value, ElementPuts):
         return list(value.nodes(type_))
     return [] if is_default(value) else [(value, type_)]
 
@@ -251,7 +251,7 @@ def own_assign(
     found = []
     for position, node in assigned_to:
         value: Expr | None
-        if isinstance(node, Elements):
+        if isinstance(node, ElementPuts):
             value = bound(table, position, node, lambda one, type_: bind(one, scope, params, type_), params)
         elif is_default(node):
             value = default_of(table, position)
@@ -265,7 +265,7 @@ def own_assign(
 # --- elements of arrays --------------------------------------------------------------------------
 
 
-def put_of(column: Column, steps: list[Any], value: exp.Expression) -> Elements:
+def put_of(column: Column, steps: list[Any], value: exp.Expression) -> ElementPuts:
     """``column[steps] = value``. SqlError 42804 for what has no elements, 0A000 for JSONB, 54000."""
     if column.type.base is Base.JSONB:
         raise SqlError("0A000", "assigning to elements of jsonb is not supported", hint="Use jsonb_set().")
@@ -281,14 +281,14 @@ def put_of(column: Column, steps: list[Any], value: exp.Expression) -> Elements:
             f"number of array dimensions ({len(steps)}) exceeds the maximum allowed ({MAX_DIMENSIONS})",
         )
     if not any(isinstance(step, tuple) for step in steps):
-        return Elements((Put(tuple(steps), value, False),))
+        return ElementPuts((ElementPut(tuple(steps), value, False),))
     bounds: list[exp.Expression | None] = []
     for step in steps:
         bounds += step if isinstance(step, tuple) else (exp.Literal.number(1), step)
-    return Elements((Put(tuple(bounds), value, True),))
+    return ElementPuts((ElementPut(tuple(bounds), value, True),))
 
 
-def bound(table: Table, position: int, elements: Elements, take: Take, params: Params) -> Expr:
+def bound(table: Table, position: int, elements: ElementPuts, take: Take, params: Params) -> Expr:
     """The column's new value, over a row that begins with the table's columns."""
     column = table.columns[position]
     found: Expr = ColumnRef(column.type, position, column.name)

@@ -13,7 +13,7 @@ from herdpy_sql.expr.nodes import And, ColumnRef, Expr
 from herdpy_sql.plan.access import choose
 from herdpy_sql.plan.assignment import (
     Assignment,
-    Elements,
+    ElementPuts,
     assigned,
     assignments,
     bound,
@@ -242,7 +242,7 @@ def _columnar_update(
     assign: list[tuple[int, Compiled]] = []
     for position, node in assignments:
         value: Expr | None
-        if isinstance(node, Elements):
+        if isinstance(node, ElementPuts):
             value = bound(table, position, node, lambda one, type_: next(given), params)
         elif is_default(node):
             value = default_of(table, position)

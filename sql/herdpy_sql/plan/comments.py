@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from herdpy_sql.catalog import Index, Table
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.objects import DefinePlan
+from herdpy_sql.execute.define import DefinePlan
 from herdpy_sql.objects import CatalogObject, CommentDefinition
 from herdpy_sql.plan.scope import find_table
 

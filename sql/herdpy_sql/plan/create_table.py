@@ -20,8 +20,7 @@ from herdpy_sql.collations import check_stored
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Outcome, Plan
 from herdpy_sql.execute.define import CreateTablePlan
-from herdpy_sql.execute.insert import InsertSelectPlan
-from herdpy_sql.execute.row_makers import FromQuery
+from herdpy_sql.execute.insert import FromQuery, InsertSelectPlan
 from herdpy_sql.expr import NotOwn, compile_expr, sql_type
 from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.objects import SequenceDefinition

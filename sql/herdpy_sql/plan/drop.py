@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from herdpy_sql.catalog import PUBLIC, Index, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.change import TruncatePlan
-from herdpy_sql.execute.define import DropIndexPlan, DropTablePlan
+from herdpy_sql.execute.define import DefinePlan, DropIndexPlan, DropTablePlan
 from herdpy_sql.execute.links import unique_access
-from herdpy_sql.execute.objects import DefinePlan
 from herdpy_sql.objects import CatalogObject, SequenceDefinition, ViewDefinition
 from herdpy_sql.plan.remarks import absent_relation, cascaded, notice, with_remarks
 from herdpy_sql.plan.scope import find_table

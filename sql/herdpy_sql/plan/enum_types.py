@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.objects import DefinePlan
+from herdpy_sql.execute.define import DefinePlan
 from herdpy_sql.objects import CatalogObject, EnumDefinition, ViewDefinition
 from herdpy_sql.parse import Command
 from herdpy_sql.parse.alter_table import AlterAction

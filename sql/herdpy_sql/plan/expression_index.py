@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from herdpy_sql.catalog import Index, Table
+    from herdpy_sql.execute.alter_table import TableChange
     from herdpy_sql.expr.nodes import Expr
-    from herdpy_sql.plan.scope import Item
-    from herdpy_sql.plan.table_change import TableChange
+    from herdpy_sql.plan.scope import ScopeItem
     from herdpy_sql.types import SqlType
 
 
@@ -106,7 +106,7 @@ def indexed_expression(table: Table, node: exp.Expression) -> int | None:
 # What the planner asks.
 
 
-def substituted(conditions: Iterable[Expr], items: Sequence[Item]) -> list[Expr]:
+def substituted(conditions: Iterable[Expr], items: Sequence[ScopeItem]) -> list[Expr]:
     """The expressions over the hidden columns of indexes, where they say what those have."""
     known = {expr: ref for item in items for expr, ref in _indexed(item)}
     if not known:
@@ -114,7 +114,7 @@ def substituted(conditions: Iterable[Expr], items: Sequence[Item]) -> list[Expr]
     return [rebuild(one, lambda part: known.get(part)) for one in conditions]
 
 
-def has_expressions(items: Sequence[Item]) -> bool:
+def has_expressions(items: Sequence[ScopeItem]) -> bool:
     """Whether a table among them has an index on an expression."""
     return any(_hidden_parts(item.table) for item in items)
 
@@ -129,12 +129,12 @@ def _hidden_parts(table: Table) -> tuple[int, ...]:
     return found  # type: ignore[return-value]
 
 
-def _indexed(item: Item) -> list[tuple[Expr, ColumnRef]]:
+def _indexed(item: ScopeItem) -> list[tuple[Expr, ColumnRef]]:
     """The expressions that indexes of a table have, over the wide row, and the columns for them."""
     return [(_over(item, position), item.column(position)) for position in _hidden_parts(item.table)]
 
 
-def _over(item: Item, position: int) -> Expr:
+def _over(item: ScopeItem, position: int) -> Expr:
     """The expression of a hidden column over the wide row of a statement."""
     table = item.table
     found = table.derived.get(f"expression {position}")
@@ -151,7 +151,7 @@ def _over(item: Item, position: int) -> Expr:
     )
 
 
-def implies(item: Item, index: Index, conditions: Sequence[Expr]) -> bool:
+def implies(item: ScopeItem, index: Index, conditions: Sequence[Expr]) -> bool:
     """Whether the rows that satisfy ``conditions`` are all in a partial index; true of any other index."""
     if index.predicate is None:
         return True

@@ -13,12 +13,10 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.change import DeletePlan, UpdatePlan
-from herdpy_sql.execute.conversions import comparable
 from herdpy_sql.execute.insert import InsertSelectPlan
-from herdpy_sql.execute.links import links_of, unique_access
+from herdpy_sql.execute.links import comparable, links_of, unique_access
 from herdpy_sql.execute.merge import MergePlan
-from herdpy_sql.execute.references import ReferenceView
-from herdpy_sql.execute.referring import ReferringChange, ReferringInsert, ReferringPlan
+from herdpy_sql.execute.references import ReferenceView, ReferringChange, ReferringInsert, ReferringPlan
 from herdpy_sql.expr import Params, coerce, compile_expr
 from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.foreign_keys import CASCADE, NO_ACTION, ForeignKey
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Catalog, Table
     from herdpy_sql.execute.base import Compiled, Plan
-    from herdpy_sql.execute.links import Links
+    from herdpy_sql.execute.links import ForeignKeyLinks
     from herdpy_sql.storage import Clock, View
     from herdpy_sql.types import SqlType
 
@@ -270,7 +268,7 @@ def with_references(plan: Plan, catalog: Catalog) -> Plan:
     return ReferringPlan(plan, TOOLS)
 
 
-def _touches(plan: UpdatePlan, links: Links) -> bool:
+def _touches(plan: UpdatePlan, links: ForeignKeyLinks) -> bool:
     """Whether an UPDATE may change what refers or is referred to, or the row's key, which is locked."""
     table = plan.table
     watched = {at for link in links.of_child.get(table.id, ()) for at in link.key.columns}

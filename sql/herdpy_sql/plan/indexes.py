@@ -10,7 +10,13 @@ from sqlglot import expressions as exp
 from herdpy_sql.catalog import Index, KeyPart
 from herdpy_sql.collations import check_stored
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.alter_table import AlterNothing, AlterTablePlan, ReindexPlan, RenameIndexPlan
+from herdpy_sql.execute.alter_table import (
+    AlterNothing,
+    AlterTablePlan,
+    ReindexPlan,
+    RenameIndexPlan,
+    TableChange,
+)
 from herdpy_sql.execute.define import CreateIndexPlan, duplicate
 from herdpy_sql.plan.create_table import check_storage_parameter, only, ordered
 from herdpy_sql.plan.expression_index import expression_column, predicate_column
@@ -18,7 +24,6 @@ from herdpy_sql.plan.names import FreshNames, checked_name
 from herdpy_sql.plan.remarks import absent_relation, taken, with_remarks
 from herdpy_sql.plan.rules import rules_of
 from herdpy_sql.plan.scope import find_table, name_of, own_tables, table_of
-from herdpy_sql.plan.table_change import TableChange
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog, Table

@@ -17,17 +17,21 @@ from herdpy_sql.collations import check_stored
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn, Plan
 from herdpy_sql.execute.change import row_mode
-from herdpy_sql.execute.conflict import (
+from herdpy_sql.execute.insert import (
     Arbiter,
     Change,
+    ColumnValue,
     ConflictPlan,
     ConflictSelectPlan,
+    FromOneRow,
+    FromQuery,
     IndexArbiter,
+    InsertPlan,
+    InsertSelectPlan,
     KeyArbiter,
     OnConflict,
+    make_maker,
 )
-from herdpy_sql.execute.insert import InsertPlan, InsertSelectPlan
-from herdpy_sql.execute.row_makers import FromOneRow, FromQuery, Value, make_maker
 from herdpy_sql.expr import NotOwn, Params, bind, compile_expr, split_conjuncts
 from herdpy_sql.expr.nodes import ColumnRef, Const, Param
 from herdpy_sql.plan.assignment import (
@@ -54,7 +58,7 @@ if TYPE_CHECKING:
 
     from herdpy_sql.catalog import Table
     from herdpy_sql.execute.base import Compiled
-    from herdpy_sql.execute.row_makers import Maker
+    from herdpy_sql.execute.insert import Maker
     from herdpy_sql.expr.nodes import Expr
 
 
@@ -206,18 +210,18 @@ def _maker(table: Table, bound: dict[int, Expr], *, often: bool) -> Maker:
     return make_maker(values, rules_of(table), often=often)
 
 
-def _value(table: Table, position: int, bound: dict[int, Expr]) -> Value:
+def _value(table: Table, position: int, bound: dict[int, Expr]) -> ColumnValue:
     column = table.columns[position]
     if column.numbers_rows:
-        return Value(row_id=True)
+        return ColumnValue(row_id=True)
     found = bound[position] if position in bound else default_of(table, position)
     if found is None or column.dropped:
-        return Value(is_constant=True)
+        return ColumnValue(is_constant=True)
     if isinstance(found, Param):
-        return Value(param=found.number - 1)
+        return ColumnValue(param=found.number - 1)
     if isinstance(found, Const):
-        return Value(constant=found.value, is_constant=True)
-    return Value(compute=compile_expr(found))
+        return ColumnValue(constant=found.value, is_constant=True)
+    return ColumnValue(compute=compile_expr(found))
 
 
 def _from_query(

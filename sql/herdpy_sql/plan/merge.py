@@ -17,7 +17,7 @@ from herdpy_sql.execute.change import ColumnarMatches
 from herdpy_sql.execute.merge import DELETE, INSERT, NOTHING, UPDATE, Action, MergePlan
 from herdpy_sql.expr import Params, compile_expr
 from herdpy_sql.expr.nodes import ColumnRef
-from herdpy_sql.plan.assignment import Elements, assigned, assignments, is_default, null, target_positions
+from herdpy_sql.plan.assignment import ElementPuts, assigned, assignments, is_default, null, target_positions
 from herdpy_sql.plan.columnar import columnar_select
 from herdpy_sql.plan.insert import checked_rows, from_columns
 from herdpy_sql.plan.returning import target_name
@@ -113,7 +113,7 @@ def _updated(then: exp.Update, table: Table) -> list[tuple[int, exp.Expression]]
     """(position, value) of UPDATE SET."""
     found = []
     for position, value in assignments(then, table):
-        if isinstance(value, Elements):
+        if isinstance(value, ElementPuts):
             raise SqlError("0A000", "MERGE: assigning to elements of arrays is not supported")
         found.append((position, value))
     return found

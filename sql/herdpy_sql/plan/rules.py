@@ -24,7 +24,7 @@ from herdpy_sql.expr import (
 )
 from herdpy_sql.expr.nodes import Call, Cast, Chain, ColumnRef
 from herdpy_sql.parse import parse, split
-from herdpy_sql.plan.scope import TableScope
+from herdpy_sql.plan.scope import TableScope, name_of
 from herdpy_sql.plan.type_names import mark_enums, mark_types_of
 from herdpy_sql.types import BOOLEAN, Base
 
@@ -203,3 +203,8 @@ def compile_default(table: Table, position: int) -> Compiled | None:
     """The DEFAULT of a column, ready to run."""
     found = default_of(table, position)
     return None if found is None else compile_expr(found)
+
+
+def columns_named(text: str) -> set[str]:
+    """The names of the columns in an expression that the catalog keeps as text."""
+    return {name_of(node.this) for node in scalar(text).find_all(exp.Column) if not node.is_star}

@@ -9,8 +9,7 @@ from msgspec.structs import replace as changed
 
 from herdpy_sql.catalog import PUBLIC, Catalog, Table, is_temporary
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.detaching import detach
-from herdpy_sql.execute.objects import DefinePlan
+from herdpy_sql.execute.define import DefinePlan, detach
 from herdpy_sql.objects import CatalogObject, SchemaDefinition
 from herdpy_sql.plan.commands import CreateSchemaFor
 from herdpy_sql.plan.drop import Dropping, carry_out, depended_on, described, gather, references_to

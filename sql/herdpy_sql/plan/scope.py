@@ -92,7 +92,7 @@ def alias_of(node: exp.Table, table: Table) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ScopeItem:
     """A table in FROM: its columns are numbered from ``base`` in the wide row."""
 
     alias: str
@@ -124,15 +124,15 @@ class TableScope:
     ``merged`` names the columns that USING joined: unqualified, they are the first table's.
     """
 
-    items: list[Item] = field(default_factory=list)
+    items: list[ScopeItem] = field(default_factory=list)
     merged: dict[str, ColumnRef] = field(default_factory=dict)
     volatile: bool = False
 
-    def add(self, alias: str, table: Table, *, outer: bool = False) -> Item:
+    def add(self, alias: str, table: Table, *, outer: bool = False) -> ScopeItem:
         """Add a FROM item; SqlError 42712 when the name is taken."""
         if any(item.alias == alias for item in self.items):
             raise SqlError("42712", f'table name "{alias}" specified more than once')
-        item = Item(alias, table, self.items[-1].end if self.items else 0, outer)
+        item = ScopeItem(alias, table, self.items[-1].end if self.items else 0, outer)
         self.items.append(item)
         return item
 

@@ -4,9 +4,9 @@ The shape that is ours: plain tables joined by inner or left joins, any scalar e
 ``herdpy_sql.expr`` evaluates, ORDER BY, LIMIT, OFFSET, FOR UPDATE. GROUP BY, DISTINCT, windows, set
 operations, subqueries and WITH are the columnar engine's.
 
-Each argument of an aggregate becomes an output of an own SELECT (``steps.Planner``), and the SELECT list is
-bound over what they give. Only what is exact and needs no order is taken: count, sum and avg of integers and
-NUMERIC, min and max. A lone min or max along a key or index is the first row in that order. It is own
+Each argument of an aggregate becomes an output of an own SELECT (``steps.StepPlanner``), and the SELECT list
+is bound over what they give. Only what is exact and needs no order is taken: count, sum and avg of integers
+and NUMERIC, min and max. A lone min or max along a key or index is the first row in that order. It is own
 where few rows are read: a columnar query costs a millisecond before it has read the first.
 """
 
@@ -18,16 +18,15 @@ from typing import TYPE_CHECKING
 from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.aggregate import Aggregate, AggregatePlan
 from herdpy_sql.execute.base import OutputColumn
-from herdpy_sql.execute.query import SelectPlan
+from herdpy_sql.execute.query import Aggregate, AggregatePlan, SelectPlan
 from herdpy_sql.expr import NotOwn, Params, bind, coerce, settle, split_conjuncts
 from herdpy_sql.expr.nodes import Case, ColumnRef, Const
-from herdpy_sql.plan.access import OWN_ROWS, Reach
+from herdpy_sql.plan.access import OWN_ROWS, PathReach
 from herdpy_sql.plan.clauses import bind_outputs, condition, limits_of, output_name, project
 from herdpy_sql.plan.locking import LockableItem, clauses_of, locks_of, refuse_locks
-from herdpy_sql.plan.scope import Item, TableScope, alias_of, name_of, table_of
-from herdpy_sql.plan.steps import NotWorth, Planner, Query
+from herdpy_sql.plan.scope import ScopeItem, TableScope, alias_of, name_of, table_of
+from herdpy_sql.plan.steps import NotWorth, OwnQuery, StepPlanner
 from herdpy_sql.types import BIGINT, BOOLEAN, NUMERIC, TEXT, Base, SqlType
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def bind_select(
             raise NotOwn(key.rstrip("_").upper())
     if not tree.expressions:
         raise NotOwn("an empty SELECT list")
-    query = Query()
+    query = OwnQuery()
     _from(query, tree, catalog, params)
     where = tree.args.get("where")
     if where is not None:
@@ -72,10 +71,10 @@ def bind_select(
     _ordering(query, tree, params)
     query.limit, query.offset = limits_of(tree, params)
     query.locking = _locking(query, tree)
-    return Planner(query, params, settings, catalog).plan()
+    return StepPlanner(query, params, settings, catalog).plan()
 
 
-def _from(query: Query, tree: exp.Select, catalog: Catalog, params: Params) -> None:
+def _from(query: OwnQuery, tree: exp.Select, catalog: Catalog, params: Params) -> None:
     source = tree.args.get("from_")
     if source is None:
         if tree.args.get("joins"):
@@ -107,7 +106,7 @@ def _from(query: Query, tree: exp.Select, catalog: Catalog, params: Params) -> N
         raise NotOwn(f"more than {MAX_TABLES} tables")
 
 
-def _add(query: Query, node: exp.Expression, catalog: Catalog, *, outer: bool = False) -> Item:
+def _add(query: OwnQuery, node: exp.Expression, catalog: Catalog, *, outer: bool = False) -> ScopeItem:
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         raise NotOwn("a subquery or function in FROM")
     for key, value in node.args.items():
@@ -119,7 +118,9 @@ def _add(query: Query, node: exp.Expression, catalog: Catalog, *, outer: bool = 
     return query.scope.add(alias_of(node, table), table, outer=outer)
 
 
-def _using(query: Query, join: exp.Join, before: list[Item], item: Item, params: Params) -> list[Expr]:
+def _using(
+    query: OwnQuery, join: exp.Join, before: list[ScopeItem], item: ScopeItem, params: Params
+) -> list[Expr]:
     conditions = []
     for node in join.args["using"]:
         name = name_of(node)
@@ -152,7 +153,7 @@ class _Pair:
         return self.left if name == "l" else self.right
 
 
-def _ordering(query: Query, tree: exp.Select, params: Params) -> None:
+def _ordering(query: OwnQuery, tree: exp.Select, params: Params) -> None:
     order = tree.args.get("order")
     for item in order.expressions if order is not None else ():
         ordered = item if isinstance(item, exp.Ordered) else exp.Ordered(this=item)
@@ -167,7 +168,7 @@ def _ordering(query: Query, tree: exp.Select, params: Params) -> None:
         )
 
 
-def _order_expr(query: Query, node: exp.Expression, params: Params) -> Expr:
+def _order_expr(query: OwnQuery, node: exp.Expression, params: Params) -> Expr:
     """An output column by number or name, else an expression over the tables."""
     if isinstance(node, exp.Literal):
         if node.is_string or not str(node.this).isdigit():
@@ -186,7 +187,7 @@ def _order_expr(query: Query, node: exp.Expression, params: Params) -> Expr:
     return settle(bind(node, query.scope, params), params)
 
 
-def _locking(query: Query, tree: exp.Select) -> dict[str, RowLock]:
+def _locking(query: OwnQuery, tree: exp.Select) -> dict[str, RowLock]:
     """How the tables in FROM are locked, by alias."""
     clauses = clauses_of(tree)
     if not clauses:
@@ -236,7 +237,7 @@ def _is_query(node: exp.Expression) -> bool:
 
 def bind_aggregates(
     tree: exp.Select,
-    query: Query,
+    query: OwnQuery,
     catalog: Catalog,
     params: Params,
     settings: PlanSettings,
@@ -251,7 +252,7 @@ def bind_aggregates(
     outputs = bind_outputs(nodes, found, params, targets)
     query.outputs = [("", expr) for expr in found.arguments]
     planner = _first_in_order(query, found, params, settings, catalog)
-    given = planner[1] if planner is not None else _Planner(query, params, settings, catalog).plan()
+    given = planner[1] if planner is not None else _ArgumentPlanner(query, params, settings, catalog).plan()
     assert isinstance(given, SelectPlan)
     return AggregatePlan(
         given,
@@ -375,7 +376,7 @@ def _extreme_type(type_: SqlType) -> SqlType:
     return type_ if type_.base is Base.CHAR else type_.plain
 
 
-class _Planner(Planner):
+class _ArgumentPlanner(StepPlanner):
     """Plans the SELECT below the aggregates."""
 
     def _point(self, *_: object) -> None:
@@ -386,13 +387,13 @@ class _Planner(Planner):
         super()._judge(sorted_after=sorted_after, filtered=filtered)
         if self.settings.engine == "own" or not self.query.scope.items or self.query.limit is not None:
             return
-        if self.reach > Reach.SOME and (self.rows is None or self.rows > OWN_ROWS):
+        if self.reach > PathReach.SOME and (self.rows is None or self.rows > OWN_ROWS):
             raise NotWorth("a range of unknown size")
 
 
 def _first_in_order(
-    query: Query, found: _Aggregates, params: Params, settings: PlanSettings, catalog: Catalog
-) -> tuple[Query, Plan] | None:
+    query: OwnQuery, found: _Aggregates, params: Params, settings: PlanSettings, catalog: Catalog
+) -> tuple[OwnQuery, Plan] | None:
     """A lone min or max of a column as the first row in its order, where rows come so; else None."""
     if len(found.aggregates) != 1 or found.aggregates[0].name not in {"min", "max"}:
         return None
@@ -402,7 +403,7 @@ def _first_in_order(
         return None  # NULLs would come first
     ordered = replace(query, order=[(column, descending, False)], limit=Const(BIGINT, 1))
     try:
-        plan = _Planner(ordered, params, settings, catalog).plan()
+        plan = _ArgumentPlanner(ordered, params, settings, catalog).plan()
     except NotOwn:
         return None
     assert isinstance(plan, SelectPlan)

@@ -11,8 +11,7 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.catalog import Table
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.define import duplicate
-from herdpy_sql.execute.objects import DefinePlan
+from herdpy_sql.execute.define import DefinePlan, duplicate
 from herdpy_sql.expr.syntax import is_regclass
 from herdpy_sql.objects import CatalogObject, SequenceDefinition
 from herdpy_sql.plan.names import checked_name, not_there, object_of, refuse_temporary_move, target_schema
@@ -23,7 +22,7 @@ from herdpy_sql.types import BIGINT, INTEGER, SMALLINT, Base, SqlType
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.execute.base import Plan
-    from herdpy_sql.execute.objects import Work
+    from herdpy_sql.execute.define import Work
     from herdpy_sql.parse.object_commands import ObjectCommand, Option
     from herdpy_sql.storage import View
 

@@ -1,8 +1,8 @@
 """The steps of an own SELECT: the order of its joins, the access to each table, and what is decoded.
 
-A bound ``Query`` comes in, its expressions over one wide row of all columns; ``Planner`` chooses, for each
-table in turn, the access that is best by what has been read so far, renumbers the expressions to the narrow
-rows that the steps really decode, and gives the plan that ``execute`` runs.
+A bound ``OwnQuery`` comes in, its expressions over one wide row of all columns; ``StepPlanner`` chooses, for
+each table in turn, the access that is best by what has been read so far, renumbers the expressions to the
+narrow rows that the steps really decode, and gives the plan that ``execute`` runs.
 """
 
 from __future__ import annotations
@@ -13,14 +13,22 @@ from typing import TYPE_CHECKING
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.execute.locking import LockingSelect
-from herdpy_sql.execute.query import PointSelect, Rows, SelectPlan, SortKey, Step
+from herdpy_sql.execute.query import JoinedRows, JoinStep, PointSelect, SelectPlan, SortKey
 from herdpy_sql.execute.sources import KeyGet
 from herdpy_sql.expr import NotOwn, Params, columns_used, compile_expr, remap_columns, takes_values
 from herdpy_sql.expr.nodes import And, ColumnRef
-from herdpy_sql.plan.access import COLUMNAR_ROWS, OWN_ROWS, SETTLED_ROWS, Access, Reach, Wanted, choose
+from herdpy_sql.plan.access import (
+    COLUMNAR_ROWS,
+    OWN_ROWS,
+    SETTLED_ROWS,
+    AccessPath,
+    PathReach,
+    WantedOrder,
+    choose,
+)
 from herdpy_sql.plan.clauses import output_columns, project
 from herdpy_sql.plan.expression_index import has_expressions, substituted
-from herdpy_sql.plan.scope import Item, TableScope
+from herdpy_sql.plan.scope import ScopeItem, TableScope
 from herdpy_sql.plan.statistics import statistics_of
 from herdpy_sql.plan.text import expr_text
 from herdpy_sql.types import BOOLEAN, Base
@@ -40,7 +48,7 @@ class NotWorth(NotOwn):
 
 
 @dataclass
-class Query:
+class OwnQuery:
     """A SELECT while it is bound."""
 
     scope: TableScope = field(default_factory=TableScope)
@@ -53,10 +61,10 @@ class Query:
     locking: dict[str, RowLock] = field(default_factory=dict)
 
 
-class Planner:
+class StepPlanner:
     """Chooses the order of joins and the access to each table, then builds the steps."""
 
-    def __init__(self, query: Query, params: Params, settings: PlanSettings, catalog: Catalog) -> None:
+    def __init__(self, query: OwnQuery, params: Params, settings: PlanSettings, catalog: Catalog) -> None:
         self.query = query
         self.catalog = catalog
         self.params = params
@@ -67,7 +75,7 @@ class Planner:
         self.takes = any(takes_values(expr) for expr in self._exprs())  # it changes sequences
         self.places: dict[int, int] = {}  # wide column number -> place in the narrow row
         self.seen: set[int] = set()  # wide numbers of columns that have values so far
-        self.reach = Reach.ONE
+        self.reach = PathReach.ONE
         self.bounded = True
         self.rows: float | None = 1.0  # likely to be read, all loops together
         self.settled = True  # that can be relied on
@@ -110,7 +118,7 @@ class Planner:
                 return fast
         condition = self.compile_all(rest) if not steps else None
         parts = (
-            Rows(tuple(steps), condition, bool(query.locking)),
+            JoinedRows(tuple(steps), condition, bool(query.locking)),
             columns,
             tuple(param_types),
             None if plain == list(range(len(self.places))) and len(plain) == len(exprs) else project(exprs),
@@ -125,7 +133,11 @@ class Planner:
         return found
 
     def _point(
-        self, step: Step, columns: tuple[OutputColumn, ...], exprs: Sequence[Expr], sort: tuple[SortKey, ...]
+        self,
+        step: JoinStep,
+        columns: tuple[OutputColumn, ...],
+        exprs: Sequence[Expr],
+        sort: tuple[SortKey, ...],
     ) -> Plan | None:
         query = self.query
         if (
@@ -152,20 +164,20 @@ class Planner:
         if self.rows is not None and self.rows > COLUMNAR_ROWS and not limited:
             raise NotWorth(f"about {self.rows:.0f} rows")
         few = self.settled and self.rows is not None and self.rows <= OWN_ROWS
-        if self.reach <= Reach.RANGE or (self.reach == Reach.HALF and few):
+        if self.reach <= PathReach.RANGE or (self.reach == PathReach.HALF and few):
             return
-        if not limited or (self.reach == Reach.ALL and filtered):
+        if not limited or (self.reach == PathReach.ALL and filtered):
             raise NotWorth("a scan of unknown size")
 
     # --- tables in order -------------------------------------------------------------------------
 
-    def _steps(self) -> tuple[list[Step], bool, list[Expr]]:
+    def _steps(self) -> tuple[list[JoinStep], bool, list[Expr]]:
         """The steps, whether their rows come in the wanted order, and conditions left (without tables)."""
         query = self.query
         inner = [item for item in query.scope.items if item.alias not in query.joins]
         outer = [item for item in query.scope.items if item.alias in query.joins]
         pool = list(query.where)
-        steps: list[Step] = []
+        steps: list[JoinStep] = []
         ordered = False
         remaining = list(inner)
         while remaining:
@@ -182,7 +194,7 @@ class Planner:
             if first:
                 ordered = access.ordered and (not query.order or bool(self._wanted(item)))
                 self.reach = access.reach
-            elif access.reach > Reach.SOME:
+            elif access.reach > PathReach.SOME:
                 self.bounded = False
             steps.append(self._step(item, access, conditions))
             self.aliases.append(item.alias)
@@ -191,7 +203,7 @@ class Planner:
             on = query.joins[item.alias]
             access = self._access(item, on, first=False)
             self._read(access)
-            if access.reach > Reach.SOME:
+            if access.reach > PathReach.SOME:
                 self.bounded = False
             after = self._ready(pool, item)
             pool = _without(pool, after)
@@ -199,28 +211,28 @@ class Planner:
             self.aliases.append(item.alias)
         return steps, ordered or not query.order, pool
 
-    def _read(self, access: Access) -> None:
+    def _read(self, access: AccessPath) -> None:
         """Count what a table's access is likely to read for each row so far."""
         if self.rows is not None:
             self.rows = None if access.rows is None else max(self.rows, 1.0) * access.rows
 
-    def _ready(self, pool: Sequence[Expr], item: Item) -> list[Expr]:
+    def _ready(self, pool: Sequence[Expr], item: ScopeItem) -> list[Expr]:
         """The conditions that can be judged once ``item`` is joined."""
         return [one for one in pool if all(self._known_with(c.index, item) for c in columns_used(one))]
 
-    def _known_with(self, column: int, item: Item) -> bool:
+    def _known_with(self, column: int, item: ScopeItem) -> bool:
         return column in self.seen or item.base <= column < item.end
 
-    def _wanted(self, item: Item) -> list[Wanted]:
+    def _wanted(self, item: ScopeItem) -> list[WantedOrder]:
         """The wanted order as columns of ``item``; empty when it is not only those."""
         found = []
         for expr, descending, nulls_first in self.query.order:
             if not isinstance(expr, ColumnRef) or not item.base <= expr.index < item.end:
                 return []
-            found.append(Wanted(expr.index - item.base, descending, nulls_first))
+            found.append(WantedOrder(expr.index - item.base, descending, nulls_first))
         return found
 
-    def _access(self, item: Item, conditions: Sequence[Expr], *, first: bool) -> Access:
+    def _access(self, item: ScopeItem, conditions: Sequence[Expr], *, first: bool) -> AccessPath:
         wanted = self._wanted(item) if first else []
         statistics = statistics_of(self.catalog, item.table)
         self.settled = self.settled and statistics is not None and statistics.rows >= SETTLED_ROWS
@@ -237,19 +249,19 @@ class Planner:
 
     def _step(
         self,
-        item: Item,
-        access: Access,
+        item: ScopeItem,
+        access: AccessPath,
         conditions: Sequence[Expr],
         *,
         left: bool = False,
         after: Sequence[Expr] = (),
-    ) -> Step:
+    ) -> JoinStep:
         used = sorted(column for column in self.needed if item.base <= column < item.end)
         rest = [one for number, one in enumerate(conditions) if number not in access.used]
         for column in used:
             self.places[column] = len(self.places)
         self.seen.update(range(item.base, item.end))
-        return Step(
+        return JoinStep(
             source=access.source,
             decode=item.table.row_codec.decoder([column - item.base for column in used]),
             condition=self.compile_all(rest),

@@ -22,8 +22,7 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.catalog import Table
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.define import duplicate
-from herdpy_sql.execute.objects import DefinePlan
+from herdpy_sql.execute.define import DefinePlan, duplicate
 from herdpy_sql.objects import VIEW, CatalogObject, ViewDefinition
 from herdpy_sql.parse import parse, split
 from herdpy_sql.plan.drop import carry_out, drop_plan, gather
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
     from herdpy_sql.catalog import Catalog
-    from herdpy_sql.plan.table_change import TableChange
+    from herdpy_sql.execute.alter_table import TableChange
     from herdpy_sql.storage import Clock, View
 
 

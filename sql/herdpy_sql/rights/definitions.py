@@ -9,7 +9,7 @@ from sqlglot import expressions as exp
 from herdpy_sql.catalog import Table
 from herdpy_sql.objects import CatalogObject
 from herdpy_sql.parse import split
-from herdpy_sql.parse.cursor import Cursor
+from herdpy_sql.parse.cursor import TokenCursor
 from herdpy_sql.parse.object_commands import ObjectCommand
 from herdpy_sql.parse.type_commands import TypeCommand
 from herdpy_sql.plan.names import target_schema
@@ -122,7 +122,7 @@ def _references(text: str) -> Iterator[QualifiedName]:
     """The tables after REFERENCES in the text of a column or constraint."""
     if "REFERENCES" not in text.upper():
         return
-    cursor = Cursor(split(text)[0])
+    cursor = TokenCursor(split(text)[0])
     while cursor.at < len(cursor.tokens):
         if cursor.accept("REFERENCES"):
             name = cursor.name()

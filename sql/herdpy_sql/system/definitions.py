@@ -86,7 +86,7 @@ def check_oid(table: Table, number: int) -> int:
 
 def check_columns(table: Table, check: Check) -> list[int]:
     """The numbers of the columns that a CHECK speaks of."""
-    from herdpy_sql.plan.table_change import columns_named
+    from herdpy_sql.plan.rules import columns_named
 
     names = columns_named(check.condition)
     return [at + 1 for at in table.visible if table.columns[at].name in names]

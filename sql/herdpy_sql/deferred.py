@@ -1,8 +1,8 @@
 """What a transaction has put off: checks of deferrable foreign keys, and what SET CONSTRAINTS said of them.
 
-A view keeps one :class:`Deferred`, an immutable value, so that going back to a savepoint is to take the one
-of that time. What is put off are questions, not answers: whether a row refers to nothing, or one that went is
-missed, is looked up when the check is made, in what there is then.
+Below ``storage``: a view keeps one :class:`Deferred`, an immutable value, so that going back to a savepoint
+is to take the one of that time. What is put off are questions, not answers: whether a row refers to nothing,
+or one that went is missed, is looked up when the check is made, in what there is then.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
+    from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Table
-    from herdpy_sql.execute.links import Values
     from herdpy_sql.foreign_keys import ForeignKey
-    from herdpy_sql.storage import View
 
 Name = tuple[int, str]
 """A constraint: the id of its table, its name."""
 
 
-class Check(NamedTuple):
+class DeferredCheck(NamedTuple):
     """A check of one foreign key that is to be made.
 
     Attributes:
@@ -37,14 +36,14 @@ class Check(NamedTuple):
     constraint: Name
     parent_id: int
     of_child: bool
-    values: Values
+    values: tuple[Datum, ...]
     key: bytes | None = None
 
 
 class _Chain(NamedTuple):
     """A list that grows at its end and shares its beginning with what it was."""
 
-    last: tuple[Check, ...]
+    last: tuple[DeferredCheck, ...]
     before: _Chain | None
 
 
@@ -79,7 +78,7 @@ class Deferred:
         rest = tuple(one for one in self.named if one[0] not in names)
         return replace(self, named=(*rest, *((name, deferred) for name in names)))
 
-    def with_checks(self, checks: list[Check]) -> Deferred:
+    def with_checks(self, checks: list[DeferredCheck]) -> Deferred:
         """With further checks to be made."""
         return replace(self, _checks=_Chain(tuple(checks), self._checks))
 
@@ -93,7 +92,7 @@ class Deferred:
         """Whether there are checks to be made."""
         return self._checks is not None
 
-    def checks(self) -> Iterator[Check]:
+    def checks(self) -> Iterator[DeferredCheck]:
         """The checks, in the order in which they came."""
         parts = []
         at = self._checks
@@ -107,9 +106,8 @@ class Deferred:
 NOTHING = Deferred()
 
 
-def refuse_pending(view: View, table: Table, what: str) -> None:
+def refuse_pending(deferred: Deferred | None, table: Table, what: str) -> None:
     """55006: a definition cannot change while checks that rest on it are put off."""
-    deferred = view.deferred
     if deferred is None or not deferred.is_pending:
         return
     if any(table.id == (one.constraint[0] if one.of_child else one.parent_id) for one in deferred.checks()):

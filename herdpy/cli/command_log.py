@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from herdpy.log.inspect import EntryReport, RecordReport
     from herdpy_sql.catalog import Table
 
+_POLL_S = 0.2
+
 
 class LogNames:
     """The tables that are known so far, by id."""
@@ -120,9 +122,6 @@ def _object(table: Table, values: Any, positions: tuple[int, ...] | None = None)
         value = values[place]
         shown.append(value if convert is None or value is None else convert(value))
     return json_object(json_names([table.columns[place].name for place in places]), shown)
-
-
-_POLL_S = 0.2
 
 
 def log_command(

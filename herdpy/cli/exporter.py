@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 _READ_ONLY = (
     "SET default_transaction_read_only = on"  # an export changes nothing, DELETE ... RETURNING neither
 )
+pc: Any = pyarrow.compute  # its stubs know columns by element type, and these are of any
+_SENTINELS = {"date", "timestamp without time zone", "timestamp with time zone"}
+_QUOTED = {"bytea", "uuid", "time without time zone", *_SENTINELS}
+_BATCH_ROWS = 32_768
+_SAVE_ROWS = 500_000
 
 
 @dataclass(slots=True)
@@ -144,12 +149,6 @@ class _Copied(io.RawIOBase):
         wanted[:size] = self._left[:size]
         self._left = self._left[size:]
         return size
-
-
-pc: Any = pyarrow.compute  # its stubs know columns by element type, and these are of any
-
-_SENTINELS = {"date", "timestamp without time zone", "timestamp with time zone"}
-_QUOTED = {"bytea", "uuid", "time without time zone", *_SENTINELS}
 
 
 class RecordSink(Protocol):
@@ -357,10 +356,6 @@ def _texts(kind: SqlType, column: Array) -> Array:
     return pa.array(
         [None if datum is None else text(datum) for datum in array_to_datums(kind.field, column)], pa.string()
     )
-
-
-_BATCH_ROWS = 32_768
-_SAVE_ROWS = 500_000
 
 
 @dataclass(frozen=True, slots=True)

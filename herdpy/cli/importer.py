@@ -62,6 +62,7 @@ _COLUMNS = (
     "path, table_name, state, created, next_offset, next_line,"
     " rows_read, rows_loaded, rows_rejected, rejects_bytes"
 )
+_ROW_ERRORS = ("22", "23")  # SQLSTATE classes that are one row's fault: data and constraints
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +243,6 @@ def one_by_one(block: RecordBlock, fields: Sequence[TargetField]) -> tuple[Impor
                 column.append(datum)
     arrays = [field.array_of_datums(column) for field, column in zip(fields, columns, strict=True)]
     return ImportBatch(_columns(fields, arrays), good), bad
-
-
-_ROW_ERRORS = ("22", "23")  # SQLSTATE classes that are one row's fault: data and constraints
 
 
 class ImportMode(enum.Enum):

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 
 ToText = Callable[[Any], str]
+_CHUNK = 5_000
+_UNLIMITED = 1_000_000
+_NUMERIC_OIDS = {20, 21, 23, 700, 701, 1700}
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
+_CSV_SPECIAL = re.compile(r'[",\r\n]|^\s|\s$').search
 
 
 class JsonText(str):
@@ -144,15 +149,10 @@ _JSON: dict[type, ToText] = {
 }
 
 
-_CHUNK = 5_000
-_UNLIMITED = 1_000_000
 _SPECIAL: dict[int | None, Callable[[Any], object]] = {
     700: lambda value: float(shortest_real(value)),
     114: lambda value: JsonText(to_json(value)),
 }
-_NUMERIC_OIDS = {20, 21, 23, 700, 701, 1700}
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
-_CSV_SPECIAL = re.compile(r'[",\r\n]|^\s|\s$').search
 
 
 class Format(enum.StrEnum):

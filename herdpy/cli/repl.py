@@ -53,6 +53,15 @@ _TABLE_NEXT = re.compile(
 _NAMED = re.compile(
     r'\b(?:FROM|JOIN|INTO|UPDATE|TABLE)\s+("(?:[^"]|"")+"|\w+)(?:\s+(?:AS\s+)?(\w+))?', re.IGNORECASE
 )
+_HERE = """
+SELECT t.leader, n.node, r.lag_entries
+FROM herdpy.tablespaces t
+LEFT JOIN herdpy.nodes n ON n.is_here
+LEFT JOIN herdpy.replicas r ON r.tablespace = t.name AND r.node = n.node
+WHERE t.name = current_database()
+"""
+_LEVEL = "SHOW herdpy.read_level"
+_MARKS = {"INTRANS": "*", "INERROR": "!"}
 
 
 class SqlCompleter(Completer):
@@ -136,16 +145,6 @@ def _shown(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-_HERE = """
-SELECT t.leader, n.node, r.lag_entries
-FROM herdpy.tablespaces t
-LEFT JOIN herdpy.nodes n ON n.is_here
-LEFT JOIN herdpy.replicas r ON r.tablespace = t.name AND r.node = n.node
-WHERE t.name = current_database()
-"""
-_LEVEL = "SHOW herdpy.read_level"
-
-
 class StatusLine:
     """The status in a shell's prompt."""
 
@@ -180,9 +179,6 @@ def _status(shell: Shell) -> str:
 def _rows_of(shell: Shell, sql: str) -> list[Any]:
     with shell.connection.execute(sql) as cursor:
         return list(cursor.fetchall())
-
-
-_MARKS = {"INTRANS": "*", "INERROR": "!"}
 
 
 def history_path() -> Path | None:

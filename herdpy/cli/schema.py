@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from herdpy_sql import catalog
     from herdpy_sql.types import SqlType
 
+_COLUMNS = """
+SELECT schema_name, table_name, name, type, not_null, default_value, key_position
+FROM herdpy.columns ORDER BY schema_name, table_name, position
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnInfo:
@@ -197,12 +202,6 @@ def _table(found: catalog.Table) -> TableInfo:
         ),
         checks=tuple(CheckInfo(check.name, check.condition) for check in found.checks),
     )
-
-
-_COLUMNS = """
-SELECT schema_name, table_name, name, type, not_null, default_value, key_position
-FROM herdpy.columns ORDER BY schema_name, table_name, position
-"""
 
 
 def remote_tables(connection: Any) -> list[TableInfo]:

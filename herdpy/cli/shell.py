@@ -33,6 +33,7 @@ T = TypeVar("T")
 
 _NESTING = 16
 _LOOK_S = 0.25
+PROMPT_STYLES = ("plain", "status")
 
 
 @dataclass
@@ -183,9 +184,6 @@ class Shell:
         except OSError as error:
             raise CliError(f"cannot write {path}: {error.strerror}") from error
         self._screen, self.out = self.out, self._file
-
-
-PROMPT_STYLES = ("plain", "status")
 
 
 class Quit(Exception):  # noqa: N818 - a signal to whoever reads the input

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herdpy_server.pgwire.errors import FatalError, SilentClose
-from herdpy_server.pgwire.inbox import Inbox
+from herdpy_server.pgwire.frontend import Inbox
 from tests.pgwire.wire import message
 
 _bodies = st.lists(st.binary(max_size=40), max_size=8)

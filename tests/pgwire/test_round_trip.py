@@ -1,4 +1,4 @@
-"""The short way of answering (``pgwire.round_trip``) says byte for byte what the long one does.
+"""The short way of answering (``pgwire.queries.round_trip``) says byte for byte what the long one does.
 
 Random conversations are led twice: once as the server is, once with the short way taken out. Others hold rows
 that are wanted, so statements wait, fail and are undone in both.
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from herdpy_server.pgwire import opening, round_trip, simple
+from herdpy_server.pgwire import opening, queries
 from herdpy_server.sessions.fast_path import FastPath
 from tests.pgwire.servers import ThreadServer
 from tests.pgwire.wire import SYNC, Reply, Wire, bind, describe, execute, parse, query
@@ -115,18 +115,18 @@ def test_the_short_way_says_what_the_long_one_does(
 
 def without_the_short_way(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(opening, "HANDLERS", opening.HANDLERS._replace(round_trip=lambda *_: False))
-    patch.setattr(simple, "plain_query", lambda *_: False)
+    patch.setattr(queries, "plain_query", lambda *_: False)
 
 
 def test_the_short_way_is_taken(server: ThreadServer, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[str] = []
-    answer = round_trip._answer
+    answer = queries._answer_fast
 
     def counted(*arguments: object) -> None:
         taken.append(type(arguments[2].plan).__name__)  # type: ignore[attr-defined]
         answer(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(round_trip, "_answer", counted)
+    monkeypatch.setattr(queries, "_answer_fast", counted)
     with Wire(server.address) as wire:
         wire.start()
         wire.ask(query("DROP TABLE IF EXISTS rt"))
@@ -148,7 +148,7 @@ def test_the_short_way_is_taken(server: ThreadServer, monkeypatch: pytest.Monkey
     "bug",
     [
         lambda patch: patch.setattr(FastPath, "may_go_on", lambda self: True),
-        lambda patch: patch.setattr(round_trip, "_send", _forgets_the_rows),
+        lambda patch: patch.setattr(queries, "_send_fast", _forgets_the_rows),
     ],
 )
 def test_a_short_way_that_differs_is_seen(
@@ -165,7 +165,7 @@ def test_a_short_way_that_differs_is_seen(
     assert differ
 
 
-_send = round_trip._send
+_send = queries._send_fast
 
 
 def _forgets_the_rows(talk, form, rows, tag) -> None:

@@ -7,8 +7,8 @@ import base64
 import pytest
 from scramp import ScramClient, ScramMechanism
 
+from herdpy_server.pgwire.authentication import PLAIN, ScramExchange, no_such_user
 from herdpy_server.pgwire.errors import FatalError
-from herdpy_server.pgwire.scram import PLAIN, ScramExchange, no_such_user
 from herdpy_server.sessions.passwords import Verifier
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from herdpy_server.config.clients import GrpcSection, SessionsSection
-from herdpy_server.pgwire.settings import PgSettings
+from herdpy_server.pgwire.context import PgSettings
 
 ROOT = Path(__file__).parents[2]
 SECTION = (ROOT / "docs" / "users.md").read_text().partition("## Limits\n")[2].partition("\n## ")[0]

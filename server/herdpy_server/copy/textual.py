@@ -42,6 +42,18 @@ LF, CR, CRLF = b"\n", b"\r", b"\r\n"
 _ESCAPED_LETTERS = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|(.)|$)", re.DOTALL)
 END = b"\\."
+pc: Any = pyarrow.compute
+csv: Any = pyarrow.csv
+_LEAST_BYTES = 512  # of less, line by line is as fast
+GATHERED_BYTES = 1 << 19
+_BATCH_ROWS = 16_384
+_NEVER_SPECIAL = frozenset(
+    {Base.SMALLINT, Base.INTEGER, Base.BIGINT, Base.BOOLEAN, Base.NUMERIC, Base.REAL, Base.DOUBLE,
+     Base.DATE, Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ, Base.UUID}
+)  # fmt: skip
+_LETTERS_TO_ESCAPE = (("\b", "b"), ("\f", "f"), ("\n", "n"), ("\r", "r"), ("\t", "t"), ("\v", "v"))
+# Characters that text of those types may have, any of which may be a delimiter, a quote or in NULL's text.
+_OF_VALUES = frozenset("0123456789+-.:etfNaInity BC abcdf")
 
 
 class LineCutter:
@@ -263,12 +275,6 @@ def _escape_meaning(match: re.Match[bytes]) -> bytes:
     return b"\\" if letter is None else _ESCAPED_LETTERS.get(letter, letter)
 
 
-pc: Any = pyarrow.compute
-csv: Any = pyarrow.csv
-
-_LEAST_BYTES = 512  # of less, line by line is as fast
-
-
 class QuickReader:
     """Reads many lines at once, or declines."""
 
@@ -388,10 +394,6 @@ def _unescaped_column(strings: Array) -> Array:
     escaped = pc.match_substring(strings, "\\").fill_null(False)
     meant = [text_of(unescape(text.encode())) for text in strings.filter(escaped).to_pylist()]
     return pc.replace_with_mask(strings, escaped, pa.array(meant, pa.string()))
-
-
-GATHERED_BYTES = 1 << 19
-_BATCH_ROWS = 16_384
 
 
 class TextualReader:
@@ -575,15 +577,6 @@ class TextualReader:
             for sql_type, column in zip(self._target.types, columns, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._target.schema)
-
-
-_NEVER_SPECIAL = frozenset(
-    {Base.SMALLINT, Base.INTEGER, Base.BIGINT, Base.BOOLEAN, Base.NUMERIC, Base.REAL, Base.DOUBLE,
-     Base.DATE, Base.TIME, Base.TIMESTAMP, Base.TIMESTAMPTZ, Base.UUID}
-)  # fmt: skip
-_LETTERS_TO_ESCAPE = (("\b", "b"), ("\f", "f"), ("\n", "n"), ("\r", "r"), ("\t", "t"), ("\v", "v"))
-# Characters that text of those types may have, any of which may be a delimiter, a quote or in NULL's text.
-_OF_VALUES = frozenset("0123456789+-.:etfNaInity BC abcdf")
 
 
 class LineWriter:

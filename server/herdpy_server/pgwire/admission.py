@@ -16,7 +16,7 @@ from herdpy_sql.rights.held import DATABASE
 
 if TYPE_CHECKING:
     from herdpy_server.pgwire.context import PgContext
-    from herdpy_server.pgwire.startup import StartupMessage
+    from herdpy_server.pgwire.frontend import StartupMessage
     from herdpy_server.sessions import Session
     from herdpy_server.sessions.registry import SessionEntry
 
@@ -71,10 +71,11 @@ class SessionAdmission:
             return
         if not role.can_login:
             raise FatalError("28000", f'role "{role.name}" is not permitted to log in')
+        if role.is_superuser:
+            return
+        count = registry.of_user(role.name)
         most = self._context.settings.max_connections_per_user
-        if not role.is_superuser and 0 < most <= registry.of_user(role.name):
-            raise FatalError("53300", f'too many connections for role "{role.name}"')
-        if not role.is_superuser and 0 <= role.connection_limit <= registry.of_user(role.name):
+        if 0 < most <= count or 0 <= role.connection_limit <= count:
             raise FatalError("53300", f'too many connections for role "{role.name}"')
 
     def enter(self, conversation: Conversation, start: StartupMessage) -> SessionEntry:

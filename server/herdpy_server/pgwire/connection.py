@@ -1,9 +1,9 @@
 """One client's connection: bytes in, bytes out, and the stage that takes the messages.
 
-The asyncio side of ``pgwire``, above ``context`` and ``inbox``. A connection begins with an :class:`Opening`,
-which settles encryption and who the client is, and goes on with a :class:`Conversation`, which answers its
-messages. Both are told when something has arrived, take messages from the inbox, and put answers into
-``out``; the connection writes them in one piece when a pass over the input is over.
+The asyncio side of ``pgwire``, above ``context`` and ``frontend``. A connection begins with an
+:class:`Opening`, which settles encryption and who the client is, and goes on with a :class:`Conversation`,
+which answers its messages. Both are told when something has arrived, take messages from the inbox, and put
+answers into ``out``; the connection writes them in one piece when a pass over the input is over.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from herdpy.log.wait import Wait
 from herdpy_server.pgwire.errors import FatalError, SilentClose, error_response
-from herdpy_server.pgwire.inbox import Inbox
+from herdpy_server.pgwire.frontend import Inbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable

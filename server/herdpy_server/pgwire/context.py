@@ -1,8 +1,8 @@
-"""What all connections of one server share: settings, databases, roles, TLS.
+"""What all connections of one server share: its settings, databases, roles, TLS.
 
-Below ``connection``, ``conversation`` and ``opening``, each of which is given it. The server makes it, and
-replaces the settings and the authority in it when its configuration is read again: everybody reads them here
-when they are needed.
+Below ``connection``, ``conversation`` and ``opening``, each of which is given the context. The server makes
+it, and replaces the settings and the authority in it when its configuration is read again: everybody reads
+them here when they are needed.
 """
 
 from __future__ import annotations
@@ -10,16 +10,78 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from herdpy_server.pgwire.authority import Authority, LoopbackTrust
-from herdpy_server.pgwire.scram import end_point
-from herdpy_server.pgwire.settings import PgSettings
+from herdpy_server.pgwire.authentication import Authority, LoopbackTrust, end_point
 from herdpy_server.sessions.registry import SessionRegistry
 
 if TYPE_CHECKING:
     from herdpy_server.serving import Databases
     from herdpy_server.sessions.passwords import Verifier
+
+
+@dataclass(frozen=True, slots=True)
+class PgSettings:
+    """Settings of a :class:`~herdpy_server.pgwire.server.PgServer`.
+
+    Attributes:
+        addresses, port: where to listen: addresses or names of this machine, "*" for all; port 0 is a
+            free one.
+        backlog: connections that the kernel keeps until they are taken.
+        unix_directory: where to have the socket ``.s.PGSQL.<port>``, or None for none.
+        max_connections: sessions at a time; more are refused with 53300.
+        max_starting: connections that have not said who they are. When one more comes the
+            oldest of them goes, so that those who never speak do not keep others out.
+        startup_timeout_s: from a connection's beginning to the end of its authentication.
+        max_message_bytes: the longest message of a client, up to PostgreSQL's 1 GiB.
+        read_ahead_bytes: what may wait unread by the server while a statement of the connection
+            runs; then its socket is not read any more.
+        write_ahead_bytes: what may wait unread by the client; then nothing more is made for it.
+        chunk_bytes: how much of a big result is made before others have their turn.
+        tls_certificate, tls_key: files in PEM form; without them TLS is not offered.
+        tls_client_ca: certificates of clients must be signed by one of these; None asks for none.
+        client_certificate_required: of every TLS client; else the rules may ask for it.
+        max_connections_per_user, max_connections_per_address: at a time; 0 for no limit.
+        tls_required: refuse sessions without TLS, those of a Unix socket excepted.
+    """
+
+    addresses: tuple[str, ...] = ("127.0.0.1",)
+    port: int = 5432
+    backlog: int = 1024
+    unix_directory: Path | None = None
+    max_connections: int = 2000
+    max_starting: int = 500
+    startup_timeout_s: float = 30.0
+    max_message_bytes: int = 64 << 20
+    read_ahead_bytes: int = 1 << 20
+    write_ahead_bytes: int = 256 << 10
+    chunk_bytes: int = 64 << 10
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_client_ca: Path | None = None
+    tls_required: bool = False
+    client_certificate_required: bool = True
+    max_connections_per_user: int = 0
+    max_connections_per_address: int = 0
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """What TLS connections are made with; None when TLS is not offered.
+
+        Raises:
+            OSError: a file cannot be read, or is not what it should be (ssl.SSLError).
+        """
+        if self.tls_certificate is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self.tls_certificate, self.tls_key)
+        if self.tls_client_ca is not None:
+            context.load_verify_locations(self.tls_client_ca)
+            required = self.client_certificate_required
+            context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+        return context
 
 
 class PgContext:

@@ -1,50 +1,149 @@
 """A session's messages, taken one after the other and answered: the state machine of protocol 3.
 
-Above ``connection``, below ``simple``, ``extended`` and ``copying``, which know the messages: a conversation
-is given their functions as :class:`MessageHandlers`. Here is what is common: the order of requests, what
-happens after an error, and what is waited for. Most messages are answered within
-:meth:`Conversation.advance`. A statement that waits (for a lock, the log, a worker, the client's reading)
-blocks the conversation and no other: what arrives meanwhile stays in the inbox.
+Above ``connection``, below ``queries``, which knows the messages: a conversation is given its functions as
+:class:`MessageHandlers`. Here is what is common: the order of requests, what happens after an error, what is
+waited for, how long a session may idle, and which settings the client is told. Most messages are answered
+within :meth:`Conversation.advance`. A statement that waits (for a lock, the log, a worker, the client's
+reading) blocks the conversation and no other: what arrives meanwhile stays in the inbox.
 
-An error in an extended query is followed by silence up to Sync; one in a simple query ends with
-ReadyForQuery at once.
+An error in an extended query is followed by silence up to Sync; one in a simple query ends with ReadyForQuery
+at once.
+
+Source of the settings that are told: PostgreSQL's manual, "Asynchronous Operations" of the message flow:
+these and no others. Beside them a client is told where its newest commit is that had a name, as if that were
+a setting.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from herdpy.log.wait import Wait
 from herdpy_server.pgwire import backend
 from herdpy_server.pgwire.connection import ConnectionLost
 from herdpy_server.pgwire.errors import FatalError, SilentClose, error_response, notice_response
-from herdpy_server.pgwire.idling import Idling
-from herdpy_server.pgwire.messages import HEAD, SMALL_MESSAGE_BYTES
-from herdpy_server.pgwire.report import COMMIT_POSITION, report
+from herdpy_server.pgwire.frontend import HEAD, SMALL_MESSAGE_BYTES
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.pgwire.bound import AnswerForm, ClientPortal, ClientStatement
+    from herdpy_server.pgwire.client_statements import AnswerForm, ClientPortal, ClientStatement
     from herdpy_server.pgwire.connection import ClientConnection
     from herdpy_server.serving import Run
     from herdpy_server.sessions import Session
     from herdpy_server.sessions.registry import SessionEntry
+    from herdpy_server.sessions.settings import Settings
     from herdpy_sql.plan import Plan
 
-logger = logging.getLogger("herdpy.pgwire")
 
+_REPORTED = {
+    "application_name": "",
+    "client_encoding": "UTF8",
+    "DateStyle": "ISO, MDY",
+    "default_transaction_read_only": "off",
+    "in_hot_standby": "off",
+    "integer_datetimes": "on",
+    "IntervalStyle": "postgres",
+    "is_superuser": "on",
+    "server_encoding": "UTF8",
+    "server_version": "15.0",
+    "session_authorization": "",
+    "standard_conforming_strings": "on",
+    "TimeZone": "UTC",
+}
+
+COMMIT_POSITION = "herdpy.commit_position"
+logger = logging.getLogger("herdpy.pgwire")
 Handler = Callable[["Conversation", bytes, int, int], None]
 """Answers a message, given the buffer and where in it the body begins and ends."""
-
 PASS_MESSAGES = 128
 """So many of one client's messages are answered in one go, and then others have their turn."""
-
 _HEAD_BYTES = HEAD.size
 _BIND = ord("B")
 _UNSKIPPED = frozenset(b"SX")
 _READY = backend.READY
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedSettings:
+    """The values as of one revision of a session's settings."""
+
+    revision: int
+    values: dict[str, str]
+
+
+def report(settings: Settings) -> ReportedSettings:
+    """What is to be told of a session's settings; where it has no such setting, what is always so."""
+    values = {}
+    for name, fixed in _REPORTED.items():
+        try:
+            values[name] = settings[name.lower()]
+        except SqlError:
+            values[name] = fixed
+    return ReportedSettings(settings.revision, values)
+
+
+class Idling:
+    """The clock of one conversation, made when it first has a limit."""
+
+    __slots__ = ("_loop", "_session", "_since", "_terminate", "_timer")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, session: Session, terminate: Callable[[SqlError], object]
+    ) -> None:
+        """``terminate`` ends the session; when it has ended already, it does nothing."""
+        self._loop = loop
+        self._session = session
+        self._terminate = terminate
+        self._since: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """ReadyForQuery is on its way: from now on the client is waited for."""
+        limit_s = self._limit_s()
+        if limit_s is None:
+            self.stop()
+            return
+        self._since = self._loop.time()
+        if self._timer is None or self._timer.when() > self._since + limit_s:
+            self._set(limit_s)
+
+    def end(self) -> None:
+        """A message has come."""
+        self._since = None
+
+    def stop(self) -> None:
+        """There is no limit any more, or no session."""
+        self._since = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _limit_s(self) -> float | None:
+        session = self._session
+        settings = session.settings
+        return settings.idle_session_s if session.status == "idle" else settings.idle_transaction_s
+
+    def _set(self, delay_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(delay_s, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        limit_s = self._limit_s()
+        if self._since is None or limit_s is None:
+            return
+        left_s = self._since + limit_s - self._loop.time()
+        if left_s > 0:
+            self._set(left_s)
+        elif self._session.status == "idle":
+            self._terminate(SqlError("57P05", "terminating connection due to idle-session timeout"))
+        else:
+            self._terminate(SqlError("25P03", "terminating connection due to idle-in-transaction timeout"))
 
 
 class MessageHandlers(NamedTuple):

@@ -13,14 +13,19 @@ import struct
 from typing import TYPE_CHECKING
 
 from herdpy_server.pgwire import backend
-from herdpy_server.pgwire.authority import REJECT, SCRAM, common_name
+from herdpy_server.pgwire.authentication import (
+    BOUND,
+    PLAIN,
+    REJECT,
+    SCRAM,
+    ScramExchange,
+    common_name,
+    no_such_user,
+)
 from herdpy_server.pgwire.conversation import Conversation
 from herdpy_server.pgwire.errors import FatalError, SilentClose
-from herdpy_server.pgwire.handlers import HANDLERS
-from herdpy_server.pgwire.inbox import PASSWORD
-from herdpy_server.pgwire.messages import string
-from herdpy_server.pgwire.scram import BOUND, PLAIN, ScramExchange, no_such_user
-from herdpy_server.pgwire.startup import (
+from herdpy_server.pgwire.frontend import (
+    PASSWORD,
     PROTOCOL,
     CancelRequest,
     GssRequest,
@@ -28,7 +33,9 @@ from herdpy_server.pgwire.startup import (
     StartupMessage,
     packet_length,
     read_packet,
+    string,
 )
+from herdpy_server.pgwire.queries import HANDLERS
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:

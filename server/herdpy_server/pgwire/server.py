@@ -19,8 +19,8 @@ from herdpy_server.pgwire.opening import Opening
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from herdpy_server.pgwire.authority import Authority
-    from herdpy_server.pgwire.settings import PgSettings
+    from herdpy_server.pgwire.authentication import Authority
+    from herdpy_server.pgwire.context import PgSettings
     from herdpy_server.serving import Databases
     from herdpy_server.sessions.registry import SessionRegistry
 

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Callable, Sequence
 
 from herdpy_server.config import HostRule, networks_of
-from herdpy_server.pgwire.authority import CERTIFICATE, REJECT
+from herdpy_server.pgwire.authentication import CERTIFICATE, REJECT
 from herdpy_server.sessions.passwords import Verifier
 
 _LOCAL = "127.0.0.1"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 from herdpy_server.config import RELOADABLE, ServerConfig
 from herdpy_server.config.fields import all_settings
 from herdpy_server.config.render import toml
+from herdpy_server.pgwire.context import PgSettings
 from herdpy_server.pgwire.server import PgServer
-from herdpy_server.pgwire.settings import PgSettings
 from herdpy_server.process.audit import AuditLog
 from herdpy_server.process.authority import RuleAuthority
 from herdpy_server.sessions.registry import SessionRegistry

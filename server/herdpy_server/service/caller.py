@@ -25,8 +25,7 @@ from urllib.parse import unquote
 import grpc
 
 from herdpy_server.cluster.secret import GOOD_FOR_S, SCHEME, NodeSecret
-from herdpy_server.pgwire.authority import REJECT, SCRAM, Authority, is_loopback
-from herdpy_server.pgwire.scram import no_such_user
+from herdpy_server.pgwire.authentication import REJECT, SCRAM, Authority, is_loopback, no_such_user
 from herdpy_server.service.errors import too_many
 from herdpy_server.sessions.audit import Auditor
 from herdpy_server.sessions.passwords import Verifier

@@ -25,7 +25,7 @@ from herdpy.rpc import (
 )
 from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.loading.files import StagedFiles
-from herdpy_server.pgwire.authority import Authority
+from herdpy_server.pgwire.authentication import Authority
 from herdpy_server.service.admin import AdminService
 from herdpy_server.service.caller import CALLER, Callers
 from herdpy_server.service.gate import HEALTH, REFLECTION, Gate

@@ -28,6 +28,9 @@ _DAYS = (-719_162, 2_932_896)  # years 1 to 9999
 # Below these Arrow and PostgreSQL write no exponent.
 _FLOATS = {Base.REAL: 1e6, Base.DOUBLE: 1e10}
 _US = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+_PLAIN_NUMERIC = r"^-?(0|[1-9][0-9]{0,999})(\.[0-9]{1,999})?$"
+_ZERO_NUMERIC = r"^-0(\.0+)?$"
+_DAY_1 = -719_162 * 86_400_000_000  # 0001-01-01
 
 
 def column_to_text(array: Array, sql_type: SqlType, zone: str) -> Array:
@@ -89,11 +92,6 @@ def _one_by_one(array: Array, sql_type: SqlType, zone: str) -> Array:
     datums = array_to_datums(sql_type.field, array)
     texts = [None if datum is None else write(datum) for datum in datums]
     return pa.array(texts, pa.binary()).view(pa.string())
-
-
-_PLAIN_NUMERIC = r"^-?(0|[1-9][0-9]{0,999})(\.[0-9]{1,999})?$"
-_ZERO_NUMERIC = r"^-0(\.0+)?$"
-_DAY_1 = -719_162 * 86_400_000_000  # 0001-01-01
 
 
 @cache

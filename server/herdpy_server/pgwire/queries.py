@@ -1,18 +1,28 @@
-"""The extended query: Parse, Bind, Describe, Execute, Close, Flush, Sync.
+"""Answers each type of message: the simple query, the extended query, and the rest.
 
-Above ``conversation``: handlers that it is given; the hot path of the server. A portal that need not wait is
-run by one ``send`` into the session's coroutine, with no run made for it.
+Above ``conversation``; ``opening`` gives the table at the end to each conversation. The hot path of the
+server. A portal that need not wait is run by one ``send`` into the session's coroutine, with no run made for
+it.
+
+:func:`round_trip` and :func:`plain_query` are a fast path to the same: they answer in one step what most
+clients ask most of the time (a statement by key, BEGIN, COMMIT). That is either Bind, Describe, Execute and
+Sync of a statement prepared before, as libpq and so most drivers send them, or a simple query of one plain
+statement. What is not plain (a statement bound in another way than the last time, an error, a plan that takes
+long) they leave to the functions that go message by message; then nothing has been answered, and nothing has
+happened.
 """
 
 from __future__ import annotations
 
 from collections.abc import Coroutine, Generator, Sequence
 from contextlib import suppress
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from herdpy_server.pgwire import backend, messages
-from herdpy_server.pgwire.bound import (
+from herdpy_server.pgwire import backend, frontend
+from herdpy_server.pgwire.client_statements import (
     TEXT,
+    AnswerForm,
     BindPattern,
     ClientPortal,
     ClientStatement,
@@ -20,16 +30,19 @@ from herdpy_server.pgwire.bound import (
     check_result_formats,
     make_encoder,
 )
-from herdpy_server.pgwire.copying import copy
+from herdpy_server.pgwire.conversation import MessageHandlers
 from herdpy_server.pgwire.errors import ProtocolViolationError
-from herdpy_server.pgwire.results import SMALL_ROWS, send_rows
+from herdpy_server.pgwire.streams import SMALL_ROWS, copy, send_rows
+from herdpy_server.sessions.portals import Portal
+from herdpy_server.sessions.request_ids import name_of
 from herdpy_server.wire import type_of_oid
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
+    from herdpy.codec.kinds import Datum
     from herdpy_server.pgwire.conversation import Conversation
-    from herdpy_server.sessions import Result
-    from herdpy_sql.plan import OutputColumn
+    from herdpy_server.sessions import FastAnswer, Result, SimpleQuery
+    from herdpy_sql.plan import OutputColumn, Plan
 
 _STATEMENT = ord("S")
 _PORTAL = ord("P")
@@ -38,12 +51,63 @@ _TEXTS = 64
 _UNNAMED_PORTAL = b"P\0"
 _BORROWING = frozenset({"EXECUTE", "FETCH"})  # their rows are another statement's
 _ALL_ROWS = b"\0\0\0\0\0"  # of the unnamed portal
+_REST = b"D\0\0\0\6P\0E\0\0\0\t\0\0\0\0\0S\0\0\0\4"
+"""Describe and Execute of the unnamed portal, all its rows, and Sync."""
+_REST_BYTES = len(_REST)
+_PLANS = 64
+
+
+def query(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
+    """Query."""
+    conversation.extended = False
+    sql = frontend.query(data, at, stop)
+    if plain_query(conversation, sql):
+        return
+    session = conversation.session
+    session.close_statement("")
+    session.close_portal("")
+    statements = session.simple_query(sql)
+    if statements.is_empty:
+        conversation.out.append(backend.EMPTY_QUERY)
+        conversation.ready()
+    else:
+        conversation.drive(_run_statements(conversation, statements))
+
+
+async def _run_statements(conversation: Conversation, statements: SimpleQuery) -> None:
+    session = conversation.session
+    while True:
+        result = await statements.step()
+        if result is None:
+            break
+        if result.copy is not None:
+            await copy(conversation, result)
+            continue
+        if result.columns is not None:
+            await _send_simple_rows(conversation, result)
+        if session.notices:
+            conversation.notify()
+        conversation.out.append(backend.command_complete(result.tag))
+    conversation.ready()
+
+
+async def _send_simple_rows(conversation: Conversation, result: Result) -> None:
+    columns = result.columns
+    assert columns is not None
+    conversation.out.append(backend.row_description(columns, (0,) * len(columns)))
+    if result.stream is not None or result.length > SMALL_ROWS:
+        await send_rows(conversation, result, TEXT)
+        return
+    rows = result.rows
+    if rows:
+        encode = make_encoder(columns, TEXT, conversation.session.settings.zone)
+        conversation.connection.send(encode(rows))
 
 
 def parse(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     """Parse: prepare a statement."""
     conversation.extended = True
-    name, sql, oids = messages.parse(data, at, stop)
+    name, sql, oids = frontend.parse(data, at, stop)
     try:
         _parse(conversation, name, sql, oids)
     except SqlError:
@@ -92,7 +156,7 @@ def _forget_dead(conversation: Conversation) -> None:
         del bound[name]
 
 
-def _bound(conversation: Conversation, name: str) -> ClientStatement:
+def _client_statement(conversation: Conversation, name: str) -> ClientStatement:
     """What is remembered of the prepared statement ``name``. SqlError 26000 when there is none."""
     session = conversation.session
     statement = session.prepared.get(name)
@@ -132,9 +196,9 @@ def bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
 
 def _bind(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     """Bind a statement in a way that it was not bound the last time."""
-    portal, name, formats, values, results = messages.bind(data, at, stop)
+    portal, name, formats, values, results = frontend.bind(data, at, stop)
     session = conversation.session
-    bound = _bound(conversation, name)
+    bound = _client_statement(conversation, name)
     statement = bound.statement
     zone = session.settings.zone
     check_parameter_formats(formats, len(values))
@@ -159,7 +223,7 @@ def describe(conversation: Conversation, data: bytes, at: int, stop: int) -> Non
     conversation.extended = True
     session, out = conversation.session, conversation.out
     if data[at:stop] == _UNNAMED_PORTAL and not session.failed:
-        found = _bound_portal(conversation, "")
+        found = _client_portal(conversation, "")
         if found is not None:
             columns = found.portal.columns
             if columns is not None:
@@ -168,14 +232,14 @@ def describe(conversation: Conversation, data: bytes, at: int, stop: int) -> Non
             if found.bound.statement.keyword not in _BORROWING:
                 out.append(backend.NO_DATA)
                 return
-    kind, name = messages.target(data, at, stop)
+    kind, name = frontend.target(data, at, stop)
     if kind == _STATEMENT:
         description = session.describe_statement(name)
         out.append(backend.parameter_description(description.param_types))
         if description.columns is None:
             out.append(backend.NO_DATA)
         else:
-            out.append(_bound(conversation, name).row_description(description.columns, TEXT))
+            out.append(_client_statement(conversation, name).row_description(description.columns, TEXT))
     elif kind == _PORTAL:
         description = session.describe_portal(name)
         if description.columns is None:
@@ -188,13 +252,13 @@ def describe(conversation: Conversation, data: bytes, at: int, stop: int) -> Non
 
 def _portal_rows(conversation: Conversation, name: str, columns: Sequence[OutputColumn]) -> bytes:
     """RowDescription of a portal; of a cursor, which SQL made, in text."""
-    found = _bound_portal(conversation, name)
+    found = _client_portal(conversation, name)
     if found is not None:
         return found.row_description(columns)
     return backend.row_description(columns, (0,) * len(columns))
 
 
-def _bound_portal(conversation: Conversation, name: str) -> ClientPortal | None:
+def _client_portal(conversation: Conversation, name: str) -> ClientPortal | None:
     """What Bind remembered of a portal, if it is still the same."""
     found = conversation.portals.get(name)
     if found is None or found.portal is not conversation.session.portals.get(name):
@@ -205,10 +269,10 @@ def _bound_portal(conversation: Conversation, name: str) -> ClientPortal | None:
 def execute(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     """Execute: run a portal, or go on with it."""
     conversation.extended = True
-    name, max_rows = ("", 0) if data[at:stop] == _ALL_ROWS else messages.execute(data, at, stop)
+    name, max_rows = ("", 0) if data[at:stop] == _ALL_ROWS else frontend.execute(data, at, stop)
     session = conversation.session
     ends = stop < len(data) and data[stop] == _SYNC
-    found = _bound_portal(conversation, name)
+    found = _client_portal(conversation, name)
     steps = session.execute_portal(name, max_rows, ends=ends)
     try:
         wait = steps.send(None)
@@ -257,7 +321,7 @@ async def _answer_large(conversation: Conversation, result: Result, found: Clien
         _answer(conversation, result, found)
     else:
         await send_rows(conversation, result, found.results if found is not None else TEXT)
-        _complete(conversation, result)
+        _complete_portal(conversation, result)
 
 
 def _answer(conversation: Conversation, result: Result, found: ClientPortal | None) -> None:
@@ -273,10 +337,10 @@ def _answer(conversation: Conversation, result: Result, found: ClientPortal | No
                 encoded = make_encoder(columns, TEXT, zone)(rows)
             conversation.out.append(encoded)
             conversation.connection.out_bytes += len(encoded)
-    _complete(conversation, result)
+    _complete_portal(conversation, result)
 
 
-def _complete(conversation: Conversation, result: Result) -> None:
+def _complete_portal(conversation: Conversation, result: Result) -> None:
     if conversation.session.notices:
         conversation.notify()
     if not result.is_complete:
@@ -289,7 +353,7 @@ def _complete(conversation: Conversation, result: Result) -> None:
 def close(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     """Close: forget a statement or a portal; one that is not there is no error."""
     conversation.extended = True
-    kind, name = messages.target(data, at, stop)
+    kind, name = frontend.target(data, at, stop)
     if kind == _STATEMENT:
         conversation.session.close_statement(name)
         conversation.bound.pop(name, None)
@@ -305,7 +369,7 @@ def flush(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     """Flush: send what there is."""
     del data
     conversation.extended = True
-    messages.nothing(at, stop)
+    frontend.nothing(at, stop)
     conversation.connection.flush = True
 
 
@@ -314,7 +378,7 @@ def sync(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
     del data
     conversation.extended = conversation.skipping = False
     if at != stop:
-        messages.nothing(at, stop)
+        frontend.nothing(at, stop)
     session = conversation.session
     if session.sync_now():
         if conversation.portals and session.transaction is None:
@@ -330,3 +394,193 @@ async def _sync(conversation: Conversation) -> None:
     if conversation.session.notices:
         conversation.notify()
     conversation.ready()
+
+
+def round_trip(conversation: Conversation, data: bytes, at: int, stop: int) -> bool:
+    """Answer a Bind message and all that follows it up to Sync; False: it was left as it is."""
+    if data[at] or not data.startswith(_REST, stop):
+        return False
+    session = conversation.session
+    end = data.find(0, at + 1, stop)
+    bound = conversation.bound.get(data[at + 1 : end].decode("utf-8", "replace"))
+    if bound is None or bound.statement is not session.prepared.get(bound.name):
+        return False
+    shape = bound.shape
+    if shape is None or not data.startswith(shape.head, end, stop) or shape.zone != session.settings.zone:
+        return False
+    if session.portals and session.transaction is None:
+        return False
+    began = perf_counter()
+    try:
+        datums = shape.values(data, end + len(shape.head), stop)
+    except Exception:  # noqa: BLE001 - the usual way finds the same, and tells it
+        return False
+    if datums is None:
+        return False
+    statement, request_id = bound.statement, b""
+    if statement.named:
+        name, datums = datums[-1], datums[:-1]
+        request_id = name_of(name)
+        if not request_id:
+            return False
+    quick = session.fast_path.run(statement, datums, request_id)
+    if quick is None:
+        return False
+    statement.binds += 1
+    conversation.connection.inbox.at = stop + _REST_BYTES
+    conversation.extended = False
+    found = shape.portal
+    if session.transaction is not None:
+        portal = Portal("", statement, datums)
+        portal.spent = True
+        portal.depth = session.depth
+        session.portals[""] = found.portal = portal
+        conversation.portals[""] = found
+    session.text = statement.text
+    form = shape.form
+    if form is None or shape.columns is not statement.columns:
+        form = _statement_form(bound, shape)
+    _answer_fast(conversation, form, quick, began)
+    return True
+
+
+def _statement_form(bound: ClientStatement, shape: BindPattern) -> AnswerForm:
+    """How the statement's answers are put now, to a client that binds it in this shape."""
+    statement, results = bound.statement, shape.portal.results
+    columns = statement.columns
+    if columns is None:
+        form = AnswerForm(statement.text, backend.BIND_COMPLETE + backend.NO_DATA, None)
+    else:
+        head = backend.BIND_COMPLETE + bound.row_description(columns, results)
+        form = AnswerForm(statement.text, head, bound.encoder(columns, results, shape.zone))
+    shape.form, shape.columns = form, columns
+    return form
+
+
+def plain_query(conversation: Conversation, sql: str) -> bool:
+    """Answer a simple query; False: it was left as it is."""
+    session = conversation.session
+    if session.portals and session.transaction is None:
+        return False
+    began = perf_counter()
+    brief = session.plans.brief(sql, session.catalog, session.settings.engine)
+    if brief is None:
+        return False
+    quick = session.fast_path.run(*brief)
+    if quick is None:
+        return False
+    session.close_statement("")
+    session.close_portal("")
+    session.text = sql
+    _answer_fast(conversation, _query_form(conversation, quick.plan, brief[0].statement.text), quick, began)
+    return True
+
+
+def _query_form(conversation: Conversation, plan: Plan, text: str) -> AnswerForm:
+    """How a simple query with this plan is answered: all in text."""
+    forms, zone = conversation.forms, conversation.session.settings.zone
+    known = forms.get(plan)
+    if known is not None and known[1] == zone:
+        return known[0]
+    columns = plan.columns
+    if columns is None:
+        form = AnswerForm(text, b"", None)
+    else:
+        head = backend.row_description(columns, (0,) * len(columns))
+        form = AnswerForm(text, head, make_encoder(columns, TEXT, zone))
+    if len(forms) >= _PLANS:
+        forms.clear()
+    forms[plan] = form, zone
+    return form
+
+
+def _answer_fast(conversation: Conversation, form: AnswerForm, quick: FastAnswer, began: float) -> None:
+    if quick.later is not None:
+        conversation.drive(_answer_fast_later(conversation, form, quick, began))
+        return
+    plan, count = quick.plan, quick.changed
+    session = conversation.session
+    _send_fast(conversation, form, quick.rows, plan.command_tag(count))
+    if session.observer is not None:
+        session.observer(form.text, perf_counter() - began, count, None)
+
+
+async def _answer_fast_later(
+    conversation: Conversation, form: AnswerForm, quick: FastAnswer, began: float
+) -> None:
+    """Answer once what it rests on is durable, or once it has what it waited for."""
+    session = conversation.session
+    assert quick.later is not None
+    session.is_running = True
+    rows, count, tag = quick.rows, quick.changed, None
+    try:
+        result = await quick.later
+        if result is not None:
+            rows, count, tag = result.rows, result.rowcount, result.tag
+    except BaseException as error:
+        if session.observer is not None:
+            session.observer(form.text, perf_counter() - began, -1, error)
+        conversation.out.append(form.head)
+        raise
+    finally:
+        session.is_running = False
+    _send_fast(conversation, form, rows, tag or quick.plan.command_tag(count))
+    if session.observer is not None:
+        session.observer(form.text, perf_counter() - began, count, None)
+
+
+def _send_fast(
+    conversation: Conversation, form: AnswerForm, rows: Sequence[Sequence[Datum]] | None, tag: str
+) -> None:
+    out = conversation.out
+    out.append(form.head)
+    if rows and form.encode is not None:
+        encoded = form.encode(rows)
+        out.append(encoded)
+        conversation.connection.out_bytes += len(encoded)
+    session = conversation.session
+    if session.notices:
+        conversation.notify()
+    out.append(backend.command_complete(tag))
+    if conversation.portals and session.transaction is None:
+        conversation.portals.clear()
+    conversation.ready()
+
+
+def function_call(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
+    """FunctionCall: PostgreSQL's oldest way to call a function, which needs its object ids."""
+    del data, at, stop
+    conversation.extended = False
+    raise SqlError("0A000", "function calls by message are not supported", hint="Use SELECT.")
+
+
+def ignore(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
+    """Messages of COPY when there is none, which follow one that failed."""
+    del conversation, data, at, stop
+
+
+def terminate(conversation: Conversation, data: bytes, at: int, stop: int) -> None:
+    """Terminate: the client says good-bye."""
+    del data, at, stop
+    conversation.close()
+
+
+HANDLERS = MessageHandlers(
+    round_trip,
+    {
+        ord("Q"): query,
+        ord("P"): parse,
+        ord("B"): bind,
+        ord("D"): describe,
+        ord("E"): execute,
+        ord("C"): close,
+        ord("H"): flush,
+        ord("S"): sync,
+        ord("F"): function_call,
+        ord("X"): terminate,
+        ord("d"): ignore,
+        ord("c"): ignore,
+        ord("f"): ignore,
+    },
+)
+"""What a session's messages are answered by."""

@@ -1,4 +1,4 @@
-"""What the door remembers of prepared statements and portals: the functions between bytes and datums.
+"""What a conversation keeps for prepared statements and portals: the functions between bytes and datums.
 
 Below ``conversation``, which keeps them. Made once for a statement and the formats that its client uses, and
 kept for as long as the session's own object is the same one, so that binding and answering look nothing up by
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from herdpy_server.sessions.portals import Portal
     from herdpy_server.sessions.prepared import PreparedStatement
     from herdpy_sql.plan import OutputColumn
+
 
 Formats = tuple[int, ...]
 RowsEncoder = Callable[[Iterable[Sequence[Any]]], bytes]

@@ -1,9 +1,10 @@
-"""SCRAM-SHA-256 from the server's side: who knows the password, without having it here or sending it.
+"""Who may come in, and how it is proved: rules and roles behind a protocol, and SCRAM-SHA-256.
 
-Pure. Source: RFC 5802 and 7677, as PostgreSQL uses them: the user is the one of the start-up packet,
-so the name within the messages, which libpq leaves empty, is not looked at. (That empty name is
-why the exchange is not left to scramp, which takes it for an error.) Channel binding is
-tls-server-end-point of RFC 5929.
+Pure. An :class:`Authority` knows roles, the verifiers of their passwords, and the rules for hosts. SCRAM
+shows that a client knows the password, without having it here or sending it. Source: RFC 5802 and 7677, as
+PostgreSQL uses them: the user is the one of the start-up packet, so the name within the messages, which libpq
+leaves empty, is not looked at. (That empty name is why the exchange is not left to scramp, which takes it for
+an error.) Channel binding is tls-server-end-point of RFC 5929.
 """
 
 from __future__ import annotations
@@ -12,15 +13,83 @@ import base64
 import binascii
 import hashlib
 import hmac
+import ipaddress
 import secrets
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from herdpy_server.pgwire.errors import FatalError
 from herdpy_server.sessions.passwords import DEFAULT_ITERATIONS, Verifier
 
+TRUST = "trust"
+SCRAM = "scram-sha-256"
+CERTIFICATE = "cert"
+REJECT = "reject"
 PLAIN = "SCRAM-SHA-256"
 BOUND = "SCRAM-SHA-256-PLUS"
 _SALT_BYTES = 16
 _NONCE_BYTES = 18
+
+
+class Authority(Protocol):
+    """Knows roles, their passwords' verifiers, and the rules for hosts."""
+
+    def method(self, user: str, address: str | None) -> str:
+        """How a user who comes from ``address`` (None: a Unix socket) proves it.
+
+        TRUST, SCRAM, CERTIFICATE or REJECT.
+        """
+
+    def certificate(self, user: str, address: str | None) -> str:
+        """Which client certificate he must show: "" none, "verify-ca" any, "verify-full" one of his name."""
+
+    def verifier(self, user: str) -> Verifier | None:
+        """What a user's password is checked with; None for one who has none, or is not there."""
+
+
+class LoopbackTrust:
+    """Trusts this machine, and asks everybody else for a password.
+
+    Args:
+        verifier: what a user's password is checked with; None for one who has none, or is not there.
+    """
+
+    def __init__(self, verifier: Callable[[str], Verifier | None]) -> None:
+        self._verifier = verifier
+
+    def method(self, user: str, address: str | None) -> str:
+        """TRUST for loopback addresses and Unix sockets."""
+        del user
+        return TRUST if address is None or is_loopback(address) else SCRAM
+
+    def certificate(self, user: str, address: str | None) -> str:
+        """None."""
+        del user, address
+        return ""
+
+    def verifier(self, user: str) -> Verifier | None:
+        """See ``Authority``."""
+        return self._verifier(user)
+
+
+def common_name(certificate: dict[str, Any]) -> str:
+    """The common name in a certificate, as ``SSLObject.getpeercert`` gives it; "" for none."""
+    for names in certificate.get("subject", ()):
+        for key, value in names:
+            if key == "commonName":
+                return str(value)
+    return ""
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address is of this machine only."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        return found.ipv4_mapped.is_loopback
+    return found.is_loopback
 
 
 def no_such_user(user: str, key: bytes) -> Verifier:

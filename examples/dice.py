@@ -36,7 +36,7 @@ from dice_election import Election  # examples/dice_election.py
 from dice_game import LedgerList, Ledgers, State  # examples/dice_game.py
 
 from herdpy.bookkeeper import BookKeeper, BookKeeperError, ClientSettings, LedgerWriter, NoSuchLedgerError
-from herdpy.bookkeeper.metadata.znodes import BadVersionError
+from herdpy.bookkeeper.metadata.znodes import ZnodeVersionError
 
 PASSWORD = b"dice"
 
@@ -159,9 +159,9 @@ class Dice:
         except BaseException as error:
             with contextlib.suppress(BookKeeperError):
                 await writer.close()
-                if isinstance(error, BadVersionError):  # it is not on the list, for certain
+                if isinstance(error, ZnodeVersionError):  # it is not on the list, for certain
                     await self.bk.delete_ledger(writer.ledger_id)
-            if isinstance(error, BadVersionError):
+            if isinstance(error, ZnodeVersionError):
                 raise DeposedError("another leader changed the list") from error
             raise
         note(f"began ledger {writer.ledger_id}; the list is {', '.join(map(str, ids))}")

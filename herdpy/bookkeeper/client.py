@@ -36,7 +36,7 @@ from herdpy.bookkeeper.ledger_list import LedgerIds, LedgerLabels
 from herdpy.bookkeeper.metadata.ledger_metadata import NO_ENTRY, LedgerMetadata, Segment
 from herdpy.bookkeeper.metadata.uri import parse_uri
 from herdpy.bookkeeper.metadata.znodes import Watch, Znodes
-from herdpy.bookkeeper.parts import Parts
+from herdpy.bookkeeper.parts import ClientParts
 from herdpy.bookkeeper.read import LedgerReader
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.write import LedgerWriter
@@ -92,7 +92,7 @@ class BookKeeper:
         self._clock = clock
         self._rng = rng or random.Random()
         self._metrics = Metrics()
-        self._parts: Parts | None = None
+        self._parts: ClientParts | None = None
         self._closed = False
         self._labels = LedgerLabels()
         self._writers: weakref.WeakSet[LedgerWriter] = weakref.WeakSet()
@@ -114,7 +114,7 @@ class BookKeeper:
         if self._parts is not None:
             raise RuntimeError("the client is open already")
         try:
-            self._parts = await Parts.open(
+            self._parts = await ClientParts.open(
                 self._znodes,
                 self._root,
                 self._scheme,
@@ -368,7 +368,7 @@ class BookKeeper:
         """Counters and latency histograms of every bookie, since the client was made."""
         return self._metrics
 
-    def _open_parts(self) -> Parts:
+    def _open_parts(self) -> ClientParts:
         if self._parts is None:
             why = "the client is closed" if self._closed else "the client is not open: use async with"
             raise ClosedClientError(why, outcome=Outcome.NOT_DONE)

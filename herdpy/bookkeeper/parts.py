@@ -26,7 +26,7 @@ from herdpy.bookkeeper.write import LedgerWriter
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ClientParts:
     """The parts of one client, on its event loop.
 
     Attributes:
@@ -50,7 +50,7 @@ class Parts:
         metrics: Metrics,
         rng: random.Random,
         check_open: Callable[[], object],
-    ) -> Parts:
+    ) -> ClientParts:
         """Connect to ZooKeeper and learn what is there; closes ``znodes`` if that fails.
 
         Errors as ``BookKeeper.open``.

@@ -17,7 +17,7 @@ from herdpy.dev.errors import (
     NotRunningError,
     UnknownNameError,
 )
-from herdpy.dev.report import BookieStatus, ClusterStatus, ProcessStatus, ServerStatus, ZooKeeperStatus
+from herdpy.dev.report import BookieStatus, ClusterStatus, ProcessStatus, ServerProcessStatus, ZooKeeperStatus
 from herdpy.testing.errors import MissingSoftwareError, PortTakenError, StartError
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
     "NotRunningError",
     "PortTakenError",
     "ProcessStatus",
-    "ServerStatus",
+    "ServerProcessStatus",
     "StartError",
     "UnknownNameError",
     "ZooKeeperStatus",

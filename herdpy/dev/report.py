@@ -46,7 +46,7 @@ class BookieStatus(ProcessStatus):
 
 
 @dataclass(frozen=True)
-class ServerStatus(ProcessStatus):
+class ServerProcessStatus(ProcessStatus):
     """A HerdPy server. `role` is that in the default tablespace, as the server itself says: leader, follower
     ...; "none" when it has no replica or does not run, "unknown" when it does not say.
     """
@@ -64,7 +64,7 @@ class ClusterStatus:
     url: str
     zookeeper: ZooKeeperStatus
     bookies: list[BookieStatus]
-    servers: list[ServerStatus]
+    servers: list[ServerProcessStatus]
     bookkeeper_uri: str = field(default="")
     recovery: ProcessStatus | None = None
     """Auto recovery, where the cluster has it."""
@@ -117,14 +117,14 @@ def _process(member: DevMember) -> tuple[str, int | None, ProcessState]:
     return member.name, process.pid, "paused" if process.is_paused else "running"
 
 
-def _server(member: DevMember) -> ServerStatus:
+def _server(member: DevMember) -> ServerProcessStatus:
     name, pid, process_state = _process(member)
     ports = member.ports
     if process_state == "running":
         role = _role(member)
     else:
         role = ROLE_UNKNOWN if process_state == "paused" else ROLE_NONE
-    return ServerStatus(name, pid, process_state, ports["sql"], ports["grpc"], ports["http"], role)
+    return ServerProcessStatus(name, pid, process_state, ports["sql"], ports["grpc"], ports["http"], role)
 
 
 def _role(server: DevMember) -> str:
@@ -137,7 +137,7 @@ def _role(server: DevMember) -> str:
     return ROLE_NONE
 
 
-def _with_znodes(state: ClusterState, told: list[ServerStatus]) -> list[ServerStatus]:
+def _with_znodes(state: ClusterState, told: list[ServerProcessStatus]) -> list[ServerProcessStatus]:
     """The same, with what ZooKeeper knows of servers that do not speak for themselves."""
     zookeeper = state.member("zookeeper").process
     if zookeeper is None or not zookeeper.is_running or zookeeper.is_paused:

@@ -11,16 +11,16 @@ DESIGN.md says why it is so; docs/log-format.md has the bytes.
 
 from herdpy.log.assembler import TransactionAssembler
 from herdpy.log.commit_log import Append, CommitLog, LogSettings
-from herdpy.log.entry import Entry
+from herdpy.log.entry import LogEntry
 from herdpy.log.errors import (
     AheadOfLogError,
     ChainError,
     CorruptLedgerError,
-    LedgerFencedError,
     LedgerListConflictError,
     LogBusyError,
     LogClosedError,
     LogError,
+    LogFencedError,
     LogFullError,
     LogTrimmedError,
     LogUnavailableError,
@@ -75,11 +75,9 @@ __all__ = [
     "DropObject",
     "DropRole",
     "DropTable",
-    "Entry",
     "FileLog",
     "Insert",
     "InsertBatch",
-    "LedgerFencedError",
     "LedgerInfo",
     "LedgerListConflictError",
     "LoadBatch",
@@ -87,7 +85,9 @@ __all__ = [
     "LoadOp",
     "LogBusyError",
     "LogClosedError",
+    "LogEntry",
     "LogError",
+    "LogFencedError",
     "LogFullError",
     "LogSettings",
     "LogTrimmedError",

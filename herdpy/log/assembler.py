@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from herdpy.log.entry import Entry
+from herdpy.log.entry import LogEntry
 from herdpy.log.errors import ChainError, RecordError
 from herdpy.log.lsn import LSN, START
 from herdpy.log.transaction import Transaction
@@ -33,7 +33,7 @@ class TransactionAssembler:
     def __post_init__(self) -> None:
         self.safe = self.position
 
-    def feed(self, entry: Entry) -> list[tuple[LSN, Transaction]]:
+    def feed(self, entry: LogEntry) -> list[tuple[LSN, Transaction]]:
         """The transactions that take effect with this entry, each with this entry's position.
 
         Raises:
@@ -43,7 +43,7 @@ class TransactionAssembler:
         lsn = entry.header.lsn
         return [(lsn, Transaction.decode(data)) for data in self.take(entry)]
 
-    def take(self, entry: Entry) -> list[bytes]:
+    def take(self, entry: LogEntry) -> list[bytes]:
         """As ``feed``, for who decodes the transactions himself."""
         header = entry.header
         if header.predecessor != self.position:

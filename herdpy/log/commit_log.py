@@ -17,7 +17,7 @@ from herdpy.log.lsn import LSN
 from herdpy.log.wait import Wait
 
 if TYPE_CHECKING:
-    from herdpy.log.entry import Entry
+    from herdpy.log.entry import LogEntry
     from herdpy.log.errors import LogError
     from herdpy.log.ledger_list import LedgerInfo
     from herdpy.log.transaction import Transaction
@@ -101,7 +101,7 @@ class CommitLog(ABC):
         """The last entry written, durable or not yet."""
 
     @abstractmethod
-    def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, Entry]]:
+    def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, LogEntry]]:
         """The entries after ``after``, to ``upto`` (default: the LAC when the reading begins).
 
         Raises:
@@ -110,7 +110,7 @@ class CommitLog(ABC):
         """
 
     @abstractmethod
-    def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, Entry]]:
+    def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, LogEntry]]:
         """As ``read``, then each entry as it is confirmed; ends when the log is closed."""
 
     @abstractmethod

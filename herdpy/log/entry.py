@@ -69,7 +69,7 @@ class EntryHeader:
 
 
 @dataclass(slots=True, frozen=True)
-class Entry:
+class LogEntry:
     """An entry, decoded and checked against itself; the chain is checked by who reads several."""
 
     header: EntryHeader
@@ -118,7 +118,7 @@ def decode_header(data: bytes, start: int = 0) -> EntryHeader:
     return EntryHeader(LSN(ledger, entry), LSN(before_l, before_e), lac, parts, size, before_crc, crc)
 
 
-def decode_entry(data: bytes) -> Entry:
+def decode_entry(data: bytes) -> LogEntry:
     """The entry that is all of ``data``; RecordError when it does not match its own checksums."""
     header = decode_header(data)
     if len(data) != HEADER_BYTES + header.body_bytes:
@@ -127,7 +127,7 @@ def decode_entry(data: bytes) -> Entry:
     crc = _crc32c(_crc32c(header.predecessor_crc, data[: HEADER_BYTES - 4]), body)
     if crc != header.crc:
         raise RecordError("the entry's body does not match its checksum")
-    return Entry(header, decode_parts(body, header.parts))
+    return LogEntry(header, decode_parts(body, header.parts))
 
 
 def decode_parts(body: bytes, count: int) -> tuple[Part, ...]:

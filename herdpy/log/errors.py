@@ -28,11 +28,11 @@ class LogClosedError(LogError):
     """The log is closed, or failed earlier and refuses appends."""
 
 
-class LedgerFencedError(LogError):
+class LogFencedError(LogError):
     """Another writer owns the log: this one must step down."""
 
 
-class LedgerListConflictError(LedgerFencedError):
+class LedgerListConflictError(LogFencedError):
     """The ledger list changed under us: a compare-and-set failed."""
 
 
@@ -68,7 +68,7 @@ class AheadOfLogError(ChainError):
     """A position is not in the log: who has applied it has what the log has lost, or what another log has."""
 
 
-class LostEntriesError(LogUnavailableError):
+class LogEntriesLostError(LogUnavailableError):
     """The ledgers lack entries that somebody has applied: the log is not taken over without them."""
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 from struct import Struct
 
-from herdpy.log.entry import HEADER_BYTES, Entry, decode_entry, decode_header
+from herdpy.log.entry import HEADER_BYTES, LogEntry, decode_entry, decode_header
 from herdpy.log.errors import CorruptLedgerError, RecordError
 from herdpy.log.file_header import (
     BLOCK_BYTES,
@@ -37,7 +37,7 @@ def frame(entry: bytes) -> bytes:
     return entry + _TRAILER.pack(len(entry), _TRAILER_MAGIC)
 
 
-class LedgerReader:
+class FileLedgerReader:
     """Reads one ledger file from front to back; checks each entry against itself and its place.
 
     Attributes:
@@ -97,7 +97,7 @@ class LedgerReader:
             self._window, self._window_at, at = b"".join(parts), offset, 0
         return self._window[at : at + size]
 
-    def peek(self, limit: int) -> tuple[Entry, int]:
+    def peek(self, limit: int) -> tuple[LogEntry, int]:
         """The next entry, all of it before ``limit``, and where it ends; nothing moves.
 
         Raises:
@@ -118,7 +118,7 @@ class LedgerReader:
             raise RecordError("the entry's trailer is damaged")
         return decode_entry(data[:size]), end
 
-    def follow(self, entry: Entry, end: int) -> None:
+    def follow(self, entry: LogEntry, end: int) -> None:
         """Move past an entry that ``peek`` gave; CorruptLedgerError when it is out of the chain."""
         header = entry.header
         want = LSN(self.ledger_id, self.next_id)
@@ -128,7 +128,7 @@ class LedgerReader:
             raise self.corrupt(f"the entry does not continue {self.last}: the chain is broken")
         self.last, self.crc, self.offset = want, header.crc, end
 
-    def next(self, limit: int) -> Entry:
+    def next(self, limit: int) -> LogEntry:
         """The next entry, checked; CorruptLedgerError when it is not whole before ``limit``."""
         try:
             entry, end = self.peek(limit)
@@ -147,7 +147,7 @@ class LedgerReader:
             self._fd = -1
 
 
-class LedgerWriter:
+class FileLedgerWriter:
     """Writes one ledger file. One thread at a time.
 
     Attributes:

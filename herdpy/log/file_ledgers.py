@@ -17,7 +17,7 @@ from dataclasses import replace
 from herdpy.log.commit_log import LogSettings
 from herdpy.log.errors import LogClosedError, LogError, LogFullError, LogWriteError, Outcome
 from herdpy.log.file_header import FileHeader, ledger_path
-from herdpy.log.file_ledger import LedgerWriter
+from herdpy.log.file_ledger import FileLedgerWriter
 from herdpy.log.file_reading import Confirmed
 from herdpy.log.files import Files, OsFiles
 from herdpy.log.ledger_list import FileLedgerList, LedgerInfo, LedgerList, LedgerListState
@@ -53,8 +53,8 @@ class FileLedgers:
         self._now_us = now_us or _now_us
         self.read_only = read_only
         self._io = threading.RLock()  # who changes ledgers; taken before GroupCommit.mutex, never after
-        self._ledger: LedgerWriter | None = None
-        self._unsettled: LedgerWriter | None = None  # failed, and not yet sealed in the list
+        self._ledger: FileLedgerWriter | None = None
+        self._unsettled: FileLedgerWriter | None = None  # failed, and not yet sealed in the list
         self._closed = False
         if not read_only:
             self._files.make_directory(directory)
@@ -69,7 +69,7 @@ class FileLedgers:
         """Take no appends from now on."""
         raise NotImplementedError
 
-    def _writable(self) -> LedgerWriter:
+    def _writable(self) -> FileLedgerWriter:
         """The ledger to write to, begun when there is none or the one there is due to end."""
         if self._unsettled is not None:
             self._seal(self._unsettled)
@@ -77,19 +77,19 @@ class FileLedgers:
             return self._begin()
         return self._ledger
 
-    def _due(self, ledger: LedgerWriter) -> bool:
+    def _due(self, ledger: FileLedgerWriter) -> bool:
         settings = self._settings
         return (
             ledger.length >= settings.max_ledger_bytes
             or self._now_us() - ledger.header.created_us >= settings.max_ledger_age_s * 1e6
         ) and ledger.last_entry_id >= 0
 
-    def _begin(self) -> LedgerWriter:
+    def _begin(self) -> FileLedgerWriter:
         """Begin a ledger behind the present one, which ends: one change of the list does both."""
         old, state = self._ledger, self._settled(self._ledger)
         before, crc = state.settled_end
         header = FileHeader(state.next_ledger_id, self._now_us(), bytes.fromhex(state.log_id), before, crc)
-        new = LedgerWriter(self._files, self._directory, header, self._settings.preallocate_bytes)
+        new = FileLedgerWriter(self._files, self._directory, header, self._settings.preallocate_bytes)
         info = LedgerInfo(new.ledger_id, header.created_us)
         try:
             self._change_list(
@@ -106,7 +106,7 @@ class FileLedgers:
             self._drop_file(old)
         return new
 
-    def _settled(self, ledger: LedgerWriter | None) -> LedgerListState:
+    def _settled(self, ledger: FileLedgerWriter | None) -> LedgerListState:
         """The list with ``ledger`` closed at its last confirmed entry, or gone when it has none."""
         state = self._state
         if ledger is None:
@@ -148,7 +148,7 @@ class FileLedgers:
             return False
         return now is not None and now.version == self._state.version
 
-    def _undo(self, ledger: LedgerWriter, *, keep: bool) -> Outcome:
+    def _undo(self, ledger: FileLedgerWriter, *, keep: bool) -> Outcome:
         """After a failed write: make sure that nothing of it is ever found; say whether it is so."""
         try:
             ledger.cut()
@@ -166,12 +166,12 @@ class FileLedgers:
             return "unknown"
         return "not done"
 
-    def _seal(self, ledger: LedgerWriter) -> None:
+    def _seal(self, ledger: FileLedgerWriter) -> None:
         self._change_list(self._settled(ledger))
         self._unsettled = None
         self._drop_file(ledger)
 
-    def _drop_file(self, ledger: LedgerWriter) -> None:
+    def _drop_file(self, ledger: FileLedgerWriter) -> None:
         """Close a settled ledger's file; its bytes no longer matter beyond what the list says."""
         try:
             if ledger.last_entry_id >= 0:

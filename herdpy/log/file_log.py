@@ -13,9 +13,9 @@ from time import perf_counter
 from herdpy.log.commit_log import Acknowledge, Append, CommitLog, LogSettings
 from herdpy.log.counts import LogCounts
 from herdpy.log.delivery import DeliveredCommit
-from herdpy.log.entry import Entry, encode_entry, encode_part
+from herdpy.log.entry import LogEntry, encode_entry, encode_part
 from herdpy.log.errors import LogClosedError, LogError
-from herdpy.log.file_ledger import LedgerWriter, frame
+from herdpy.log.file_ledger import FileLedgerWriter, frame
 from herdpy.log.file_ledgers import FileLedgers, refused
 from herdpy.log.file_reading import Confirmed, LogCursor
 from herdpy.log.files import Files
@@ -150,7 +150,9 @@ class FileLog(FileLedgers, CommitLog):
         if self._waiting:
             self._wake_tails()
 
-    def _encode(self, ledger: LedgerWriter, group: list[QueuedAppend]) -> Iterator[tuple[bytes, LSN, int]]:
+    def _encode(
+        self, ledger: FileLedgerWriter, group: list[QueuedAppend]
+    ) -> Iterator[tuple[bytes, LSN, int]]:
         """The group's entries as bytes, in pieces to be written one behind the other.
 
         With each the position and CRC of its last entry. Sets the appends' positions.
@@ -211,7 +213,7 @@ class FileLog(FileLedgers, CommitLog):
         confirmed = self._confirmed  # first: the list is then at least as new
         return confirmed, self._state
 
-    async def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, Entry]]:
+    async def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, LogEntry]]:
         limit = self.lac if upto is None else min(upto, self.lac)
         cursor = self.cursor(after)
         try:
@@ -220,7 +222,7 @@ class FileLog(FileLedgers, CommitLog):
         finally:
             cursor.close()
 
-    async def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, Entry]]:
+    async def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, LogEntry]]:
         cursor = self.cursor(after)
         try:
             while True:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from herdpy.log.entry import Entry
+from herdpy.log.entry import LogEntry
 from herdpy.log.errors import LogTrimmedError
 from herdpy.log.file_header import BLOCK_BYTES, ledger_path
-from herdpy.log.file_ledger import LedgerReader
+from herdpy.log.file_ledger import FileLedgerReader
 from herdpy.log.files import Files
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN, START
@@ -38,13 +38,13 @@ class LogCursor:
         """``view`` gives what is confirmed, and then the ledger list, as they are now."""
         self._files, self._directory, self._view = files, directory, view
         self._after = after
-        self._reader: LedgerReader | None = None
+        self._reader: FileLedgerReader | None = None
         self.offset = 0  # where in its file the entry that ``next`` gave last begins
         _, state = view()
         if after < state.base:
             raise LogTrimmedError(f"the entries after {after} are trimmed, the log begins after {state.base}")
 
-    def next(self, upto: LSN) -> Entry | None:
+    def next(self, upto: LSN) -> LogEntry | None:
         """The next entry, or None when none is confirmed up to ``upto``.
 
         Raises:
@@ -73,16 +73,16 @@ class LogCursor:
                 return entry
         return None
 
-    def _open(self, state: LedgerListState) -> LedgerReader | None:
+    def _open(self, state: LedgerListState) -> FileLedgerReader | None:
         """The reader of the first ledger that may hold what comes next."""
         for ledger in state.ledgers:
             if not ledger.closed or ledger.last > self._after:
                 return self._open_ledger(ledger, state)
         return None
 
-    def _open_ledger(self, ledger: LedgerInfo, state: LedgerListState) -> LedgerReader:
+    def _open_ledger(self, ledger: LedgerInfo, state: LedgerListState) -> FileLedgerReader:
         path = ledger_path(self._directory, ledger.ledger_id)
-        reader = LedgerReader(self._files, path, ledger.ledger_id, state.log_id)
+        reader = FileLedgerReader(self._files, path, ledger.ledger_id, state.log_id)
         self._reader = reader
         before, crc = predecessor_of(state, ledger.ledger_id)
         if (reader.last, reader.crc) != (before, crc):
@@ -91,7 +91,7 @@ class LogCursor:
             )
         return reader
 
-    def _step(self, reader: LedgerReader, state: LedgerListState) -> None:
+    def _step(self, reader: FileLedgerReader, state: LedgerListState) -> None:
         """From the end of a closed ledger to the next one of the list."""
         following = [ledger for ledger in state.ledgers if ledger.ledger_id > reader.ledger_id]
         if not following:
@@ -124,7 +124,7 @@ def predecessor_of(state: LedgerListState, ledger_id: int) -> tuple[LSN, int]:
     return before, crc
 
 
-def _limit(reader: LedgerReader, confirmed: Confirmed, state: LedgerListState) -> tuple[int, bool]:
+def _limit(reader: FileLedgerReader, confirmed: Confirmed, state: LedgerListState) -> tuple[int, bool]:
     """Up to which byte a ledger may be read now, and whether that is its end for good."""
     for ledger in state.ledgers:
         if ledger.ledger_id == reader.ledger_id:

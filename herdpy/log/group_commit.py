@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from herdpy.log.body import Body
 from herdpy.log.commit_log import Acknowledge, Append
-from herdpy.log.errors import LedgerFencedError, LogClosedError, LogError, LogWriteError
+from herdpy.log.errors import LogClosedError, LogError, LogFencedError, LogWriteError
 from herdpy.log.transaction import Transaction
 from herdpy.log.wait import Wait, open_gate, pass_gate
 
@@ -230,7 +230,7 @@ class GroupCommit:
 
     def _fail_group(self, group: list[QueuedAppend], error: LogError) -> None:
         """Fail a group and all that queued up behind it: it may build on what did not happen."""
-        kind = type(error) if isinstance(error, LogWriteError | LedgerFencedError) else LogError
+        kind = type(error) if isinstance(error, LogWriteError | LogFencedError) else LogError
         behind = kind(f"{error} (for an earlier transaction)", outcome="not done")
         failed: list[tuple[list[QueuedAppend], LogError]] = []
         doomed, reason = group, error

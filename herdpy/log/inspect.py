@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from herdpy.log.assembler import TransactionAssembler
-from herdpy.log.entry import Entry
+from herdpy.log.entry import LogEntry
 from herdpy.log.errors import ChainError, CorruptLedgerError, RecordError
 from herdpy.log.file_header import FileHeader, LacSlot, ledger_ids, ledger_path
-from herdpy.log.file_ledger import LedgerReader
+from herdpy.log.file_ledger import FileLedgerReader
 from herdpy.log.file_log import FileLog
 from herdpy.log.file_reading import predecessor_of
 from herdpy.log.files import Files, OsFiles
@@ -166,7 +166,7 @@ def ledgers(directory: str, files: Files | None = None) -> list[LedgerReport]:
 def _ledger(directory: str, files: Files, state: LedgerListState, info: LedgerInfo) -> LedgerReport:
     path = ledger_path(directory, info.ledger_id)
     try:
-        reader = LedgerReader(files, path, info.ledger_id, state.log_id)
+        reader = FileLedgerReader(files, path, info.ledger_id, state.log_id)
     except CorruptLedgerError as error:
         return LedgerReport(info, path, 0, None, None, error)
     try:
@@ -207,7 +207,7 @@ def entries(
 
 
 def _entry(
-    log: FileLog, offset: int, entry: Entry, done: list[TransactionReport], *, incomplete: bool
+    log: FileLog, offset: int, entry: LogEntry, done: list[TransactionReport], *, incomplete: bool
 ) -> EntryReport:
     header = entry.header
     return EntryReport(
@@ -265,7 +265,7 @@ def _check_ledger(
     result: LogCheck,
 ) -> None:
     path = ledger_path(directory, info.ledger_id)
-    reader = LedgerReader(files, path, info.ledger_id, state.log_id)
+    reader = FileLedgerReader(files, path, info.ledger_id, state.log_id)
     try:
         if (reader.last, reader.crc) != predecessor_of(state, info.ledger_id):
             raise CorruptLedgerError(
@@ -277,7 +277,7 @@ def _check_ledger(
             result.torn += [torn] if torn else []
             limit = reader.offset
             reader.close()
-            reader = LedgerReader(files, path, info.ledger_id, state.log_id)
+            reader = FileLedgerReader(files, path, info.ledger_id, state.log_id)
         while reader.offset < limit:
             start = reader.offset
             entry = reader.next(limit)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from herdpy.log.errors import CorruptLedgerError
 from herdpy.log.file_header import BLOCK_BYTES, ledger_ids, ledger_path
-from herdpy.log.file_ledger import LedgerReader
+from herdpy.log.file_ledger import FileLedgerReader
 from herdpy.log.file_reading import NOTHING, Confirmed, predecessor_of
 from herdpy.log.files import Files
 from herdpy.log.ledger_list import LedgerInfo, LedgerList, LedgerListState
@@ -65,7 +65,7 @@ def open_ledgers(directory: str, files: Files, ledger_list: LedgerList, *, read_
 def _check_closed(files: Files, directory: str, info: LedgerInfo, state: LedgerListState) -> None:
     """What can be seen of a closed ledger without reading it all; readers check each entry."""
     path = ledger_path(directory, info.ledger_id)
-    reader = LedgerReader(files, path, info.ledger_id, state.log_id)
+    reader = FileLedgerReader(files, path, info.ledger_id, state.log_id)
     try:
         _check_place(reader, state)
         if reader.size() < info.length:
@@ -79,7 +79,7 @@ def _check_closed(files: Files, directory: str, info: LedgerInfo, state: LedgerL
         reader.close()
 
 
-def _check_place(reader: LedgerReader, state: LedgerListState) -> None:
+def _check_place(reader: FileLedgerReader, state: LedgerListState) -> None:
     before, crc = predecessor_of(state, reader.ledger_id)
     if (reader.last, reader.crc) != (before, crc):
         raise CorruptLedgerError(
@@ -94,7 +94,7 @@ def _recover(
     files: Files, directory: str, ledger_list: LedgerList, state: LedgerListState, read_only: bool
 ) -> Opened:
     info = state.ledgers[-1]
-    reader = LedgerReader(files, ledger_path(directory, info.ledger_id), info.ledger_id, state.log_id)
+    reader = FileLedgerReader(files, ledger_path(directory, info.ledger_id), info.ledger_id, state.log_id)
     try:
         _check_place(reader, state)
         torn = scan_open_ledger(reader)

@@ -16,9 +16,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from herdpy.log.entry import HEADER_BYTES, MAGIC, Entry, decode_header
+from herdpy.log.entry import HEADER_BYTES, MAGIC, LogEntry, decode_header
 from herdpy.log.errors import RecordError
-from herdpy.log.file_ledger import TRAILER_BYTES, LedgerReader
+from herdpy.log.file_ledger import TRAILER_BYTES, FileLedgerReader
 
 SECTOR_BYTES = 512
 
@@ -46,7 +46,7 @@ class TornTail:
         )
 
 
-def scan_open_ledger(reader: LedgerReader) -> TornTail | None:
+def scan_open_ledger(reader: FileLedgerReader) -> TornTail | None:
     """Read an open ledger to its end, which ``reader`` then stands at.
 
     Raises:
@@ -63,19 +63,19 @@ def scan_open_ledger(reader: LedgerReader) -> TornTail | None:
     return None
 
 
-def _follow(reader: LedgerReader, entry: Entry, end: int) -> None:
+def _follow(reader: FileLedgerReader, entry: LogEntry, end: int) -> None:
     reader.follow(entry, end)
     slot = reader.slot
     if slot and slot.entry_id == entry.lsn.entry_id and (slot.end, slot.crc) != (end, entry.header.crc):
         raise reader.corrupt(f"entry {entry.lsn} is not the one that was confirmed under its number")
 
 
-def _check_witness(reader: LedgerReader, reason: str) -> None:
+def _check_witness(reader: FileLedgerReader, reason: str) -> None:
     if reader.slot and reader.slot.entry_id >= reader.next_id:
         raise reader.corrupt(f"entry {reader.slot.entry_id} was confirmed, but {reason}")
 
 
-def _judge(reader: LedgerReader, tail: bytes, reason: str) -> TornTail | None:
+def _judge(reader: FileLedgerReader, tail: bytes, reason: str) -> TornTail | None:
     """``tail``, from where no entry could be read to the file's end: nothing, torn or damaged."""
     _check_witness(reader, reason)
     written = len(tail.rstrip(b"\0"))

@@ -29,7 +29,7 @@ from herdpy.bookkeeper.errors import (
 from herdpy.bookkeeper.read import LedgerReader
 from herdpy.bookkeeper.write import LedgerWriter
 from herdpy.log.bookkeeper.ensembles import APPLICATION, TABLESPACE, create_sized
-from herdpy.log.bookkeeper.patience import FINAL, Patience
+from herdpy.log.bookkeeper.patience import FINAL, ReaderBackoff
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
 from herdpy.log.errors import CorruptLedgerError, LogTrimmedError, LogWriteError
 from herdpy.log.load_records import StagedPart
@@ -197,7 +197,7 @@ async def read_part(
         CorruptLedgerError: it is not what the part says.
         LogUnavailableError: bookies or ZooKeeper did not answer for ``patience_s``.
     """
-    patience = Patience(patience_s)
+    patience = ReaderBackoff(patience_s)
     entry_id = size_bytes = crc = 0
     while entry_id <= part.last_entry_id:
         try:

@@ -53,7 +53,7 @@ _OTHER_DESCRIPTORS = 256
 _DESCRIPTORS_OF_A_WORKER = 6  # three, and there may be twice as many while clients do not read
 
 
-class StartError(Exception):
+class ServerStartError(Exception):
     """The server cannot start; the message says what is in the way."""
 
 
@@ -89,7 +89,7 @@ class ServerProcess:
         """Start, serve until a signal comes, and end.
 
         Raises:
-            StartError, SqlError: it could not start; all that was started is stopped.
+            ServerStartError, SqlError: it could not start; all that was started is stopped.
         """
         self._handle_signals()
         self._delay.start()
@@ -172,7 +172,7 @@ class ServerProcess:
     async def _open(self) -> ServedDatabase:
         directory = Path(self.config.data.directory).absolute()
         if not self.config.data.create and not Directory(directory).exists():
-            raise StartError(f"there is no database in {directory}, and data.create is false")
+            raise ServerStartError(f"there is no database in {directory}, and data.create is false")
         notify("STATUS=opening the database")
         settings = DatabaseSettings(**msgspec.structs.asdict(self.config.storage))
         workers = WorkerSettings(**msgspec.structs.asdict(self.config.workers))
@@ -192,7 +192,7 @@ class ServerProcess:
             await start()
         except OSError as error:
             places = ", ".join(f"{address}:{port}" for door, address, port in doors(config) if door == name)
-            raise StartError(f"{name} cannot listen on {places}: {_reason(error)}") from error
+            raise ServerStartError(f"{name} cannot listen on {places}: {_reason(error)}") from error
 
     def _tell_ready(self) -> None:
         self.status.phase = Phase.SERVING
@@ -307,7 +307,7 @@ def serve(loaded: LoadedConfig, reload: Callable[[], LoadedConfig] | None = None
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(ServerProcess(loaded, logs, reload).run())
-    except StartError as error:
+    except ServerStartError as error:
         logger.critical("cannot start: %s", error)
     except SqlError as error:
         told = {"sqlstate": error.sqlstate, "detail": error.detail, "hint": error.hint}

@@ -12,7 +12,7 @@ from herdpy.bookkeeper.bookie import UNAVAILABLE
 from herdpy.bookkeeper.bookie.auth import MAX_ROUNDS, NO_AUTHENTICATION_PLUGIN
 from herdpy.bookkeeper.errors import AuthenticationError, BookieUnavailableError
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.wire.status import Operation, Status
+from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
 from tests.bookkeeper.scripted_bookie import (
     LEDGER,
     Op,
@@ -76,7 +76,7 @@ def test_requests_wait_until_both_steps_are_done(loop: str) -> None:
             request = await peer.request()
             assert request.header.operation == Operation.ADD_ENTRY
             peer.reply(request)
-            assert await op.status() == Status.EOK
+            assert await op.status() == ReplyStatus.EOK
 
             peer.abort()  # and each connection authenticates anew
             other = Op()
@@ -92,7 +92,7 @@ def test_requests_wait_until_both_steps_are_done(loop: str) -> None:
             peer = await server.accept()
             await both_steps(peer)
             peer.reply(await peer.request())
-            assert await other.status() == Status.EOK
+            assert await other.status() == ReplyStatus.EOK
 
     run(test, loop)
 
@@ -107,7 +107,7 @@ def test_a_refusal_is_told_to_all_that_wait() -> None:
                 asyncio.create_task(bookie.force(LEDGER)),
             ]
             peer = await server.accept()
-            peer.send(frame(response_to(await peer.request(), Status.EUA)))
+            peer.send(frame(response_to(await peer.request(), ReplyStatus.EUA)))
             peer.close()
             for task in waiting:
                 with pytest.raises(AuthenticationError, match="502"):
@@ -142,7 +142,7 @@ def test_a_bookie_that_authenticates_nobody_is_used() -> None:
             peer = await server.accept()
             peer.reply_auth(await peer.request(), b"", plugin=NO_AUTHENTICATION_PLUGIN)
             peer.reply(await peer.request())
-            assert await op.status() == Status.EOK
+            assert await op.status() == ReplyStatus.EOK
 
     run(test)
 
@@ -208,12 +208,12 @@ def test_under_tls_a_complaint_about_tls_is_not_the_answer(loop: str) -> None:
             request = await peer.request()
             peer.reply(request)
             await peer.start_tls(theirs)
-            complaint = response_to(request, Status.EIO)
+            complaint = response_to(request, ReplyStatus.EIO)
             complaint.ClearField("start_tls")
             peer.send(frame(complaint))
             await both_steps(peer)
             peer.reply(await peer.request())
-            assert await op.status() == Status.EOK
+            assert await op.status() == ReplyStatus.EOK
 
     run(test, loop)
 

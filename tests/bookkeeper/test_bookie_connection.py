@@ -11,7 +11,7 @@ import pytest
 from herdpy.bookkeeper.bookie import TIMED_OUT, UNAVAILABLE
 from herdpy.bookkeeper.errors import BookieUnavailableError, NoSuchEntryError, TimedOutError
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.wire.status import Operation, Status
+from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
 from tests.bookkeeper.scripted_bookie import (
     LEDGER,
     Op,
@@ -37,7 +37,7 @@ def test_adds_of_one_turn_leave_in_one_write_and_each_is_answered_once(loop: str
             send_add(pool, bookie, first)
             peer = await server.accept()
             peer.reply(await peer.request())
-            assert await first.status() == Status.EOK
+            assert await first.status() == ReplyStatus.EOK
             assert bookie.metrics.writes == 1
 
             ops = [Op() for _ in range(100)]
@@ -50,9 +50,9 @@ def test_adds_of_one_turn_leave_in_one_write_and_each_is_answered_once(loop: str
             assert [request.header.txn for request in requests] == list(range(2, 102))
             for request in reversed(requests):  # a bookie may answer in any order
                 peer.reply(request)
-            assert {await op.status() for op in ops} == {Status.EOK}
+            assert {await op.status() for op in ops} == {ReplyStatus.EOK}
             assert bookie.pending_bytes == 0
-            assert bookie.metrics.outcomes == {(Operation.ADD_ENTRY, Status.EOK): 101}
+            assert bookie.metrics.outcomes == {(Operation.ADD_ENTRY, ReplyStatus.EOK): 101}
 
     run(test, loop)
 
@@ -77,18 +77,18 @@ def test_the_status_of_a_refused_add_is_told() -> None:
                 send_add(pool, bookie, op)
             peer = await server.accept()
             requests = await peer.requests(3)
-            peer.reply(requests[0], Status.EFENCED)
-            response = response_to(requests[1], Status.EUA)
+            peer.reply(requests[0], ReplyStatus.EFENCED)
+            response = response_to(requests[1], ReplyStatus.EUA)
             response.ClearField("add")  # how a bookie answers before authentication
             peer.send(frame(response))
             peer.reply(requests[2])
-            assert await fenced.status() == Status.EFENCED
-            assert await bare.status() == Status.EUA
-            assert await fine.status() == Status.EOK
+            assert await fenced.status() == ReplyStatus.EFENCED
+            assert await bare.status() == ReplyStatus.EUA
+            assert await fine.status() == ReplyStatus.EOK
             counted = bookie.metrics.outcomes
-            assert counted[Operation.ADD_ENTRY, Status.EFENCED] == 1
-            assert counted[Operation.ADD_ENTRY, Status.EUA] == 1
-            assert counted[Operation.ADD_ENTRY, Status.EOK] == 1
+            assert counted[Operation.ADD_ENTRY, ReplyStatus.EFENCED] == 1
+            assert counted[Operation.ADD_ENTRY, ReplyStatus.EUA] == 1
+            assert counted[Operation.ADD_ENTRY, ReplyStatus.EOK] == 1
             assert bookie.pending_bytes == 0
 
     run(test)
@@ -107,7 +107,7 @@ def test_replies_that_come_in_pieces(loop: str) -> None:
                 peer.send(replies[at : at + 1])
                 await peer.writer.drain()
                 await asyncio.sleep(0)
-            assert [await op.status() for op in ops] == [Status.EOK, Status.EOK]
+            assert [await op.status() for op in ops] == [ReplyStatus.EOK, ReplyStatus.EOK]
 
     run(test, loop)
 
@@ -124,7 +124,7 @@ def test_a_half_written_frame_and_then_the_end_fails_what_is_pending(loop: str) 
             peer.reply(requests[0])
             peer.send(frame(response_to(requests[1]))[:-3])
             peer.close()
-            assert await ops[0].status() == Status.EOK
+            assert await ops[0].status() == ReplyStatus.EOK
             assert await ops[1].status() == UNAVAILABLE
             assert bookie.pending_bytes == 0
             assert bookie.metrics.disconnections == 1
@@ -133,7 +133,7 @@ def test_a_half_written_frame_and_then_the_end_fails_what_is_pending(loop: str) 
             send_add(pool, bookie, again)
             peer = await server.accept()
             peer.reply(await peer.request())
-            assert await again.status() == Status.EOK
+            assert await again.status() == ReplyStatus.EOK
 
     run(test, loop)
 
@@ -170,7 +170,7 @@ def test_a_reply_to_nothing_is_counted_logged_once_and_ignored(caplog: pytest.Lo
             stray.header.txn = 99_999
             peer.send(frame(stray) * 3)
             peer.reply(request)
-            assert await op.status() == Status.EOK
+            assert await op.status() == ReplyStatus.EOK
             assert bookie.metrics.unknown_replies == 3
             assert bookie.metrics.late_replies == 0
 
@@ -218,7 +218,7 @@ def test_a_malformed_frame_ends_its_connection_and_harms_no_other(garbage: bytes
 
             other_peer = await other_server.accept()
             other_peer.reply(await other_peer.request())
-            assert await other_op.status() == Status.EOK
+            assert await other_op.status() == ReplyStatus.EOK
 
     run(test, loop)
 
@@ -263,7 +263,7 @@ def test_a_reply_later_than_its_time_out_is_counted_and_ignored(loop: str) -> No
 
 async def answered_read(bookie, peer) -> None:
     read = asyncio.create_task(bookie.read(LEDGER, 0, timeout_s=30))
-    peer.reply(await peer.request(), Status.ENOENTRY)
+    peer.reply(await peer.request(), ReplyStatus.ENOENTRY)
     await read
 
 
@@ -305,7 +305,7 @@ def test_a_bookie_that_answers_something_is_kept() -> None:
                 op = Op(timeout_s=30)
                 send_add(pool, bookie, op)
                 peer.reply(await peer.request())
-                assert await op.status() == Status.EOK
+                assert await op.status() == ReplyStatus.EOK
             with pytest.raises(TimedOutError):
                 await lost
             assert bookie.metrics.disconnections == 0
@@ -324,7 +324,7 @@ def test_what_the_transport_has_no_room_for_waits_here(loop: str) -> None:
             peer = await server.accept()
             first = await peer.request()
             peer.reply(first)
-            assert await ops[0].status() == Status.EOK
+            assert await ops[0].status() == ReplyStatus.EOK
             assert bookie.pending_bytes == 39 * len(big)
             # 40 MiB fit into neither the socket nor the transport, and it was not all given to the transport.
             assert bookie.metrics.frames_sent < 40
@@ -333,7 +333,7 @@ def test_what_the_transport_has_no_room_for_waits_here(loop: str) -> None:
             for _ in range(39):
                 assert not room.is_set()
                 peer.reply(await peer.request())
-            assert [await op.status() for op in ops] == [Status.EOK] * 40
+            assert [await op.status() for op in ops] == [ReplyStatus.EOK] * 40
             await room.wait()
             assert bookie.pending_bytes == 0
 
@@ -357,7 +357,7 @@ def test_one_receivers_bug_is_reported_and_does_not_reach_the_others() -> None:
             peer = await server.accept()
             for request in await peer.requests(2):
                 peer.reply(request)
-            assert await fine.status() == Status.EOK
+            assert await fine.status() == ReplyStatus.EOK
         assert [str(error) for error in reported] == ["a bug"]
 
     run(test)

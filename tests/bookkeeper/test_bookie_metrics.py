@@ -11,7 +11,7 @@ from herdpy.bookkeeper.bookie import TIMED_OUT, Bookie, BookieMetrics, BookiePoo
 from herdpy.bookkeeper.bookie.histogram import BUCKETS, LatencyHistogram, bucket_of, upper_bound_s
 from herdpy.bookkeeper.bookie.metrics import COUNTERS, status_name
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.wire.status import Operation, Status
+from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
 from tests.bookkeeper.scripted_bookie import Op, run, scripted, send_add
 
 
@@ -50,10 +50,10 @@ def test_a_snapshot_and_the_text_of_what_was_counted() -> None:
     metrics = Metrics()
     one = metrics.of('odd"id\\')
     assert metrics.of('odd"id\\') is one
-    one.answered(Operation.ADD_ENTRY, Status.EOK, 0.001, times=3)
-    one.answered(Operation.READ_ENTRY, Status.ENOENTRY, 0.5)
+    one.answered(Operation.ADD_ENTRY, ReplyStatus.EOK, 0.001, times=3)
+    one.answered(Operation.READ_ENTRY, ReplyStatus.ENOENTRY, 0.5)
     one.count(Operation.ADD_ENTRY, TIMED_OUT)
-    one.count(Operation.ADD_ENTRY, Status.EFENCED, times=0)
+    one.count(Operation.ADD_ENTRY, ReplyStatus.EFENCED, times=0)
     one.writes += 2
     metrics.of("quiet")
 
@@ -128,7 +128,7 @@ def test_latency_of_adds_is_from_send_to_reply_by_the_clock() -> None:
                 bucket_of(0.300),
             }
             assert sum(counts) == 3
-            assert counted.outcomes == {(Operation.ADD_ENTRY, Status.EOK): 3}
+            assert counted.outcomes == {(Operation.ADD_ENTRY, ReplyStatus.EOK): 3}
             assert bookie.metrics.latency[Operation.ADD_ENTRY].sum_s == pytest.approx(0.49)
             bookie.close()
 

@@ -20,7 +20,7 @@ from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.wire.availability import EntryRanges
 from herdpy.bookkeeper.wire.proto import protocol_pb2 as pb
 from herdpy.bookkeeper.wire.replies import ReadReply
-from herdpy.bookkeeper.wire.status import Operation, Status
+from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
 from tests.bookkeeper.scripted_bookie import KEY, LEDGER, frame, response_to, run, scripted
 
 
@@ -136,9 +136,9 @@ def test_list_entries() -> None:
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (Status.ENOENTRY, NoSuchEntryError),
-        (Status.EFENCED, LedgerFencedError),
-        (Status.EUA, UnauthorizedError),
+        (ReplyStatus.ENOENTRY, NoSuchEntryError),
+        (ReplyStatus.EFENCED, LedgerFencedError),
+        (ReplyStatus.EUA, UnauthorizedError),
     ],
 )
 @pytest.mark.parametrize("inner_only", [True, False])
@@ -186,7 +186,7 @@ def test_a_read_without_a_task() -> None:
             peer = await server.accept()
             requests = await peer.requests(4)
             peer.reply(requests[0])
-            peer.reply(requests[1], Status.ENOENTRY)
+            peer.reply(requests[1], ReplyStatus.ENOENTRY)
             assert isinstance(await fine.outcome, ReadReply)
             assert isinstance(await missing.outcome, NoSuchEntryError)
             peer.abort()

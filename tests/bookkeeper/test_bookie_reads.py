@@ -7,7 +7,7 @@ import asyncio
 from herdpy.bookkeeper.bookie.pending import AwaitedEntry
 from herdpy.bookkeeper.errors import ClosedClientError, NoSuchEntryError, Outcome
 from herdpy.bookkeeper.wire.replies import ReadReply
-from herdpy.bookkeeper.wire.status import Operation, Status
+from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
 from tests.bookkeeper.scripted_bookie import LEDGER, frame, response_to, run, scripted
 
 
@@ -44,7 +44,7 @@ def test_each_read_gets_its_own() -> None:
             peer = await server.accept()
             requests = await peer.requests(3)
             assert [request.read.entry_id for request in requests] == [3, 6, 9]
-            there, missing, unusual = map(response_to, requests, (0, int(Status.ENOENTRY), 0))
+            there, missing, unusual = map(response_to, requests, (0, int(ReplyStatus.ENOENTRY), 0))
             there.read.body, unusual.read.body = b"sealed", b"also"
             # A field this client does not know: such a reply is read by protobuf.
             peer.send(frame(there) + frame(missing) + frame_with_unknown_field(unusual))
@@ -55,7 +55,7 @@ def test_each_read_gets_its_own() -> None:
             error = await asyncio.gather(reads[1].told, return_exceptions=True)
             assert isinstance(error[0], NoSuchEntryError)
             assert (error[0].bookie, error[0].entry_id) == (bookie.id, 6)
-            outcomes = {(Operation.READ_ENTRY, 0): 2, (Operation.READ_ENTRY, int(Status.ENOENTRY)): 1}
+            outcomes = {(Operation.READ_ENTRY, 0): 2, (Operation.READ_ENTRY, int(ReplyStatus.ENOENTRY)): 1}
             assert bookie.metrics.outcomes == outcomes
             assert bookie.metrics.latency[Operation.READ_ENTRY].count == 3
 

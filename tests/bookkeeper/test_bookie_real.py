@@ -22,7 +22,7 @@ from herdpy.bookkeeper.errors import (
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.statuses import error_of
 from herdpy.bookkeeper.wire.adds import AddEncoder
-from herdpy.bookkeeper.wire.status import Status
+from herdpy.bookkeeper.wire.status import ReplyStatus
 from herdpy.testing.cluster import BookKeeperCluster, ClusterView
 from herdpy.testing.tls import Certificates
 from tests.bookkeeper.scripted_bookie import Op, on_both_loops, run
@@ -63,7 +63,7 @@ def test_every_operation(bookkeeper_cluster: ClusterView, loop: str) -> None:
         with pytest.raises(NoSuchLedgerError):
             await bookie.read(ledger.id, 0)
         ops = [ledger.add(entry_id, b"x" * 2000) for entry_id in range(300)]
-        assert {await op.status() for op in ops} == {Status.EOK}
+        assert {await op.status() for op in ops} == {ReplyStatus.EOK}
         assert bookie.metrics.writes < 20
 
         reply = await bookie.read(ledger.id, 7)
@@ -110,7 +110,7 @@ def test_a_bookie_that_authenticates_nobody_takes_a_client_that_would(
     async def test() -> None:
         pool = BookiePool(ClientSettings(auth=SaslDigestMd5(USER, USER_PASSWORD)))
         bookie = pool.get(bookkeeper_cluster.bookie_ids[0])
-        assert await Ledger(pool, bookie).add(0).status() == Status.EOK
+        assert await Ledger(pool, bookie).add(0).status() == ReplyStatus.EOK
         pool.close()
 
     run(test)
@@ -155,7 +155,7 @@ def test_tls_and_sasl(own_cluster: Callable[..., BookKeeperCluster], tmp_path: P
         ledger = Ledger(pool, bookie)
         data = random.Random(6).randbytes(1_000_000)
         ops = [ledger.add(entry_id, data) for entry_id in range(8)]
-        assert [await op.status() for op in ops] == [Status.EOK] * 8, bookie.failure
+        assert [await op.status() for op in ops] == [ReplyStatus.EOK] * 8, bookie.failure
         reply = await bookie.read(ledger.id, 7)
         assert reply.body is not None
         assert ledger.digest.open(reply.body, ledger.id, 7).data == data
@@ -164,7 +164,7 @@ def test_tls_and_sasl(own_cluster: Callable[..., BookKeeperCluster], tmp_path: P
 
     async def in_the_clear() -> None:
         pool = BookiePool(ClientSettings(**PATIENT, auth=user))
-        assert await Ledger(pool, pool.get(bookie_id)).add(0).status() == Status.EOK
+        assert await Ledger(pool, pool.get(bookie_id)).add(0).status() == ReplyStatus.EOK
         pool.close()
 
     async def wrong_authority() -> None:
@@ -177,7 +177,7 @@ def test_tls_and_sasl(own_cluster: Callable[..., BookKeeperCluster], tmp_path: P
     async def without_authentication() -> None:
         pool = BookiePool(ClientSettings(**PATIENT, tls=trusted))
         bookie = pool.get(bookie_id)
-        assert await Ledger(pool, bookie).add(0).status() == Status.EUA
+        assert await Ledger(pool, bookie).add(0).status() == ReplyStatus.EUA
         with pytest.raises(UnauthorizedError):
             await bookie.info()
         pool.close()

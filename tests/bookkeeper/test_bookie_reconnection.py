@@ -20,7 +20,7 @@ from herdpy.bookkeeper.errors import (
     Outcome,
 )
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.wire.status import Operation, Status
+from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
 from tests.bookkeeper.scripted_bookie import LEDGER, Op, on_both_loops, run, scripted, send_add
 
 
@@ -118,7 +118,7 @@ def test_after_the_pause_one_attempt_is_made_and_what_comes_meanwhile_waits_for_
             peer = await server.accept()
             for request in await peer.requests(6):
                 peer.reply(request)
-            assert [await one.status() for one in ops] == [Status.EOK] * 6
+            assert [await one.status() for one in ops] == [ReplyStatus.EOK] * 6
             assert bookie.metrics.connection_failures == 1
             assert bookie.metrics.connections == 1
             assert server.accepted == 1
@@ -244,12 +244,12 @@ def test_a_cancelled_read_leaves_nothing_and_its_reply_is_late() -> None:
             assert bookie.metrics.cancelled == 1
             peer.reply(request)
             other = asyncio.create_task(bookie.read(LEDGER, 1))
-            peer.reply(await peer.request(), Status.ENOLEDGER)
+            peer.reply(await peer.request(), ReplyStatus.ENOLEDGER)
             with pytest.raises(NoSuchLedgerError):
                 await other
             assert bookie.metrics.late_replies == 1
             assert bookie.metrics.unknown_replies == 0
-            assert bookie.metrics.outcomes == {(Operation.READ_ENTRY, Status.ENOLEDGER): 1}
+            assert bookie.metrics.outcomes == {(Operation.READ_ENTRY, ReplyStatus.ENOLEDGER): 1}
 
     run(test)
 
@@ -264,7 +264,7 @@ def test_addresses_come_from_the_registry_else_from_the_id() -> None:
                 send_add(pool, pool.get(bookie_id), op)
                 peer = await server.accept()
                 peer.reply(await peer.request())
-                assert await op.status() == Status.EOK
+                assert await op.status() == ReplyStatus.EOK
             assert pool.get("bookie-a") is pool.get("bookie-a")
             with pytest.raises(BookieUnavailableError, match="not registered"):
                 await pool.get("bookie-b").read(LEDGER, 0)

@@ -11,7 +11,7 @@ import trustme
 from herdpy.bookkeeper.bookie import UNAVAILABLE
 from herdpy.bookkeeper.errors import AuthenticationError, BookieUnavailableError
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.wire.status import Operation, Status
+from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
 from tests.bookkeeper.scripted_bookie import (
     LEDGER,
     Op,
@@ -58,7 +58,7 @@ def test_requests_wait_for_tls_and_then_go_through_it(loop: str, certificates: C
             assert requests[1].add.body == big
             for request in requests:
                 peer.reply(request)
-            assert [await op.status() for op in ops] == [Status.EOK] * 2
+            assert [await op.status() for op in ops] == [ReplyStatus.EOK] * 2
             assert bookie.metrics.connections == 1
 
     run(test, loop)
@@ -104,7 +104,7 @@ def test_a_bookie_without_tls_is_not_spoken_to_in_the_clear(certificates: Certif
         async with scripted(ClientSettings(tls=certificates.client)) as (server, bookie, _):
             read = asyncio.create_task(bookie.read(LEDGER, 0))
             peer = await server.accept()
-            response = response_to(await peer.request(), Status.EBADREQ)
+            response = response_to(await peer.request(), ReplyStatus.EBADREQ)
             response.ClearField("start_tls")
             peer.send(frame(response))
             with pytest.raises(AuthenticationError, match="refuses TLS"):
@@ -135,8 +135,8 @@ def test_what_was_said_before_tls_is_not_taken_for_what_is_said_under_it(
                 assert "without being asked" in str(bookie.failure)
             else:
                 await peer.start_tls(certificates.server)
-                peer.reply(await peer.request(), Status.EFENCED)
-                assert await op.status() == Status.EFENCED
+                peer.reply(await peer.request(), ReplyStatus.EFENCED)
+                assert await op.status() == ReplyStatus.EFENCED
 
     run(test)
 

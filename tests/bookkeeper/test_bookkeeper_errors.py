@@ -10,20 +10,20 @@ import pytest
 from herdpy.bookkeeper import errors
 from herdpy.bookkeeper.errors import BookKeeperError, Outcome
 from herdpy.bookkeeper.statuses import TIMED_OUT, UNAVAILABLE, error_of
-from herdpy.bookkeeper.wire.status import Status
+from herdpy.bookkeeper.wire.status import ReplyStatus
 
 CLASSES = [
     member for _, member in inspect.getmembers(errors, inspect.isclass) if issubclass(member, BookKeeperError)
 ]
 
 
-@pytest.mark.parametrize("status", [status for status in Status if status is not Status.EOK])
-def test_every_status_has_a_class_of_its_own(status: Status):
+@pytest.mark.parametrize("status", [status for status in ReplyStatus if status is not ReplyStatus.EOK])
+def test_every_status_has_a_class_of_its_own(status: ReplyStatus):
     error = error_of(status, bookie="b1:3181", ledger_id=7, entry_id=3)
     assert type(error) is not errors.UnknownStatusError
     assert error.code == status
     assert (error.bookie, error.ledger_id, error.entry_id) == ("b1:3181", 7, 3)
-    others = [type(error_of(other)) for other in Status if other not in (Status.EOK, status)]
+    others = [type(error_of(other)) for other in ReplyStatus if other not in (ReplyStatus.EOK, status)]
     assert type(error) not in others
 
 
@@ -42,7 +42,7 @@ def test_the_pseudo_statuses_are_understood():
 
 def test_success_is_no_error():
     with pytest.raises(ValueError, match="EOK"):
-        error_of(Status.EOK)
+        error_of(ReplyStatus.EOK)
 
 
 def test_no_two_classes_share_a_code():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herdpy.bookkeeper.errors import MetadataError, UnknownLayoutError
-from herdpy.bookkeeper.metadata.layout import Layout, parse_layout, read_layout
+from herdpy.bookkeeper.metadata.layout import LedgerLayout, parse_layout, read_layout
 from herdpy.bookkeeper.metadata.paths import LedgerPaths, Scheme
 from herdpy.bookkeeper.metadata.uri import MetadataUri, parse_uri
 from tests.support.znode_worlds import ModelWorld
@@ -41,7 +41,7 @@ def test_known_layouts_are_read(data: bytes, scheme: Scheme) -> None:
 
 @pytest.mark.parametrize("scheme", Scheme)
 def test_a_layout_is_written_as_it_is_read(scheme: Scheme) -> None:
-    assert parse_layout(Layout.of(scheme).to_bytes()) == Layout.of(scheme)
+    assert parse_layout(LedgerLayout.of(scheme).to_bytes()) == LedgerLayout.of(scheme)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_the_layout_is_read_from_the_cluster_and_wins(world: ModelWorld) -> None
         znodes = await world.client()
         with pytest.raises(UnknownLayoutError, match="there is no /ledgers/LAYOUT"):
             await read_layout(znodes, "/ledgers")
-        await znodes.create("/ledgers/LAYOUT", Layout.of(Scheme.FLAT).to_bytes(), make_parents=True)
+        await znodes.create("/ledgers/LAYOUT", LedgerLayout.of(Scheme.FLAT).to_bytes(), make_parents=True)
         assert (await read_layout(znodes, "/ledgers/")).scheme is Scheme.FLAT
         assert (await read_layout(znodes, "/ledgers", Scheme.FLAT)).scheme is Scheme.FLAT
         with pytest.raises(UnknownLayoutError, match=r"asks for the layout longhierarchical, .* says flat"):

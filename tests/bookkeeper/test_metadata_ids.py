@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from herdpy.bookkeeper.errors import MetadataError, Outcome, ZooKeeperUnavailableError
-from herdpy.bookkeeper.metadata.ids import LedgerIds
+from herdpy.bookkeeper.metadata.ids import LedgerIdGenerator
 from herdpy.bookkeeper.metadata.paths import Scheme
 from herdpy.bookkeeper.metadata.znodes import Znodes
 from tests.support.znode_worlds import Meddler, ModelWorld
@@ -49,7 +49,7 @@ def world() -> Iterator[ModelWorld]:
 def test_ids_count_up_and_leave_nothing_behind(world: ModelWorld) -> None:
     async def program() -> None:
         znodes = await world.client()
-        ids = LedgerIds(znodes, "/ledgers", Scheme.LONG)
+        ids = LedgerIdGenerator(znodes, "/ledgers", Scheme.LONG)
         assert [await ids.next() for _ in range(3)] == [0, 1, 2]
         assert await znodes.children("/ledgers/idgen") == []
         assert await znodes.children("/ledgers") == ["idgen"]
@@ -59,7 +59,7 @@ def test_ids_count_up_and_leave_nothing_behind(world: ModelWorld) -> None:
 
 def test_several_clients_share_the_ids(world: ModelWorld) -> None:
     async def program() -> None:
-        many = [LedgerIds(await world.client(), "/ledgers", Scheme.LONG) for _ in range(4)]
+        many = [LedgerIdGenerator(await world.client(), "/ledgers", Scheme.LONG) for _ in range(4)]
         found = await asyncio.gather(*(many[number % 4].next() for number in range(40)))
         assert sorted(found) == list(range(40))
 
@@ -70,13 +70,13 @@ def test_several_clients_share_the_ids(world: ModelWorld) -> None:
 def test_where_the_short_ids_end_the_long_ones_begin(world: ModelWorld, scheme: Scheme) -> None:
     async def program() -> None:
         znodes = NearTheEnd(await world.client(), {"/ledgers/idgen/ID-": END - 2})
-        ids = LedgerIds(znodes, "/ledgers", scheme)
+        ids = LedgerIdGenerator(znodes, "/ledgers", scheme)
         found = [await ids.next() for _ in range(4)]
         assert found == [END - 2, END - 1, 1 << 32, 1 << 32 | 1]
         assert await znodes.children("/ledgers/idgen-long") == ["HOB-0000000001"]
         assert await znodes.children("/ledgers/idgen") == []
         # Who comes later does not begin with the short ones again.
-        later = LedgerIds(await world.client(), "/ledgers", scheme)
+        later = LedgerIdGenerator(await world.client(), "/ledgers", scheme)
         assert await later.next() == 1 << 32 | 2
 
     world.run(program)
@@ -85,7 +85,7 @@ def test_where_the_short_ids_end_the_long_ones_begin(world: ModelWorld, scheme: 
 def test_a_counter_that_overflowed_counts_as_ended(world: ModelWorld) -> None:
     async def program() -> None:
         znodes = NearTheEnd(await world.client(), {"/ledgers/idgen/ID-": END + 7})
-        assert await LedgerIds(znodes, "/ledgers", Scheme.LONG).next() == 1 << 32
+        assert await LedgerIdGenerator(znodes, "/ledgers", Scheme.LONG).next() == 1 << 32
 
     world.run(program)
 
@@ -96,7 +96,7 @@ def test_where_one_half_is_used_up_the_next_begins(world: ModelWorld) -> None:
         for name in ("HOB-0000000001", "HOB-0000000007", "stray", "HOB-x"):
             await client.create(f"/ledgers/idgen-long/{name}", make_parents=True)
         znodes = NearTheEnd(client, {"/ledgers/idgen-long/HOB-0000000007/ID-": END - 1})
-        ids = LedgerIds(znodes, "/ledgers", Scheme.LONG)
+        ids = LedgerIdGenerator(znodes, "/ledgers", Scheme.LONG)
         assert [await ids.next() for _ in range(3)] == [7 << 32 | END - 1, 8 << 32, 8 << 32 | 1]
 
     world.run(program)
@@ -112,7 +112,7 @@ def test_a_directory_tidied_away_meanwhile_does_not_begin_anew(world: ModelWorld
             await other.delete("/ledgers/idgen-long/HOB-0000000003")
 
         client.before["create"] = tidy
-        assert await LedgerIds(client, "/ledgers", Scheme.LONG).next() == 4 << 32
+        assert await LedgerIdGenerator(client, "/ledgers", Scheme.LONG).next() == 4 << 32
 
     world.run(program)
 
@@ -123,7 +123,7 @@ def test_a_round_without_end_is_given_up(world: ModelWorld) -> None:
         await client.create("/ledgers/idgen-long", make_parents=True)
         used_up = {f"/ledgers/idgen-long/HOB-{high:010d}/ID-": END for high in range(1, 40)}
         with pytest.raises(MetadataError, match="rounds"):
-            await LedgerIds(NearTheEnd(client, used_up), "/ledgers", Scheme.LONG).next()
+            await LedgerIdGenerator(NearTheEnd(client, used_up), "/ledgers", Scheme.LONG).next()
 
     world.run(program)
 
@@ -131,11 +131,11 @@ def test_a_round_without_end_is_given_up(world: ModelWorld) -> None:
 def test_flat_ids_are_made_in_the_root_and_end(world: ModelWorld) -> None:
     async def program() -> None:
         client = await world.client()
-        assert await LedgerIds(client, "/ledgers", Scheme.FLAT).next() == 0
+        assert await LedgerIdGenerator(client, "/ledgers", Scheme.FLAT).next() == 0
         assert await client.children("/ledgers") == []
         znodes = NearTheEnd(client, {"/ledgers/ID-": END})
         with pytest.raises(MetadataError, match="no ledger ids left"):
-            await LedgerIds(znodes, "/ledgers", Scheme.FLAT).next()
+            await LedgerIdGenerator(znodes, "/ledgers", Scheme.FLAT).next()
 
     world.run(program)
 
@@ -144,7 +144,7 @@ def test_a_lost_reply_costs_a_number_and_nothing_else(world: ModelWorld) -> None
     async def program() -> None:
         client = Meddler(await world.client())
         client.lose_replies = ["create", "delete"]
-        ids = LedgerIds(client, "/ledgers", Scheme.LONG)
+        ids = LedgerIdGenerator(client, "/ledgers", Scheme.LONG)
         assert [await ids.next(), await ids.next()] == [1, 2]
 
     world.run(program)
@@ -155,7 +155,7 @@ def test_without_answers_there_is_no_id_and_nothing_in_doubt(world: ModelWorld) 
         client = Meddler(await world.client())
         client.lose_replies = ["create"] * 100
         with pytest.raises(ZooKeeperUnavailableError) as unanswered:
-            await LedgerIds(client, "/ledgers", Scheme.LONG, patience_s=1).next()
+            await LedgerIdGenerator(client, "/ledgers", Scheme.LONG, patience_s=1).next()
         assert unanswered.value.outcome is Outcome.NOT_DONE
 
     world.run(program)

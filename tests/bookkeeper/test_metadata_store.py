@@ -15,7 +15,7 @@ from herdpy.bookkeeper.errors import (
     Outcome,
     ZooKeeperUnavailableError,
 )
-from herdpy.bookkeeper.metadata.layout import Layout
+from herdpy.bookkeeper.metadata.layout import LedgerLayout
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState, Segment
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, Versioned, update
 from herdpy.bookkeeper.metadata.paths import Scheme
@@ -29,7 +29,7 @@ LEDGER = LedgerMetadata(1, 1, 1, (Segment(0, ("a:1",)),), password=b"pw", custom
 def store_of(
     znodes: Znodes, world: World, scheme: Scheme = Scheme.LONG, patience_s: float = 30
 ) -> LedgerStore:
-    return LedgerStore(znodes, world.root, Layout.of(scheme), patience_s=patience_s)
+    return LedgerStore(znodes, world.root, LedgerLayout.of(scheme), patience_s=patience_s)
 
 
 async def meddled(world: World, patience_s: float = 30) -> tuple[Meddler, LedgerStore]:

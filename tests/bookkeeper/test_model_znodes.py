@@ -10,13 +10,13 @@ import pytest
 
 from herdpy.bookkeeper.errors import Outcome, SessionExpiredError, ZooKeeperUnavailableError
 from herdpy.bookkeeper.metadata.znodes import (
-    BadVersionError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
-    SessionState,
     Znode,
     Znodes,
+    ZnodeVersionError,
+    ZooKeeperState,
 )
 from herdpy.testing.model.loop import VirtualLoop
 from herdpy.testing.model.network import SimulatedNetwork
@@ -66,11 +66,11 @@ def test_changes_are_compared_and_set() -> None:
             await other.create("/x/y")
         assert (await other.get("/a/b")).data == b"1"
         assert await other.set("/a/b", b"2", 0) == 1
-        with pytest.raises(BadVersionError):
+        with pytest.raises(ZnodeVersionError):
             await one.set("/a/b", b"3", 0)
         with pytest.raises(NotEmptyError):
             await one.delete("/a")
-        with pytest.raises(BadVersionError):
+        with pytest.raises(ZnodeVersionError):
             await one.delete("/a/b", 0)
         await one.delete("/a/b", 1)
         assert await other.exists("/a/b") is None
@@ -140,7 +140,7 @@ def test_reads_are_made_again() -> None:
 def test_expiry_is_told_and_watches_live_on() -> None:
     async def program(world: World) -> None:
         one, other = await world.client(), await world.client("other")
-        states: list[SessionState] = []
+        states: list[ZooKeeperState] = []
         seen: list[Znode | None] = []
         one.on_session(states.append)
         await one.create("/mine", ephemeral=True)
@@ -149,14 +149,14 @@ def test_expiry_is_told_and_watches_live_on() -> None:
         assert seen == [None]
         world.network.partition("client", ZOOKEEPER)
         await asyncio.sleep(30)
-        assert states == [SessionState.SUSPENDED]
+        assert states == [ZooKeeperState.SUSPENDED]
         assert await other.exists("/mine") is None
         await other.create("/data", b"news")
         with pytest.raises(ZooKeeperUnavailableError):
             await one.get("/data")
         world.network.heal()
         await asyncio.sleep(1)
-        assert states[1:] == [SessionState.LOST, SessionState.CONNECTED]
+        assert states[1:] == [ZooKeeperState.LOST, ZooKeeperState.CONNECTED]
         assert [znode.data for znode in seen[1:] if znode] == [b"news"]
         watch.cancel()
         await other.set("/data", b"unseen", 0)

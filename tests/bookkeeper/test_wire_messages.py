@@ -20,12 +20,12 @@ from herdpy.bookkeeper.wire.proto import protocol_pb2 as pb
 from herdpy.bookkeeper.wire.reads import encode_read
 from herdpy.bookkeeper.wire.replies import Reply, parse_reply
 from herdpy.bookkeeper.wire.server import encode_reply, parse_request
-from herdpy.bookkeeper.wire.status import InfoField, Operation, Status
+from herdpy.bookkeeper.wire.status import InfoField, Operation, ReplyStatus
 
 KEY = bytes(range(20))
 TXN = st.integers(0, 2**64 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
-STATUS = st.sampled_from([*map(int, Status), 599, 2**31 - 1])
+STATUS = st.sampled_from([*map(int, ReplyStatus), 599, 2**31 - 1])
 MAYBE_BYTES = st.none() | st.binary(max_size=100)
 ENTRY_IDS = st.sets(st.integers(0, 200), max_size=60).map(sorted).map(EntryRanges.of)
 
@@ -129,13 +129,13 @@ def test_the_outer_refusal_counts_and_an_inner_one_is_not_missed(
 
 @pytest.mark.parametrize("operation", [*Operation, 0, 13, 99])
 def test_a_refusal_without_a_body_is_a_reply(operation: int):
-    reply = Reply(5, operation, Status.EBADREQ)
+    reply = Reply(5, operation, ReplyStatus.EBADREQ)
     assert parse_reply(body_of(encode_reply(reply))) == reply
 
 
 @pytest.mark.parametrize("operation", [*Operation, 0, 13, 99])
 def test_success_without_a_body_is_malformed_except_for_tls(operation: int):
-    data = body_of(encode_reply(Reply(5, operation, Status.EOK)))
+    data = body_of(encode_reply(Reply(5, operation, ReplyStatus.EOK)))
     if operation == Operation.START_TLS:
         assert parse_reply(data).body == replies.StartTlsReply()
     else:

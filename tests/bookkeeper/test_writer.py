@@ -18,7 +18,7 @@ from herdpy.bookkeeper.errors import (
 )
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.statuses import TIMED_OUT
-from herdpy.bookkeeper.wire.status import Status
+from herdpy.bookkeeper.wire.status import ReplyStatus
 from herdpy.bookkeeper.write import LedgerWriter
 from tests.bookkeeper.writer_fakes import (
     FENCED,
@@ -195,7 +195,7 @@ def test_a_cancelled_append_leaves_the_order_as_it_is():
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"), [(FENCED, LedgerFencedError), (int(Status.EUA), UnauthorizedError)]
+    ("status", "kind"), [(FENCED, LedgerFencedError), (int(ReplyStatus.EUA), UnauthorizedError)]
 )
 def test_a_fatal_answer_ends_the_writer(status, kind):
     async def main():
@@ -312,7 +312,7 @@ def test_a_late_answer_to_an_ended_writer_changes_nothing():
         futures = bench.append(2)
         bench[0].reply(0, FENCED)
         failure = bench.writer.failure
-        bench[1].reply(0, int(Status.EUA))
+        bench[1].reply(0, int(ReplyStatus.EUA))
         bench[2].reply(0, TIMED_OUT)
         bench[1].reply(1)
         await settle()

@@ -15,15 +15,15 @@ from herdpy.bookkeeper.errors import (
 )
 from herdpy.bookkeeper.metadata.ledger_metadata import Segment
 from herdpy.bookkeeper.statuses import TIMED_OUT, UNAVAILABLE
-from herdpy.bookkeeper.wire.status import Status
+from herdpy.bookkeeper.wire.status import ReplyStatus
 from tests.bookkeeper.writer_fakes import OK, Bench, confirmed, error_in, run, settle
 
 REFUSALS = [
     TIMED_OUT,
     UNAVAILABLE,
-    int(Status.EREADONLY),
-    int(Status.ETOOMANYREQUESTS),
-    int(Status.EIO),
+    int(ReplyStatus.EREADONLY),
+    int(ReplyStatus.ETOOMANYREQUESTS),
+    int(ReplyStatus.EIO),
     999,
 ]
 
@@ -226,7 +226,7 @@ def test_no_bookie_left_ends_the_writer():
     async def main():
         bench = Bench(bookies=3)
         futures = bench.append(2)
-        bench[1].reply(0, int(Status.ETOOMANYREQUESTS))
+        bench[1].reply(0, int(ReplyStatus.ETOOMANYREQUESTS))
         await settle()
         for future in futures:
             error = error_in(future)
@@ -248,7 +248,7 @@ def test_a_bookie_that_failed_is_not_chosen_again_for_the_same_entries():
     async def main():
         bench = Bench(bookies=5)
         for number in (0, 3, 4):
-            bench[number].answer = int(Status.ETOOMANYREQUESTS)
+            bench[number].answer = int(ReplyStatus.ETOOMANYREQUESTS)
         (future,) = bench.append(1)
         await asyncio.wait([future])
         assert isinstance(error_in(future), NotEnoughBookiesError)

@@ -15,7 +15,7 @@ from herdpy.bookkeeper.errors import (
     Outcome,
     ZooKeeperUnavailableError,
 )
-from herdpy.bookkeeper.metadata.znodes import SessionState
+from herdpy.bookkeeper.metadata.znodes import ZooKeeperState
 from herdpy.bookkeeper.metadata.zookeeper import KazooZnodes
 from herdpy.testing import ZooKeeperServer
 from tests.support.znode_worlds import RealWorld, Seen
@@ -76,7 +76,7 @@ def test_closing_while_kazoo_reconnects_to_a_silent_zookeeper(server: ZooKeeperS
             connection = znodes._client._connection
             first = connection._socket
             first.shutdown(socket.SHUT_RDWR)
-            await states.until(lambda state: state is SessionState.SUSPENDED)
+            await states.until(lambda state: state is ZooKeeperState.SUSPENDED)
             while connection._socket in (None, first):
                 await asyncio.sleep(0.01)
             _, waiting = await asyncio.wait([asyncio.ensure_future(znodes.close())], timeout=15)
@@ -98,7 +98,7 @@ def test_closing_without_zookeeper_is_not_told_as_a_failure(
         states = Seen()
         znodes.on_session(states)
         await asyncio.to_thread(server.stop)
-        await states.until(lambda state: state is SessionState.SUSPENDED)
+        await states.until(lambda state: state is ZooKeeperState.SUSPENDED)
         caplog.clear()
         await znodes.close()
 

@@ -8,11 +8,11 @@ import pytest
 
 from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError
 from herdpy.bookkeeper.metadata.znodes import (
-    BadVersionError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
-    SessionState,
+    ZnodeVersionError,
+    ZooKeeperState,
 )
 from tests.support.znode_worlds import Seen, World
 
@@ -40,10 +40,10 @@ def test_a_change_with_another_version_is_refused(world: World) -> None:
         znodes = await world.client()
         path = await znodes.create(f"{world.root}/a", b"one", make_parents=True)
         await znodes.set(path, b"two", 0)
-        with pytest.raises(BadVersionError) as refused:
+        with pytest.raises(ZnodeVersionError) as refused:
             await znodes.set(path, b"three", 0)
         assert refused.value.path == path
-        with pytest.raises(BadVersionError):
+        with pytest.raises(ZnodeVersionError):
             await znodes.delete(path, 0)
         assert (await znodes.get(path)).data == b"two"
         assert await znodes.set(path, b"three", -1) == 2
@@ -202,8 +202,8 @@ def test_watches_live_through_an_expired_session(world: World) -> None:
         await world.expire(znodes)
         await data.until(lambda znode: znode is None)  # the state was read again
         await names.until(lambda names: names == [])
-        await states.until(lambda state: state is SessionState.CONNECTED)
-        assert SessionState.LOST in states.all
+        await states.until(lambda state: state is ZooKeeperState.CONNECTED)
+        assert ZooKeeperState.LOST in states.all
         await other.create(path, b"1")  # and the watches were set again
         await data.until(lambda znode: znode is not None and znode.data == b"1")
         await names.until(lambda names: names == ["a"])
@@ -222,7 +222,7 @@ def test_a_session_listener_can_be_cancelled(world: World) -> None:
         listener = znodes.on_session(unheard)
         listener.cancel()
         await world.expire(znodes)
-        await heard.until(lambda state: state is SessionState.CONNECTED)
+        await heard.until(lambda state: state is ZooKeeperState.CONNECTED)
         assert unheard.all == []
 
     world.run(program)

@@ -13,11 +13,11 @@ from herdpy.bookkeeper.errors import (
     SessionExpiredError,
     ZooKeeperUnavailableError,
 )
-from herdpy.bookkeeper.metadata.layout import Layout
+from herdpy.bookkeeper.metadata.layout import LedgerLayout
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, Segment
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
 from herdpy.bookkeeper.metadata.paths import Scheme
-from herdpy.bookkeeper.metadata.znodes import NodeExistsError, SessionState
+from herdpy.bookkeeper.metadata.znodes import NodeExistsError, ZooKeeperState
 from herdpy.bookkeeper.metadata.zookeeper import KazooZnodes
 from herdpy.testing import ZooKeeperServer
 from tests.support.relay import Relay, Streams, until_either_ends
@@ -66,11 +66,11 @@ def test_a_watch_goes_on_when_zookeeper_was_stopped_and_started(server: ZooKeepe
         znodes.on_session(states)
         await data.until(lambda znode: znode.data == b"0")
         await asyncio.to_thread(server.stop)
-        await states.until(lambda state: state is SessionState.SUSPENDED)
+        await states.until(lambda state: state is ZooKeeperState.SUSPENDED)
         reading = asyncio.ensure_future(znodes.get(path))  # waits, and is answered after all
         await asyncio.to_thread(server.start)
         assert (await reading).data == b"0"
-        await states.until(lambda state: state is SessionState.CONNECTED)
+        await states.until(lambda state: state is ZooKeeperState.CONNECTED)
         await other.set(path, b"1", 0)
         await other.create(f"{world.root}/b")
         await data.until(lambda znode: znode.data == b"1")
@@ -97,7 +97,7 @@ def test_what_changed_while_zookeeper_was_away_is_told(server: ZooKeeperServer) 
             await znodes.create("/cut")
         await other.set(path, b"1", 0)  # told by nobody: the watch died with the connection, or is dying
         await data.until(lambda znode: znode.data == b"1")
-        assert SessionState.SUSPENDED in states.all
+        assert ZooKeeperState.SUSPENDED in states.all
         await znodes.close()
         await loser.close()
 
@@ -137,7 +137,7 @@ def test_a_ledger_is_created_once_though_the_reply_is_lost(server: ZooKeeperServ
         loser = ReplyLoser(server)
         znodes = KazooZnodes(await loser.start(), session_timeout_s=4.0)
         await znodes.start()
-        store = LedgerStore(znodes, "/ledgers", Layout.of(Scheme.LONG))
+        store = LedgerStore(znodes, "/ledgers", LedgerLayout.of(Scheme.LONG))
         await store.create(LEDGER)
         loser.lose_reply_about = b"/ledgers/000/0000/0000/0000/L0001"
         ledger_id, created = await store.create(LEDGER)
@@ -170,13 +170,13 @@ def test_without_an_answer_operations_end_in_time_and_say_what_is_known(server: 
             with pytest.raises(ZooKeeperUnavailableError) as read:
                 await znodes.get("/")
             assert read.value.outcome is Outcome.NOT_DONE
-            await states.until(lambda state: state is SessionState.SUSPENDED)
+            await states.until(lambda state: state is ZooKeeperState.SUSPENDED)
             with pytest.raises(ZooKeeperUnavailableError) as unsent:
                 await znodes.create("/unsent")
             assert unsent.value.outcome is Outcome.NOT_DONE
         finally:
             server.resume()
-        await states.until(lambda state: state is SessionState.CONNECTED)
+        await states.until(lambda state: state is ZooKeeperState.CONNECTED)
         assert await znodes.exists("/unsent") is None
 
     world.run(program)
@@ -193,7 +193,7 @@ def test_a_change_under_an_expiring_session_is_in_doubt(server: ZooKeeperServer)
         expiring = asyncio.ensure_future(world.expire(znodes))
         lost: list[BookKeeperError] = []
         for number in itertools.count():
-            if SessionState.LOST in states.all and znodes.state is SessionState.CONNECTED:
+            if ZooKeeperState.LOST in states.all and znodes.state is ZooKeeperState.CONNECTED:
                 break
             try:
                 await znodes.create(f"{world.root}/{number}", ephemeral=True)

@@ -17,11 +17,11 @@ from herdpy.bookkeeper.placement import Placement
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.statuses import error_of
 from herdpy.bookkeeper.wire.proto.protocol_pb2 import Request
-from herdpy.bookkeeper.wire.status import Status
+from herdpy.bookkeeper.wire.status import ReplyStatus
 from herdpy.bookkeeper.write import LedgerWriter
 
-OK = int(Status.EOK)
-FENCED = int(Status.EFENCED)
+OK = int(ReplyStatus.EOK)
+FENCED = int(ReplyStatus.EFENCED)
 LEDGER = 7
 PASSWORD = b"secret"
 

@@ -19,10 +19,16 @@ from herdpy.bookkeeper.errors import (
 )
 from herdpy.bookkeeper.schedule import write_set
 from herdpy.bookkeeper.statuses import TIMED_OUT, UNAVAILABLE
-from herdpy.bookkeeper.wire.status import Status
+from herdpy.bookkeeper.wire.status import ReplyStatus
 from tests.bookkeeper.writer_fakes import FENCED, OK, Bench, FakeBookie, Sent, settle
 
-FAILURES = (TIMED_OUT, UNAVAILABLE, int(Status.EREADONLY), int(Status.ETOOMANYREQUESTS), int(Status.EIO))
+FAILURES = (
+    TIMED_OUT,
+    UNAVAILABLE,
+    int(ReplyStatus.EREADONLY),
+    int(ReplyStatus.ETOOMANYREQUESTS),
+    int(ReplyStatus.EIO),
+)
 
 
 class WatchedBookie(FakeBookie):

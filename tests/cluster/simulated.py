@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
 from typing import Any, TypeVar
 
-from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, SessionState, Watch, Znode
+from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, Watch, Znode, ZooKeeperState
 from herdpy.testing.model.loop import VirtualLoop
 from herdpy.testing.model.network import Delay, SimulatedLinks, SimulatedNetwork, host_in, on_host
 from herdpy.testing.model.zookeeper import ZOOKEEPER, ModelZnodes, ModelZooKeeper
@@ -128,7 +128,7 @@ class HostZnodes:
         with on_host(NOWHERE):
             return self.inner.watch_children(path, self._here(callback))
 
-    def on_session(self, callback: Callable[[SessionState], None]) -> Watch:
+    def on_session(self, callback: Callable[[ZooKeeperState], None]) -> Watch:
         return self.inner.on_session(self._here(callback))
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from google_crc32c import value as crc32c
 
-from herdpy.log import LSN, CorruptLedgerError, LedgerFencedError, LedgerListConflictError
+from herdpy.log import LSN, CorruptLedgerError, LedgerListConflictError, LogFencedError
 from herdpy.log.ledger_list import FileLedgerList, LedgerInfo, LedgerListState
 
 STATE = LedgerListState(
@@ -36,7 +36,7 @@ def test_only_the_version_that_was_read_can_be_replaced(disk):
     second = two.write(replace(first, next_ledger_id=10), first.version)
     with pytest.raises(LedgerListConflictError) as caught:
         one.write(replace(first, next_ledger_id=11), first.version)
-    assert isinstance(caught.value, LedgerFencedError)
+    assert isinstance(caught.value, LogFencedError)
     with pytest.raises(LedgerListConflictError):
         one.write(STATE, 0)
     assert one.read() == second

@@ -15,7 +15,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from herdpy.log import Entry
+from herdpy.log import LogEntry
 from herdpy.log.lsn import LSN
 from herdpy.log.published import (
     Manifest,
@@ -138,8 +138,8 @@ async def process_moment(source: Source, lsn: LSN, now_us: int) -> Moment:
     return await moment_of(source.database.log, source.database.log.state, lsn, now_us)
 
 
-def _entries(source: Source) -> list[tuple[LSN, Entry]]:
-    async def read() -> list[tuple[LSN, Entry]]:
+def _entries(source: Source) -> list[tuple[LSN, LogEntry]]:
+    async def read() -> list[tuple[LSN, LogEntry]]:
         return [item async for item in source.database.log.read(LSN(-1, -1))]
 
     return asyncio.run(read())

@@ -14,11 +14,11 @@ import pytest
 import herdpy
 from herdpy.log import (
     LSN,
-    Entry,
     Insert,
     LoadBatch,
     LoadDone,
     LoadOp,
+    LogEntry,
     LogTrimmedError,
     Record,
     StagedPart,
@@ -54,13 +54,13 @@ class Log:
         self._before, self._crc = after, 0
         self._next = LSN(after.ledger_id + 1, 0)
 
-    def entry(self, *parts: bytes) -> tuple[LSN, Entry]:
+    def entry(self, *parts: bytes) -> tuple[LSN, LogEntry]:
         lsn = self._next
         data, self._crc = encode_entry(lsn, self._before, self._crc, -1, parts)
         self._before, self._next = lsn, LSN(lsn.ledger_id, lsn.entry_id + 1)
         return lsn, decode_entry(data)
 
-    def in_parts(self, records: list[Record], size: int) -> list[tuple[LSN, Entry]]:
+    def in_parts(self, records: list[Record], size: int) -> list[tuple[LSN, LogEntry]]:
         data = Transaction(1, records).encode()
         cuts = [data[at : at + size] for at in range(0, len(data), size)]
         if len(cuts) == 1:
@@ -80,13 +80,13 @@ async def nothing_staged(part: StagedPart) -> AsyncGenerator[bytes, None]:
     yield b""
 
 
-async def _given(entries: list[tuple[LSN, Entry]]) -> AsyncIterator[tuple[LSN, Entry]]:
+async def _given(entries: list[tuple[LSN, LogEntry]]) -> AsyncIterator[tuple[LSN, LogEntry]]:
     for one in entries:
         yield one
 
 
 async def followed(
-    store: Store, entries: list[tuple[LSN, Entry]], staged: PartReader = nothing_staged
+    store: Store, entries: list[tuple[LSN, LogEntry]], staged: PartReader = nothing_staged
 ) -> list[int]:
     """Follow these; how many rows another task of the loop saw each time that it had its turn."""
     seen: list[int] = []
@@ -117,7 +117,7 @@ def shares_after_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "_SHARE_S", -1.0)
 
 
-def large(store: Store) -> list[tuple[LSN, Entry]]:
+def large(store: Store) -> list[tuple[LSN, LogEntry]]:
     return Log(store.applied).in_parts(rows(store), 100_000)
 
 
@@ -203,7 +203,7 @@ def test_a_load_whose_ledger_is_gone_is_not_applied(store: Store) -> None:
     assert store.flush() == entries[0][0]
 
 
-async def followed_again(store: Store, entries: list[tuple[LSN, Entry]]) -> list[int]:
+async def followed_again(store: Store, entries: list[tuple[LSN, LogEntry]]) -> list[int]:
     """Follow what comes after the store's position."""
     return await followed(store, [one for one in entries if one[0] > store.applied])
 

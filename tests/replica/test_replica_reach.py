@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from herdpy.bookkeeper import BookKeeper, ClientSettings
-from herdpy.bookkeeper.wire.status import Operation, Status
+from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
 from herdpy.testing.model import ModelCluster, on_host
 from herdpy_server.replica.fitness import SILENT_S
 from herdpy_server.replica.reach import FEW, Reach, to_be_asked
@@ -62,7 +62,7 @@ def test_a_cut_in_any_direction_is_silence(sent: bool, received: bool) -> None:
 def test_a_bookie_that_refuses_to_answer_has_answered() -> None:
     async def script(cluster: ModelCluster, bk: BookKeeper, reach: Reach) -> None:
         for bookie in cluster.bookies.values():
-            bookie.bookie.failures[Operation.GET_BOOKIE_INFO] = Status.EUA
+            bookie.bookie.failures[Operation.GET_BOOKIE_INFO] = ReplyStatus.EUA
         await asyncio.sleep(10.0)
         assert reach.silent_s(3) < SILENT_S
         assert await bk.answers(next(iter(cluster.bookies)))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import lmdb
 import pytest
 
-from herdpy.log.file_ledger import LedgerReader, LedgerWriter
+from herdpy.log.file_ledger import FileLedgerReader, FileLedgerWriter
 from herdpy.log.file_log import FileLog
 from herdpy.log.lsn import LSN, START
 from herdpy_server.sessions.answer_checks import AnswerChecks
@@ -103,7 +103,7 @@ def keeps_what_is_pending_when_the_log_fails(patch: Patch) -> None:
 
 
 def skips_fdatasync(patch: Patch) -> None:
-    patch.setattr(LedgerWriter, "sync", lambda self: None)
+    patch.setattr(FileLedgerWriter, "sync", lambda self: None)
 
 
 def forgets_to_cut_a_failed_write(patch: Patch) -> None:
@@ -177,7 +177,7 @@ def does_not_check_the_chain(patch: Patch) -> None:
     def follow(self, entry, end):
         self.last, self.crc, self.offset = entry.header.lsn, entry.header.crc, end
 
-    patch.setattr(LedgerReader, "follow", follow)
+    patch.setattr(FileLedgerReader, "follow", follow)
 
 
 SIMULATED: list[Bug] = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from herdpy.log import ChainError, CorruptLedgerError, TransactionAssembler
-from herdpy.log.entry import Entry
+from herdpy.log.entry import LogEntry
 from tests.log.conftest import Disk, Kit
 from tests.simulation.seeded_bugs import does_not_check_the_chain
 
@@ -27,7 +27,7 @@ def with_a_gap() -> Disk:
 def do_not_compare_predecessors(patch: pytest.MonkeyPatch) -> None:
     feed = TransactionAssembler.feed
 
-    def trusting(self, entry: Entry):
+    def trusting(self, entry: LogEntry):
         self.position, self.crc = entry.header.predecessor, None
         return feed(self, entry)
 

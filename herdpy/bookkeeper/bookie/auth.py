@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from herdpy.bookkeeper.auth_provider import AuthExchange, AuthProvider
 from herdpy.bookkeeper.errors import AuthenticationError
 from herdpy.bookkeeper.wire.replies import AuthReply
-from herdpy.bookkeeper.wire.status import Status
+from herdpy.bookkeeper.wire.status import ReplyStatus
 
 __all__ = ["MAX_ROUNDS", "NO_AUTHENTICATION_PLUGIN", "AuthExchange", "AuthProvider", "authenticate"]
 
@@ -36,7 +36,7 @@ async def authenticate(
     payload = exchange.start()
     for _ in range(MAX_ROUNDS):
         status, reply = await ask(provider.plugin, payload)
-        if status != Status.EOK or reply is None:
+        if status != ReplyStatus.EOK or reply is None:
             raise AuthenticationError(f"the bookie refused to authenticate this client (status {status})")
         if reply.plugin == NO_AUTHENTICATION_PLUGIN:
             return

@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections.abc import Callable
 
-from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, AwaitedEntry, Pending
+from herdpy.bookkeeper.bookie.pending import AddReceiver, Awaited, AwaitedEntry, PendingRequests
 
 SILENT_TIMEOUTS = 2
 """A connection on which nothing at all came for so many time-outs, while requests waited, is given up."""
@@ -30,7 +30,7 @@ class Deadlines:
     def __init__(
         self,
         clock: Callable[[], float],
-        pending: Pending,
+        pending: PendingRequests,
         timeout_s: float,
         expired: Callable[[list[tuple[AddReceiver, float]], list[Awaited | AwaitedEntry]], None],
         silent: Callable[[], None],

@@ -19,7 +19,7 @@ from herdpy.bookkeeper.errors import AuthenticationError, BookieUnavailableError
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.wire import requests
 from herdpy.bookkeeper.wire.replies import AuthReply, Reply, parse_reply
-from herdpy.bookkeeper.wire.status import Operation, Status
+from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
 
 
 class Handshake:
@@ -97,7 +97,7 @@ def _is_complaint_about_tls(frame: Frame) -> bool:
     on (proto/BookieRequestProcessor.java; seen with 4.17.3): SASL's turn is only now.
     """
     reply = parse_reply(frame)
-    return reply.operation == Operation.START_TLS and reply.status != Status.EOK
+    return reply.operation == Operation.START_TLS and reply.status != ReplyStatus.EOK
 
 
 async def establish(
@@ -143,7 +143,7 @@ async def _start_tls(
 ) -> None:
     handshake.step = "starting TLS"
     reply = await handshake.ask(connection, Operation.START_TLS, requests.start_tls)
-    if reply.status != Status.EOK:
+    if reply.status != ReplyStatus.EOK:
         raise AuthenticationError(f"the bookie refuses TLS (status {reply.status})")
     handshake.under_tls = True
     try:

@@ -2,8 +2,8 @@
 
 The middle of the bookie layer. Writers call `send_add`, everyone else the methods of `BookieOperations`;
 frames wait in one list until the end of the loop's turn and leave in one write. What comes back is matched
-by `Outcomes`. Connections are made on demand by `Connector`; when one is lost, everything unanswered fails
-at once, because it cannot be known what the bookie has done of it.
+by `RequestOutcomes`. Connections are made on demand by `Connector`; when one is lost, everything unanswered
+fails at once, because it cannot be known what the bookie has done of it.
 
 Adds are the hot path: one entry of a dict for each, no future, no timer, no task.
 """
@@ -21,12 +21,12 @@ from herdpy.bookkeeper.bookie.connector import Connector
 from herdpy.bookkeeper.bookie.deadlines import Deadlines
 from herdpy.bookkeeper.bookie.metrics import BookieMetrics
 from herdpy.bookkeeper.bookie.operations import BookieOperations
-from herdpy.bookkeeper.bookie.outcomes import Outcomes, copy_of
+from herdpy.bookkeeper.bookie.outcomes import RequestOutcomes, copy_of
 from herdpy.bookkeeper.bookie.pending import (
     AddReceiver,
     Awaited,
     AwaitedEntry,
-    Pending,
+    PendingRequests,
     ReplySink,
     Settling,
 )
@@ -86,11 +86,11 @@ class Bookie(BookieOperations):
         self._next_txn = next_txn
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._pending = Pending()
+        self._pending = PendingRequests()
         self._adds = self._pending.adds
         self.unanswered: Sized = self._adds
         self._awaited = self._pending.awaited
-        self._outcomes = Outcomes(self, self._pending)
+        self._outcomes = RequestOutcomes(self, self._pending)
         self._out: list[bytes] = []
         self._blocked = True  # nothing can be written now: no connection, or its buffer is full
         self._turn_s = clock()  # when the frames in `_out` were handed over

@@ -14,7 +14,7 @@ from typing import Any
 
 from herdpy.bookkeeper.bookie.histogram import LatencyHistogram
 from herdpy.bookkeeper.statuses import TIMED_OUT, UNAVAILABLE
-from herdpy.bookkeeper.wire.status import Operation, Status
+from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
 
 COUNTERS = {
     "connections": "Connections established, TLS and authentication included.",
@@ -41,7 +41,7 @@ def status_name(status: int) -> str:
     if pseudo is not None:
         return pseudo
     try:
-        return Status(status).name.lower()
+        return ReplyStatus(status).name.lower()
     except ValueError:
         return str(status)
 

@@ -18,7 +18,7 @@ from herdpy.bookkeeper.bookie.pending import (
     AnsweringBookie,
     Awaited,
     AwaitedEntry,
-    Pending,
+    PendingRequests,
     Settling,
 )
 from herdpy.bookkeeper.errors import BookKeeperError, ProtocolError
@@ -26,21 +26,21 @@ from herdpy.bookkeeper.statuses import error_of
 from herdpy.bookkeeper.wire.adds import parse_add_reply
 from herdpy.bookkeeper.wire.reads import find_body, parse_read_reply
 from herdpy.bookkeeper.wire.replies import parse_reply
-from herdpy.bookkeeper.wire.status import Operation, Status
+from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
 
 log = logging.getLogger("herdpy.bookkeeper.bookie")
 
 # Reaching into an enum takes as long as matching a reply.
-_EOK: Final = Status.EOK
+_EOK: Final = ReplyStatus.EOK
 _ADD_ENTRY: Final = Operation.ADD_ENTRY
 _READ_ENTRY: Final = Operation.READ_ENTRY
 _READ_AT_5: Final = bytes([Operation.READ_ENTRY])  # where the usual header has the operation
 
 
-class Outcomes:
+class RequestOutcomes:
     """Ends the pending requests of one bookie."""
 
-    def __init__(self, bookie: AnsweringBookie, pending: Pending) -> None:
+    def __init__(self, bookie: AnsweringBookie, pending: PendingRequests) -> None:
         self._bookie = bookie
         self._pending = pending
         self._metrics = bookie.metrics

@@ -1,7 +1,7 @@
 """What was asked of a bookie and is not answered yet.
 
-Plain data of the handle: it owns one `Pending` through all connections, puts requests in when they are made
-and takes them out when they are answered, out of time, or lost with their connection.
+Plain data of the handle: it owns one `PendingRequests` through all connections, puts requests in when they
+are made and takes them out when they are answered, out of time, or lost with their connection.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class AwaitedEntry:
         raise NotImplementedError
 
 
-class Pending:
+class PendingRequests:
     """Unanswered requests by transaction id, in the order in which they were made.
 
     `adds` has (receiver, when sent); the hot path works on it directly.

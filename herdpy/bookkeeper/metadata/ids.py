@@ -16,7 +16,7 @@ import re
 
 from herdpy.bookkeeper.errors import MetadataError, Outcome, ZooKeeperUnavailableError
 from herdpy.bookkeeper.metadata.paths import Scheme
-from herdpy.bookkeeper.metadata.patience import UNANSWERED, Patience
+from herdpy.bookkeeper.metadata.patience import UNANSWERED, ZooKeeperBackoff
 from herdpy.bookkeeper.metadata.znodes import NodeExistsError, NoNodeError, Znodes
 
 _log = logging.getLogger("herdpy.bookkeeper.ids")
@@ -27,7 +27,7 @@ _HIGH_HALF = re.compile(r"HOB-([0-9]{10})")
 _MAX_HIGH = 2**31 - 1
 
 
-class LedgerIds:
+class LedgerIdGenerator:
     """The source of new ids of one cluster."""
 
     def __init__(self, znodes: Znodes, root: str, scheme: Scheme, *, patience_s: float = 30.0) -> None:
@@ -88,7 +88,7 @@ class LedgerIds:
     async def _number(self, directory: str, *, make_parents: bool) -> int | None:
         """The next number of a sequence; None when the sequence has come to its end."""
         prefix = f"{directory}/ID-"
-        patience = Patience(self._patience_s)
+        patience = ZooKeeperBackoff(self._patience_s)
         while True:
             try:
                 made = await self._znodes.create(
@@ -115,7 +115,7 @@ class LedgerIds:
             _log.info("sequence znode left to the session", extra={"path": path, "reason": str(error)})
 
     async def _make_directory(self, path: str) -> None:
-        patience = Patience(self._patience_s)
+        patience = ZooKeeperBackoff(self._patience_s)
         while True:
             try:
                 await self._znodes.create(path, make_parents=True)

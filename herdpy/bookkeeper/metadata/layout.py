@@ -26,7 +26,7 @@ _SCHEMES: dict[int, dict[str, Scheme]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class LedgerLayout:
     """What LAYOUT says: the path scheme, in the words it was found in."""
 
     scheme: Scheme
@@ -39,13 +39,13 @@ class Layout:
         return f"{self.format_version}\n{self.factory}:{self.manager_version}".encode()
 
     @classmethod
-    def of(cls, scheme: Scheme) -> Layout:
+    def of(cls, scheme: Scheme) -> LedgerLayout:
         """The layout a new cluster of this scheme has."""
         factory = next(name for name, known in _SCHEMES[2].items() if known is scheme)
         return cls(scheme, factory)
 
 
-def parse_layout(data: bytes) -> Layout:
+def parse_layout(data: bytes) -> LedgerLayout:
     """Read the value of a LAYOUT znode.
 
     Raises:
@@ -68,10 +68,10 @@ def parse_layout(data: bytes) -> Layout:
         raise UnknownLayoutError(
             f"LAYOUT names version {version} of {factory}; known: version {_MANAGER_VERSION}"
         )
-    return Layout(known[factory], factory, version, format_version)
+    return LedgerLayout(known[factory], factory, version, format_version)
 
 
-async def read_layout(znodes: Znodes, root: str, expected: Scheme | None = None) -> Layout:
+async def read_layout(znodes: Znodes, root: str, expected: Scheme | None = None) -> LedgerLayout:
     """Read the layout of the cluster at a root.
 
     Args:

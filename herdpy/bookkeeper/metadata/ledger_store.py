@@ -22,22 +22,22 @@ from herdpy.bookkeeper.errors import (
     Outcome,
     ZooKeeperUnavailableError,
 )
-from herdpy.bookkeeper.metadata.ids import LedgerIds
-from herdpy.bookkeeper.metadata.layout import Layout
+from herdpy.bookkeeper.metadata.ids import LedgerIdGenerator
+from herdpy.bookkeeper.metadata.layout import LedgerLayout
 from herdpy.bookkeeper.metadata.ledger_metadata import FORMAT_VERSION, LedgerMetadata
 from herdpy.bookkeeper.metadata.listing import list_ledgers
 from herdpy.bookkeeper.metadata.paths import LedgerPaths, Scheme
-from herdpy.bookkeeper.metadata.patience import UNANSWERED, Patience
+from herdpy.bookkeeper.metadata.patience import UNANSWERED, ZooKeeperBackoff
 from herdpy.bookkeeper.metadata.serde import decode, encode
 from herdpy.bookkeeper.metadata.versioned import Versioned
 from herdpy.bookkeeper.metadata.znodes import (
-    BadVersionError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
     Watch,
     Znode,
     Znodes,
+    ZnodeVersionError,
 )
 
 __all__ = ["LedgerStore", "Versioned", "update"]
@@ -55,7 +55,7 @@ class LedgerStore:
         self,
         znodes: Znodes,
         root: str,
-        layout: Layout,
+        layout: LedgerLayout,
         *,
         rng: random.Random | None = None,
         patience_s: float = 30.0,
@@ -69,7 +69,7 @@ class LedgerStore:
         """
         self._znodes = znodes
         self._paths = LedgerPaths(root, layout.scheme)
-        self._ids = LedgerIds(znodes, root, layout.scheme, patience_s=patience_s)
+        self._ids = LedgerIdGenerator(znodes, root, layout.scheme, patience_s=patience_s)
         self._rng = rng or random.SystemRandom()
         self._patience_s = patience_s
 
@@ -115,7 +115,7 @@ class LedgerStore:
     async def _create(self, ledger_id: int, metadata: LedgerMetadata) -> Versioned | None:
         """One id: the metadata stored, or None when the znode is somebody else's."""
         path, data = self._paths.path(ledger_id), encode(metadata)
-        patience = Patience(self._patience_s)
+        patience = ZooKeeperBackoff(self._patience_s)
         in_doubt = False
         while True:
             try:
@@ -183,7 +183,7 @@ class LedgerStore:
             ZooKeeperUnavailableError: no answer within the patience; UNKNOWN when it may have been done.
         """
         path, data = self._paths.path(ledger_id), encode(metadata)
-        patience = Patience(self._patience_s)
+        patience = ZooKeeperBackoff(self._patience_s)
         in_doubt = False
         while True:
             try:
@@ -191,7 +191,7 @@ class LedgerStore:
                 break
             except NoNodeError:
                 raise NoSuchLedgerError(ledger_id=ledger_id, outcome=_outcome(in_doubt)) from None
-            except BadVersionError:
+            except ZnodeVersionError:
                 # After a lost reply the other version may be this very change.
                 if in_doubt and await self._holds(path, data, version + 1):
                     changed = version + 1
@@ -220,7 +220,7 @@ class LedgerStore:
             ZooKeeperUnavailableError: no answer within the patience; UNKNOWN when it may have been done.
         """
         path = self._paths.path(ledger_id)
-        patience = Patience(self._patience_s)
+        patience = ZooKeeperBackoff(self._patience_s)
         in_doubt = False
         while True:
             try:

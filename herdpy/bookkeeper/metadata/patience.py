@@ -10,7 +10,7 @@ UNANSWERED = (ZooKeeperUnavailableError, SessionExpiredError)
 """What says that an operation got no answer: it was done, or not."""
 
 
-class Patience:
+class ZooKeeperBackoff:
     """A deadline, and pauses that double up to a second until it is reached. Times are the loop's."""
 
     def __init__(self, limit_s: float) -> None:

@@ -20,7 +20,7 @@ ANY_VERSION = -1
 """As the version of ``delete`` or ``set``: whatever the version is."""
 
 
-class SessionState(enum.Enum):
+class ZooKeeperState(enum.Enum):
     """The connection to ZooKeeper, as far as the client can know it."""
 
     CONNECTED = "connected"
@@ -64,7 +64,7 @@ class NodeExistsError(ZnodeError):
     """There is a znode of that path already."""
 
 
-class BadVersionError(ZnodeError):
+class ZnodeVersionError(ZnodeError):
     """The znode's version is not the one given: a compare-and-set was lost."""
 
 
@@ -154,5 +154,5 @@ class Znodes(Protocol):
     def watch_children(self, path: str, callback: Callable[[list[str] | None], None]) -> Watch:
         """As ``watch_data``, for the sorted names of a znode's children."""
 
-    def on_session(self, callback: Callable[[SessionState], None]) -> Watch:
+    def on_session(self, callback: Callable[[ZooKeeperState], None]) -> Watch:
         """Call back after every change of the session's state from now on."""

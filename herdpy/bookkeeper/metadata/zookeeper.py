@@ -34,13 +34,13 @@ from herdpy.bookkeeper.metadata.znodes import (
     ANY_VERSION,
     NodeExistsError,
     NoNodeError,
-    SessionState,
     Watch,
     Znode,
+    ZooKeeperState,
 )
 from herdpy.bookkeeper.metadata.zookeeper_bridge import LOST, AsyncResult, Bridge
 from herdpy.bookkeeper.metadata.zookeeper_ending import KazooLog, end_session
-from herdpy.bookkeeper.metadata.zookeeper_reads import Fire, Reads
+from herdpy.bookkeeper.metadata.zookeeper_reads import Fire, ZnodeReads
 from herdpy.bookkeeper.metadata.zookeeper_watch import PersistentWatch
 from herdpy.zookeeper_access import IN_THE_CLEAR, ZooKeeperAccess
 
@@ -53,9 +53,9 @@ T = TypeVar("T")
 
 _MAX_PARENT_ROUNDS = 16
 _STATES = {
-    KazooState.CONNECTED: SessionState.CONNECTED,
-    KazooState.SUSPENDED: SessionState.SUSPENDED,
-    KazooState.LOST: SessionState.LOST,
+    KazooState.CONNECTED: ZooKeeperState.CONNECTED,
+    KazooState.SUSPENDED: ZooKeeperState.SUSPENDED,
+    KazooState.LOST: ZooKeeperState.LOST,
 }
 
 
@@ -98,16 +98,16 @@ class KazooZnodes:
         self._auth = [("digest", digest_auth)] if digest_auth is not None else None
         self._client: Any = None
         self._log = KazooLog()
-        self._reads: Reads  # once started
+        self._reads: ZnodeReads  # once started
         self._connected = asyncio.Event()
-        self._state = SessionState.LOST
+        self._state = ZooKeeperState.LOST
         self._closing: asyncio.Task[None] | None = None
         self._bridge = Bridge()
         self._watches: set[PersistentWatch[Any]] = set()
-        self._listeners: Listeners[[SessionState]] = Listeners()
+        self._listeners: Listeners[[ZooKeeperState]] = Listeners()
 
     @property
-    def state(self) -> SessionState:
+    def state(self) -> ZooKeeperState:
         """The session's state as last heard."""
         return self._state
 
@@ -125,7 +125,7 @@ class KazooZnodes:
             logger=self._log,
             **self._access.keywords(self._hosts, self._session_timeout_s),
         )
-        self._reads = Reads(self._client, self._bridge)
+        self._reads = ZnodeReads(self._client, self._bridge)
         self._client.add_listener(self._state_in_thread)
         self._client.start_async()
         try:
@@ -230,7 +230,7 @@ class KazooZnodes:
         watch.refresh()
         return watch
 
-    def on_session(self, callback: Callable[[SessionState], None]) -> Watch:
+    def on_session(self, callback: Callable[[ZooKeeperState], None]) -> Watch:
         self._refuse_closed()
         return self._listeners.add(callback)
 
@@ -302,12 +302,12 @@ class KazooZnodes:
     def _state_in_thread(self, state: str) -> None:
         self._post_from_thread(self._state_changed, _STATES[state])
 
-    def _state_changed(self, state: SessionState) -> None:
+    def _state_changed(self, state: ZooKeeperState) -> None:
         if self._closing is not None:
             return
         self._state = state
         _log.info("ZooKeeper session", extra={"state": state.value, "hosts": self._hosts})
-        if state is SessionState.CONNECTED:
+        if state is ZooKeeperState.CONNECTED:
             self._connected.set()
             for watch in tuple(self._watches):
                 watch.refresh()  # kazoo forgets its watches with the connection

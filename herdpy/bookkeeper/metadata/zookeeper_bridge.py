@@ -16,10 +16,10 @@ from kazoo import exceptions as kz
 
 from herdpy.bookkeeper.errors import MetadataError
 from herdpy.bookkeeper.metadata.znodes import (
-    BadVersionError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
+    ZnodeVersionError,
 )
 
 _log = logging.getLogger("herdpy.bookkeeper.zookeeper")
@@ -61,7 +61,7 @@ class Bridge:
         except kz.NodeExistsError:
             raise NodeExistsError(path) from None
         except kz.BadVersionError:
-            raise BadVersionError(path) from None
+            raise ZnodeVersionError(path) from None
         except kz.NotEmptyError:
             raise NotEmptyError(path) from None
         except LOST:

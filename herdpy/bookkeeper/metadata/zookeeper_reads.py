@@ -17,7 +17,7 @@ Fire = Callable[[Any], None]
 """What kazoo calls, in one of its threads, when a one-shot watch fires."""
 
 
-class Reads:
+class ZnodeReads:
     """Each method asks once; it raises kazoo's own error when the connection is lost (``LOST``)."""
 
     def __init__(self, client: Any, bridge: Bridge) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from herdpy.bookkeeper.digest import Digest, Entry
 from herdpy.bookkeeper.errors import DigestMismatchError, RecoveryError
 from herdpy.bookkeeper.metadata.ledger_metadata import NO_ENTRY, LedgerMetadata
-from herdpy.bookkeeper.read.patience import Patience
+from herdpy.bookkeeper.read.patience import BookieBackoff
 from herdpy.bookkeeper.read.quorum import EnsembleQuestion
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ async def fence(
     async def was_remade(bookie_id: str) -> bool:
         return bookie_id in remade
 
-    question = EnsembleQuestion(metadata, ask, was_remade, Patience(pool, patience_s))
+    question = EnsembleQuestion(metadata, ask, was_remade, BookieBackoff(pool, patience_s))
     try:
         if not await question.covered():
             raise RecoveryError(

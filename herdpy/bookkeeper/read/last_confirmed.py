@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from herdpy.bookkeeper.digest import Digest, entry_id_in
 from herdpy.bookkeeper.errors import BookieUnavailableError, BookKeeperError
 from herdpy.bookkeeper.metadata.ledger_metadata import NO_ENTRY
-from herdpy.bookkeeper.read.patience import Patience
+from herdpy.bookkeeper.read.patience import BookieBackoff
 from herdpy.bookkeeper.read.quorum import EnsembleQuestion
 from herdpy.bookkeeper.read.view import LedgerView
 
@@ -66,7 +66,7 @@ async def read_last_confirmed(
         UnauthorizedError: a bookie wants another password.
         NoSuchLedgerError: the ledger was deleted.
     """
-    none, all_of_it = Patience(pool, 0.0), Patience(pool, patience_s)
+    none, all_of_it = BookieBackoff(pool, 0.0), BookieBackoff(pool, patience_s)
     patience = none
     while not view.is_closed:
         metadata = view.metadata

@@ -18,7 +18,7 @@ MIN_PAUSE_S = 0.05
 """Before a bookie is asked again whose handle does not pause: its connection was lost just now."""
 
 
-class Patience:
+class BookieBackoff:
     """A deadline, and the pauses until then. Times are the loop's.
 
     Args:

@@ -29,7 +29,7 @@ from herdpy.bookkeeper.schedule import Coverage
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata
-    from herdpy.bookkeeper.read.patience import Patience
+    from herdpy.bookkeeper.read.patience import BookieBackoff
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class EnsembleQuestion(Generic[T]):
         metadata: LedgerMetadata,
         ask: Callable[[str], Awaitable[T]],
         was_remade: Callable[[str], Awaitable[bool]],
-        patience: Patience,
+        patience: BookieBackoff,
     ) -> None:
         quorums = metadata.ensemble_size, metadata.write_quorum, metadata.ack_quorum
         self.answers: dict[int, T] = {}

@@ -26,7 +26,7 @@ from herdpy.bookkeeper.schedule import write_set
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.statuses import error_of
 from herdpy.bookkeeper.wire.adds import AddEncoder
-from herdpy.bookkeeper.wire.status import Status
+from herdpy.bookkeeper.wire.status import ReplyStatus
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie import AnsweringBookie, BookiePool
@@ -118,7 +118,7 @@ class ReAdds:
         index = next((i for i in readd.indexes if self._members[i] == bookie.id), None)
         if index is None:
             return  # replaced meanwhile: its copy does not count
-        if status == Status.EOK:
+        if status == ReplyStatus.EOK:
             readd.acks.add(index)
             self._advance()
         else:

@@ -41,7 +41,7 @@ from herdpy.bookkeeper.metadata.ledger_metadata import NO_ENTRY, LedgerMetadata,
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, Versioned, update
 from herdpy.bookkeeper.read.entry_read import EntryRead, EntryReader
 from herdpy.bookkeeper.read.fencing import Fenced, fence
-from herdpy.bookkeeper.read.patience import Patience
+from herdpy.bookkeeper.read.patience import BookieBackoff
 from herdpy.bookkeeper.read.readds import ReAdds
 from herdpy.bookkeeper.read.replicas import ReplicaOrder
 from herdpy.bookkeeper.read.view import span_at
@@ -238,7 +238,7 @@ class _Recovery:
         last: Entry | None = None
         # The ensembles as they were: replacements chosen here have only what was added again.
         window = ReadWindow(self._forward, partial(span_at, self._metadata), self._settings, first, first)
-        patience: Patience | None = None
+        patience: BookieBackoff | None = None
         try:
             while True:
                 # As far ahead as entries were found, so that the end of a short tail costs few reads.
@@ -269,10 +269,10 @@ class _Recovery:
         finally:
             window.close()
 
-    def _patience(self) -> Patience:
-        return Patience(self._pool, self._settings.request_timeout_s)
+    def _patience(self) -> BookieBackoff:
+        return BookieBackoff(self._pool, self._settings.request_timeout_s)
 
-    async def _may_be_repeated(self, read: EntryRead, patience: Patience) -> bool:
+    async def _may_be_repeated(self, read: EntryRead, patience: BookieBackoff) -> bool:
         """Whether a read failed only because a bookie could not be reached; then waits for that bookie."""
         if not isinstance(read.error, BookieUnavailableError):
             return False

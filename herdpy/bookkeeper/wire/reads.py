@@ -14,11 +14,11 @@ from functools import lru_cache
 from typing import Final
 
 from herdpy.bookkeeper.wire.replies import ReadReply, Reply
-from herdpy.bookkeeper.wire.status import Operation, Status
+from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
 from herdpy.bookkeeper.wire.varint import decode, encode, pack_length, recall
 
 _READ_ENTRY: Final = int(Operation.READ_ENTRY)  # reaching into an enum costs as much as parsing a number
-_EOK: Final = int(Status.EOK)
+_EOK: Final = int(ReplyStatus.EOK)
 _HEADER: Final = b"\x08\x03\x10" + encode(Operation.READ_ENTRY) + b"\x18"  # version, operation, tag of txn
 _READ: Final = b"\xa2\x06"  # tag of Request.read and of Response.read
 

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from herdpy.bookkeeper.errors import ProtocolError
 from herdpy.bookkeeper.wire.availability import NO_ENTRIES, EntryRanges
 from herdpy.bookkeeper.wire.proto.protocol_pb2 import Response
-from herdpy.bookkeeper.wire.status import PROTOCOL_VERSION, Operation, Status
+from herdpy.bookkeeper.wire.status import PROTOCOL_VERSION, Operation, ReplyStatus
 
 
 @dataclass(slots=True)
@@ -203,7 +203,7 @@ def _list(message: Response) -> ListReply:
     return ListReply(found.status, found.ledger_id, entries)
 
 
-_EOK: Final = int(Status.EOK)
+_EOK: Final = int(ReplyStatus.EOK)
 
 _Field = tuple[str, Callable[[Response], ReplyBody]]
 # The field in which each operation's answer is, and what reads it.

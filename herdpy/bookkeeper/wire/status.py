@@ -22,7 +22,7 @@ DEFAULT_MAX_FRAME_BYTES: Final = 5 * 1024 * 1024
 """What a bookie accepts unless it was configured otherwise (nettyMaxFrameSizeBytes)."""
 
 
-class Status(IntEnum):
+class ReplyStatus(IntEnum):
     """What a bookie answers; EOK is success."""
 
     EOK = 0

@@ -31,15 +31,15 @@ from herdpy.bookkeeper.errors import BookKeeperError, Outcome
 from herdpy.bookkeeper.schedule import write_set
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.statuses import error_of
-from herdpy.bookkeeper.wire.status import Status
+from herdpy.bookkeeper.wire.status import ReplyStatus
 from herdpy.bookkeeper.write.milestones import Milestones
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie.handle import Bookie
     from herdpy.bookkeeper.bookie.pending import AnsweringBookie
 
-_EUA = int(Status.EUA)
-_EFENCED = int(Status.EFENCED)
+_EUA = int(ReplyStatus.EUA)
+_EFENCED = int(ReplyStatus.EFENCED)
 
 
 class Pipeline:

@@ -14,11 +14,11 @@ from herdpy.bookkeeper.digest import Entry as RawEntry
 from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError, NoSuchLedgerError
 from herdpy.bookkeeper.read import LedgerReader
 from herdpy.log.bookkeeper.followed_list import FollowedList
-from herdpy.log.bookkeeper.patience import FINAL, Patience
+from herdpy.log.bookkeeper.patience import FINAL, ReaderBackoff
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
 from herdpy.log.bookkeeper.walk import next_ledger, walk
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
-from herdpy.log.entry import Entry
+from herdpy.log.entry import LogEntry
 from herdpy.log.errors import LogTrimmedError
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN, START
@@ -44,7 +44,7 @@ class FollowedLog:
 
     # What others use.
 
-    def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, Entry]]:
+    def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, LogEntry]]:
         """The entries after ``after``, to ``upto`` or as far as is confirmed when the reading begins.
 
         Raises:
@@ -56,7 +56,7 @@ class FollowedLog:
         """
         return self._read(after, upto)
 
-    async def _read(self, after: LSN, upto: LSN | None) -> AsyncGenerator[tuple[LSN, Entry], None]:
+    async def _read(self, after: LSN, upto: LSN | None) -> AsyncGenerator[tuple[LSN, LogEntry], None]:
         end = await self.position()
         limit = end if upto is None else min(upto, end)
         if after >= limit:
@@ -67,14 +67,14 @@ class FollowedLog:
                 self._saw(item[0])
                 yield item
 
-    def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, Entry]]:
+    def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, LogEntry]]:
         """As ``read``, then each entry as soon as it is confirmed, over all ledgers, until ``close``.
 
         While bookies or ZooKeeper are away it waits.
         """
         return self._tail(after)
 
-    async def _tail(self, after: LSN) -> AsyncGenerator[tuple[LSN, Entry], None]:
+    async def _tail(self, after: LSN) -> AsyncGenerator[tuple[LSN, LogEntry], None]:
         try:
             async with aclosing(walk(self, after, None)) as entries:
                 async for item in entries:
@@ -186,7 +186,7 @@ class FollowedLog:
         self, info: LedgerInfo, first: int, upto: int | None
     ) -> AsyncGenerator[RawEntry, None]:
         """Entries from ``first`` to ``upto``, known to be confirmed, or (None) as they are, until the end."""
-        patience = Patience(self._settings.read_patience_s if upto is not None else None)
+        patience = ReaderBackoff(self._settings.read_patience_s if upto is not None else None)
         while True:
             try:
                 async with (
@@ -210,7 +210,7 @@ class FollowedLog:
 
     async def _asked(self, info: LedgerInfo) -> tuple[int, int]:
         """The last entry of an open ledger that is confirmed, and the last that is stored anywhere."""
-        patience = Patience(self._settings.read_patience_s)
+        patience = ReaderBackoff(self._settings.read_patience_s)
         while True:
             try:
                 async with self._reader(info) as reader:

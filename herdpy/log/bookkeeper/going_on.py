@@ -13,8 +13,7 @@ from dataclasses import replace
 from google_crc32c import value as _crc32c
 
 from herdpy.bookkeeper.client import BookKeeper
-from herdpy.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
-from herdpy.bookkeeper.errors import LostEntriesError as LedgerLostEntriesError
+from herdpy.bookkeeper.errors import BookKeeperError, LostEntriesError, NoSuchLedgerError
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
 from herdpy.log.bookkeeper.takeover import Takeover, claim
 from herdpy.log.bookkeeper.walk import decoded
@@ -83,7 +82,7 @@ async def _loss(bk: BookKeeper, settings: LedgerLogSettings, info: LedgerInfo, p
         reader = await bk.open_ledger(
             info.ledger_id, settings.password, recover=not info.closed, known_entry_id=first - 1
         )
-    except LedgerLostEntriesError:
+    except LostEntriesError:
         return None  # it ends before the position
     except NoSuchLedgerError:
         return f"ledger {info.ledger_id} is gone"

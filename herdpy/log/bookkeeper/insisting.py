@@ -13,24 +13,24 @@ from herdpy.bookkeeper.errors import (
     BookKeeperError,
     ClosedClientError,
     LedgerClosedError,
+    LedgerFencedError,
     NoSuchLedgerError,
     UnauthorizedError,
 )
-from herdpy.bookkeeper.errors import LedgerFencedError as FencedError
 from herdpy.bookkeeper.write import LedgerWriter
 from herdpy.log.bookkeeper.own_ledgers import OwnLedgers
-from herdpy.log.errors import LedgerFencedError, LogError, LogWriteError
+from herdpy.log.errors import LogError, LogFencedError, LogWriteError
 
 PAUSE_S = 0.2
 
 _log = logging.getLogger("herdpy.log.succession")
-_TAKEN = (FencedError, LedgerClosedError, NoSuchLedgerError, UnauthorizedError)
+_TAKEN = (LedgerFencedError, LedgerClosedError, NoSuchLedgerError, UnauthorizedError)
 
 
 def final(error: BookKeeperError) -> LogError | None:
     """What it means for the log when a ledger cannot be written to or closed for good; None: try again."""
     if isinstance(error, _TAKEN):
-        return LedgerFencedError(f"another node has taken the log: {error}")
+        return LogFencedError(f"another node has taken the log: {error}")
     if isinstance(error, ClosedClientError):
         return LogWriteError(f"the BookKeeper client is gone: {error}")
     return None
@@ -56,7 +56,7 @@ async def close(writer: LedgerWriter) -> None:
     """Close a ledger in BookKeeper.
 
     Raises:
-        LedgerFencedError: another node has taken it.
+        LogFencedError: another node has taken it.
         LogWriteError: the client is closed.
     """
     while True:

@@ -32,7 +32,7 @@ from herdpy.log.bookkeeper.succession import Succession
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
 from herdpy.log.commit_log import Acknowledge, Append
 from herdpy.log.counts import LogCounts
-from herdpy.log.entry import Entry
+from herdpy.log.entry import LogEntry
 from herdpy.log.errors import (
     LogBusyError,
     LogClosedError,
@@ -332,8 +332,8 @@ class LeaderLog(LoopLog):
 
     # Reading.
 
-    def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, Entry]]:
+    def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, LogEntry]]:
         return self._view.read(after, upto)
 
-    def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, Entry]]:
+    def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, LogEntry]]:
         return self._view.tail(after)

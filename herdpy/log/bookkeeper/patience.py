@@ -35,7 +35,7 @@ FINAL = (
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.05, 1.0
 
 
-class Patience:
+class ReaderBackoff:
     """Pauses between attempts; ``limit_s`` None: for ever."""
 
     def __init__(self, limit_s: float | None) -> None:

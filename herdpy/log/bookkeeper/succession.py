@@ -35,7 +35,7 @@ _log = logging.getLogger("herdpy.log.succession")
 _KEEP_S = 10.0
 
 
-class Owner(Protocol):
+class SucceedingLog(Protocol):
     """What is asked of the log."""
 
     def lose(self, error: LogError, outcome: Outcome = "unknown") -> None: ...
@@ -55,7 +55,7 @@ class Succession:
         sender: Sender,
         pauses: Pauses,
         settings: LedgerLogSettings,
-        owner: Owner,
+        owner: SucceedingLog,
     ) -> None:
         self._bk = bk
         self._ledgers = ledgers

@@ -22,21 +22,20 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 
 from herdpy.bookkeeper.client import BookKeeper
-from herdpy.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
-from herdpy.bookkeeper.errors import LostEntriesError as LedgerLostEntriesError
+from herdpy.bookkeeper.errors import BookKeeperError, LostEntriesError, NoSuchLedgerError
 from herdpy.log.bookkeeper.followed_log import FollowedLog
 from herdpy.log.bookkeeper.leader_log import LeaderLog
 from herdpy.log.bookkeeper.own_ledgers import boot_time_s
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
-from herdpy.log.bookkeeper.walk import Place
+from herdpy.log.bookkeeper.walk import ChainPosition
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
 from herdpy.log.commit_log import Acknowledge
 from herdpy.log.errors import (
     CorruptLedgerError,
     LedgerListConflictError,
+    LogEntriesLostError,
     LogError,
     LogUnavailableError,
-    LostEntriesError,
 )
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN
@@ -61,7 +60,7 @@ async def take_over(
             was confirmed: no ledger is closed below them.
 
     Raises:
-        LostEntriesError: the bookies lack entries that somebody has applied. Nothing was closed.
+        LogEntriesLostError: the bookies lack entries that somebody has applied. Nothing was closed.
         LedgerListConflictError: a node of the same or a later epoch owns the log, or took it meanwhile.
         LogUnavailableError: ZooKeeper or too many bookies did not answer; it may be tried again.
         CorruptLedgerError, ChainError: a ledger of the list is missing, or does not continue the log.
@@ -106,7 +105,7 @@ async def _close_open_ledgers(
 ) -> LedgerListState:
     kept: list[LedgerInfo] = []
     empty: list[int] = []
-    place = Place(state.base, state.base_crc)
+    place = ChainPosition(state.base, state.base_crc)
     for info in state.ledgers:
         closed = info
         if not info.closed:
@@ -115,7 +114,7 @@ async def _close_open_ledgers(
             empty.append(closed.ledger_id)
             continue
         kept.append(closed)
-        place = Place(closed.last, closed.crc)
+        place = ChainPosition(closed.last, closed.crc)
     if tuple(kept) == state.ledgers:
         return state
     return await ledger_list.write(replace(state, ledgers=tuple(kept)), state.version)
@@ -130,7 +129,7 @@ def _furthest(applied: Iterable[LSN]) -> dict[int, int]:
 
 
 async def _recovered(
-    bk: BookKeeper, settings: LedgerLogSettings, info: LedgerInfo, place: Place, known_entry_id: int
+    bk: BookKeeper, settings: LedgerLogSettings, info: LedgerInfo, place: ChainPosition, known_entry_id: int
 ) -> LedgerInfo:
     """An open ledger, fenced, and closed in BookKeeper, where it truly ends.
 
@@ -140,8 +139,8 @@ async def _recovered(
         reader = await bk.open_ledger(
             info.ledger_id, settings.password, recover=True, known_entry_id=known_entry_id
         )
-    except LedgerLostEntriesError as error:
-        raise LostEntriesError(
+    except LostEntriesError as error:
+        raise LogEntriesLostError(
             f"ledger {info.ledger_id} of the log cannot be closed: {error.message}. Bring back the bookies"
             " that had it, or accept the loss with: herdpy ledgers recover",
             outcome="unknown",
@@ -157,7 +156,7 @@ async def _recovered(
         place.take(await reader.get(0))
         if last > 0:
             before = await reader.get(last - 1)
-            place = Place.at(before)
+            place = ChainPosition.at(before)
             place.take(await reader.get(last))
         assert place.crc is not None
         return replace(info, closed=True, last_entry_id=last, length=reader.length_bytes, crc=place.crc)
@@ -211,7 +210,7 @@ class Takeover:
             clock: seconds, running while the process is stopped; see ``ownership_s``.
 
         Raises:
-            LedgerListConflictError, LedgerFencedError: another node has taken the log over.
+            LedgerListConflictError, LogFencedError: another node has taken the log over.
             LogUnavailableError: no ledger could be made within ``write_patience_s``; call it again.
         """
         assert loop is None or loop is asyncio.get_running_loop()

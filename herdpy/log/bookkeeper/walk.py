@@ -14,13 +14,13 @@ from typing import Protocol
 
 from herdpy.bookkeeper.digest import Entry as RawEntry
 from herdpy.bookkeeper.errors import DigestMismatchError, NoSuchEntryError, NoSuchLedgerError
-from herdpy.log.entry import START_CRC, Entry, decode_entry
+from herdpy.log.entry import START_CRC, LogEntry, decode_entry
 from herdpy.log.errors import AheadOfLogError, ChainError, CorruptLedgerError, LogTrimmedError, RecordError
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN, START
 
 
-class Ledgers(Protocol):
+class LedgerSource(Protocol):
     """Where a walk gets the list and the ledgers from."""
 
     async def state(self) -> LedgerListState:
@@ -39,7 +39,7 @@ class Ledgers(Protocol):
         """Those of a ledger that the list has open, to ``upto``, or as they come until it is closed."""
 
 
-class Place:
+class ChainPosition:
     """A place in the chain: the last entry that was read, and its running CRC as far as it is known."""
 
     def __init__(self, position: LSN, crc: int | None = None) -> None:
@@ -47,12 +47,12 @@ class Place:
         self.crc = START_CRC if position == START else crc
 
     @classmethod
-    def at(cls, raw: RawEntry) -> Place:
+    def at(cls, raw: RawEntry) -> ChainPosition:
         """The place of an entry, which is checked against itself alone."""
         header = decoded(raw).header
         return cls(header.lsn, header.crc)
 
-    def take(self, raw: RawEntry) -> Entry:
+    def take(self, raw: RawEntry) -> LogEntry:
         """The entry that a ledger gave, as the next of the chain.
 
         Raises:
@@ -89,7 +89,7 @@ class Place:
         self.crc = crc
 
 
-def decoded(raw: RawEntry) -> Entry:
+def decoded(raw: RawEntry) -> LogEntry:
     """The entry that a ledger gave; CorruptLedgerError when its bytes are none of this place."""
     try:
         entry = decode_entry(raw.data)
@@ -100,7 +100,9 @@ def decoded(raw: RawEntry) -> Entry:
     return entry
 
 
-async def walk(ledgers: Ledgers, after: LSN, upto: LSN | None) -> AsyncGenerator[tuple[LSN, Entry], None]:
+async def walk(
+    ledgers: LedgerSource, after: LSN, upto: LSN | None
+) -> AsyncGenerator[tuple[LSN, LogEntry], None]:
     """The entries after ``after``, to ``upto``, which is confirmed; None: as they come, until the end.
 
     Raises:
@@ -109,7 +111,7 @@ async def walk(ledgers: Ledgers, after: LSN, upto: LSN | None) -> AsyncGenerator
         ChainError: an entry does not follow the one before it.
         CorruptLedgerError: an entry, or a ledger of the list, is damaged or missing.
     """
-    place = Place(after)
+    place = ChainPosition(after)
     while upto is None or place.position < upto:
         state = await ledgers.state()
         place.settle(state)
@@ -150,7 +152,7 @@ async def walk(ledgers: Ledgers, after: LSN, upto: LSN | None) -> AsyncGenerator
 
 
 def _entries(
-    ledgers: Ledgers, info: LedgerInfo, position: LSN, upto: LSN | None
+    ledgers: LedgerSource, info: LedgerInfo, position: LSN, upto: LSN | None
 ) -> AsyncGenerator[RawEntry, None]:
     first = position.entry_id + 1 if position.ledger_id == info.ledger_id else 0
     if info.closed:

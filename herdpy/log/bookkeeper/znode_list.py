@@ -20,12 +20,12 @@ from dataclasses import replace
 
 from herdpy.bookkeeper.errors import ClosedClientError, SessionExpiredError, ZooKeeperUnavailableError
 from herdpy.bookkeeper.metadata.znodes import (
-    BadVersionError,
     NodeExistsError,
     NoNodeError,
     Watch,
     Znode,
     Znodes,
+    ZnodeVersionError,
 )
 from herdpy.log.bookkeeper.list_format import (
     Head,
@@ -169,7 +169,7 @@ class ZnodeLedgerList:
                 return replace(state, version=await self._put(data, expected_version) + 1)
             except NoNodeError:
                 raise LedgerListConflictError("the ledger list is gone: the log was dropped") from None
-            except (BadVersionError, NodeExistsError):
+            except (ZnodeVersionError, NodeExistsError):
                 try:
                     found = await self._tagged()
                 except _PASSING as error:

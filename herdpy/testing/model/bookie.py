@@ -34,7 +34,14 @@ from herdpy.bookkeeper.wire.replies import (
     ReplyBody,
     WriteLacReply,
 )
-from herdpy.bookkeeper.wire.status import HIGH_PRIORITY, LAST_ENTRY, InfoField, Operation, Status, WriteFlag
+from herdpy.bookkeeper.wire.status import (
+    HIGH_PRIORITY,
+    LAST_ENTRY,
+    InfoField,
+    Operation,
+    ReplyStatus,
+    WriteFlag,
+)
 from herdpy.testing.model.storage import Storage, StoredLedger, fence, store_entry, store_lac
 
 _TOTAL_BYTES = 100 * 1024**3
@@ -130,23 +137,23 @@ class ModelBookieConnection(asyncio.Protocol):
                 )
             case server.ListRequest(_, ledger_id):
                 ids = bookie.entry_ids(ledger_id)
-                status = Status.ENOLEDGER if ids is None else Status.EOK
+                status = ReplyStatus.ENOLEDGER if ids is None else ReplyStatus.EOK
                 entries = NO_ENTRIES if ids is None else EntryRanges.of(ids)
                 self._reply(txn, Operation.GET_LIST_OF_ENTRIES, status, ListReply(status, ledger_id, entries))
             case server.InfoRequest(_, fields):
                 info = InfoReply(
-                    Status.EOK,
+                    ReplyStatus.EOK,
                     _TOTAL_BYTES if fields & InfoField.TOTAL_DISK_CAPACITY else None,
                     _FREE_BYTES if fields & InfoField.FREE_DISK_SPACE else None,
                 )
-                self._reply(txn, Operation.GET_BOOKIE_INFO, Status.EOK, info)
+                self._reply(txn, Operation.GET_BOOKIE_INFO, ReplyStatus.EOK, info)
             case server.AuthRequest(_, plugin):
                 # A bookie with no authentication lets everybody in.
-                self._reply(txn, Operation.AUTH, Status.EOK, AuthReply(plugin, b""))
+                self._reply(txn, Operation.AUTH, ReplyStatus.EOK, AuthReply(plugin, b""))
             case server.StartTlsRequest():
-                self._reply(txn, Operation.START_TLS, Status.EBADREQ, None)
+                self._reply(txn, Operation.START_TLS, ReplyStatus.EBADREQ, None)
             case server.UnknownRequest(_, operation):
-                self._reply(txn, operation, Status.EBADREQ, None)
+                self._reply(txn, operation, ReplyStatus.EBADREQ, None)
 
     def _add(self, request: server.AddRequest) -> None:
         txn, ledger_id, entry_id = request.txn, request.ledger_id, request.entry_id
@@ -218,7 +225,7 @@ class ModelBookie:
     ) -> None:
         self.is_readonly = False
         self.takes_urgent_writes = True
-        self.failures: dict[Operation, Status] = {}
+        self.failures: dict[Operation, ReplyStatus] = {}
         self.read_s = read_s
         self.storage = Storage(loop, rng, sync_s)
         self._loop = loop
@@ -302,18 +309,21 @@ class ModelBookie:
         """Store an entry; answered when it is durable, or at once when `is_deferred`."""
         ledger = self.storage.ledgers.get(ledger_id)
         if self.is_readonly and not (is_urgent and self.takes_urgent_writes):
-            done(Status.EREADONLY)
+            done(ReplyStatus.EREADONLY)
         elif ledger is not None and ledger.master_key != master_key:
-            done(Status.EUA)
+            done(ReplyStatus.EUA)
         elif ledger is not None and ledger.is_fenced and not is_recovery:
-            done(Status.EFENCED)
+            done(ReplyStatus.EFENCED)
         elif is_deferred:
             self.storage.change(ledger_id, master_key, store_entry(entry_id, body))
-            done(Status.EOK)
+            done(ReplyStatus.EOK)
             self._wake(ledger_id)
         else:
             self.storage.change(
-                ledger_id, master_key, store_entry(entry_id, body), lambda: self.run(lambda: done(Status.EOK))
+                ledger_id,
+                master_key,
+                store_entry(entry_id, body),
+                lambda: self.run(lambda: done(ReplyStatus.EOK)),
             )
             self._wake(ledger_id)
 
@@ -321,18 +331,18 @@ class ModelBookie:
         """Keep an explicit LAC; a fence does not matter to it."""
         ledger = self.storage.ledgers.get(ledger_id)
         if self.is_readonly:
-            done(Status.EREADONLY)
+            done(ReplyStatus.EREADONLY)
         elif ledger is not None and ledger.master_key != master_key:
-            done(Status.EUA)
+            done(ReplyStatus.EUA)
         else:
             self.storage.change(
-                ledger_id, master_key, store_lac(body), lambda: self.run(lambda: done(Status.EOK))
+                ledger_id, master_key, store_lac(body), lambda: self.run(lambda: done(ReplyStatus.EOK))
             )
             self._wake(ledger_id)
 
     def force(self, done: Callable[[int], None]) -> None:
         """Answer when everything written so far is durable; any ledger will do."""
-        self.storage.force(lambda: self.run(lambda: done(Status.EOK)))
+        self.storage.force(lambda: self.run(lambda: done(ReplyStatus.EOK)))
 
     # -- reads
 
@@ -340,11 +350,11 @@ class ModelBookie:
         """An entry, or the last one (-1), with the highest LAC known here."""
         ledger = self.storage.ledgers.get(ledger_id)
         if ledger is None:
-            return Found(Status.ENOLEDGER, entry_id)
+            return Found(ReplyStatus.ENOLEDGER, entry_id)
         body = self._body(ledger, entry_id)
         if body is None:
-            return Found(Status.ENOENTRY, entry_id)
-        return Found(Status.EOK, entry_id, body, ledger.max_lac)
+            return Found(ReplyStatus.ENOENTRY, entry_id)
+        return Found(ReplyStatus.EOK, entry_id, body, ledger.max_lac)
 
     def fence(
         self, ledger_id: int, entry_id: int, master_key: bytes | None, done: Callable[[Found], None]
@@ -352,15 +362,15 @@ class ModelBookie:
         """Refuse ordinary adds from now on, then read; the answer has no LAC beside the entry's own."""
         ledger = self.storage.ledgers.get(ledger_id)
         if master_key is None or (ledger is not None and ledger.master_key != master_key):
-            done(Found(Status.EUA, entry_id))
+            done(Found(ReplyStatus.EUA, entry_id))
             return
         self.storage.change_at_once(ledger_id, master_key, fence)
         self._wake(ledger_id, everybody=True)
         body = self._body(self.storage.ledgers[ledger_id], entry_id)
         if body is None:
-            done(Found(Status.ENOENTRY, entry_id))
+            done(Found(ReplyStatus.ENOENTRY, entry_id))
         else:
-            self.storage.force(lambda: self.run(lambda: done(Found(Status.EOK, entry_id, body))))
+            self.storage.force(lambda: self.run(lambda: done(Found(ReplyStatus.EOK, entry_id, body))))
 
     def long_poll(
         self, ledger_id: int, previous_lac: int, timeout_s: float | None, done: Callable[[Found], None]
@@ -368,7 +378,7 @@ class ModelBookie:
         """Answer when the LAC is beyond `previous_lac`, the ledger is fenced, or the time is over."""
         ledger = self.storage.ledgers.get(ledger_id)
         if ledger is None:
-            done(Found(Status.ENOLEDGER, LAST_ENTRY))
+            done(Found(ReplyStatus.ENOLEDGER, LAST_ENTRY))
         elif ledger.max_lac > previous_lac or timeout_s is None:
             done(self._news(ledger_id, previous_lac))
         else:
@@ -390,8 +400,8 @@ class ModelBookie:
         last = self._body(ledger, LAST_ENTRY) if ledger is not None else None
         lac = ledger.explicit_lac if ledger is not None else None
         if last is None:
-            return (Status.ENOENTRY if lac is None else Status.EIO), lac, None
-        return Status.EOK, lac, last
+            return (ReplyStatus.ENOENTRY if lac is None else ReplyStatus.EIO), lac, None
+        return ReplyStatus.EOK, lac, last
 
     def entry_ids(self, ledger_id: int) -> list[int] | None:
         """The sorted entries of a ledger; None when it is unknown."""
@@ -405,10 +415,10 @@ class ModelBookie:
     def _news(self, ledger_id: int, previous_lac: int) -> Found:
         ledger = self.storage.ledgers[ledger_id]
         if not ledger.entries and ledger.explicit_lac is None:
-            return Found(Status.ENOENTRY, LAST_ENTRY)
+            return Found(ReplyStatus.ENOENTRY, LAST_ENTRY)
         body = ledger.entries.get(previous_lac + 1) if ledger.max_lac > previous_lac else None
         entry_id = LAST_ENTRY if body is None else previous_lac + 1
-        return Found(Status.EOK, entry_id, body, ledger.max_lac)
+        return Found(ReplyStatus.EOK, entry_id, body, ledger.max_lac)
 
     @staticmethod
     def _body(ledger: StoredLedger, entry_id: int) -> bytes | None:

@@ -13,7 +13,7 @@ import random
 from contextlib import suppress
 
 from herdpy.bookkeeper.errors import BookKeeperError
-from herdpy.bookkeeper.metadata.znodes import NodeExistsError, NoNodeError, SessionState
+from herdpy.bookkeeper.metadata.znodes import NodeExistsError, NoNodeError, ZooKeeperState
 from herdpy.testing.model.bookie import ModelBookie
 from herdpy.testing.model.network import SimulatedNetwork
 from herdpy.testing.model.zookeeper import ModelZnodes, ModelZooKeeper
@@ -68,8 +68,8 @@ class Registration:
         self._there.set()
         self._znodes.abandon()
 
-    def _session_changed(self, state: SessionState) -> None:
-        if state is SessionState.CONNECTED:
+    def _session_changed(self, state: ZooKeeperState) -> None:
+        if state is ZooKeeperState.CONNECTED:
             self._wanted.set()
 
     async def _keep(self) -> None:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from herdpy.bookkeeper.metadata.znodes import (
     ANY_VERSION,
-    BadVersionError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
     Znode,
+    ZnodeVersionError,
 )
 
 
@@ -83,7 +83,7 @@ class ZnodeTree:
         """Replace the data at `version`; the new version. Raises NoNodeError, BadVersionError."""
         node = self._node(path)
         if version not in (ANY_VERSION, node.version):
-            raise BadVersionError(path)
+            raise ZnodeVersionError(path)
         node.data = bytes(data)
         node.version += 1
         self._on_data(path)
@@ -93,7 +93,7 @@ class ZnodeTree:
         """Remove a leaf. Raises NoNodeError, BadVersionError, NotEmptyError."""
         node = self._node(path)
         if version not in (ANY_VERSION, node.version):
-            raise BadVersionError(path)
+            raise ZnodeVersionError(path)
         if node.children:
             raise NotEmptyError(path)
         parent_path = _parent(path)

@@ -22,7 +22,14 @@ from herdpy.bookkeeper.errors import (
     SessionExpiredError,
     ZooKeeperUnavailableError,
 )
-from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, NoNodeError, SessionState, Watch, Znode, ZnodeError
+from herdpy.bookkeeper.metadata.znodes import (
+    ANY_VERSION,
+    NoNodeError,
+    Watch,
+    Znode,
+    ZnodeError,
+    ZooKeeperState,
+)
 from herdpy.testing.model.loop import VirtualLoop
 from herdpy.testing.model.network import SimulatedLinks
 from herdpy.testing.model.znode_tree import ZnodeTree
@@ -55,7 +62,7 @@ class Listener:
     """A listener to the session."""
 
     def __init__(
-        self, owner: list[Callable[[SessionState], None]], callback: Callable[[SessionState], None]
+        self, owner: list[Callable[[ZooKeeperState], None]], callback: Callable[[ZooKeeperState], None]
     ) -> None:
         self._owner = owner
         self._callback = callback
@@ -161,7 +168,7 @@ class ModelZnodes:
     def __init__(self, zookeeper: ModelZooKeeper, host: str, *, timeout_s: float = 10.0) -> None:
         self.host = host
         self.timeout_s = timeout_s
-        self.state = SessionState.LOST
+        self.state = ZooKeeperState.LOST
         self._zookeeper = zookeeper
         self._loop = zookeeper.loop
         self._session = 0
@@ -171,7 +178,7 @@ class ModelZnodes:
         self._out = Lane(zookeeper, host, ZOOKEEPER)
         self._back = Lane(zookeeper, ZOOKEEPER, host)
         self._watches: list[ModelWatch] = []
-        self._listeners: list[Callable[[SessionState], None]] = []
+        self._listeners: list[Callable[[ZooKeeperState], None]] = []
         self._beat: asyncio.TimerHandle | None = None
         self._connected = asyncio.Event()
 
@@ -226,18 +233,18 @@ class ModelZnodes:
 
     def disconnect(self) -> None:
         """The connection breaks; the session lives on unless the client stays away for too long."""
-        if self.state is SessionState.CONNECTED and not self._closed:
+        if self.state is ZooKeeperState.CONNECTED and not self._closed:
             self._connected.clear()
-            self._tell(SessionState.SUSPENDED)
+            self._tell(ZooKeeperState.SUSPENDED)
             self._beat_in(self._zookeeper.rng.uniform(0, _RETRY_S))
 
-    def on_session(self, callback: Callable[[SessionState], None]) -> Watch:
+    def on_session(self, callback: Callable[[ZooKeeperState], None]) -> Watch:
         self._listeners.append(callback)
         return Listener(self._listeners, callback)
 
     def _heartbeat(self) -> None:
         if not self._zookeeper.reaches(self.host):
-            if self.state is SessionState.CONNECTED:
+            if self.state is ZooKeeperState.CONNECTED:
                 self.disconnect()
             else:
                 self._beat_in(_RETRY_S)
@@ -245,12 +252,12 @@ class ModelZnodes:
         if not self._zookeeper.is_alive(self._session):
             if self._session:
                 self._connected.clear()
-                self._tell(SessionState.LOST)
+                self._tell(ZooKeeperState.LOST)
             self._session = self._zookeeper.new_session(self.timeout_s)
         self._zookeeper.heartbeat(self._session)
-        if self.state is not SessionState.CONNECTED:
+        if self.state is not ZooKeeperState.CONNECTED:
             self._connected.set()
-            self._tell(SessionState.CONNECTED)
+            self._tell(ZooKeeperState.CONNECTED)
             for watch in list(self._watches):
                 self._schedule(watch)
         self._beat_in(self.timeout_s / 3)
@@ -261,7 +268,7 @@ class ModelZnodes:
         if not self._closed and not self._frozen:
             self._beat = self._loop.call_later(delay_s, self._heartbeat)
 
-    def _tell(self, state: SessionState) -> None:
+    def _tell(self, state: ZooKeeperState) -> None:
         if state is not self.state:
             self.state = state
             for callback in list(self._listeners):
@@ -382,13 +389,13 @@ class ModelZnodes:
                 self._schedule(watch)
 
     def _schedule(self, watch: ModelWatch) -> None:
-        if not watch.is_due and self.state is SessionState.CONNECTED:
+        if not watch.is_due and self.state is ZooKeeperState.CONNECTED:
             watch.is_due = True
             self._loop.call_at(self._back.arrival_s(), self._deliver, watch)
 
     def _deliver(self, watch: ModelWatch) -> None:
         watch.is_due = False
-        if watch.callback is None or self.state is not SessionState.CONNECTED:
+        if watch.callback is None or self.state is not ZooKeeperState.CONNECTED:
             return  # told after the reconnection
         if not self._zookeeper.reaches(self.host):
             self.disconnect()

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import msgspec
 
 from herdpy.bookkeeper.errors import ClosedClientError
-from herdpy.bookkeeper.metadata.patience import UNANSWERED, Patience
-from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, BadVersionError, NoNodeError, Znode, Znodes
+from herdpy.bookkeeper.metadata.patience import UNANSWERED, ZooKeeperBackoff
+from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, NoNodeError, Znode, Znodes, ZnodeVersionError
 from herdpy.log.lsn import LSN
 from herdpy_server.cluster.certain import GivenUpError, create_own, delete_own, set_from, token
 from herdpy_server.cluster.errors import MalformedMetadataError
@@ -163,13 +163,13 @@ class Ballot:
             self._paths.leader,
             lambda data: self._has_tag(data, tag),
             wanted=self._same(number),
-            patience=Patience(_PATIENCE_S),
+            patience=ZooKeeperBackoff(_PATIENCE_S),
         )
         self.tags.pop(tag, None)
 
     async def amend(self, tag: str, **changes: object) -> None:
         """Change the ``term`` as long as it is the one of ``tag``. Raises UNANSWERED, ClosedClientError."""
-        patience = Patience(_PATIENCE_S)
+        patience = ZooKeeperBackoff(_PATIENCE_S)
         while True:
             try:
                 found, version = await self._read_term()
@@ -180,7 +180,7 @@ class Ballot:
                     return
                 await self._ground.znodes.set(self._paths.term, encode(amended), version)
                 return
-            except (BadVersionError, NoNodeError):
+            except (ZnodeVersionError, NoNodeError):
                 continue
             except UNANSWERED:
                 if not await patience.pause():

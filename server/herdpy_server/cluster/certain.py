@@ -13,14 +13,14 @@ import secrets
 from collections.abc import Callable
 
 from herdpy.bookkeeper.errors import BookKeeperError, Outcome
-from herdpy.bookkeeper.metadata.patience import UNANSWERED, Patience
+from herdpy.bookkeeper.metadata.patience import UNANSWERED, ZooKeeperBackoff
 from herdpy.bookkeeper.metadata.znodes import (
     ANY_VERSION,
-    BadVersionError,
     NodeExistsError,
     NoNodeError,
     Znode,
     Znodes,
+    ZnodeVersionError,
 )
 
 _PAUSE_S = 0.05
@@ -46,7 +46,7 @@ async def create_own(
     ephemeral: bool = False,
     within: str | None = None,
     wanted: Check = lambda: True,
-    patience: Patience | None = None,
+    patience: ZooKeeperBackoff | None = None,
 ) -> Znode | None:
     """Make a znode, with its parents; None when it is made, else another's, which stands there instead.
 
@@ -77,7 +77,7 @@ async def delete_own(
     is_own: Callable[[bytes], bool],
     *,
     wanted: Check = lambda: True,
-    patience: Patience | None = None,
+    patience: ZooKeeperBackoff | None = None,
 ) -> None:
     """Remove a znode if it is one's own; GivenUpError as above."""
     repeats = _Repeats(patience)
@@ -90,7 +90,7 @@ async def delete_own(
             return
         except NoNodeError:
             return
-        except BadVersionError:
+        except ZnodeVersionError:
             pass
         except UNANSWERED as error:
             await repeats.pause(error)
@@ -105,7 +105,7 @@ async def set_from(
     version: int,
     *,
     wanted: Check = lambda: True,
-    patience: Patience | None = None,
+    patience: ZooKeeperBackoff | None = None,
 ) -> int | None:
     """Compare-and-set (version -1: create, without parents); the new version, or None when another was first.
 
@@ -118,7 +118,7 @@ async def set_from(
                 await znodes.create(path, data)
                 return 0
             return await znodes.set(path, data, version)
-        except (BadVersionError, NodeExistsError):
+        except (ZnodeVersionError, NodeExistsError):
             found = await znodes.exists(path)
             return found.version if found is not None and found.data == data else None
         except UNANSWERED as error:
@@ -128,7 +128,7 @@ async def set_from(
 
 
 async def change(
-    znodes: Znodes, path: str, function: Callable[[bytes], bytes], patience: Patience | None = None
+    znodes: Znodes, path: str, function: Callable[[bytes], bytes], patience: ZooKeeperBackoff | None = None
 ) -> bytes:
     """Replace data by what ``function`` makes of it, by compare-and-set; the new data.
 
@@ -143,14 +143,14 @@ async def change(
             if data != found.data:
                 await znodes.set(path, data, found.version)
             return data
-        except BadVersionError:
+        except ZnodeVersionError:
             continue
         except UNANSWERED as error:
             await repeats.pause(error)
 
 
 async def put(
-    znodes: Znodes, path: str, data: bytes, *, within: str, patience: Patience | None = None
+    znodes: Znodes, path: str, data: bytes, *, within: str, patience: ZooKeeperBackoff | None = None
 ) -> None:
     """Make or overwrite a persistent znode that only this process writes; ``within`` as in ``create_own``."""
     repeats = _Repeats(patience)
@@ -193,7 +193,7 @@ async def _create(
 class _Repeats:
     """The repetitions of one change: what is raised at their end says whether any of them is in doubt."""
 
-    def __init__(self, patience: Patience | None) -> None:
+    def __init__(self, patience: ZooKeeperBackoff | None) -> None:
         self._patience = patience
         self._in_doubt = False
 

@@ -18,7 +18,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError
-from herdpy.bookkeeper.metadata.znodes import NoNodeError, SessionState, Watch, Znode
+from herdpy.bookkeeper.metadata.znodes import NoNodeError, Watch, Znode, ZooKeeperState
 from herdpy_server.cluster.ballot import UNDECIDED, Ballot, Ground, Vacancy
 from herdpy_server.cluster.candidate import Candidate
 from herdpy_server.cluster.errors import TermLostError
@@ -150,12 +150,12 @@ class Election:
             self._check(self._verify(self.term))  # what is told may be older than the term
         self._candidate.leader(record)
 
-    def _session_changed(self, state: SessionState) -> None:
+    def _session_changed(self, state: ZooKeeperState) -> None:
         self._forget_suspension()
         term = self.term
         if term is not None and term.lease.session != self._ground.session.number:
             self._lose(term, Loss.SESSION)
-        elif term is not None and state is SessionState.SUSPENDED:
+        elif term is not None and state is ZooKeeperState.SUSPENDED:
             self._await_lease_end(term)
         elif term is not None:
             self._check(self._verify(term))  # what the watch would have told may be lost with the connection
@@ -164,7 +164,7 @@ class Election:
     def _await_lease_end(self, term: Term) -> None:
         """The connection is lost: the term is over when its lease is, or would be were it open."""
         self._suspended = None
-        if self.term is not term or self._ground.session.state is SessionState.CONNECTED:
+        if self.term is not term or self._ground.session.state is ZooKeeperState.CONNECTED:
             return
         until_s = max(term.lease.until_s, term.lease.since_s + self._ground.renewal.lease_s)
         left_s = until_s - self._now()
@@ -245,7 +245,7 @@ class Election:
         """Do what is to be done now."""
         if not self._told or self.term is not None:
             return _Next.NEWS
-        if self._ground.session.state is not SessionState.CONNECTED:
+        if self._ground.session.state is not ZooKeeperState.CONNECTED:
             return _Next.NEWS
         if self.leader is not None:
             if self.leader.tag in self._ballot.tags:  # left by an attempt or a term that is over
@@ -282,7 +282,7 @@ class Election:
         _log.info("elected", extra={"path": self._paths.info, "epoch": term.epoch})
         self.term = term
         self._ground.renewal.add(term.lease)
-        if self._ground.session.state is not SessionState.CONNECTED:
+        if self._ground.session.state is not ZooKeeperState.CONNECTED:
             self._await_lease_end(term)
         self._check(self._shorten(term))
         self._candidate.won(term)

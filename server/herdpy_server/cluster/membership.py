@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError
-from herdpy.bookkeeper.metadata.znodes import SessionState, Watch, Znode, Znodes
+from herdpy.bookkeeper.metadata.znodes import Watch, Znode, Znodes, ZooKeeperState
 from herdpy_server.cluster.certain import GivenUpError, create_own, delete_own
 from herdpy_server.cluster.errors import MalformedMetadataError, NodeIdInUseError
 from herdpy_server.cluster.layout import Layout, NodeRecord, decode, encode
@@ -124,8 +124,8 @@ class Membership:
                     self._znodes, self._path, self._is_own, wanted=lambda: number == self._session.number
                 )
 
-    def _session_changed(self, state: SessionState) -> None:
-        if state is not SessionState.CONNECTED or self._registered == self._session.number:
+    def _session_changed(self, state: ZooKeeperState) -> None:
+        if state is not ZooKeeperState.CONNECTED or self._registered == self._session.number:
             return
         if self._work is None or self._work.done():
             self._work = asyncio.get_running_loop().create_task(self._again(), name="node registration")

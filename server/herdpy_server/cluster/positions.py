@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError
-from herdpy.bookkeeper.metadata.patience import Patience
-from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, NoNodeError, SessionState, Znodes
+from herdpy.bookkeeper.metadata.patience import ZooKeeperBackoff
+from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, NoNodeError, Znodes, ZooKeeperState
 from herdpy.log.lsn import LSN, START
 from herdpy_server.cluster.certain import GivenUpError, change, create_own, delete_own, put
 from herdpy_server.cluster.layout import (
@@ -128,7 +128,7 @@ class Reports:
             ZooKeeperUnavailableError, SessionExpiredError: it may not be written.
         """
         record = PositionRecord(durable=self._now.durable, seen_us=now_us(), kept=self.kept)
-        data, patience = encode(record), Patience(_PATIENCE_S)
+        data, patience = encode(record), ZooKeeperBackoff(_PATIENCE_S)
         await put(self._znodes, self._position_path, data, within=self._info_path, patience=patience)
         self._kept_at_s = asyncio.get_running_loop().time()
 
@@ -154,8 +154,8 @@ class Reports:
         except NoNodeError:
             pass
 
-    def _session_changed(self, state: SessionState) -> None:
-        if state is SessionState.CONNECTED:
+    def _session_changed(self, state: ZooKeeperState) -> None:
+        if state is ZooKeeperState.CONNECTED:
             self._changed.set()
             self._urgent.set()
 
@@ -297,7 +297,7 @@ async def _raise_trim(znodes: Znodes, paths: TablespacePaths, before: LSN) -> No
         now = decode(TrimRecord, paths.trim, data)
         return data if now.before >= before else encode(TrimRecord(before=before))
 
-    patience = Patience(_PATIENCE_S)
+    patience = ZooKeeperBackoff(_PATIENCE_S)
     first = encode(TrimRecord(before=before))
     made = await create_own(
         znodes, paths.trim, first, lambda data: data == first, within=paths.info, patience=patience

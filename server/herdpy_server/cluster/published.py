@@ -6,7 +6,7 @@ lease; see ``replica.publishing`` for how that and the removal of old snapshots 
 
 from __future__ import annotations
 
-from herdpy.bookkeeper.metadata.patience import Patience
+from herdpy.bookkeeper.metadata.patience import ZooKeeperBackoff
 from herdpy.bookkeeper.metadata.znodes import Znodes
 from herdpy_server.cluster.certain import change, create_own, delete_own, token
 from herdpy_server.cluster.layout import (
@@ -52,7 +52,7 @@ async def tell_published(znodes: Znodes, paths: TablespacePaths, record: Publish
         newer = before.url == record.url and before.lsn > record.lsn
         return data if newer else encode(record)
 
-    first, patience = encode(record), Patience(_PATIENCE_S)
+    first, patience = encode(record), ZooKeeperBackoff(_PATIENCE_S)
     other = await create_own(
         znodes, paths.published, first, first.__eq__, within=paths.info, patience=patience
     )
@@ -78,12 +78,12 @@ class PublishingLock:
             self._data.__eq__,
             ephemeral=True,
             within=self._paths.info,
-            patience=Patience(_PATIENCE_S),
+            patience=ZooKeeperBackoff(_PATIENCE_S),
         )
         return None if other is None else decode(PublishingRecord, self._paths.publishing, other.data).node
 
     async def release(self) -> None:
         """Let another take it."""
         await delete_own(
-            self._znodes, self._paths.publishing, self._data.__eq__, patience=Patience(_PATIENCE_S)
+            self._znodes, self._paths.publishing, self._data.__eq__, patience=ZooKeeperBackoff(_PATIENCE_S)
         )

@@ -12,8 +12,8 @@ import logging
 import msgspec
 
 from herdpy.bookkeeper.errors import BookKeeperError
-from herdpy.bookkeeper.metadata.patience import Patience
-from herdpy.bookkeeper.metadata.znodes import BadVersionError, NoNodeError, Znodes
+from herdpy.bookkeeper.metadata.patience import ZooKeeperBackoff
+from herdpy.bookkeeper.metadata.znodes import NoNodeError, Znodes, ZnodeVersionError
 from herdpy.log.lsn import LSN
 from herdpy_server.cluster.certain import create_own, delete_own, set_from, token
 from herdpy_server.cluster.errors import PositionTrimmedError
@@ -55,7 +55,7 @@ class ReaderLease:
                 if znode is None:
                     raise NoNodeError(self._path)
                 version = await set_from(
-                    self._znodes, self._path, data, znode.version, patience=Patience(_PATIENCE_S)
+                    self._znodes, self._path, data, znode.version, patience=ZooKeeperBackoff(_PATIENCE_S)
                 )
             except NoNodeError:
                 raise PositionTrimmedError(f"the lease of reader {self.reader} had expired") from None
@@ -78,7 +78,7 @@ class ReaderLease:
 
     async def release(self) -> None:
         """Nothing is needed any more."""
-        await delete_own(self._znodes, self._path, lambda _: True, patience=Patience(_PATIENCE_S))
+        await delete_own(self._znodes, self._path, lambda _: True, patience=ZooKeeperBackoff(_PATIENCE_S))
 
 
 async def lease_reader(
@@ -112,7 +112,7 @@ async def lease_reader(
             data,
             lambda found: found == data,
             within=paths.info,
-            patience=Patience(_PATIENCE_S),
+            patience=ZooKeeperBackoff(_PATIENCE_S),
         )
     except NoNodeError:
         raise PositionTrimmedError(f"there is no tablespace {paths.info}") from None
@@ -165,7 +165,7 @@ async def sweep_readers(znodes: Znodes, paths: TablespacePaths) -> int:
                 await znodes.delete(path, znode.version)
                 swept += 1
                 _log.info("reader's lease expired", extra={"reader": reader, "purpose": record.purpose})
-        except (NoNodeError, BadVersionError):
+        except (NoNodeError, ZnodeVersionError):
             pass
     return swept
 

@@ -14,7 +14,7 @@ import logging
 
 from herdpy.bookkeeper.errors import ClosedClientError, SessionExpiredError
 from herdpy.bookkeeper.metadata.patience import UNANSWERED
-from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, NoNodeError, SessionState, Znodes
+from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, NoNodeError, Znodes, ZooKeeperState
 from herdpy_server.cluster.certain import token
 from herdpy_server.cluster.layout import Layout
 from herdpy_server.cluster.lease import Clock, Lease, boottime
@@ -68,7 +68,7 @@ class Renewal:
             return
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(self.lease_s / _SHARE, self.prove_now)
-        if len(self._proofs) < _MOST_UNANSWERED and self._session.state is SessionState.CONNECTED:
+        if len(self._proofs) < _MOST_UNANSWERED and self._session.state is ZooKeeperState.CONNECTED:
             proof = loop.create_task(self._prove(), name="lease renewal")
             self._proofs.add(proof)
             proof.add_done_callback(self._proofs.discard)
@@ -99,8 +99,8 @@ class Renewal:
             proof.cancel()
         await asyncio.gather(*proofs, return_exceptions=True)
 
-    def _session_changed(self, state: SessionState) -> None:
-        if state is SessionState.CONNECTED:
+    def _session_changed(self, state: ZooKeeperState) -> None:
+        if state is ZooKeeperState.CONNECTED:
             self.prove_now()
 
     async def _prove(self) -> None:

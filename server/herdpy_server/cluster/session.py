@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from herdpy.bookkeeper.metadata.znodes import SessionState, Watch, Znodes
+from herdpy.bookkeeper.metadata.znodes import Watch, Znodes, ZooKeeperState
 
-Listener = Callable[[SessionState], None]
+Listener = Callable[[ZooKeeperState], None]
 
 
 class Session:
@@ -21,7 +21,7 @@ class Session:
     def __init__(self, znodes: Znodes) -> None:
         self.number = 1
         """Rises with each session that is lost."""
-        self.state = SessionState.CONNECTED
+        self.state = ZooKeeperState.CONNECTED
         self._listeners: dict[object, Listener] = {}
         self._watch = znodes.on_session(self._changed)
 
@@ -36,8 +36,8 @@ class Session:
         self._watch.cancel()
         self._listeners.clear()
 
-    def _changed(self, state: SessionState) -> None:
-        if state is SessionState.LOST:
+    def _changed(self, state: ZooKeeperState) -> None:
+        if state is ZooKeeperState.LOST:
             self.number += 1
         self.state = state
         for key, listener in list(self._listeners.items()):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from herdpy.bookkeeper.errors import Outcome
-from herdpy.bookkeeper.metadata.patience import UNANSWERED, Patience
+from herdpy.bookkeeper.metadata.patience import UNANSWERED, ZooKeeperBackoff
 from herdpy.bookkeeper.metadata.znodes import NodeExistsError, NoNodeError, NotEmptyError, Znodes
 from herdpy_server.cluster.certain import change, create_own
 from herdpy_server.cluster.layout import DroppedRecord, Layout, decode, encode
@@ -61,7 +61,11 @@ class Tablespaces:
         try:
             # The data has the uuid: no other's is equal.
             other = await create_own(
-                self._znodes, path, data, lambda found: found == data, patience=Patience(self._patience_s)
+                self._znodes,
+                path,
+                data,
+                lambda found: found == data,
+                patience=ZooKeeperBackoff(self._patience_s),
             )
         except UNANSWERED as error:
             raise _in_doubt(f'creating tablespace "{info.name}"', error) from error
@@ -116,7 +120,7 @@ class Tablespaces:
             return data if after == before else encode(after)
 
         try:
-            changed = await change(self._znodes, path, apply, Patience(self._patience_s))
+            changed = await change(self._znodes, path, apply, ZooKeeperBackoff(self._patience_s))
         except NoNodeError:
             raise _missing(name) from None
         except UNANSWERED as error:
@@ -133,7 +137,7 @@ class Tablespaces:
         Its ledgers must have been deleted before: nobody knows of them afterwards. Raises SqlError.
         """
         path = self._layout.tablespace(info.name).info
-        patience = Patience(self._patience_s)
+        patience = ZooKeeperBackoff(self._patience_s)
         while True:
             try:
                 found = decode(TablespaceInfo, path, (await self._znodes.get(path)).data)

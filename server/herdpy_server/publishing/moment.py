@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Protocol
 
-from herdpy.log import Entry, LogError
+from herdpy.log import LogEntry, LogError
 from herdpy.log.ledger_list import LedgerListState
 from herdpy.log.lsn import LSN
 from herdpy_server.publishing.snapshot import Moment
@@ -24,7 +24,7 @@ _SPANS = (1, 8, 64)
 class Readable(Protocol):
     """What is asked of a log."""
 
-    def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, Entry]]: ...
+    def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, LogEntry]]: ...
 
 
 async def moment_of(log: Readable, state: LedgerListState, lsn: LSN, now_us: int) -> Moment:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TypeVar
 
 from herdpy.bookkeeper import BookKeeper
-from herdpy.log import LSN, Entry, LoadBatch, StagedPart, Transaction, TransactionAssembler
+from herdpy.log import LSN, LoadBatch, LogEntry, StagedPart, Transaction, TransactionAssembler
 from herdpy.log.bookkeeper import LedgerLogSettings
 from herdpy.log.staging import read_part
 from herdpy_server.replica.body import Body
@@ -41,7 +41,7 @@ def staged_reader(bk: BookKeeper, settings: LedgerLogSettings) -> PartReader:
 
 async def follow(
     body: Body,
-    entries: AsyncIterator[tuple[LSN, Entry]],
+    entries: AsyncIterator[tuple[LSN, LogEntry]],
     advanced: Callable[[], object],
     staged: PartReader,
 ) -> None:

@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
-from herdpy.log import LSN, LedgerFencedError, LogError
+from herdpy.log import LSN, LogError, LogFencedError
 from herdpy.log.bookkeeper import (
     LeaderLog,
     LedgerLogSettings,
@@ -62,7 +62,7 @@ async def lead(
         LedgerListConflictError: another node has the log: the term is over.
         TermLostError: the term is over.
         LogUnavailableError: the log could not be taken over for some time: the term is better given back.
-        LostEntriesError: the bookies lack what replicas have applied.
+        LogEntriesLostError: the bookies lack what replicas have applied.
         AheadOfLogError: this replica has applied what the log has not.
         LogTrimmedError: what the replica lacks of the log is gone: it is to be seeded.
         ChainError, CorruptLedgerError, RecordError, ApplyError: replica or log are damaged.
@@ -137,4 +137,4 @@ async def hand_over(log: LeaderLog) -> None:
         # A takeover closes what is open; those whose commits failed have been told.
         logger.warning("the ledgers could not be closed in order", extra={"reason": str(error)})
     finally:
-        log.abandon(LedgerFencedError("this replica does not lead any more"))
+        log.abandon(LogFencedError("this replica does not lead any more"))

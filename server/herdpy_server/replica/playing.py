@@ -18,12 +18,12 @@ from herdpy.log import (
     START,
     ChainError,
     CorruptLedgerError,
-    LedgerFencedError,
     LogError,
+    LogFencedError,
     LogUnavailableError,
 )
 from herdpy.log.bookkeeper import FollowedLog, LeaderLog
-from herdpy.log.errors import LogLossError, LostEntriesError
+from herdpy.log.errors import LogEntriesLostError, LogLossError
 from herdpy_server.cluster.election import Election
 from herdpy_server.cluster.positions import read_needs
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
@@ -303,7 +303,7 @@ class Playing(Keeping):
         word = self._word.record
         if word is None or not isinstance(error, LogUnavailableError):
             return word is not None
-        return word.accept_loss or isinstance(error, LostEntriesError)
+        return word.accept_loss or isinstance(error, LogEntriesLostError)
 
     async def _applied_anywhere(self) -> list[LSN]:
         """The positions that replicas have applied, as far as they have told; this one's, too."""
@@ -336,7 +336,7 @@ class Playing(Keeping):
         if self.state is ReplicaState.LEADING:
             self._enter(ReplicaState.FOLLOWING)
         if log is not None:
-            log.abandon(LedgerFencedError("this replica does not lead any more"))
+            log.abandon(LogFencedError("this replica does not lead any more"))
 
     async def _resign(self, term: Term | None = None) -> None:
         """Give back the term, or whatever term there is."""

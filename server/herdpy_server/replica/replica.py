@@ -23,7 +23,7 @@ from herdpy.log import (
     LogTrimmedError,
     RecordError,
 )
-from herdpy.log.errors import LostEntriesError
+from herdpy.log.errors import LogEntriesLostError
 from herdpy_server.cluster.candidate import Candidate
 from herdpy_server.cluster.errors import ClusterError, TermLostError
 from herdpy_server.cluster.layout import LeaderRecord
@@ -164,7 +164,7 @@ class Replica(Playing):
             self.problem = str(error)
             self._enter(ReplicaState.QUARANTINED)
             await asyncio.sleep(_LOOK_AGAIN_S)
-        except LostEntriesError as error:
+        except LogEntriesLostError as error:
             logger.error("the log lacks what was applied", extra=self._extra(reason=str(error)))
             self.lost = str(error)
             self.report()

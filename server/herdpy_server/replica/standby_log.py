@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from herdpy.log import LSN, Append, CommitLog, Entry, LedgerInfo, Transaction
+from herdpy.log import LSN, Append, CommitLog, LedgerInfo, LogEntry, Transaction
 from herdpy_sql.errors import SqlError
 
 
@@ -41,10 +41,10 @@ class StandbyLog(CommitLog):
     def end(self) -> LSN:
         return self._position()
 
-    def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, Entry]]:
+    def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, LogEntry]]:
         raise NotImplementedError("a follower has a log of its own to read")
 
-    def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, Entry]]:
+    def tail(self, after: LSN) -> AsyncIterator[tuple[LSN, LogEntry]]:
         raise NotImplementedError("a follower has a log of its own to read")
 
     def roll(self) -> None:

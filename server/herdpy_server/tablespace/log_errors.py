@@ -9,9 +9,9 @@ import lmdb
 
 from herdpy.log import (
     CorruptLedgerError,
-    LedgerFencedError,
     LogClosedError,
     LogError,
+    LogFencedError,
     LogFullError,
     LogTrimmedError,
 )
@@ -68,7 +68,7 @@ def sql_error(error: LogError) -> SqlError:
             detail=str(error),
             hint="Free some space and run the transaction again; reading goes on meanwhile.",
         )
-    if isinstance(error, LedgerFencedError):
+    if isinstance(error, LogFencedError):
         return SqlError("25006", "another process leads this tablespace now", detail=str(error))
     if isinstance(error, CorruptLedgerError):
         return SqlError(

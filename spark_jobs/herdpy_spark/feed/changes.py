@@ -48,7 +48,7 @@ StagedRows = Callable[[LoadBatch, int], Iterator[pa.RecordBatch]]
 """The rows of part i of a load, from where they are staged."""
 
 
-class Entry(Protocol):
+class FedEntry(Protocol):
     """An entry of the log."""
 
     @property
@@ -82,7 +82,7 @@ class ChangeReader:
         self._block = Block(shape, followed.table)
         self._befores: dict[bytes, bytes] = {}
 
-    def batches(self, entries: Iterable[Entry]) -> Iterator[pa.RecordBatch]:
+    def batches(self, entries: Iterable[FedEntry]) -> Iterator[pa.RecordBatch]:
         """The changes, in order.
 
         Raises:

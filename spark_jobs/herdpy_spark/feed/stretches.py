@@ -1,8 +1,8 @@
 """Which stretches of the log change a table, and how much, without its rows. Pure; above ``followed``.
 
 The driver steps over the records of a batch's transactions by their frames: it must know what the table's
-name means where a task begins, and tasks shall read nothing that other tables wrote. So it can cut the batch
-where transactions end, into parts of about the same number of changes.
+name means where a task begins, and tasks shall read nothing that other tables wrote. So it can cut the
+batch where transactions end, into parts of about the same number of changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from herdpy.log.records import (
     decode_record,
 )
 from herdpy_spark.feed.followed import DEFINING, FollowedTable
-from herdpy_spark.log.entries import LogEntry
+from herdpy_spark.log.entries import TransactionsAtEntry
 from herdpy_sql.catalog import Table
 
 _FRAME = FRAME.unpack_from
@@ -111,7 +111,7 @@ class Skimmer:
         self._open: Stretch | None = None
         self._touched = 0
 
-    def take(self, entry: LogEntry) -> None:
+    def take(self, entry: TransactionsAtEntry) -> None:
         """The next entry. RecordError: its bytes are no transaction."""
         self._passed += 1
         before = self.followed.table
@@ -137,7 +137,9 @@ class Skimmer:
         self._close()
         return _grouped(self._done, most, least_changes)
 
-    def _extend(self, entry: LogEntry, before: Table | None, changes: int, parts: list[int]) -> None:
+    def _extend(
+        self, entry: TransactionsAtEntry, before: Table | None, changes: int, parts: list[int]
+    ) -> None:
         if parts and self._open is not None and self._open.upto <= self._resume[0]:
             self._close()
         if self._open is None:

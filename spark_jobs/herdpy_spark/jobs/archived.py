@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from herdpy.log.entry import FIRST, LAST, Entry, encode_entry, encode_part
+from herdpy.log.entry import FIRST, LAST, LogEntry, encode_entry, encode_part
 from herdpy.log.load_records import LoadBatch
 from herdpy.log.lsn import LSN
 from herdpy.log.transaction import Transaction
@@ -78,7 +78,7 @@ def archived(ledgers: Ledgers, one: Closed) -> Iterator[tuple[str, int, int, int
             return
 
 
-def entry_bytes(entry: Entry) -> bytes:
+def entry_bytes(entry: LogEntry) -> bytes:
     """The entry as it stands in its ledger."""
     header = entry.header
     parts = [encode_part(one.data, one.first * FIRST | one.last * LAST) for one in entry.parts]
@@ -87,7 +87,7 @@ def entry_bytes(entry: Entry) -> bytes:
     return data
 
 
-def _time(entry: Entry) -> int | None:
+def _time(entry: LogEntry) -> int | None:
     for part in entry.parts:
         if part.first and len(part.data) >= _TIME.size:
             return int(_TIME.unpack_from(part.data)[0])

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, contextmanager
 
 from herdpy.bookkeeper import BookKeeper, BookKeeperError, ClientSettings
-from herdpy.log import LSN, Entry, LogUnavailableError
+from herdpy.log import LSN, LogEntry, LogUnavailableError
 from herdpy.log.bookkeeper import FollowedLog, LedgerLogSettings, ZnodeLedgerList
 from herdpy.log.bookkeeper.walk import walk
 from herdpy.log.ledger_list import LedgerListState
@@ -54,7 +54,7 @@ class BookieLedgers:
     def confirmed(self) -> LSN:
         return self._shared.loop.run(self._log.position())
 
-    def read(self, after: LSN, upto: LSN) -> Generator[Entry, None, None]:
+    def read(self, after: LSN, upto: LSN) -> Generator[LogEntry, None, None]:
         return self._shared.loop.iterate(_entries(self._log, after, upto), lambda entry: entry.size)
 
     def part(self, part: StagedPart) -> Generator[bytes, None, None]:
@@ -62,7 +62,7 @@ class BookieLedgers:
         return self._shared.loop.iterate(pieces, len)
 
 
-async def _entries(log: FollowedLog, after: LSN, upto: LSN) -> AsyncGenerator[Entry, None]:
+async def _entries(log: FollowedLog, after: LSN, upto: LSN) -> AsyncGenerator[LogEntry, None]:
     async with aclosing(walk(log, after, upto)) as entries:
         async for _, entry in entries:
             yield entry

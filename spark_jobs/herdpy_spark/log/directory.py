@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from herdpy.log import LSN, CorruptLedgerError, Entry, LogClosedError, LogTrimmedError
+from herdpy.log import LSN, CorruptLedgerError, LogClosedError, LogEntry, LogTrimmedError
 from herdpy.log.file_header import BLOCK_BYTES, ledger_path
-from herdpy.log.file_ledger import LedgerReader
+from herdpy.log.file_ledger import FileLedgerReader
 from herdpy.log.file_reading import NOTHING, Confirmed, LogCursor
 from herdpy.log.files import OsFiles
 from herdpy.log.ledger_list import FileLedgerList, LedgerListState
@@ -46,7 +46,7 @@ class FileLedgers:
         self._look()
         return self._confirmed.lac
 
-    def read(self, after: LSN, upto: LSN) -> Generator[Entry, None, None]:
+    def read(self, after: LSN, upto: LSN) -> Generator[LogEntry, None, None]:
         cursor = LogCursor(self._files, self._address.directory, self._view, after)
         try:
             while (entry := cursor.next(upto)) is not None:
@@ -81,7 +81,7 @@ class FileLedgers:
             return NOTHING._replace(lac=end)
         ledger_id = state.ledgers[-1].ledger_id
         path = ledger_path(self._address.directory, ledger_id)
-        reader = LedgerReader(self._files, path, ledger_id, state.log_id)
+        reader = FileLedgerReader(self._files, path, ledger_id, state.log_id)
         try:
             slot = reader.slot
         finally:

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from struct import Struct
 
-from herdpy.log import LSN, START, Entry, LogTrimmedError, Transaction, TransactionAssembler
+from herdpy.log import LSN, START, LogEntry, LogTrimmedError, Transaction, TransactionAssembler
 from herdpy.log.entry import Part
 from herdpy.log.ledger_list import LedgerListState
 from herdpy_spark.log.address import LogAddress
@@ -22,7 +22,7 @@ _TIME = Struct(">q")  # what a transaction begins with, see docs/log-format.md
 
 
 @dataclass(slots=True, frozen=True)
-class LogEntry:
+class TransactionsAtEntry:
     """An entry, and what takes effect with it.
 
     Attributes:
@@ -52,7 +52,7 @@ class LogBounds:
 
 def entries(
     address: LogAddress, after: LSN, upto: LSN | None = None, *, crc: int | None = None
-) -> Iterator[LogEntry]:
+) -> Iterator[TransactionsAtEntry]:
     """The entries after ``after`` to ``upto``, every one checked.
 
     Args:
@@ -75,7 +75,7 @@ def entries(
 
 def read(
     ledgers: Ledgers, after: LSN, upto: LSN | None = None, *, crc: int | None = None
-) -> Generator[LogEntry, None, None]:
+) -> Generator[TransactionsAtEntry, None, None]:
     """As ``entries``, of a log that is open."""
     upto = ledgers.confirmed() if upto is None else upto
     assembler = TransactionAssembler(after, crc)
@@ -86,10 +86,10 @@ def read(
             if headless:
                 entry, headless = _from_first_part(one)
             bodies = assembler.take(entry)
-            yield LogEntry(one.lsn, one.header.crc, bodies, assembler.safe == one.lsn)
+            yield TransactionsAtEntry(one.lsn, one.header.crc, bodies, assembler.safe == one.lsn)
 
 
-def _from_first_part(entry: Entry) -> tuple[Entry, bool]:
+def _from_first_part(entry: LogEntry) -> tuple[LogEntry, bool]:
     """The entry without the rest of a transaction whose first part is gone; whether that is all it held."""
     first = next((at for at, part in enumerate(entry.parts) if part.first), None)
     rest: tuple[Part, ...] = () if first is None else entry.parts[first:]
@@ -192,7 +192,7 @@ def _first_time(ledgers: Ledgers, after: LSN, upto: LSN) -> int | None:
     return None
 
 
-def _times(entry: Entry) -> list[int]:
+def _times(entry: LogEntry) -> list[int]:
     """The commit times of the transactions that begin in an entry."""
     return [_TIME.unpack_from(part.data)[0] for part in entry.parts if part.first]
 
@@ -215,6 +215,6 @@ def transaction_end(ledgers: Ledgers, lsn: LSN) -> LSN:
     return state.base
 
 
-def _ends_here(entry: Entry) -> bool:
+def _ends_here(entry: LogEntry) -> bool:
     """Whether a transaction ends with the entry, and so none is left open behind it."""
     return bool(entry.parts) and entry.parts[-1].last

@@ -33,7 +33,7 @@ from herdpy.log.records import (
     Update,
     decode_record,
 )
-from herdpy_spark.log.entries import LogEntry
+from herdpy_spark.log.entries import TransactionsAtEntry
 from herdpy_spark.log.ledgers import Ledgers
 from herdpy_spark.log.ranges import Sample
 from herdpy_spark.log.shape import Shape, shape_of
@@ -144,7 +144,7 @@ class Histories:
         self._resume = (after, crc)
         self._number = 0
 
-    def take(self, entry: LogEntry) -> None:
+    def take(self, entry: TransactionsAtEntry) -> None:
         """The next entry. RecordError: it holds what is not known here, or changes a table that is none."""
         self._number += 1
         where = Span(*self._resume, entry.lsn)

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Protocol
 
-from herdpy.log import LSN, ChainError, Entry, LogClosedError, LogUnavailableError
+from herdpy.log import LSN, ChainError, LogClosedError, LogEntry, LogUnavailableError
 from herdpy.log.ledger_list import LedgerListState
 from herdpy.log.records import StagedPart
 from herdpy_spark.log.address import LogAddress
@@ -29,7 +29,7 @@ class Ledgers(Protocol):
     def confirmed(self) -> LSN:
         """The newest entry that is confirmed (the LAC); the base of a log without entries."""
 
-    def read(self, after: LSN, upto: LSN) -> Generator[Entry, None, None]:
+    def read(self, after: LSN, upto: LSN) -> Generator[LogEntry, None, None]:
         """The entries after ``after`` to ``upto``, which must be known to be confirmed; each is checked
         against the one before it."""
 

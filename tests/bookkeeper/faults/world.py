@@ -18,7 +18,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from herdpy.bookkeeper import BookieUnavailableError, BookKeeper, ClientSettings
-from herdpy.bookkeeper.metadata.znodes import SessionState
+from herdpy.bookkeeper.metadata.znodes import ZooKeeperState
 from herdpy.bookkeeper.metadata.zookeeper import KazooZnodes
 from herdpy.testing import BookieServer, BookKeeperCluster, ZooKeeperServer
 from herdpy.testing.process import await_until
@@ -190,7 +190,7 @@ async def lost_zookeeper(bk: BookKeeper) -> None:
     noticed = asyncio.Event()
     watch = znodes.on_session(lambda _: noticed.set())
     async with asyncio.timeout(PATIENCE_S):
-        if znodes.state is SessionState.CONNECTED:
+        if znodes.state is ZooKeeperState.CONNECTED:
             await noticed.wait()
     watch.cancel()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from herdpy.log import LSN, START, Append, Entry, LogError, TransactionAssembler
+from herdpy.log import LSN, START, Append, LogEntry, LogError, TransactionAssembler
 
 
 class BrokenPromiseError(AssertionError):
@@ -37,7 +37,7 @@ class Seen:
     def __post_init__(self) -> None:
         self.assembler = TransactionAssembler(self.after)
 
-    def take(self, lsn: LSN, entry: Entry) -> None:
+    def take(self, lsn: LSN, entry: LogEntry) -> None:
         """The next entry."""
         numbers = tuple(one.timestamp_us for _, one in self.assembler.feed(entry))
         self.entries.append((lsn, numbers))

@@ -14,7 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
-from herdpy.log import LSN, Append, Entry, LogError, TransactionAssembler
+from herdpy.log import LSN, Append, LogEntry, LogError, TransactionAssembler
 from herdpy.log.bookkeeper import FollowedLog, takeover
 from herdpy.log.bookkeeper.acknowledger import Acknowledger
 from herdpy.log.entry import decode_entry
@@ -117,7 +117,7 @@ def believes_to_be_fresh_for_ever() -> Iterator[None]:
 def applies_what_is_not_confirmed() -> Iterator[None]:
     """A follower applies entries as soon as a bookie has them."""
 
-    async def tail(self: FollowedLog, after: LSN) -> AsyncIterator[tuple[LSN, Entry]]:
+    async def tail(self: FollowedLog, after: LSN) -> AsyncIterator[tuple[LSN, LogEntry]]:
         position = after
         while not self._closed:
             for info in (await self.refresh()).ledgers:
@@ -144,7 +144,7 @@ def skips_an_entry_of_each_ledger() -> Iterator[None]:
     """The chain is not checked, and a follower misses an entry when a ledger follows another."""
 
     class Unchecked(TransactionAssembler):
-        def take(self, entry: Entry) -> list[bytes]:
+        def take(self, entry: LogEntry) -> list[bytes]:
             self.position, self.crc = entry.header.predecessor, None
             whole = super().take(entry)
             return [] if entry.header.lsn.entry_id == 1 else whole

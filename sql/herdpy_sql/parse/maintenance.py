@@ -1,4 +1,7 @@
-"""ALTER TABLE and INDEX, REINDEX, VACUUM and ANALYZE: fixed words, read with the cursor of ``commands``."""
+"""ALTER TABLE and INDEX, REINDEX, CLUSTER, VACUUM and ANALYZE: fixed words.
+
+Read with the cursor of ``commands``.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from herdpy_sql.parse.commands import Command
 if TYPE_CHECKING:
     from herdpy_sql.parse.cursor import TokenCursor
 
-MAINTENANCE = frozenset({"ALTER", "REINDEX", "VACUUM", "ANALYZE", "ANALYSE"})
+MAINTENANCE = frozenset({"ALTER", "REINDEX", "CLUSTER", "VACUUM", "ANALYZE", "ANALYSE"})
 """The first words that :func:`parse_maintenance` knows."""
 
 _VACUUM_WORDS = frozenset({"FULL", "FREEZE", "VERBOSE", "ANALYZE", "ANALYSE"})
@@ -23,10 +26,8 @@ _VACUUM_OPTIONS = _VACUUM_WORDS | {
 def parse_maintenance(cursor: TokenCursor) -> Command:
     """Parse a statement whose keyword is in MAINTENANCE. SqlError 42601, 0A000."""
     keyword = cursor.statement.keyword
-    if keyword == "ALTER":
-        command = _alter(cursor)
-    else:
-        command = _reindex(cursor) if keyword == "REINDEX" else _vacuum(cursor, keyword)
+    parse = _STATEMENTS.get(keyword)
+    command = parse(cursor) if parse is not None else _vacuum(cursor, keyword)
     cursor.done()
     return command
 
@@ -124,6 +125,20 @@ def _reindex(cursor: TokenCursor) -> Command:
                 raise cursor.fail()
             return Command("REINDEX", kind, names=names)
     raise cursor.fail()
+
+
+def _cluster(cursor: TokenCursor) -> Command:
+    """CLUSTER [VERBOSE] [table [USING index]]: the names are the table's and the index's."""
+    cursor.accept("VERBOSE")
+    if not cursor.peek():
+        return Command("CLUSTER")
+    names = [_table_name(cursor)]
+    if cursor.accept("USING"):
+        names.append((names[0][0], cursor.name()))
+    return Command("CLUSTER", names=tuple(names))
+
+
+_STATEMENTS = {"ALTER": _alter, "REINDEX": _reindex, "CLUSTER": _cluster}
 
 
 def _unsupported(cursor: TokenCursor, what: str) -> SqlError:

@@ -84,7 +84,6 @@ _KNOWN = frozenset(
         "ALTER",
         "ANALYZE",
         "CALL",
-        "CLUSTER",
         "COMMENT",
         "CREATE",
         "DO",

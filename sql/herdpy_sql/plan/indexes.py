@@ -1,4 +1,4 @@
-"""Indexes: CREATE INDEX on columns or expressions, of all rows or of some; ALTER INDEX and REINDEX."""
+"""Indexes: CREATE INDEX on columns or expressions, of all or some rows; ALTER INDEX, REINDEX and CLUSTER."""
 
 from __future__ import annotations
 
@@ -177,3 +177,30 @@ def reindex(command: Command, catalog: Catalog) -> Plan:
         wanted = command.names[0][1] if command.argument == "SCHEMA" else None
         tables = [one for one in own_tables(catalog) if wanted is None or one.schema == wanted]
     return ReindexPlan(tuple((table, index) for table in tables for index in table.indexes))
+
+
+def cluster(command: Command, catalog: Catalog) -> Plan:
+    """The plan of CLUSTER, which changes nothing: rows lie in the order of the primary key.
+
+    SqlError 42P01 or 42704 for a table or an index that does not exist, 42809 for another table's index,
+    0A000 for an index that is not the key, 42704 where there is no key and no index is named.
+    """
+    if not command.names:
+        return AlterNothing("CLUSTER")
+    table = find_table(catalog, *command.names[0])
+    if len(command.names) == 1:
+        if table.has_hidden_key:
+            raise SqlError("42704", f'there is no previously clustered index for table "{table.name}"')
+        return AlterNothing("CLUSTER")
+    name = command.names[1][1]
+    found = catalog.find(table.schema, name)
+    owner = catalog.table_of_key(table.schema, name)
+    if isinstance(found, Index) and found.table_id == table.id:
+        raise SqlError(
+            "0A000", "rows lie in the order of the primary key: CLUSTER by another index is not supported"
+        )
+    if owner is None and not isinstance(found, Index):
+        raise SqlError("42704", f'index "{name}" for table "{table.name}" does not exist')
+    if owner is None or owner.id != table.id:
+        raise SqlError("42809", f'"{name}" is not an index for table "{table.name}"')
+    return AlterNothing("CLUSTER")

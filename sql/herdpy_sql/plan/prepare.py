@@ -35,7 +35,7 @@ from herdpy_sql.plan.copying import copy_plan
 from herdpy_sql.plan.create_table import create_table_as, select_into
 from herdpy_sql.plan.drop import drop
 from herdpy_sql.plan.foreign_keys import with_references
-from herdpy_sql.plan.indexes import alter_index, create_index, reindex
+from herdpy_sql.plan.indexes import alter_index, cluster, create_index, reindex
 from herdpy_sql.plan.locking import lock_table_plan, locking_query, locks_within, with_locks_first
 from herdpy_sql.plan.positions import place
 from herdpy_sql.plan.qualified import settle_qualified
@@ -69,6 +69,7 @@ _OF_TABLES: dict[str, Callable[[Command, Catalog], Plan]] = {
     "ALTER TABLE": plan_alter,
     "ALTER INDEX": alter_index,
     "REINDEX": reindex,
+    "CLUSTER": cluster,
     "VACUUM": vacuum_plan,
     "ANALYZE": vacuum_plan,
 }

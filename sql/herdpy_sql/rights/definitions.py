@@ -51,6 +51,8 @@ def needs_of_command(command: Command, catalog: Catalog) -> Iterator[Need]:
             if found is not None:
                 letters = _LOCKS.get(command.argument, "wdD")
                 yield from relation_needs(catalog, found, letters, named=name[0] is not None)
+    elif command.name == "CLUSTER":
+        yield from _owned(command.names[:1], catalog)
     elif command.name in {"ANALYZE", "VACUUM", "REINDEX"}:
         if command.names and command.argument != "SCHEMA":
             yield from _owned(command.names, catalog)

@@ -1,7 +1,7 @@
 """``herdpy ledgers keep-replica``: an operator's word to a tablespace that nobody can lead.
 
-It is written to ZooKeeper, where the replica that it names looks for it (``herdpy_server.replica.word``), and
-gone when that replica leads.
+It is written to ZooKeeper, where the replica that it names looks for it (``herdpy_server.replica.evidence``),
+and gone when that replica leads.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from herdpy.log import LogError
-from herdpy.log.bookkeeper.leader_tasks import LeaderTasks
+from herdpy.log.bookkeeper.log_tasks import LogTasks
 from herdpy.log.file_ledgers import FileLedgers
 from herdpy.log.group_commit import GroupCommit
 from herdpy_server.store import Store
@@ -66,14 +66,14 @@ def trusts_what_it_applied_by_half(patch: pytest.MonkeyPatch) -> None:
 
 
 def does_not_miss_a_task(patch: pytest.MonkeyPatch) -> None:
-    ended = LeaderTasks._ended
+    ended = LogTasks._ended
 
-    def quiet(self: LeaderTasks, name: str, task: object) -> None:
+    def quiet(self: LogTasks, name: str, task: object) -> None:
         stopped, self._stopped = self._stopped, True
         ended(self, name, task)
         self._stopped = stopped
 
-    patch.setattr(LeaderTasks, "_ended", quiet)
+    patch.setattr(LogTasks, "_ended", quiet)
 
 
 REPLICA_BUGS: dict[Callable[[pytest.MonkeyPatch], None], tuple[str, str, str]] = {

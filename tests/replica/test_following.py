@@ -27,8 +27,8 @@ from herdpy.log import (
 from herdpy.log.entry import FIRST, LAST, WHOLE, decode_entry, encode_entry, encode_part
 from herdpy.log.records import CreateIndex
 from herdpy_server.replica import following
-from herdpy_server.replica.body import Body
 from herdpy_server.replica.following import PartReader, follow
+from herdpy_server.replica.open_replica import OpenReplica
 from herdpy_server.store import Store
 from herdpy_sql.catalog import Index, KeyPart
 from herdpy_sql.definitions import encode_index
@@ -101,10 +101,10 @@ async def followed(
             await asyncio.sleep(0)
 
     tablespace = SimpleNamespace(memtable_grew=lambda: None, is_full=False)
-    body = cast(Body, SimpleNamespace(store=store, tablespace=tablespace))
+    opened = cast(OpenReplica, SimpleNamespace(store=store, tablespace=tablespace))
     looking = asyncio.ensure_future(look())
     told: list[LSN] = []
-    await follow(body, _given(entries), lambda: told.append(store.applied), staged)
+    await follow(opened, _given(entries), lambda: told.append(store.applied), staged)
     await asyncio.sleep(0)
     looking.cancel()
     await asyncio.gather(looking, return_exceptions=True)

@@ -60,8 +60,8 @@ async def until(condition: Callable[[], object]) -> None:
 def checkpoint(node: Node) -> None:
     """Bring what the node has applied to its disk."""
     assert node.replica is not None
-    assert node.replica.body is not None
-    node.replica.body.checkpointer.checkpoint(trim=False)
+    assert node.replica.opened is not None
+    node.replica.opened.checkpointer.checkpoint(trim=False)
 
 
 def applied(node: Node) -> LSN:
@@ -195,7 +195,7 @@ def test_what_is_ahead_is_kept_when_the_log_is_trimmed_past_it(tmp_path: Path) -
             await write(world, leader)
             await leader.begin(log.aroll(), "roll")
             checkpoint(leader)
-            leader.replica.duties.look()
+            leader.replica.leader_tasks.look()
             await asyncio.sleep(0.5)
         await asyncio.sleep(5.0)
         assert (state(ahead), applied(ahead)) == (ReplicaState.AHEAD, evidence)
@@ -395,10 +395,10 @@ def seeded_from(donor: Node) -> Seed:
     async def seed(_info: TablespaceInfo, directory: Path, _tell: object, least: LSN) -> Seeded:
         checkpoint(donor)
         assert donor.replica is not None
-        assert donor.replica.body is not None
-        assert donor.replica.body.store.durable >= least
+        assert donor.replica.opened is not None
+        assert donor.replica.opened.store.durable >= least
         directory.mkdir(parents=True, exist_ok=True)
-        shutil.copy(donor.replica.body.path / "store" / "data.mdb", directory / "data.mdb")
+        shutil.copy(donor.replica.opened.path / "store" / "data.mdb", directory / "data.mdb")
         return cast(Seeded, _Copied(directory / "data.mdb"))
 
     return seed

@@ -21,8 +21,7 @@ from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.layout import Address, Layout, decode
 from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
-from herdpy_server.replica.credentials import Credentials
-from herdpy_server.replica.seeding import NoDonorError, Seeding, SeedingFailedError
+from herdpy_server.replica.seeding import Credentials, NoDonorError, Seeding, SeedingFailedError
 from herdpy_server.serving.tablespaces import SeedingProgress
 from herdpy_server.store import Store
 from tests.replica.replicas import (

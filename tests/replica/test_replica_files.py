@@ -8,8 +8,8 @@ import pytest
 
 from herdpy.log.lsn import START
 from herdpy_server.cluster.layout import Address
-from herdpy_server.replica.credentials import Credentials
 from herdpy_server.replica.files import mark, marked, put_in_place, unmark
+from herdpy_server.replica.seeding import Credentials
 from herdpy_server.store import Store
 
 

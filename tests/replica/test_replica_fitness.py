@@ -18,12 +18,13 @@ from herdpy.bookkeeper import BookKeeper
 from herdpy.bookkeeper.errors import ClosedClientError
 from herdpy.log import LSN, LedgerInfo, LogUnavailableError
 from herdpy.testing.model.loop import VirtualLoop
+from herdpy_server.cluster.election import Election
 from herdpy_server.cluster.layout import Layout, ReplicaRecord
 from herdpy_server.cluster.positions import Needs
-from herdpy_server.replica import disk_health, fitness
+from herdpy_server.replica import fitness
+from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.fitness import GIVE_UP_S, SILENT_S, Fitness
-from herdpy_server.replica.reach import LOOK_S, Reach
-from herdpy_server.replica.replica import Replica
+from herdpy_server.replica.reach import LOOK_S, BookieReach
 from herdpy_server.replica.state import ReplicaState
 
 NEAR = LSN(9, 4900)
@@ -65,13 +66,13 @@ class World:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, strict: bool = False) -> None:
         self.bk = Bookies(*BOOKIES)
-        self.reach = Reach(cast(BookKeeper, self.bk))
+        self.reach = BookieReach(cast(BookKeeper, self.bk))
         self.told: list[str | None] = []
         self.gave_up = 0
         self.others = [_other()]
-        self.made_way = 0
+        self.handed_over = 0
         self.free_bytes = 2000 << 20
-        monkeypatch.setattr(disk_health, "free_bytes", lambda _path: self.free_bytes)
+        monkeypatch.setattr(fitness, "free_bytes", lambda _path: self.free_bytes)
         host = SimpleNamespace(
             node="a",
             least_free_bytes=100 << 20,
@@ -81,17 +82,18 @@ class World:
         )
         self.replica = SimpleNamespace(
             host=host,
+            paths=Layout("/herdpy").tablespace("t"),
             info=SimpleNamespace(name="t", strict=strict, ack_quorum=2, write_quorum=3),
             state=ReplicaState.LEADING,
             unfit=None,
-            election=SimpleNamespace(leader=None, reconsider=lambda: None),
             report=lambda: self.told.append(self.replica.unfit),
-            give_up=self._give_up,
-            make_way=self._make_way,
-            body=SimpleNamespace(path=Path("/"), checkpointer=SimpleNamespace(failure=None)),
+            opened=SimpleNamespace(path=Path("/"), checkpointer=SimpleNamespace(failure=None)),
             log=SimpleNamespace(ledgers=lambda: (LedgerInfo(9, 0),), lac=LSN(9, 5000)),
         )
-        self.fitness = Fitness(cast(Replica, self.replica))
+        election = SimpleNamespace(leader=None, reconsider=lambda: None)
+        self.fitness = Fitness(
+            cast(ReplicaBase, self.replica), cast(Election, election), self._hand_over, self._give_up
+        )
 
         async def needs(*_: object) -> Needs:
             return Needs(replicas={one.node: one for one in self.others})
@@ -102,8 +104,8 @@ class World:
         self.gave_up += 1
         self.replica.state = ReplicaState.FOLLOWING
 
-    def _make_way(self) -> None:
-        self.made_way += 1
+    def _hand_over(self) -> None:
+        self.handed_over += 1
         self.replica.state = ReplicaState.FOLLOWING
 
     async def close(self) -> None:
@@ -292,10 +294,10 @@ def test_a_leader_whose_disk_is_full_hands_over_in_order(play: Play) -> None:
         await asyncio.sleep(1.0)
         assert world.replica.unfit is not None
         assert world.replica.unfit.startswith("its disk has less than 100 MiB free since ")
-        assert not world.made_way  # others with the same disk may not have said so yet
+        assert not world.handed_over  # others with the same disk may not have said so yet
         assert await world.fitness.lacks() == world.replica.unfit
         await asyncio.sleep(2.5)
-        assert (world.made_way, world.gave_up) == (1, 0)
+        assert (world.handed_over, world.gave_up) == (1, 0)
 
     play(script)
 
@@ -321,14 +323,14 @@ def test_room_is_back_when_there_is_more_than_just_enough(play: Play) -> None:
 )
 def test_a_leader_whose_store_cannot_be_written_hands_over(play: Play, error: Exception) -> None:
     async def script(world: World) -> None:
-        world.replica.body.checkpointer.failure = error
+        world.replica.opened.checkpointer.failure = error
         await asyncio.sleep(1.0)
         assert world.replica.unfit is not None
         assert "its store cannot be written" in world.replica.unfit
         assert str(error) in world.replica.unfit
         await asyncio.sleep(2.5)
-        assert (world.made_way, world.gave_up) == (1, 0)
-        world.replica.body.checkpointer.failure = None
+        assert (world.handed_over, world.gave_up) == (1, 0)
+        world.replica.opened.checkpointer.failure = None
         await asyncio.sleep(1.0)
         assert world.replica.unfit is None
 
@@ -337,7 +339,7 @@ def test_a_leader_whose_store_cannot_be_written_hands_over(play: Play, error: Ex
 
 def test_readers_that_are_too_many_are_no_fault_of_the_disk(play: Play) -> None:
     async def script(world: World) -> None:
-        world.replica.body.checkpointer.failure = lmdb.ReadersFullError("MDB_READERS_FULL")
+        world.replica.opened.checkpointer.failure = lmdb.ReadersFullError("MDB_READERS_FULL")
         await asyncio.sleep(3.0)
         assert world.told == []
 
@@ -352,7 +354,7 @@ def test_a_full_disk_is_no_reason_to_keep_everybody_waiting(play: Play, other: R
         world.others = [] if other is None else [other]
         world.free_bytes = 0
         await asyncio.sleep(10.0)
-        assert not world.made_way
+        assert not world.handed_over
         assert not world.gave_up
 
     play(script)
@@ -363,7 +365,7 @@ def test_a_disk_that_does_not_answer_is_told(play: Play, monkeypatch: pytest.Mon
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     async def script(world: World) -> None:
-        monkeypatch.setattr(disk_health, "free_bytes", broken)
+        monkeypatch.setattr(fitness, "free_bytes", broken)
         await asyncio.sleep(1.0)
         assert world.replica.unfit is not None
         assert "does not answer (Input/output error)" in world.replica.unfit

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from herdpy_server.cluster.positions import read_needs, trimmed_before
 from herdpy_server.database_settings import DatabaseSettings
-from herdpy_server.replica import duties
+from herdpy_server.replica import leader_tasks
 from tests.replica.simulation.run import arranged, make_tables
 from tests.replica.simulation.steps import followers_have, leader_of, leads, write
 from tests.replica.simulation.world import NAME, Node, World
@@ -38,24 +38,24 @@ async def _fill(world: World) -> None:
     replica = leader.replica
     assert replica is not None
     assert replica.log is not None
-    assert replica.body is not None
+    assert replica.opened is not None
     slow = next(one for one in world.nodes.values() if one is not leader)
     await write(world, leader)
     await followers_have(world, leader)
     slow.pause()
-    replica._ledgers.limit_bytes = 6000
+    replica.ledger_list.limit_bytes = 6000
     said: set[str] = set()
     shares = []
     for _ in range(80):
         assert (await write(world, leader)).outcome == "done"
         await leader.begin(replica.log.aroll(), "roll")
-        replica.body.checkpointer.checkpoint(trim=False)
+        replica.opened.checkpointer.checkpoint(trim=False)
         await asyncio.sleep(1.0)
         said.update(await _problems(leader))
         shares.append(replica.log.list_share)
     assert leads(leader)
     assert any("its ledger list is" in one and "full" in one for one in said), said
-    assert duties._LIST_CROWDED < max(shares) < 1.0
+    assert leader_tasks._LIST_CROWDED < max(shares) < 1.0
     assert shares[-1] < max(shares)
     paths = leader.coordination.layout.tablespace(NAME)
     gone = await leader.begin(trimmed_before(leader.znodes, paths), "trim")

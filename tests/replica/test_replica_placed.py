@@ -11,10 +11,9 @@ import pytest
 
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.replica import placed
-from herdpy_server.replica.host import Host
+from herdpy_server.replica.host import Host, NodeThreads
 from herdpy_server.replica.placed import PlacedReplicas
 from herdpy_server.replica.removal import MARKER, Removal
-from herdpy_server.replica.threads import NodeThreads
 
 NEW = TablespaceInfo(name="herdpy", uuid="new")
 

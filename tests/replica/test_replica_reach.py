@@ -11,11 +11,11 @@ from herdpy.bookkeeper import BookKeeper, ClientSettings
 from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
 from herdpy.testing.model import ModelCluster, on_host
 from herdpy_server.replica.fitness import SILENT_S
-from herdpy_server.replica.reach import FEW, Reach, to_be_asked
+from herdpy_server.replica.reach import FEW, BookieReach, to_be_asked
 
 HERE = "server"
 SETTINGS = ClientSettings(request_timeout_s=1.0, connect_timeout_s=1.0, backoff_max_s=0.5)
-Script = Callable[[ModelCluster, BookKeeper, Reach], Awaitable[None]]
+Script = Callable[[ModelCluster, BookKeeper, BookieReach], Awaitable[None]]
 
 
 def play(script: Script) -> None:
@@ -24,7 +24,7 @@ def play(script: Script) -> None:
 
     async def run() -> None:
         async with BookKeeper(znodes=cluster.znodes(HERE), settings=SETTINGS) as bk:
-            reach = Reach(bk)
+            reach = BookieReach(bk)
             reach.start()
             reach.start()
             try:
@@ -41,7 +41,7 @@ def play(script: Script) -> None:
 @pytest.mark.parametrize("sent", [True, False])
 @pytest.mark.parametrize("received", [True, False])
 def test_a_cut_in_any_direction_is_silence(sent: bool, received: bool) -> None:
-    async def script(cluster: ModelCluster, _bk: BookKeeper, reach: Reach) -> None:
+    async def script(cluster: ModelCluster, _bk: BookKeeper, reach: BookieReach) -> None:
         heard, *lost = cluster.bookies
         for bookie in (cluster.bookies[one] for one in lost):
             if sent:
@@ -60,7 +60,7 @@ def test_a_cut_in_any_direction_is_silence(sent: bool, received: bool) -> None:
 
 
 def test_a_bookie_that_refuses_to_answer_has_answered() -> None:
-    async def script(cluster: ModelCluster, bk: BookKeeper, reach: Reach) -> None:
+    async def script(cluster: ModelCluster, bk: BookKeeper, reach: BookieReach) -> None:
         for bookie in cluster.bookies.values():
             bookie.bookie.failures[Operation.GET_BOOKIE_INFO] = ReplyStatus.EUA
         await asyncio.sleep(10.0)
@@ -71,7 +71,7 @@ def test_a_bookie_that_refuses_to_answer_has_answered() -> None:
 
 
 def test_a_bookie_that_is_no_longer_registered_is_not_waited_for() -> None:
-    async def script(cluster: ModelCluster, bk: BookKeeper, reach: Reach) -> None:
+    async def script(cluster: ModelCluster, bk: BookKeeper, reach: BookieReach) -> None:
         first, *others = cluster.bookies
         cluster.bookies[first].crash()
         while first in bk.writable_bookies():
@@ -97,7 +97,7 @@ def test_of_many_bookies_a_few_are_asked_all_the_time() -> None:
 
 
 def test_a_cut_from_those_that_were_asked_is_no_cut() -> None:
-    async def script(cluster: ModelCluster, _bk: BookKeeper, reach: Reach) -> None:
+    async def script(cluster: ModelCluster, _bk: BookKeeper, reach: BookieReach) -> None:
         for number in range(17):
             await cluster.add_bookie(f"more{number}").start()
         await asyncio.sleep(20.0)
@@ -116,7 +116,7 @@ def test_a_cut_from_those_that_were_asked_is_no_cut() -> None:
 
 
 def test_who_says_something_is_not_asked() -> None:
-    async def script(cluster: ModelCluster, bk: BookKeeper, reach: Reach) -> None:
+    async def script(cluster: ModelCluster, bk: BookKeeper, reach: BookieReach) -> None:
         def questions() -> int:
             told = bk.metrics.snapshot()
             return sum(sum(one["requests"]["get_bookie_info"].values()) for one in told.values())
@@ -135,7 +135,7 @@ def test_who_says_something_is_not_asked() -> None:
 
 
 def test_it_ends_with_the_client() -> None:
-    async def script(_cluster: ModelCluster, bk: BookKeeper, reach: Reach) -> None:
+    async def script(_cluster: ModelCluster, bk: BookKeeper, reach: BookieReach) -> None:
         await bk.close()
         await asyncio.sleep(2.0)
         assert reach.silent_s(1) == 0.0

@@ -12,10 +12,9 @@ from typing import Any, cast
 import pytest
 
 from herdpy_server.database_settings import DatabaseSettings
-from herdpy_server.replica.body import Body
+from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.host import Host
-from herdpy_server.replica.replica import Replica
-from herdpy_server.replica.served import ServedReplica
+from herdpy_server.replica.open_replica import OpenReplica
 from herdpy_server.replica.standby_log import StandbyLog
 from herdpy_server.replica.state import ReplicaState
 from herdpy_server.serving.driver import Driver
@@ -43,11 +42,11 @@ def host_of(directory: Path) -> Host:
     )
 
 
-async def open_body(host: Host, name: str) -> Body:
+async def open_replica(host: Host, name: str) -> OpenReplica:
     def standby(store: Store) -> StandbyLog:
         return StandbyLog(lambda: SqlError("25006", "it only follows"), lambda: store.applied)
 
-    return await Body.open(host, host.path(name), standby, cast(Any, None))
+    return await OpenReplica.open(host, host.path(name), standby, cast(Any, None))
 
 
 class Stuck:
@@ -66,27 +65,28 @@ class Stuck:
 
 async def _checkpoints_and_an_election(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
     host = host_of(tmp_path)
-    body = await open_body(host, "busy")
-    body.tablespace.guard = None
+    opened = await open_replica(host, "busy")
+    opened.tablespace.guard = None
     stuck = Stuck(patch)
-    replica = SimpleNamespace(body=body, host=host, state=ReplicaState.FOLLOWING, duties=SimpleNamespace())
-    replica.duties.look = lambda: None
-    served = ServedReplica(cast(Replica, replica))
-    asked = [asyncio.create_task(served.checkpoint()) for _ in range(MANY)]
-    sessions = [body.session() for _ in range(MANY)]
+    replica = SimpleNamespace(
+        opened=opened, host=host, state=ReplicaState.FOLLOWING, checkpointed=lambda: None
+    )
+    replica.readable = lambda: ReplicaBase.readable(cast(ReplicaBase, replica))
+    asked = [asyncio.create_task(ReplicaBase.checkpoint(cast(ReplicaBase, replica))) for _ in range(MANY)]
+    sessions = [opened.session() for _ in range(MANY)]
     asked += [asyncio.create_task(host.driver.call(one.execute("CHECKPOINT"))) for one in sessions]  # type: ignore[arg-type]
     try:
         while not stuck.begun.acquire(blocking=False):
             await asyncio.sleep(0)
         async with asyncio.timeout(PATIENCE_S / 3):
-            other = await open_body(host, "elected")  # so that it can follow and lead
+            other = await open_replica(host, "elected")  # so that it can follow and lead
             loop = asyncio.get_running_loop()
             await loop.getaddrinfo("localhost", 3181, type=socket.SOCK_STREAM)  # as for a bookie
         assert not any(one.done() for one in asked)
     finally:
         stuck.go.set()
         await asyncio.gather(*asked)
-    for one in (body, other):
+    for one in (opened, other):
         await one.close(SqlError("57P01", "it is closed"))
     host.threads.close()
 

@@ -32,8 +32,8 @@ class FakeNode:
     def has(self, database: Database | None) -> None:
         """Its replica is this one; None while it is opened."""
         self.host = object()
-        body = None if database is None else SimpleNamespace(store=database.tablespace.store)
-        self.replicas["herdpy"] = SimpleNamespace(body=body)
+        opened = None if database is None else SimpleNamespace(store=database.tablespace.store)
+        self.replicas["herdpy"] = SimpleNamespace(opened=opened)
 
     def roles(self) -> ReplicatedRoles:
         return ReplicatedRoles(cast(ClusterNode, self))

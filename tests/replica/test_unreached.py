@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from herdpy_server.cluster.layout import LeaderRecord
-from herdpy_server.replica import unreached
-from herdpy_server.replica.unreached import FORGOTTEN_S, SETTLED_S, ClientsWithoutLeader
+from herdpy_server.replica import guard
+from herdpy_server.replica.guard import FORGOTTEN_S, SETTLED_S, ClientsWithoutLeader
 
 LEADER = LeaderRecord(node="server-1", epoch=3, tag="a")
 
@@ -69,14 +69,14 @@ def test_another_leader_is_another_matter(told):
 
 
 def test_strangers_do_not_fill_the_memory(told, monkeypatch):
-    monkeypatch.setattr(unreached, "_MOST", 2)
+    monkeypatch.setattr(guard, "_MOST", 2)
     for client in ("a", "b", "c"):
         told.says(client, for_s=SETTLED_S)
     assert told.clients.count(LEADER) == 2
 
 
 def test_operators_hear_that_it_is_over(monkeypatch):
-    monkeypatch.setattr(unreached, "FORGOTTEN_S", 0.002)
+    monkeypatch.setattr(guard, "FORGOTTEN_S", 0.002)
 
     async def told_twice() -> None:
         over = asyncio.Event()

@@ -17,7 +17,7 @@ from herdpy.rpc.errors import RemoteError
 from herdpy.rpc.place import Place
 from herdpy.rpc.snapshots import SnapshotClient
 from herdpy_server.cluster.layout import Address
-from herdpy_server.replica.credentials import Credentials
+from herdpy_server.replica.seeding import Credentials
 from tests.service.calls import admin, basic, partitions, refused, snapshots
 from tests.support.server_process import RunningServer
 

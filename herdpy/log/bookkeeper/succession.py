@@ -23,7 +23,7 @@ from herdpy.bookkeeper.metadata.znodes import Watch
 from herdpy.bookkeeper.write import LedgerWriter
 from herdpy.log.bookkeeper import insisting
 from herdpy.log.bookkeeper.ensembles import Quorums, quorums_for, wanted
-from herdpy.log.bookkeeper.leader_tasks import LeaderTasks
+from herdpy.log.bookkeeper.log_tasks import LogTasks
 from herdpy.log.bookkeeper.own_ledgers import OwnLedgers
 from herdpy.log.bookkeeper.pauses import Pauses
 from herdpy.log.bookkeeper.sender import Sender
@@ -64,7 +64,7 @@ class Succession:
         self._settings = settings
         self._owner = owner
         self._loop = asyncio.get_running_loop()
-        self._tasks = LeaderTasks(lambda error: self._owner.lose(error), self.look)
+        self._tasks = LogTasks(lambda error: self._owner.lose(error), self.look)
         self._stopped = False
         self._bookies: Watch | None = None
         self._looking: asyncio.TimerHandle | None = None

@@ -89,8 +89,8 @@ class ServerMetrics(Collector):
         if self.database is not None:
             yield DATABASE, self.database.store.limits()
         for replica in (self.replicas or {}).values():
-            if replica.body is not None:
-                yield replica.info.name, replica.body.store.limits()
+            if replica.opened is not None:
+                yield replica.info.name, replica.opened.store.limits()
 
     def _server(self) -> Iterator[Family]:
         info = GaugeMetricFamily("herdpy_info", "The version that runs; always 1.", labels=["version"])

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from herdpy_server.http.families import Family
 
 if TYPE_CHECKING:
-    from herdpy_server.replica.body import Body
+    from herdpy_server.replica.open_replica import OpenReplica
     from herdpy_server.replica.replica import Replica
     from herdpy_server.serving.tablespaces import Standing
     from herdpy_server.store.limits import Limit
@@ -52,8 +52,8 @@ def replica_families(replicas: Sequence[Replica]) -> Iterator[Family]:
     for name, text, read in _OF_BODIES:
         family = GaugeMetricFamily(name, text, labels=_LABELS)
         for replica in replicas:
-            if replica.body is not None:
-                family.add_metric([replica.info.name], read(replica.body))
+            if replica.opened is not None:
+                family.add_metric([replica.info.name], read(replica.opened))
         yield family
 
 
@@ -133,20 +133,20 @@ _COUNTERS: Sequence[tuple[str, str, Callable[[Standing], float]]] = (
     ),
 )
 
-_OF_BODIES: Sequence[tuple[str, str, Callable[[Body], float]]] = (
+_OF_BODIES: Sequence[tuple[str, str, Callable[[OpenReplica], float]]] = (
     (
         "herdpy_replica_memtable_bytes",
         "Changes in memory that a checkpoint has to write.",
-        lambda body: body.store.memtable_bytes,
+        lambda opened: opened.store.memtable_bytes,
     ),
     (
         "herdpy_replica_checkpoint_lag_seconds",
         "How long ago the store had all that was applied.",
-        lambda body: time.monotonic() - body.checkpointer.caught_up_at,
+        lambda opened: time.monotonic() - opened.checkpointer.caught_up_at,
     ),
     (
         "herdpy_replica_lock_waiters",
         "Transactions that wait for a lock.",
-        lambda body: body.tablespace.locks.waiting,
+        lambda opened: opened.tablespace.locks.waiting,
     ),
 )

@@ -21,8 +21,8 @@ from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.config import ServerConfig
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica.cluster_settings import ClusterSettings
-from herdpy_server.replica.credentials import Credentials
 from herdpy_server.replica.node import ClusterNode
+from herdpy_server.replica.seeding import Credentials
 from herdpy_server.tablespace import Directory
 from herdpy_server.tablespace.directory import DirectoryLock
 from herdpy_server.tablespace.transaction import now_us

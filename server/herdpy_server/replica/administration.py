@@ -4,11 +4,15 @@ Above ``cluster.tablespaces``, which changes one znode by compare-and-set; the r
 that. Any node does it for any tablespace. Here statements become changes, those that cannot work are refused
 before anything is changed, and what the cluster does about a change is waited for where a client wants to
 rely on it: a new leader leads, a dropped tablespace is gone.
+
+A node leads when the election says so and its replica says "leading": elected, it has the log to recover
+first. That is waited for by watches.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -17,14 +21,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from herdpy.bookkeeper import BookKeeperError
+from herdpy.bookkeeper.metadata.znodes import Watch, Znode, Znodes
 from herdpy.log.wait import Wait
 from herdpy_server.cluster.errors import MalformedMetadataError
+from herdpy_server.cluster.layout import LeaderRecord, R, ReplicaRecord, TablespacePaths, decode
 from herdpy_server.cluster.placement import check_room, loads_of
 from herdpy_server.cluster.positions import read_needs
 from herdpy_server.cluster.tablespace_info import TablespaceInfo, validate
 from herdpy_server.replica.facts import ClusterFacts
 from herdpy_server.replica.host import Host
-from herdpy_server.replica.leadership import await_leader
 from herdpy_server.replica.replica import Replica
 from herdpy_server.replica.state import ReplicaState
 from herdpy_server.tablespace.cluster import Checked, Facts, Remark
@@ -333,3 +338,58 @@ def _altered(info: TablespaceInfo, said: dict[str, Any]) -> TablespaceInfo:
         if "leader" not in changes and info.leader not in changes["replicas"]:
             changes["leader"] = None
     return msgspec.structs.replace(info, **changes)
+
+
+class _News:
+    """What the watches have told last."""
+
+    def __init__(self, paths: TablespacePaths) -> None:
+        self.paths = paths
+        self.leader: LeaderRecord | None = None
+        self.states: dict[str, str] = {}
+        self.changed = asyncio.Event()
+
+    def tell_leader(self, znode: Znode | None) -> None:
+        self.leader = _read(LeaderRecord, self.paths.leader, znode)
+        self.changed.set()
+
+    def tell_replica(self, node: str, znode: Znode | None) -> None:
+        record = _read(ReplicaRecord, f"{self.paths.replicas}/{node}", znode)
+        self.states[node] = "" if record is None else record.state
+        self.changed.set()
+
+    def leads(self, node: str | None) -> bool:
+        leader = self.leader
+        if leader is None or node not in (None, leader.node):
+            return False
+        return self.states.get(leader.node) == ReplicaState.LEADING.value
+
+
+def _read(kind: type[R], path: str, znode: Znode | None) -> R | None:
+    try:
+        return None if znode is None else decode(kind, path, znode.data)
+    except MalformedMetadataError:
+        return None
+
+
+async def await_leader(
+    znodes: Znodes, paths: TablespacePaths, node: str | None, timeout_s: float
+) -> str | None:
+    """Who leads, once ``node`` does (None: anybody); None when the time is over."""
+    news = _News(paths)
+    watches: dict[str, Watch] = {"": znodes.watch_data(paths.leader, news.tell_leader)}
+    try:
+        async with asyncio.timeout(timeout_s):
+            while not news.leads(node):
+                for name in {one for one in (node, news.leader and news.leader.node) if one} - watches.keys():
+                    told = functools.partial(news.tell_replica, name)
+                    watches[name] = znodes.watch_data(f"{paths.replicas}/{name}", told)
+                await news.changed.wait()
+                news.changed.clear()
+    except TimeoutError:
+        return None
+    finally:
+        for watch in watches.values():
+            watch.cancel()
+    assert news.leader is not None
+    return news.leader.node

@@ -1,11 +1,15 @@
-"""What a replica has, and tells of itself: where it stands, its log, a session on it.
+"""What a replica has, and reports of itself: its position, its log, its store, a session on it.
 
-Below ``playing``, which changes it; nothing here does.
+The lowest of a replica's parts. ``replica`` is made from it and changes its state; the parts between them
+(``checking``, ``evidence``, ``fitness``, ``leader_tasks``, ``publishing``, ``served``) are given it, with
+what they may call of ``replica``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from herdpy.log import START, LedgerInfo, LogUnavailableError
 from herdpy.log.bookkeeper import FollowedLog, LeaderLog, LedgerLogSettings, ZnodeLedgerList
@@ -13,14 +17,16 @@ from herdpy.log.lsn import LSN
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.cluster.term import Term
 from herdpy_server.loading.ledgers import LedgerPlace
-from herdpy_server.replica.body import Body
 from herdpy_server.replica.guard import ReplicaGuard
 from herdpy_server.replica.host import Host
-from herdpy_server.replica.state import ReplicaState
-from herdpy_server.serving.tablespaces import SeedingProgress
+from herdpy_server.replica.open_replica import OpenReplica
+from herdpy_server.replica.state import UNREADABLE, ReplicaState
+from herdpy_server.serving.tablespaces import SeedingProgress, Use
 from herdpy_server.sessions import Session
 from herdpy_server.tablespace.guard import ReadLevel
 from herdpy_sql.errors import SqlError
+
+T = TypeVar("T")
 
 LIST_ALARM = 0.5
 """An operator is told of a ledger list that is so full."""
@@ -32,24 +38,25 @@ class ReplicaBase:
     def __init__(self, host: Host, info: TablespaceInfo) -> None:
         self.host = host
         self.info = info
-        self.body: Body | None = None
+        self.opened: OpenReplica | None = None
         self.problem: str | None = None
         self.unfit: str | None = None
         self.lost: str | None = None
         self.epoch = self.takeovers = self.seedings = 0
         self.seeding: SeedingProgress | None = None
         self.log: LeaderLog | None = None
-        self._paths = host.coordination.layout.tablespace(info.name)
-        self._ledgers = ZnodeLedgerList(host.bk.znodes, self._paths.ledgers)
-        self._followed: FollowedLog | None = None
+        self.paths = host.coordination.layout.tablespace(info.name)
+        self.ledger_list = ZnodeLedgerList(host.bk.znodes, self.paths.ledgers)
+        self.followed: FollowedLog | None = None
         clock = host.coordination.renewal.clock
         self.guard = ReplicaGuard(info.name, lambda: self.applied, self._log_end, clock)
         self.guard.hurry = self._hurry
         self.guard.report = self.report
         self.reports = host.coordination.reports(info.name)
-        self._term: Term | None = None
-        self._closing = False
-        self._at_rest = START  # what the store has that is not open
+        self.checkpointed: Callable[[], object] = lambda: None
+        self.term: Term | None = None
+        self.is_closing = False
+        self.at_rest = START  # what the store has that is not open
 
     @property
     def state(self) -> ReplicaState:
@@ -58,23 +65,23 @@ class ReplicaBase:
     @property
     def applied(self) -> LSN:
         """The position that it has applied."""
-        return START if self.body is None else self.body.store.applied
+        return START if self.opened is None else self.opened.store.applied
 
     @property
     def log_end(self) -> LSN:
         """The newest entry of the log that is known here to be confirmed."""
-        log = self.log or self._followed
+        log = self.log or self.followed
         return self.applied if log is None else log.lac
 
     def ledgers(self) -> Sequence[LedgerInfo]:
         """Of the log, oldest first, as they were last seen."""
-        log = self.log or self._followed
+        log = self.log or self.followed
         return () if log is None else log.ledgers()
 
     @property
     def lag_entries(self) -> int:
         """How many entries of the log that are known to be confirmed it has not applied."""
-        followed = self._followed
+        followed = self.followed
         if followed is None:
             return 0
         end, applied = followed.lac, self.applied
@@ -84,7 +91,7 @@ class ReplicaBase:
 
     def session(self) -> Session:
         """A new session. SqlError 57P03 when there is nothing to be read."""
-        if self.body is None or self._closing:
+        if self.opened is None or self.is_closing:
             what = self.state.value
             if self.state is ReplicaState.QUARANTINED and self.problem:
                 what += f": {self.problem}"
@@ -93,17 +100,44 @@ class ReplicaBase:
                 f"this replica of tablespace {self.info.name} cannot be used now: it is {what}",
                 hint="Try again soon, or name several hosts.",
             )
-        session = self.body.session()
+        session = self.opened.session()
         session.settings.set_standby(self.state is not ReplicaState.LEADING)
         return session
 
+    def readable(self) -> OpenReplica:
+        """Its store and what belongs to it. SqlError 57P03 when what it holds is no state of the log."""
+        if self.opened is None or self.state in UNREADABLE:
+            raise SqlError(
+                "57P03",
+                f"this replica of tablespace {self.info.name} cannot be read now: it is {self.state.value}",
+                hint="Try again soon, or ask another node.",
+            )
+        return self.opened
+
+    def use(self, give_up: Callable[[], object]) -> Use:
+        """Its store, to be read; see :meth:`Uses.enter`. SqlError as :meth:`readable`."""
+        opened = self.readable()
+        return Use(opened.store, opened.checkpointer, opened.uses.enter(give_up))
+
+    async def checkpoint(self) -> None:
+        """Bring everything into LMDB. SqlError as :meth:`readable`, and when it cannot be written."""
+        opened = self.readable()
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self.host.threads.checkpoints, opened.checkpoint)
+        self.checkpointed()
+
+    async def in_thread(self, work: Callable[..., T], *arguments: object) -> T:
+        """Run what must be done before it can follow or lead, in a thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.host.threads.opening, work, *arguments)
+
     def load_ledgers(self) -> LedgerPlace | None:
         """Where loads are staged, while it leads; None: it does not."""
-        log, body, guard = self.log, self.body, self.guard
-        if log is None or body is None:
+        log, opened, guard = self.log, self.opened, self.guard
+        if log is None or opened is None:
             return None
         basis, linearizable = guard.basis, ReadLevel()
-        busy, loads = body.tablespace.load_turns.ledgers, body.store.loads
+        busy, loads = opened.tablespace.load_turns.ledgers, opened.store.loads
 
         def is_needed(ledger_id: int) -> bool:
             # Who leads no more cannot know what others have published.
@@ -128,15 +162,15 @@ class ReplicaBase:
         )
 
     async def _log_end(self) -> LSN:
-        followed = self._followed
+        followed = self.followed
         if followed is None:
             raise LogUnavailableError("this replica does not follow the log now")
         await self.host.coordination.renewal.catch_up()  # or the ledger list may be of the past
         return await followed.bound()
 
     def _hurry(self) -> None:
-        if self._followed is not None:
-            self._followed.hurry()
+        if self.followed is not None:
+            self.followed.hurry()
 
     def _advanced(self) -> None:
         self.lost = None  # the log goes on
@@ -145,7 +179,7 @@ class ReplicaBase:
 
     def report(self) -> None:
         """Tell ZooKeeper where it is; cheap."""
-        if self.body is not None:
+        if self.opened is not None:
             self._report(self.lag_entries)
 
     def _enter(self, state: ReplicaState) -> None:
@@ -154,11 +188,11 @@ class ReplicaBase:
         self._report(0)
 
     def _report(self, lag_entries: int) -> None:
-        at_rest, body = self._at_rest, self.body
+        at_rest, opened = self.at_rest, self.opened
         self.reports.report(
             self.state.value,
-            at_rest if body is None else self.applied,
-            at_rest if body is None else body.store.durable,
+            at_rest if opened is None else self.applied,
+            at_rest if opened is None else opened.store.durable,
             lag_entries,
             self._to_be_seen_to(),
             self.unfit or "",
@@ -214,5 +248,6 @@ class ReplicaBase:
             f" (ALTER TABLESPACE {self.info.name} LEADER '{self.host.node}')"
         )
 
-    def _extra(self, **more: object) -> dict[str, object]:
+    def log_extra(self, **more: object) -> dict[str, object]:
+        """What a line of the server's log says of this replica."""
         return {"tablespace": self.info.name, **more}

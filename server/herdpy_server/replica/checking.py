@@ -1,11 +1,11 @@
 """Comparing the replicas of a tablespace: CHECK TABLESPACE.
 
-Beside ``replica``. The leader appends a mark to the log. Every replica that applies the mark, the leader too,
-holds the state of that moment fast and computes checksums of it in a thread, while it goes on applying; each
-tells its own in ZooKeeper. What the majority has is the verdict, which the leader appends to the log. A
-replica that applies a verdict and has found something else about the same mark differs: it is
-quarantined, and seeded anew; but one that has more rows than the majority is kept, for an operator to
-decide. A leader that differs steps down by that.
+Between ``base`` and ``replica``. The leader appends a mark to the log. Every replica that applies the mark,
+the leader too, holds the state of that moment fast and computes checksums of it in a thread, while it goes on
+applying; each tells its own in ZooKeeper. What the majority has is the verdict, which the leader appends to
+the log. A replica that applies a verdict and has found something else about the same mark differs: it is
+quarantined, and seeded anew; but one that has more rows than the majority is kept, for an operator to decide.
+A leader that differs steps down by that.
 
 Both are ``TablesChecksum`` records whose first item has table id 0, the number of the check, and MARK or
 VERDICT; after it a verdict has the checksums.
@@ -19,10 +19,10 @@ import logging
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import lmdb
 import msgspec
@@ -34,15 +34,13 @@ from herdpy.log.lsn import LSN
 from herdpy_server.cluster.certain import GivenUpError as RepeatingGivenUpError
 from herdpy_server.cluster.certain import put
 from herdpy_server.cluster.positions import read_needs
+from herdpy_server.replica.base import ReplicaBase
+from herdpy_server.replica.open_replica import OpenReplica
 from herdpy_server.replica.state import ReplicaState
 from herdpy_server.store.sums import GivenUpError, Sum, names, sums
 from herdpy_server.tablespace import sql_error
 from herdpy_server.tablespace.cluster import Checked, Remark
 from herdpy_sql.errors import SqlError
-
-if TYPE_CHECKING:
-    from herdpy_server.replica.body import Body
-    from herdpy_server.replica.replica import Replica
 
 logger = logging.getLogger("herdpy.replica")
 
@@ -78,25 +76,37 @@ class _Check:
     answered: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Checker:
-    """Of one replica, on whatever body it has."""
+class ReplicaChecker:
+    """Of one replica, whatever store it has.
 
-    def __init__(self, replica: Replica) -> None:
+    Args:
+        differs: called when it differs from the others.
+        differs_and_has_more: the same, and it has rows that they have not.
+    """
+
+    def __init__(
+        self,
+        replica: ReplicaBase,
+        differs: Callable[[str], object],
+        differs_and_has_more: Callable[[str], Awaitable[object]],
+    ) -> None:
         self._replica = replica
+        self._differs = differs
+        self._differs_and_has_more = differs_and_has_more
         self._root = replica.host.coordination.layout.tablespace(replica.info.name).info + "/checks"
         self._found: dict[int, asyncio.Task[_Found | None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._leads: dict[int, _Check] = {}
         self._checking = False
 
-    def attach(self, body: Body) -> None:
-        """Look at what is applied to this body from now on."""
+    def attach(self, opened: OpenReplica) -> None:
+        """Look at what is applied to this store from now on."""
         self._found.clear()
-        body.store.on_checksum = lambda record: self._applied(body, record)
+        opened.store.on_checksum = lambda record: self._applied(opened, record)
 
     # What every replica does.
 
-    def _applied(self, body: Body, record: TablesChecksum) -> None:
+    def _applied(self, opened: OpenReplica, record: TablesChecksum) -> None:
         """A record was applied, and nothing after it yet."""
         if not record.checksums or record.checksums[0][0] != 0:
             return
@@ -104,11 +114,11 @@ class Checker:
         if kind == MARK:
             while len(self._found) >= _KEPT:
                 del self._found[next(iter(self._found))]
-            with contextlib.suppress(SqlError):  # the body is being closed: it is not compared any more
-                self._found[number] = self._task(self._find(body, number))
+            with contextlib.suppress(SqlError):  # the store is being closed: it is not compared any more
+                self._found[number] = self._task(self._find(opened, number))
         elif kind == VERDICT and number in self._found:
             verdict = tuple(Sum(*one) for one in record.checksums[1:])
-            self._task(self._compare(body, number, self._found[number], verdict))
+            self._task(self._compare(opened, number, self._found[number], verdict))
 
     def _task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work, name="check")
@@ -116,11 +126,11 @@ class Checker:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _find(self, body: Body, number: int) -> Coroutine[Any, Any, _Found | None]:
+    def _find(self, opened: OpenReplica, number: int) -> Coroutine[Any, Any, _Found | None]:
         """Hold the state of now, and find its sums; the state is held when this returns."""
         ended = threading.Event()
-        leave = body.uses.enter(ended.set)
-        snapshot, lsn = body.store.applied_snapshot()
+        leave = opened.uses.enter(ended.set)
+        snapshot, lsn = opened.store.applied_snapshot()
 
         async def find() -> _Found | None:
             executor = ThreadPoolExecutor(1, "herdpy-check")
@@ -130,8 +140,8 @@ class Checker:
             except GivenUpError:
                 return None
             except (lmdb.Error, ValueError) as error:
-                if self._replica.body is body:
-                    self._replica.differs(f"its state cannot be read: {error}")
+                if self._replica.opened is opened:
+                    self._differs(f"its state cannot be read: {error}")
                 return None
             finally:
                 executor.shutdown(wait=False)
@@ -156,7 +166,7 @@ class Checker:
             logger.warning("what a check found is not told", extra={"reason": str(error)})
 
     async def _compare(
-        self, body: Body, number: int, finding: asyncio.Task[_Found | None], verdict: tuple[Sum, ...]
+        self, opened: OpenReplica, number: int, finding: asyncio.Task[_Found | None], verdict: tuple[Sum, ...]
     ) -> None:
         found = await finding
         if found is None or found.sums == verdict:
@@ -167,13 +177,13 @@ class Checker:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_ANSWER_PATIENCE_S):
                     await self._leads[number].answered.wait()
-        if self._replica.body is not body:
+        if self._replica.opened is not opened:
             return
         reason = f"it differs from the other replicas at {found.lsn}, in {named}"
         if _has_more(found.sums, verdict):
-            await self._replica.differs_and_has_more(f"{reason}, and has rows that they have not")
+            await self._differs_and_has_more(f"{reason}, and has rows that they have not")
         else:
-            self._replica.differs(reason)
+            self._differs(reason)
 
     def _path(self, number: int) -> str:
         return f"{self._root}/{number:016x}"
@@ -188,8 +198,8 @@ class Checker:
             BookKeeperError: ZooKeeper does not answer.
         """
         replica = self._replica
-        body = replica.body
-        if replica.state is not ReplicaState.LEADING or body is None:
+        opened = replica.opened
+        if replica.state is not ReplicaState.LEADING or opened is None:
             raise replica.guard.refusal("CHECK TABLESPACE")
         if self._checking:
             raise SqlError("55006", f'tablespace "{replica.info.name}" is being checked already')
@@ -200,9 +210,9 @@ class Checker:
             await self._clear()
             await replica.host.bk.znodes.create(check.path, b"{}", make_parents=True)
             expected = await self._expected()
-            await self._append(body, [(0, number, MARK)])
+            await self._append(opened, [(0, number, MARK)])
             told = await self._collect(number, check.path, expected)
-            return await self._judge(body, number, told, expected)
+            return await self._judge(opened, number, told, expected)
         finally:
             with contextlib.suppress(BookKeeperError):
                 await self._clear()
@@ -218,19 +228,19 @@ class Checker:
         Raises:
             SqlError: as ``check``.
         """
-        body = self._replica.body
-        if self._replica.state is not ReplicaState.LEADING or body is None:
+        opened = self._replica.opened
+        if self._replica.state is not ReplicaState.LEADING or opened is None:
             raise self._replica.guard.refusal("CHECK TABLESPACE")
         number = secrets.randbits(63)
-        await self._append(body, [(0, number, MARK)])
+        await self._append(opened, [(0, number, MARK)])
         found = await self._found[number]
         if found is None:
             raise SqlError("57P01", "the replica was closed while it was summed up")
-        await self._append(body, [(0, number, VERDICT), *found.sums])
+        await self._append(opened, [(0, number, VERDICT), *found.sums])
 
-    async def _append(self, body: Body, checksums: list[tuple[int, int, int]]) -> None:
+    async def _append(self, opened: OpenReplica, checksums: list[tuple[int, int, int]]) -> None:
         try:
-            await body.tablespace.log_checksum(TablesChecksum(checksums))
+            await opened.tablespace.log_checksum(TablesChecksum(checksums))
         except LogError as error:
             raise sql_error(error) from error
 
@@ -263,7 +273,9 @@ class Checker:
                 raise self._replica.guard.refusal("CHECK TABLESPACE")
             await asyncio.sleep(_LOOK_S)
 
-    async def _judge(self, body: Body, number: int, told: Mapping[str, _Told], expected: set[str]) -> Checked:
+    async def _judge(
+        self, opened: OpenReplica, number: int, told: Mapping[str, _Told], expected: set[str]
+    ) -> Checked:
         found = await self._found[number]
         named = {} if found is None else found.names
         remarks = []
@@ -274,9 +286,9 @@ class Checker:
         most, count = counts.most_common(1)[0] if counts else ((), 0)
         if 2 * count > len(told):
             verdict = [(relation, rows, int(checksum, 16)) for relation, rows, checksum in most]
-            await self._append(body, [(0, number, VERDICT), *verdict])
+            await self._append(opened, [(0, number, VERDICT), *verdict])
             remarks += [
-                _differs(node, _has_more(one.sums, most))
+                _remark(node, _has_more(one.sums, most))
                 for node, one in sorted(told.items())
                 if one.sums != most
             ]
@@ -307,7 +319,7 @@ def _has_more(found: Sequence[tuple[int, int, object]], verdict: Sequence[tuple[
     return any(rows > counts.get(relation, 0) for relation, rows, _checksum in found)
 
 
-def _differs(node: str, has_more: bool) -> Remark:
+def _remark(node: str, has_more: bool) -> Remark:
     text = f"the replica on {node} differs: it is quarantined, and made anew"
     if has_more:
         text = (

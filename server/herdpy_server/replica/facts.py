@@ -149,8 +149,8 @@ class ClusterFacts:
         return [
             row
             for name, replica in sorted(self._replicas.items())
-            if replica.body is not None
-            for row in limit_rows(name, node, replica.body.store.limits())
+            if replica.opened is not None
+            for row in limit_rows(name, node, replica.opened.store.limits())
         ]
 
     async def _leader(self, name: str) -> LeaderRecord | None:
@@ -210,14 +210,14 @@ class ClusterFacts:
         """The log of each tablespace that this node has a replica of, as it is now."""
         rows = []
         for name, replica in sorted(self._replicas.items()):
-            body, lease, log = replica.body, replica.guard.lease, replica.log
+            opened, lease, log = replica.opened, replica.guard.lease, replica.log
             leader = replica.guard.leader
             failures = (
                 ()
-                if body is None
+                if opened is None
                 else (
                     log and log.failure,
-                    body.checkpointer.failure,
+                    opened.checkpointer.failure,
                     replica.publishing.failure,
                 )
             )
@@ -229,10 +229,10 @@ class ClusterFacts:
                     "leader": None if leader is None else leader.node,
                     "epoch": None if leader is None else leader.epoch,
                     "applied": str(replica.applied),
-                    "durable": None if body is None else str(body.store.durable),
+                    "durable": None if opened is None else str(opened.store.durable),
                     "log_end": str(max(replica.log_end, replica.applied)),
                     "lag_entries": replica.lag_entries,
-                    "pending": 0 if body is None else body.tablespace.pending,
+                    "pending": 0 if opened is None else opened.tablespace.pending,
                     "lease_is_valid": lease.valid() if lease is not None else None,
                     "problem": next((str(one) for one in failures if one), replica.unfit or replica.problem),
                 }

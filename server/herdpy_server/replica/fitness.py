@@ -1,13 +1,16 @@
 """Whether a replica should lead, although it follows: it may be cut off from the log that others reach.
 
-Part of ``replica``. What is found is told in the replica's report, so that nobody makes way for it, and
-asked by its election. A leader that is unfit gives way to a replica that is fit; where there is none it
+Between ``base`` and ``replica``. What is found is told in the replica's report, so that nobody hands over to
+it, and asked by its election. A leader that is unfit lets a replica lead that is fit; where there is none it
 stays: as nobody else can do better, a lone leader, or one whose bookies are all gone, waits as if nothing
 were found. Three degrees:
 
 - *Cut off*: fewer bookies answer than must have an entry. It can neither write nor take over.
 - *Worn*: its disk has no room, or its store cannot be written. It leads as long as its memory lasts.
 - *Tried*: its last takeover failed. It leads where nobody else can, and goes on if it can.
+
+A leader's commits are durable on the bookies, whatever becomes of its own disk: it can go on until its memory
+is full. That is time enough to have another one lead, and none to be wasted.
 """
 
 from __future__ import annotations
@@ -16,24 +19,79 @@ import asyncio
 import enum
 import logging
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from herdpy.bookkeeper import BookKeeperError
 from herdpy.bookkeeper.metadata.znodes import Watch
 from herdpy.log import LogUnavailableError
+from herdpy_server.cluster.election import Election
 from herdpy_server.cluster.errors import MalformedMetadataError
 from herdpy_server.cluster.layout import ReplicaRecord
 from herdpy_server.cluster.positions import read_needs
-from herdpy_server.replica.disk_health import DiskHealth
-from herdpy_server.replica.duties import CLOSE_ENTRIES, entries_after
+from herdpy_server.replica.base import ReplicaBase
+from herdpy_server.replica.leader_tasks import CLOSE_ENTRIES, entries_after
 from herdpy_server.replica.reach import LOOK_S
 from herdpy_server.replica.state import ReplicaState
+from herdpy_server.tablespace import store_error
 
-if TYPE_CHECKING:
-    from herdpy_server.replica.replica import Replica
+_ENOUGH_AGAIN = 1.5
+"""Room is back when there is so many times as much as there has to be: not to and fro at the edge."""
+_CADENCE_S = 0.5
+_TOO_MANY_READERS = "53400"
+
+
+class DiskHealth:
+    """Of one replica.
+
+    Args:
+        least_free_bytes: how much room there has to be; 0: any.
+    """
+
+    def __init__(self, least_free_bytes: int) -> None:
+        self._least = least_free_bytes
+        self._problem: str | None = None
+        self._next_s = 0.0
+        self._since = ""
+
+    def problem(self, replica: ReplicaBase) -> str | None:
+        """Why the disk is not well; None: it is. Asked anew now and then."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._next_s:
+            self._next_s = now_s + _CADENCE_S
+            found = self._find(replica)
+            if found is not None and self._problem is None:
+                self._since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+            self._problem = None if found is None else f"{found} since {self._since}"
+        return self._problem
+
+    def _find(self, replica: ReplicaBase) -> str | None:
+        opened = replica.opened
+        if opened is None:
+            return None  # it does not lead anyway
+        failure = opened.checkpointer.failure
+        if failure is not None:
+            told = store_error(failure)
+            if told.sqlstate != _TOO_MANY_READERS:  # they end, and would be no fewer elsewhere
+                return f"its store cannot be written ({told.detail or told})"
+        if self._least:
+            least = self._least if self._problem is None else int(self._least * _ENOUGH_AGAIN)
+            try:
+                if free_bytes(opened.path) < least:
+                    return f"its disk has less than {self._least >> 20} MiB free"
+            except OSError as error:
+                return f"its disk does not answer ({error.strerror})"
+        return None
+
+
+def free_bytes(path: Path) -> int:
+    """How much room there is where ``path`` lies; of a mounted file system that is known without a wait."""
+    about = os.statvfs(path)
+    return about.f_bavail * about.f_frsize
+
 
 logger = logging.getLogger("herdpy.replica")
 
@@ -66,10 +124,25 @@ class Unfit:
 
 
 class Fitness:
-    """Of one replica."""
+    """Of one replica.
 
-    def __init__(self, replica: Replica) -> None:
+    Args:
+        election: asked to look again when something changed.
+        hand_over: has another replica lead, after what is under way is finished.
+        give_up: has another replica lead at once.
+    """
+
+    def __init__(
+        self,
+        replica: ReplicaBase,
+        election: Election,
+        hand_over: Callable[[], object],
+        give_up: Callable[[], object],
+    ) -> None:
         self._replica = replica
+        self._election = election
+        self._hand_over = hand_over
+        self._give_up = give_up
         self._reach = replica.host.reach
         self._found: Unfit | None = None
         self._found_s = 0.0
@@ -143,35 +216,35 @@ class Fitness:
             replica.unfit = None if found is None else found.reason
             logger.warning("may lead" if found is None else "should not lead", extra=self._extra())
             replica.report()
-            replica.election.reconsider()
+            self._election.reconsider()
         if found is None:
             return
         loop = asyncio.get_running_loop()
         if loop.time() < self._again_s or (self._yielding is not None and not self._yielding.done()):
             return
         if self._must_go():
-            self._yielding = loop.create_task(self._give_way(), name="gives way")
-        elif replica.state not in _HOLDS and replica.election.leader is None:
-            replica.election.reconsider()  # those that were fit may not be any more
+            self._yielding = loop.create_task(self._let_another_lead(), name="another leads")
+        elif replica.state not in _HOLDS and self._election.leader is None:
+            self._election.reconsider()  # those that were fit may not be any more
         else:
             return
         self._again_s = loop.time() + _AGAIN_S
 
-    async def _give_way(self) -> None:
+    async def _let_another_lead(self) -> None:
         """Have another lead, if one is fit to."""
         try:
             others = await self._others()
         except BookKeeperError as error:
             logger.info("nobody says who else is fit", extra=self._extra(error=str(error)))
             return
-        found, replica = self._found, self._replica
+        found = self._found
         if found is None or not self._must_go():
             return
         if found.degree is Degree.WORN:
             others = [one for one in others if self._is_close(one)]
         if others:
             logger.warning("gives its leadership up", extra=self._extra(to=[one.node for one in others]))
-            (replica.make_way if found.degree is Degree.WORN else replica.give_up)()
+            (self._hand_over if found.degree is Degree.WORN else self._give_up)()
 
     def _must_go(self) -> bool:
         """Whether it leads, and had better not."""

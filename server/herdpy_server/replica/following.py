@@ -1,6 +1,6 @@
 """Applying the log: a follower for ever, a new leader up to the log's end. One way for both.
 
-Entry after entry goes through the assembler, which checks that each names its predecessor, and into the
+LogEntry after entry goes through the assembler, which checks that each names its predecessor, and into the
 store. A gap, a damaged entry or one that does not fit the state ends it: the replica is to be seeded then,
 and skips nothing. What is large is decoded and applied in steps, so that pings, polls and readers of this
 node have their turn meanwhile; it shows at once, when all of it is there. The rows of loads that stand in
@@ -19,7 +19,7 @@ from herdpy.bookkeeper import BookKeeper
 from herdpy.log import LSN, LoadBatch, LogEntry, StagedPart, Transaction, TransactionAssembler
 from herdpy.log.bookkeeper import LedgerLogSettings
 from herdpy.log.staging import read_part
-from herdpy_server.replica.body import Body
+from herdpy_server.replica.open_replica import OpenReplica
 from herdpy_server.store import Store
 from herdpy_server.store.apply import is_slow
 
@@ -40,7 +40,7 @@ def staged_reader(bk: BookKeeper, settings: LedgerLogSettings) -> PartReader:
 
 
 async def follow(
-    body: Body,
+    opened: OpenReplica,
     entries: AsyncIterator[tuple[LSN, LogEntry]],
     advanced: Callable[[], object],
     staged: PartReader,
@@ -58,17 +58,17 @@ async def follow(
         LogTrimmedError: as the entries do, or a staged ledger is gone: the replica is to be seeded.
         LogError: as the entries do.
     """
-    store, turns, telling = body.store, _Turns(), _Soon(advanced)
+    store, turns, telling = opened.store, _Turns(), _Soon(advanced)
     assembler = TransactionAssembler(store.applied)
     async with aclosing(entries) as coming:  # type: ignore[type-var]
         async for lsn, entry in coming:
             whole = assembler.take(entry)
             if whole or assembler.safe == lsn:
                 await _apply(store, assembler.safe, lsn, whole, turns, staged)
-                body.tablespace.memtable_grew()
+                opened.tablespace.memtable_grew()
             telling.call()
-            if body.tablespace.is_full:
-                await body.room()
+            if opened.tablespace.is_full:
+                await opened.room()
             await turns.share()
 
 

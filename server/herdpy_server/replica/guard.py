@@ -4,6 +4,11 @@
 - A follower that is to be no older than N ms asks where the log's end is, waits until it has applied that,
   and may answer for N ms from the moment at which it asked.
 - At a position: it waits until it has applied it.
+
+Servers reach the leader, so no election follows when clients cannot; only clients can tell. One that is
+looking for the leader, and finds replicas that follow it alone, says so once a second
+(``herdpy.leader_unreached()``). One that has said so for a while counts: before, a leader that has died is
+still known under its name.
 """
 
 from __future__ import annotations
@@ -19,8 +24,7 @@ from herdpy.log.lsn import LSN
 from herdpy.log.wait import Wait
 from herdpy_server.cluster.layout import LeaderRecord
 from herdpy_server.cluster.lease import Clock, Lease, boottime
-from herdpy_server.replica.state import ReplicaState
-from herdpy_server.replica.unreached import ClientsWithoutLeader
+from herdpy_server.replica.state import UNREADABLE, ReplicaState
 from herdpy_server.tablespace.guard import ReadLevel
 from herdpy_sql.errors import SqlError
 
@@ -29,16 +33,6 @@ logger = logging.getLogger("herdpy.replica")
 _LOOK_AGAIN_S = 0.02
 _CONFIRM_PATIENCE_S = 5.0
 _ADMIT_PATIENCE_S = 10.0
-
-_UNREADABLE = frozenset(
-    {
-        ReplicaState.OPENING,
-        ReplicaState.SEEDING,
-        ReplicaState.QUARANTINED,
-        ReplicaState.AHEAD,
-        ReplicaState.CLOSED,
-    }
-)
 
 
 class ReplicaGuard:
@@ -75,7 +69,7 @@ class ReplicaGuard:
         self._log_end = log_end
         self._clock = clock
         self._fresh_s = -math.inf  # nothing that was committed by then is missing
-        self._body = 0
+        self._states = 0
         self._asking: asyncio.Task[None] | None = None
         self._waiting: list[tuple[LSN, Wait[None]]] = []
 
@@ -90,7 +84,7 @@ class ReplicaGuard:
         """See ``Guard``."""
         if self.state is ReplicaState.LEADING:
             return wanted.level != "at_lsn" or self._applied() >= wanted.min_lsn
-        if self.state in _UNREADABLE:
+        if self.state in UNREADABLE:
             return False
         match wanted.level:
             case "any":
@@ -115,7 +109,7 @@ class ReplicaGuard:
         began_s = self._clock()
         until_s = began_s + _ADMIT_PATIENCE_S
         while not self.is_open(wanted):
-            if self.state in _UNREADABLE:
+            if self.state in UNREADABLE:
                 raise SqlError(
                     "57P03",
                     f"this replica of tablespace {self._name} cannot be read now: it is {self.state.value}",
@@ -212,7 +206,7 @@ class ReplicaGuard:
     def replaced(self) -> None:
         """The replica has another state, which may be an older one: what was known of its age is not."""
         self._fresh_s = -math.inf
-        self._body += 1
+        self._states += 1
 
     def close(self) -> None:
         """Ask nothing more."""
@@ -250,10 +244,10 @@ class ReplicaGuard:
 
     async def _ask(self) -> None:
         try:
-            asked_s, body = self._clock(), self._body
+            asked_s, states = self._clock(), self._states
             end = await self._log_end()
             await self._reached(end, asked_s + _ADMIT_PATIENCE_S)
-            if self._applied() >= end and self._body == body:
+            if self._applied() >= end and self._states == states:
                 self._fresh_s = max(self._fresh_s, asked_s)
         except (LogError, BookKeeperError) as error:
             logger.debug("the log's end is not known", extra={"reason": str(error)})
@@ -265,3 +259,64 @@ class ReplicaGuard:
         wait: Wait[None] = Wait()
         asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, wait.resolve, None)
         await wait
+
+
+SETTLED_S = 3.0
+"""Who has said it for so long is counted."""
+FORGOTTEN_S = 30.0
+"""Who has not said it for so long is not."""
+_MOST = 1000
+
+
+class ClientsWithoutLeader:
+    """Who cannot reach the leader, by the address that they come from.
+
+    Args:
+        changed: called on the loop when somebody is counted, or may not be counted any more.
+    """
+
+    def __init__(self, changed: Callable[[], object], clock: Clock = boottime) -> None:
+        self._changed = changed
+        self._clock = clock
+        self._leader = ("", 0)
+        self._said: dict[str, tuple[float, float]] = {}  # first and last time of each
+        self._later: asyncio.TimerHandle | None = None
+
+    def tell(self, client: str, leader: LeaderRecord) -> None:
+        """A client says that it cannot reach this leader."""
+        if self._leader != (leader.node, leader.epoch):
+            self._leader = (leader.node, leader.epoch)
+            self._said.clear()
+        now = self._clock()
+        if len(self._said) >= _MOST and client not in self._said:
+            return  # those that are known say enough
+        first, last = self._said.get(client, (now, -math.inf))
+        self._said[client] = (first if now - last < FORGOTTEN_S else now, now)
+        self._changed()
+        if self._later is None:
+            self._forget_later()
+
+    def count(self, leader: LeaderRecord | None) -> int:
+        """How many cannot reach it, as far as they said so."""
+        if leader is None or self._leader != (leader.node, leader.epoch):
+            return 0
+        now = self._clock()
+        return sum(
+            last - first >= SETTLED_S and now - last < FORGOTTEN_S for first, last in self._said.values()
+        )
+
+    def close(self) -> None:
+        """Nobody is asked any more."""
+        if self._later is not None:
+            self._later.cancel()
+
+    def _forget_later(self) -> None:
+        self._later = asyncio.get_running_loop().call_later(FORGOTTEN_S / 2, self._forget)
+
+    def _forget(self) -> None:
+        now = self._clock()
+        self._said = {who: said for who, said in self._said.items() if now - said[1] < FORGOTTEN_S}
+        self._later = None
+        if self._said:
+            self._forget_later()
+        self._changed()

@@ -1,8 +1,14 @@
-"""What all replicas of a node share, and where a replica's files lie."""
+"""What all replicas of a node share, its threads, and where a replica's files lie.
+
+The loop's own executor has few threads, for a server's short errands (names of hosts among them). A node's
+threads are those for what takes long, and others for what a replica has to have done before it can follow or
+lead: what an election waits for never waits for a checkpoint.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +18,8 @@ from herdpy.log.lsn import LSN
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.database_settings import DatabaseSettings
-from herdpy_server.replica.reach import Reach
+from herdpy_server.replica.reach import BookieReach
 from herdpy_server.replica.seeding import Seeded, Tell
-from herdpy_server.replica.threads import NodeThreads
 from herdpy_server.serving.driver import Driver
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.limits import SessionLimits
@@ -22,6 +27,27 @@ from herdpy_server.sessions.observer import Observer
 from herdpy_server.tablespace.cluster import Cluster
 from herdpy_server.workers.settings import WorkerSettings
 from herdpy_sql.errors import SqlError
+
+_OPENING = 4
+_CHECKPOINTS = 4
+
+
+class NodeThreads:
+    """Attributes:
+    opening: stores are opened here, and their directories marked and put in their places.
+    checkpoints: checkpoints that are asked for, the last ones of stores that are closed, and directories that
+        are removed.
+    """
+
+    def __init__(self) -> None:
+        self.opening = ThreadPoolExecutor(_OPENING, "herdpy-opening")
+        self.checkpoints = ThreadPoolExecutor(_CHECKPOINTS, "herdpy-checkpoints")
+
+    def close(self) -> None:
+        """No more of either; what is under way comes to its end."""
+        self.opening.shutdown(wait=False)
+        self.checkpoints.shutdown(wait=False)
+
 
 Seed = Callable[[TablespaceInfo, Path, Tell, LSN], Awaitable[Seeded]]
 """``Seeding.seed``."""
@@ -59,7 +85,7 @@ class Host:
     zookeeper: str = ""
     ledgers_root: str = "/ledgers"
     workers: WorkerSettings | None = None
-    reach: Reach = field(init=False)
+    reach: BookieReach = field(init=False)
     threads: NodeThreads = field(default_factory=NodeThreads)
     replace_after_s: float = 600.0
     least_free_bytes: int = 0
@@ -70,7 +96,7 @@ class Host:
     roles_changed: Callable[[], object] = lambda: None
 
     def __post_init__(self) -> None:
-        self.reach = Reach(self.bk)
+        self.reach = BookieReach(self.bk)
 
     def path(self, name: str) -> Path:
         """Where the replica of a tablespace lies."""

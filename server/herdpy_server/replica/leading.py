@@ -26,9 +26,9 @@ from herdpy.log.bookkeeper import (
 )
 from herdpy.log.errors import LogUnavailableError
 from herdpy_server.cluster.term import Term
-from herdpy_server.replica.body import Body
 from herdpy_server.replica.following import follow, staged_reader
 from herdpy_server.replica.host import Host
+from herdpy_server.replica.open_replica import OpenReplica
 
 logger = logging.getLogger("herdpy.replica")
 
@@ -40,7 +40,7 @@ _HAND_OVER_PATIENCE_S = 5.0
 
 async def lead(
     host: Host,
-    body: Body,
+    opened: OpenReplica,
     ledgers: ZnodeLedgerList,
     settings: LedgerLogSettings,
     term: Term,
@@ -73,11 +73,11 @@ async def lead(
         try:
             takeover = await take_over(host.bk, ledgers, settings, host.node, term.epoch, applied)
             try:
-                entries = takeover.log.read(body.store.applied, takeover.end)
-                await follow(body, entries, advanced, staged_reader(host.bk, settings))
+                entries = takeover.log.read(opened.store.applied, takeover.end)
+                await follow(opened, entries, advanced, staged_reader(host.bk, settings))
             finally:
                 await takeover.log.close()
-            log = await _begun(host, body, takeover, lost)
+            log = await _begun(host, opened, takeover, lost)
             break
         except LogUnavailableError as error:
             if loop.time() >= until_s:
@@ -89,7 +89,7 @@ async def lead(
 
 async def lead_on(
     host: Host,
-    body: Body,
+    opened: OpenReplica,
     ledgers: ZnodeLedgerList,
     settings: LedgerLogSettings,
     term: Term,
@@ -105,17 +105,19 @@ async def lead_on(
         BookKeeperError: ZooKeeper did not answer.
     """
     takeover = await go_on_after(
-        host.bk, ledgers, settings, host.node, term.epoch, body.store.applied, accept_loss=accept_loss
+        host.bk, ledgers, settings, host.node, term.epoch, opened.store.applied, accept_loss=accept_loss
     )
     await takeover.log.close()
-    log = await _begun(host, body, takeover, lost)
+    log = await _begun(host, opened, takeover, lost)
     return await _alone(log, term)
 
 
-async def _begun(host: Host, body: Body, takeover: Takeover, lost: Callable[[LogError], None]) -> LeaderLog:
+async def _begun(
+    host: Host, opened: OpenReplica, takeover: Takeover, lost: Callable[[LogError], None]
+) -> LeaderLog:
     """The log that was taken over, with a ledger of its own. Errors as ``Takeover.lead``."""
     clock = host.coordination.renewal.clock
-    return await takeover.lead(body.tablespace.acknowledge, on_lost=lost, clock=clock)
+    return await takeover.lead(opened.tablespace.acknowledge, on_lost=lost, clock=clock)
 
 
 async def _alone(log: LeaderLog, term: Term) -> LeaderLog:

@@ -25,14 +25,14 @@ from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.replica.administration import Administration
 from herdpy_server.replica.cluster_settings import ClusterSettings
-from herdpy_server.replica.credentials import Credentials
 from herdpy_server.replica.facts import ClusterFacts
 from herdpy_server.replica.host import Host
 from herdpy_server.replica.placed import PlacedReplicas
 from herdpy_server.replica.removal import Removal
 from herdpy_server.replica.replica import Replica
-from herdpy_server.replica.seeding import Seeding
+from herdpy_server.replica.seeding import Credentials, Seeding
 from herdpy_server.replica.served import ServedReplica
+from herdpy_server.replica.state import UNREADABLE
 from herdpy_server.serving.databases import no_database, no_tablespace
 from herdpy_server.serving.driver import Driver, Run
 from herdpy_server.serving.tablespaces import Standing
@@ -53,7 +53,6 @@ _TELL_S = 0.04
 """After so long without another entry the leader tells that the last one is confirmed."""
 _OTHER_REPLICA_S = 0.1
 """After so long without an answer another bookie is asked for an entry: a follower is not held up by one."""
-_UNREADABLE = frozenset({"opening", "seeding", "quarantined", "ahead of the log", "closed"})
 
 
 class ClusterNode:
@@ -251,8 +250,9 @@ class ClusterNode:
 
     def problem(self) -> str | None:
         """Why clients of some tablespace should not be sent here now; None when there is no reason."""
-        unreadable = [one for one in self.standings() if one.store is None or one.role in _UNREADABLE]
-        return "; ".join(f"the replica of {one.name} is {one.state}" for one in unreadable) or None
+        replicas = [replica for _name, replica in sorted(self.replicas.items())]
+        unreadable = [one for one in replicas if one.opened is None or one.state in UNREADABLE]
+        return "; ".join(f"the replica of {one.info.name} is {one.state.value}" for one in unreadable) or None
 
     def run(self, coroutine: Coroutine[Any, Any, T], done: Callable[[Run[T]], object]) -> Run[T]:
         """See ``Databases``."""

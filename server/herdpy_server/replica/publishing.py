@@ -1,8 +1,8 @@
 """A replica publishes snapshots of its tablespace, when it is due and no other one does.
 
-Part of ``replica``, for as long as that is open. Any replica can: a follower does it where there is one, so
-that it costs the leader nothing. The znode ``publishing`` says who is at it, ``published`` what there is; the
-leader keeps the log's entries after the latter's floor (``duties``).
+Between ``base`` and ``replica``, for as long as that is open. Any replica can: a follower does it where there
+is one, so that it costs the leader nothing. The znode ``publishing`` says who is at it, ``published`` what
+there is; the leader keeps the log's entries after the latter's floor (``leader_tasks``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from herdpy.bookkeeper import BookKeeperError
 from herdpy.log import LogError
@@ -22,7 +22,7 @@ from herdpy.log.lsn import LSN
 from herdpy.log.published import Retention
 from herdpy_server.cluster.certain import GivenUpError
 from herdpy_server.cluster.errors import ClusterError
-from herdpy_server.cluster.layout import PublishedRecord, SnapshotRecord, TablespacePaths
+from herdpy_server.cluster.layout import PublishedRecord, SnapshotRecord
 from herdpy_server.cluster.positions import now_us, read_needs
 from herdpy_server.cluster.published import PublishingLock, published_of, tell_published
 from herdpy_server.cluster.readers import lease_reader
@@ -30,13 +30,11 @@ from herdpy_server.publishing.moment import moment_of
 from herdpy_server.publishing.process import Order, Published, Told
 from herdpy_server.publishing.publisher import Shelf, copy, publish_and_prune
 from herdpy_server.publishing.snapshot import Moment
+from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.state import ReplicaState
 from herdpy_server.serving.logs import being_published
 from herdpy_server.tablespace import Directory
 from herdpy_sql.errors import SqlError
-
-if TYPE_CHECKING:
-    from herdpy_server.replica.replica import Replica
 
 logger = logging.getLogger("herdpy.publishing")
 
@@ -56,16 +54,12 @@ class ReplicaPublishing:
         failure: why the last snapshot was not published; None when it was.
     """
 
-    def __init__(self, replica: Replica) -> None:
+    def __init__(self, replica: ReplicaBase) -> None:
         self._replica = replica
         self._host = replica.host
         self._wanted = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self.failure: Exception | None = None
-
-    @property
-    def _paths(self) -> TablespacePaths:
-        return self._host.coordination.layout.tablespace(self._replica.info.name)
 
     def start(self) -> None:
         """Publish from now on."""
@@ -116,7 +110,7 @@ class ReplicaPublishing:
         due_s = await self._due_s()
         if due_s > 0 or not await self._is_ours(-due_s):
             return min(max(due_s, 1.0), _LOOK_S)
-        lock = PublishingLock(self._host.bk.znodes, self._paths, self._host.node)
+        lock = PublishingLock(self._host.bk.znodes, self._replica.paths, self._host.node)
         if await lock.take() is not None:
             return 1.0
         try:
@@ -129,7 +123,7 @@ class ReplicaPublishing:
     async def _due_s(self) -> float:
         """In how many seconds a snapshot is due; negative: it was."""
         info = self._replica.info
-        found = await published_of(self._host.bk.znodes, self._paths, info)
+        found = await published_of(self._host.bk.znodes, self._replica.paths, info)
         return 0.0 if found is None else found.created_us / 1e6 + info.snapshot_interval_s - time.time()
 
     async def _is_ours(self, late_s: float) -> bool:
@@ -137,7 +131,7 @@ class ReplicaPublishing:
         state = self._replica.state
         if state is not ReplicaState.LEADING or late_s >= _LEADER_WAITS_S:
             return state in {ReplicaState.LEADING, ReplicaState.FOLLOWING}
-        needs = await read_needs(self._host.bk.znodes, self._paths)
+        needs = await read_needs(self._host.bk.znodes, self._replica.paths)
         following = ReplicaState.FOLLOWING.value
         return not any(one.state == following for one in needs.replicas.values())
 
@@ -152,7 +146,7 @@ class ReplicaPublishing:
         """
         if url != self._replica.info.snapshot_url:
             return await self._with_store(lambda order: copy(order, self._moment, told), url)
-        lock = PublishingLock(self._host.bk.znodes, self._paths, self._host.node)
+        lock = PublishingLock(self._host.bk.znodes, self._replica.paths, self._host.node)
         if (node := await lock.take()) is not None:
             raise being_published(self._replica.info.name, f" by node {node}")
         try:
@@ -175,7 +169,7 @@ class ReplicaPublishing:
                 floor=shelf.floor,
                 snapshots=tuple(SnapshotRecord(lsn, time_us) for lsn, time_us in shelf.snapshots),
             )
-            await tell_published(self._host.bk.znodes, self._paths, record)
+            await tell_published(self._host.bk.znodes, self._replica.paths, record)
 
         async with AsyncExitStack() as kept:
 
@@ -205,7 +199,7 @@ class ReplicaPublishing:
     async def _log_kept(self, lsn: LSN) -> AsyncIterator[None]:
         """Keep the log's entries after ``lsn``. PositionTrimmedError: they are gone."""
         znodes, purpose = self._host.bk.znodes, f"publishing by {self._host.node}"
-        lease = await lease_reader(znodes, self._paths, lsn, purpose, lease_s=_LEASE_S)
+        lease = await lease_reader(znodes, self._replica.paths, lsn, purpose, lease_s=_LEASE_S)
         keeping = asyncio.ensure_future(lease.keep())
         try:
             yield
@@ -223,10 +217,9 @@ class ReplicaPublishing:
             if task is not None:
                 task.cancel()
 
-        served = self._replica.served
-        use = served.use(give_up)
+        use = self._replica.use(give_up)
         try:
-            await served.checkpoint()
+            await self._replica.checkpoint()
             store = Directory(self._host.path(name)).store
             task = loop.create_task(work(Order(store, url, name)))
             await asyncio.wait({task})
@@ -240,13 +233,13 @@ class ReplicaPublishing:
             use.leave()
 
     async def _leased(self) -> Collection[LSN]:
-        needs = await read_needs(self._host.bk.znodes, self._paths)
+        needs = await read_needs(self._host.bk.znodes, self._replica.paths)
         now = now_us()
         return [one.lsn for one in needs.readers.values() if one.expires_us > now]
 
     async def _moment(self, lsn: LSN) -> Moment:
         """By a log of its own: the replica's is closed when its role changes."""
-        ledgers = ZnodeLedgerList(self._host.bk.znodes, self._paths.ledgers)
+        ledgers = ZnodeLedgerList(self._host.bk.znodes, self._replica.paths.ledgers)
         log = FollowedLog(self._host.bk, ledgers, self._replica.log_settings())
         try:
             return await moment_of(log, await log.state(), lsn, now_us())

@@ -23,7 +23,7 @@ FEW = 6
 RARELY_S = 5.0
 
 
-class Reach:
+class BookieReach:
     """Of one node, on its loop.
 
     Attributes:

@@ -45,8 +45,8 @@ class ReplicatedRoles:
     def _here(self) -> _Definitions | None:
         """What the log says, as far as it is applied here; None where that is nothing, or not known."""
         replica = self._node.replicas.get(self._node.cluster.tablespace)
-        if replica is not None and replica.body is not None:
-            self._last = replica.body.store.catalog.roles
+        if replica is not None and replica.opened is not None:
+            self._last = replica.opened.store.catalog.roles
         return self._last
 
     def __iter__(self) -> Iterator[Role]:
@@ -66,7 +66,7 @@ class ReplicatedRoles:
         """See ``Roles``."""
         replica = self._node.replicas.get(self._node.cluster.tablespace)
         if self._here() is None and (
-            self._node.host is None or (replica is not None and replica.body is None)
+            self._node.host is None or (replica is not None and replica.opened is None)
         ):
             raise SqlError(
                 "57P03",
@@ -79,7 +79,7 @@ class ReplicatedRoles:
     def check_writable(self, command: str) -> None:
         """See ``Roles``."""
         replica = self._replica(command)
-        if replica.body is not None and replica.state is not ReplicaState.LEADING:
+        if replica.opened is not None and replica.state is not ReplicaState.LEADING:
             raise replica.guard.refusal(command)
 
     def _replica(self, command: str) -> Replica:

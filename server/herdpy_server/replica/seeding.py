@@ -18,6 +18,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -28,19 +29,50 @@ from herdpy.bookkeeper.metadata.znodes import Znodes
 from herdpy.log.bookkeeper import ZnodeLedgerList
 from herdpy.log.lsn import LSN, START
 from herdpy.rpc.errors import RemoteError, SnapshotDamagedError
+from herdpy.rpc.place import Place
 from herdpy.rpc.snapshots import RemoteSnapshot, SnapshotClient
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.errors import PositionTrimmedError
-from herdpy_server.cluster.layout import ReplicaRecord, TablespacePaths
+from herdpy_server.cluster.layout import Address, ReplicaRecord, TablespacePaths
 from herdpy_server.cluster.positions import read_needs
 from herdpy_server.cluster.readers import ReaderLease, lease_reader
 from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
-from herdpy_server.replica.credentials import Credentials
 from herdpy_server.replica.files import DATA
 from herdpy_server.replica.state import ReplicaState
 from herdpy_server.serving.tablespaces import SeedingProgress
 from herdpy_sql.errors import SqlError
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A role of the other nodes; where none is said, the secret of the cluster.
+
+    Attributes:
+        user: the role; None: the secret proves that this is a node.
+        password_file: has its password in the first line; read each time, so it may be changed.
+        tls: whether the nodes' doors are TLS.
+        ca: a PEM file with those that may have signed the nodes' certificates.
+    """
+
+    user: str | None = None
+    password_file: Path | None = None
+    tls: bool = False
+    ca: Path | None = None
+
+    def place(self, address: Address, proof: Callable[[], str | None] | None = None) -> Place:
+        """Another node's door. OSError when the file of the password cannot be read.
+
+        Args:
+            proof: of being a node, used where no role is said.
+        """
+        if self.user is None:
+            return Place(address.host, address.port, tls=self.tls, ca=self.ca, proof=proof)
+        password = None
+        if self.password_file is not None:
+            password = self.password_file.read_text().split("\n", 1)[0].rstrip("\r")
+        return Place(address.host, address.port, self.user, password, self.tls, self.ca)
+
 
 logger = logging.getLogger("herdpy.replica")
 

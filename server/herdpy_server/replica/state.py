@@ -24,3 +24,15 @@ class ReplicaState(enum.Enum):
     """It has applied what the log has lost, or what is of another log: it is kept as it is, for an operator
     to decide, and nobody is answered from it."""
     CLOSED = "closed"
+
+
+UNREADABLE = frozenset(
+    {
+        ReplicaState.OPENING,
+        ReplicaState.SEEDING,
+        ReplicaState.QUARANTINED,
+        ReplicaState.AHEAD,
+        ReplicaState.CLOSED,
+    }
+)
+"""What it holds then, if anything, is no state of the log; in all others it is one, if an old one."""

@@ -81,7 +81,7 @@ class Tablespace:
     """A store kept equal to its log. Every method runs in the engine's turn unless it says otherwise.
 
     Attributes:
-        log: takes the commits; ``stand_on`` changes it.
+        log: takes the commits; ``switch_log`` changes it.
         guard: says who may read, where this is one of several replicas; None where it is alone.
         cluster: what it is part of; None where it is alone.
         load_turns: who publishes which load.
@@ -103,7 +103,7 @@ class Tablespace:
         self.requests = Requests(store)
         self.load_turns = LoadTurns()
         self.temporary = TemporarySchemas()
-        self._stand = 0
+        self._log_generation = 0
         self._turn = turn
         self._pending: deque[_Pending] = deque()
         self.memtable_grew: Callable[[], None] = lambda: None
@@ -147,7 +147,7 @@ class Tablespace:
         else:
             self.store.apply_logged(safe, whole)
 
-    def stand_on(self, log: CommitLog) -> None:
+    def switch_log(self, log: CommitLog) -> None:
         """From now on commits go to ``log``, and transactions that are open now cannot commit any more.
 
         Others may write before this replica leads again, and their writes heed no lock of here: what an
@@ -155,7 +155,7 @@ class Tablespace:
         """
         if log is not self.log:
             self.log = log
-            self._stand += 1
+            self._log_generation += 1
             self.locks.clear(led_by_another())
             self.advisory.clear(led_by_another())
             self.store.row_ids.clear()  # others give rows their hidden keys meanwhile
@@ -169,7 +169,9 @@ class Tablespace:
         isolation: Isolation = "read committed",
     ) -> Transaction:
         """Begin a transaction; an ``instant`` one must commit or end within this turn."""
-        transaction = Transaction(instant=instant, lock_timeout_s=lock_timeout_s, stand=self._stand)
+        transaction = Transaction(
+            instant=instant, lock_timeout_s=lock_timeout_s, log_generation=self._log_generation
+        )
         if isolation == "read committed":
             transaction.workspace = self.store.workspace(self.locks, transaction)
             self._bound(transaction.workspace)
@@ -234,7 +236,7 @@ class Tablespace:
         if workspace.used:
             workspace.log_sequences()
         if workspace.records:
-            if transaction.stand != self._stand:
+            if transaction.log_generation != self._log_generation:
                 raise led_by_another()
             if workspace.rests_on_loss:
                 raise lost()

@@ -27,21 +27,31 @@ class Transaction:
         lock_timeout_s: how long a lock is waited for; None for ever.
         started_us: what now() says throughout.
         partner: the session's advisory locks, if it had some when the transaction began or took some in it.
-        stand: of the tablespace when it began: see ``Tablespace.stand_on``.
+        log_generation: of the tablespace when it began: see ``Tablespace.switch_log``.
         queried: whether a statement has begun that reads or writes: then the isolation level is settled.
         workspace: the view that its statements run against.
     """
 
-    __slots__ = ("instant", "lock_timeout_s", "partner", "queried", "stand", "started_us", "workspace")
+    __slots__ = (
+        "instant",
+        "lock_timeout_s",
+        "log_generation",
+        "partner",
+        "queried",
+        "started_us",
+        "workspace",
+    )
 
     partner: Owner | None
     workspace: Workspace
 
-    def __init__(self, *, instant: bool, lock_timeout_s: float | None = None, stand: int = 0) -> None:
+    def __init__(
+        self, *, instant: bool, lock_timeout_s: float | None = None, log_generation: int = 0
+    ) -> None:
         self.instant = instant
         self.queried = False
         self.partner = None
-        self.stand = stand
+        self.log_generation = log_generation
         self.lock_timeout_s = lock_timeout_s
         self.started_us = now_us()
 

@@ -138,7 +138,7 @@ async def makes_way(world: World, _doors: Doors) -> None:
     assert old.replica is not None
     await write(world, old)
     await followers_have(world, old)
-    old.replica.make_way()
+    old.replica.hand_over()
     with suppress(TimeoutError):
         async with asyncio.timeout(10):
             await write(world, await another(world, old))

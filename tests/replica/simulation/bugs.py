@@ -21,8 +21,7 @@ from herdpy.log.entry import decode_entry
 from herdpy_server.cluster import positions
 from herdpy_server.cluster.term import Term
 from herdpy_server.replica import following
-from herdpy_server.replica.disk_health import DiskHealth
-from herdpy_server.replica.fitness import Fitness
+from herdpy_server.replica.fitness import DiskHealth, Fitness
 from herdpy_server.replica.guard import ReplicaGuard
 from herdpy_server.replica.state import ReplicaState
 from herdpy_server.sessions import request_ids
@@ -85,10 +84,10 @@ def answers_before_it_is_durable() -> Iterator[None]:
 def lets_a_transaction_live_through_another_leader() -> Iterator[None]:
     """What was open when the leader changed may commit when this replica leads again."""
 
-    def stand_on(self: Tablespace, log: Any) -> None:
+    def switch_log(self: Tablespace, log: Any) -> None:
         self.log = log
 
-    with patch.object(Tablespace, "stand_on", stand_on):
+    with patch.object(Tablespace, "switch_log", switch_log):
         yield
 
 

@@ -201,10 +201,10 @@ async def checkpoints(world: World) -> None:
         await asyncio.sleep(rng.expovariate(1 / 0.1))
         node = world.nodes[rng.choice(world.names)]
         replica = node.replica
-        if node.is_dead or node.is_paused or replica is None or replica.body is None:
+        if node.is_dead or node.is_paused or replica is None or replica.opened is None:
             continue
         if rng.random() < 0.3:
-            replica.body.checkpointer.checkpoint(trim=False)
+            replica.opened.checkpointer.checkpoint(trim=False)
         if replica.state is ReplicaState.FOLLOWING:
             sample(world, node)
 
@@ -212,12 +212,12 @@ async def checkpoints(world: World) -> None:
 def sample(world: World, node: Node) -> Sample | None:
     """Note what a node has; nothing before its tables are there."""
     assert node.replica is not None
-    body = node.replica.body
-    assert body is not None
-    catalog = body.store.catalog
+    opened = node.replica.opened
+    assert opened is not None
+    catalog = opened.store.catalog
     if "r" not in catalog.by_name:
         return None
-    workspace = body.tablespace.begin(instant=True).workspace
+    workspace = opened.tablespace.begin(instant=True).workspace
     table = catalog.by_name["r"]
     registers = list(workspace.scan(table))
     if not registers:

@@ -258,13 +258,13 @@ async def _written_and_trimmed(world: World, leader: Node, info: TablespaceInfo)
     replica = leader.replica
     assert replica is not None
     assert replica.log is not None
-    assert replica.body is not None
+    assert replica.opened is not None
     replica.altered(info)
     for _ in range(3):
         await write(world, leader)
         await replica.log.aroll()
         await write(world, leader)
-    replica.body.checkpointer.checkpoint(trim=False)
+    replica.opened.checkpointer.checkpoint(trim=False)
     await asyncio.sleep(5.0)  # more than one round of its duties
 
 
@@ -279,7 +279,7 @@ async def a_load_is_followed_and_taken_over(world: World) -> None:
     await followers_have(world, new)
     for node in world.nodes.values():
         known = [
-            node.replica and node.replica.body and node.replica.body.store.load(load_id(one.number))
+            node.replica and node.replica.opened and node.replica.opened.store.load(load_id(one.number))
             for one in loaded
         ]
         if None in known:
@@ -310,17 +310,17 @@ async def staged_ledgers_go_with_the_log(world: World) -> None:
     """Those of loads that are trimmed, and no other."""
     leader = leader_of(world)
     assert leader.replica is not None
-    assert leader.replica.body is not None
+    assert leader.replica.opened is not None
     assert leader.replica.log is not None
     gone = await write(world, leader, loads=True)
-    outcome = leader.replica.body.store.load(load_id(gone.number))
+    outcome = leader.replica.opened.store.load(load_id(gone.number))
     assert outcome is not None
     info = msgspec.structs.replace(leader.replica.info, retention_bytes=0)
     while leader.replica.log.state.base < outcome.lsn:
         await followers_have(world, leader)
         for node in world.nodes.values():
-            if node.replica is not None and node.replica.body is not None:
-                node.replica.body.checkpointer.checkpoint(trim=False)
+            if node.replica is not None and node.replica.opened is not None:
+                node.replica.opened.checkpointer.checkpoint(trim=False)
         await leader.begin(_written_and_trimmed(world, leader, info), "trimming")
     kept = await write(world, leader, loads=True)
     left = set()
@@ -508,10 +508,10 @@ async def the_store_of_the_preferred_leader_cannot_be_written(world: World) -> N
     """Its disk says so, whatever room there is."""
     old = leader_of(world)
     assert old.replica is not None
-    assert old.replica.body is not None
-    old.replica.body.checkpointer.failure = OSError(errno.EIO, os.strerror(errno.EIO))
+    assert old.replica.opened is not None
+    old.replica.opened.checkpointer.failure = OSError(errno.EIO, os.strerror(errno.EIO))
     new = await _is_relieved(world, old)
-    old.replica.body.checkpointer.failure = None
+    old.replica.opened.checkpointer.failure = None
     await _is_back(world, old, new)
 
 

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import msgspec
 
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
-from herdpy_server.replica import disk_health
+from herdpy_server.replica import fitness
 from herdpy_server.replica.state import ReplicaState
 from herdpy_sql.errors import SqlError
 from tests.replica.simulation.history import Read, Told, Write
@@ -126,5 +126,5 @@ def disks(world: World, *, full: list[Node]) -> Iterator[None]:
     def free_bytes(path: Path) -> int:
         return 0 if path.relative_to(world.directory).parts[0] in names else 1 << 40
 
-    with patch.object(disk_health, "free_bytes", free_bytes):
+    with patch.object(fitness, "free_bytes", free_bytes):
         yield

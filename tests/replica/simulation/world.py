@@ -229,8 +229,8 @@ class Node:
             await asyncio.wait(tasks, timeout=0.01)
         self.model.abandon()
         self.znodes.is_dead = True
-        if self.replica is not None and self.replica.body is not None:
-            self.replica.body.store.close()
+        if self.replica is not None and self.replica.opened is not None:
+            self.replica.opened.store.close()
         with on_host(self.host):
             closing = asyncio.create_task(self.bk.close())
         await asyncio.wait([closing], timeout=1.0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from herdpy.log import LogError
-from herdpy.log.bookkeeper.leader_tasks import LeaderTasks
+from herdpy.log.bookkeeper.log_tasks import LogTasks
 
 
 async def _cancelled(*, stops: bool) -> list[LogError]:
     failed: list[LogError] = []
-    tasks = LeaderTasks(failed.append, lambda: None)
+    tasks = LogTasks(failed.append, lambda: None)
     tasks.spawn("retire", asyncio.Event().wait())
     (task,) = tasks._tasks.values()
     await asyncio.sleep(0)

@@ -13,7 +13,7 @@ from herdpy.bookkeeper.errors import BookKeeperError
 from herdpy.log.errors import LogError, LogWriteError
 
 
-class LeaderTasks:
+class LogTasks:
     """The tasks of one leader, on its loop; at most one of each name matters.
 
     Args:

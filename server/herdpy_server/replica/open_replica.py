@@ -1,8 +1,7 @@
-"""A replica's own state: its store, the tablespace over it, the checkpointer, the workers.
+"""A replica that is open: its store, the tablespace over it, the checkpointer, the workers.
 
-Below ``replica``, which decides what log it stands on. A body is opened when the replica is, and anew after
-each seeding: sessions belong to one body, and end with it. Everything but ``open`` and ``close`` is for the
-loop.
+Below ``replica``, which decides which log its commits go to. It is opened when the replica is, and anew after
+each seeding: its sessions end with it. Everything but ``open`` and ``close`` is for the loop.
 
     <directory>/store/   LMDB
     <directory>/spill/   what DuckDB does not hold in memory
@@ -38,7 +37,7 @@ logger = logging.getLogger("herdpy.replica")
 _FIRST_WAIT_S = 0.02
 
 
-class Body:
+class OpenReplica:
     """Attributes:
     path: its directory.
     store, tablespace, checkpointer, plans, workers: the parts.
@@ -90,7 +89,9 @@ class Body:
         host.roles_changed()
 
     @classmethod
-    async def open(cls, host: Host, path: Path, standby: Callable[[Store], CommitLog], guard: Guard) -> Body:
+    async def open(
+        cls, host: Host, path: Path, standby: Callable[[Store], CommitLog], guard: Guard
+    ) -> OpenReplica:
         """Open what is in ``path``, or begin an empty store there.
 
         Raises:
@@ -115,9 +116,9 @@ class Body:
         self.sessions.add(session)
         return session
 
-    def stand_on(self, log: CommitLog, *, leads: bool) -> None:
+    def switch_log(self, log: CommitLog, *, leads: bool) -> None:
         """From now on commits go to ``log``; sessions learn whether they may write."""
-        self.tablespace.stand_on(log)
+        self.tablespace.switch_log(log)
         if leads:
             self.tablespace.drop_temporary_leftovers()
         for session in list(self.sessions):

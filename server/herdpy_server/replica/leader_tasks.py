@@ -1,6 +1,7 @@
-"""What a leader does besides answering: trims the log, replaces replicas, makes way for the preferred one.
+"""What a leader does besides answering: it trims the log, replaces replicas, hands over to the preferred one.
 
-Part of ``replica``, for as long as a term lasts. On a cadence, and when something it looks at has changed.
+Between ``base`` and ``replica``, for as long as a term lasts. On a cadence, and when something it looks at
+has changed.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -26,11 +26,9 @@ from herdpy_server.cluster.positions import claim_trim, force_trim, read_needs
 from herdpy_server.cluster.published import published_of
 from herdpy_server.cluster.readers import sweep_readers
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
+from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.state import ReplicaState
 from herdpy_sql.errors import SqlError
-
-if TYPE_CHECKING:
-    from herdpy_server.replica.replica import Replica
 
 logger = logging.getLogger("herdpy.replica")
 
@@ -42,11 +40,23 @@ CLOSE_ENTRIES = 1000
 """A replica that is no further behind may lead without anybody waiting long for it."""
 
 
-class Duties:
-    """Of one replica, when it leads."""
+class LeaderTasks:
+    """Of one replica, when it leads.
 
-    def __init__(self, replica: Replica) -> None:
+    Args:
+        hand_over: has another replica lead, after what is under way is finished. fulfil_word: does what an
+            operator said of this replica; SqlError, BookKeeperError: it is not done yet.
+    """
+
+    def __init__(
+        self,
+        replica: ReplicaBase,
+        hand_over: Callable[[], object],
+        fulfil_word: Callable[[], Awaitable[object]],
+    ) -> None:
         self._replica = replica
+        self._hand_over = hand_over
+        self._fulfil_word = fulfil_word
         self._host = replica.host
         self._paths = replica.host.coordination.layout.tablespace(replica.info.name)
         self._wanted = asyncio.Event()
@@ -67,7 +77,7 @@ class Duties:
                     await self._round(log)
                 except (BookKeeperError, LogError, SqlError, MalformedMetadataError) as error:
                     logger.warning(
-                        "a leader's duties are tried again",
+                        "a leader's tasks are tried again",
                         extra={"tablespace": self._replica.info.name, "reason": str(error)},
                     )
                 with contextlib.suppress(TimeoutError):
@@ -91,14 +101,14 @@ class Duties:
 
     async def _round(self, log: LeaderLog) -> None:
         self._replica.report()
-        await self._replica.fulfil_word()
-        if await self._makes_way(log):
+        await self._fulfil_word()
+        if await self.hands_over_to_preferred(log):
             return
         await self._place(log)
         await self._trim(log)
         await self._sweep(log)
 
-    async def _makes_way(self, log: LeaderLog) -> bool:
+    async def hands_over_to_preferred(self, log: LeaderLog) -> bool:
         """Whether the preferred leader is there, fit and close: then it leads.
 
         How close it is follows from the position that it tells. It knows itself of as much of the log only
@@ -119,8 +129,8 @@ class Duties:
         ]
         if hands_over_to(info, own, able) is None:
             return False
-        logger.info("makes way", extra={"tablespace": info.name, "for": info.leader})
-        self._replica.make_way()
+        logger.info("hands over", extra={"tablespace": info.name, "for": info.leader})
+        self._hand_over()
         return True
 
     async def _evidence(self, log: LeaderLog) -> set[str]:
@@ -166,11 +176,11 @@ class Duties:
 
     async def _trim(self, log: LeaderLog) -> None:
         """Let ledgers go that nobody needs, but for as many as are to be kept in any case."""
-        info, body = self._replica.info, self._replica.body
-        if body is None:
+        info, opened = self._replica.info, self._replica.opened
+        if opened is None:
             return
         if log.list_share > _LIST_CROWDED:
-            await self._let_go(log, body.store.durable)
+            await self._let_go(log, opened.store.durable)
         beyond = _beyond(log, info.retention_bytes)
         if beyond is None:
             return
@@ -178,14 +188,14 @@ class Duties:
         floor = await claim_trim(
             self._host.bk.znodes,
             self._paths,
-            checkpoint=min(body.store.durable, beyond, beyond if published is None else published.floor),
+            checkpoint=min(opened.store.durable, beyond, beyond if published is None else published.floor),
             replicas=info.replicas,
             retention_s=info.retention_s,
         )
         trimmed = await log.atrim(floor)
         if trimmed:
             logger.info("ledgers trimmed", extra={"tablespace": info.name, "ledgers": trimmed})
-        unneeded = body.store.log_trimmed(log.state.base)
+        unneeded = opened.store.log_trimmed(log.state.base)
         if unneeded:
             await delete_staged(self._host.bk, unneeded)
 

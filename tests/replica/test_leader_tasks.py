@@ -1,4 +1,4 @@
-"""A leader's duties: it makes way for who is close to it, by positions and not by what others believe."""
+"""A leader's tasks: it hands over to who is close to it, by positions and not by what others believe."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import Any, cast
 import pytest
 
 from herdpy.log import LSN, START, LedgerInfo
-from herdpy.log.bookkeeper import LeaderLog
 from herdpy_server.cluster.layout import Layout, ReplicaRecord
 from herdpy_server.cluster.positions import Needs
-from herdpy_server.replica import duties
-from herdpy_server.replica.duties import Duties, entries_after
-from herdpy_server.replica.replica import Replica
+from herdpy_server.replica import leader_tasks
+from herdpy_server.replica.base import ReplicaBase
+from herdpy_server.replica.leader_tasks import LeaderTasks, entries_after
 
 LEDGERS = (
     LedgerInfo(3, 0, closed=True, last_entry_id=99),
@@ -52,7 +51,7 @@ def test_the_length_of_a_ledger_that_is_being_closed_is_not_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "applied", "makes_way"),
+    ("state", "applied", "hands_over"),
     [
         ("following", START, False),  # it has just begun, and knows of nothing that it lacks
         ("following", LSN(3, 100), False),
@@ -63,8 +62,8 @@ def test_the_length_of_a_ledger_that_is_being_closed_is_not_known() -> None:
         ("following!", LSN(9, 3000), False),  # unfit
     ],
 )
-def test_way_is_made_for_a_preferred_leader_that_is_close(
-    state: str, applied: LSN, makes_way: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_preferred_leader_that_is_close_is_handed_over_to(
+    state: str, applied: LSN, hands_over: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = ReplicaRecord(
         node="b",
@@ -77,8 +76,8 @@ def test_way_is_made_for_a_preferred_leader_that_is_close(
     async def needs(*_: object) -> Needs:
         return Needs(replicas={"b": record})
 
-    monkeypatch.setattr(duties, "read_needs", needs)
-    made: list[bool] = []
+    monkeypatch.setattr(leader_tasks, "read_needs", needs)
+    handed: list[bool] = []
     watch = SimpleNamespace(cancel=lambda: None)
     host = SimpleNamespace(
         node="a",
@@ -86,7 +85,14 @@ def test_way_is_made_for_a_preferred_leader_that_is_close(
         coordination=SimpleNamespace(layout=Layout("/herdpy")),
     )
     info = SimpleNamespace(name="t", leader="b", replicas=("a", "b"))
-    replica = SimpleNamespace(host=host, info=info, make_way=lambda: made.append(True))
+    paths = Layout("/herdpy").tablespace("t")
+    replica = SimpleNamespace(host=host, info=info, paths=paths)
     log: Any = SimpleNamespace(ledgers=lambda: LEDGERS, lac=LSN(9, 3000))
-    found = asyncio.run(Duties(cast(Replica, replica))._makes_way(cast(LeaderLog, log)))
-    assert found == makes_way == bool(made)
+    found = asyncio.run(_tasks_of(replica, handed).hands_over_to_preferred(log))
+    assert found == hands_over == bool(handed)
+
+
+def _tasks_of(replica: SimpleNamespace, handed: list[bool]) -> LeaderTasks:
+    async def fulfil_word() -> None: ...
+
+    return LeaderTasks(cast(ReplicaBase, replica), lambda: handed.append(True), fulfil_word)

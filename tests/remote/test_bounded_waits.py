@@ -22,6 +22,7 @@ def test_request_timeout_ends_what_runs(server):
         for ask in (
             lambda: conn.execute("SELECT pg_sleep(60)"),
             lambda: conn.execute("SELECT pg_sleep(60); SELECT 1"),
+            lambda: conn.execute("SELECT pg_sleep(60)", arrow=True),
             lambda: conn.cursor().executemany("SELECT pg_sleep(%s)", [(60,), (60,)]),
         ):
             with pytest.raises(herdpy.OperationalError) as caught:

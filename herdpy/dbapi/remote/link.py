@@ -268,6 +268,13 @@ class TimedLink(RemoteLink):
         with self._timed():
             return super().execute(sql, params, source)
 
+    def execute_arrow(
+        self, sql: str, params: Sequence[object] = (), source: Translation | None = None
+    ) -> Result:
+        """See Link."""
+        with self._timed():
+            return super().execute_arrow(sql, params, source)
+
     def execute_many(self, statement: Translation, rows: Iterable[Sequence[object]]) -> Result:
         """See Link."""
         with self._timed():

@@ -17,11 +17,16 @@ from typing import Any, Generic
 
 from herdpy import dbapi
 from herdpy.aio.calls import opened
-from herdpy.aio.connection import AsyncConnection, AsyncConnectionInfo
-from herdpy.aio.cursor import AsyncCursor
+from herdpy.aio.connection import (
+    AsyncConnection,
+    AsyncConnectionInfo,
+    AsyncCursor,
+    AsyncRecordBatches,
+    AsyncServerCursor,
+    AsyncStream,
+)
 from herdpy.aio.pool import AsyncPool
 from herdpy.aio.retry import run_transaction
-from herdpy.aio.server_cursor import AsyncRecordBatches, AsyncServerCursor, AsyncStream
 from herdpy.dbapi.rows import R, RowFactory, tuple_row
 
 

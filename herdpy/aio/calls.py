@@ -46,7 +46,7 @@ class Calls:
 
         def forward(notice: Notice) -> None:
             with contextlib.suppress(RuntimeError):  # the loop was closed
-                loop.call_soon_threadsafe(notices.tell, (notice,))
+                loop.call_soon_threadsafe(notices.deliver, (notice,))
 
         connection.add_notice_handler(forward)
 
@@ -64,8 +64,7 @@ class Calls:
         """InterfaceError when nothing can be asked here, or not on this loop."""
         if self._given_up:
             raise InterfaceError(self._given_up, sqlstate="08003")
-        if self.connection.closed:
-            self.connection._refuse()
+        self.connection.check_open()
         if asyncio.get_running_loop() is not self._loop:
             raise InterfaceError(
                 "the connection belongs to another event loop",

@@ -1,7 +1,7 @@
-"""A pool of connections for the tasks of one event loop: its face. Above ``pool_making``.
+"""A pool of connections for the tasks of one event loop. The rules are ``herdpy.pool``'s.
 
-The rules are ``herdpy.pool``'s. Who asks makes the connection that he may make; what has expired is closed,
-and ``min_size`` are kept, by a task that a timer starts when there is something to do.
+Who asks makes the connection that he may make; what has expired is closed, and ``min_size`` are kept, by a
+task that a timer starts when there is something to do. On one loop the rules need no lock.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self
 
+from herdpy.aio.calls import opened
 from herdpy.aio.connection import AsyncConnection
-from herdpy.aio.pool_making import AsyncMaking
-from herdpy.dbapi.errors import InterfaceError
+from herdpy.dbapi.errors import Error, InterfaceError
 from herdpy.dbapi.link import TransactionStatus
 from herdpy.dbapi.rows import R, RowFactory, tuple_row
-from herdpy.pool import settings
-from herdpy.pool.core import Held, PoolRequest, PoolStats
-from herdpy.pool.ending import Ending
-from herdpy.pool.lent import Lent
-from herdpy.pool.settings import PoolSettings
+from herdpy.pool import common
+from herdpy.pool.common import PoolEnd, PoolSettings, logger
+from herdpy.pool.core import Core, Held, Lent, PoolRequest, PoolStats
+
+_GIVEN_UP = "the task that gave the connection back to its pool was cancelled"
 
 
-class AsyncPool(AsyncMaking[R], Ending[AsyncConnection[R]]):
+class AsyncPool(PoolEnd[AsyncConnection[R]]):
     """Connections that are made once and lent many times; for the tasks of the loop that uses it first.
 
     Nothing is connected until a connection is asked for, or :meth:`open` is awaited. Arguments and errors are
@@ -52,15 +52,15 @@ class AsyncPool(AsyncMaking[R], Ending[AsyncConnection[R]]):
         row_factory: RowFactory[R] | None = None,
         **options: Any,
     ) -> None:
-        place = settings.address(url, {**options, "autocommit": autocommit or None})
+        place = common.address(url, {**options, "autocommit": autocommit or None})
         factory: RowFactory[Any] = row_factory or tuple_row
-        super().__init__(
-            PoolSettings(place, factory, min_size, max_size, timeout_s, max_idle_s, max_lifetime_s),
-            Lent(_Nudge(weakref.ref(self))),
-            check=check,
-            configure=configure,
-            reset=reset,
+        self._settings = PoolSettings(
+            place, factory, min_size, max_size, timeout_s, max_idle_s, max_lifetime_s
         )
+        self._core: Core[AsyncConnection[R]] = self._settings.core()
+        self._lent: Lent[AsyncConnection[R]] = Lent(_Nudge(weakref.ref(self)))
+        self._changed = asyncio.Event()  # there are fewer connections
+        self._check, self._configure, self._reset = check, configure, reset
         self._is_bound = False
         self._timer: asyncio.TimerHandle | None = None
         self._tending: asyncio.Task[None] | None = None
@@ -119,7 +119,7 @@ class AsyncPool(AsyncMaking[R], Ending[AsyncConnection[R]]):
             await self._decline(ask)
             raise
         if ask.is_refused:
-            raise settings.closed()
+            raise common.closed()
         held = ask.held or await self._make(deadline)
         self._settle()
         self._lent.add(held)
@@ -134,7 +134,7 @@ class AsyncPool(AsyncMaking[R], Ending[AsyncConnection[R]]):
         """
         self._settle()
         if connection not in self._lent:
-            raise settings.foreign()
+            raise common.foreign()
         if not await self._is_reset(connection, is_expected=is_expected):
             await self._discard(connection)
         elif self._core.put(self._lent.remove(connection), self._loop.time()):
@@ -184,12 +184,161 @@ class AsyncPool(AsyncMaking[R], Ending[AsyncConnection[R]]):
         self._settle()
         for held in self._core.expired(self._loop.time()):
             await self._close(held.connection)
-        pause_s = 0.0 if await self._fill() else settings.FILL_PAUSE_S
+        pause_s = 0.0 if await self._fill() else common.FILL_PAUSE_S
         self._look_again(self._loop.time() + pause_s)
+
+    # Making.
+
+    async def _make(self, deadline: float) -> Held[AsyncConnection[R]]:
+        """Make one that there is leave for. While no server leads, it is tried again until the deadline."""
+        pause_s = common.PAUSE_S
+        try:
+            while True:
+                try:
+                    connection = await self._connect(deadline - self._loop.time())
+                    break
+                except Error as error:
+                    may_pass = self._settings.may_pass(error) and not self._core.is_closed
+                    if not may_pass or self._loop.time() + pause_s > deadline:
+                        raise
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, common.LONGEST_PAUSE_S)
+        except BaseException:
+            self._core.counts.failed += 1
+            self._lose(lent=False)
+            raise
+        held = self._core.made(connection, self._loop.time())
+        if self._core.is_closed:
+            await self._end(connection)
+            raise common.closed()
+        return held
+
+    async def _connect(self, left_s: float) -> AsyncConnection[R]:
+        calls = await opened(self._settings.connect, left_s)
+        connection: AsyncConnection[R] = AsyncConnection(calls)
+        try:
+            if self._configure is not None:
+                await self._configure(connection)
+            if common.is_open(connection.info.transaction_status):
+                raise common.left_open("configure")
+        except BaseException:
+            calls.give_up(_GIVEN_UP)
+            raise
+        return connection
+
+    async def _fill(self) -> bool:
+        """Make as many as there should be at least. False when one could not be made."""
+        while self._core.may_fill():
+            try:
+                connection = await self._connect(self._settings.timeout_s)
+            except BaseException as error:
+                self._core.counts.failed += 1
+                self._lose(lent=False)
+                if not isinstance(error, Exception):
+                    raise
+                logger.warning("a connection could not be made: %s", error)
+                return False
+            now = self._loop.time()
+            if not self._core.put(self._core.made(connection, now), now):
+                await self._end(connection)
+        return True
+
+    async def _decline(self, ask: PoolRequest[AsyncConnection[R]]) -> None:
+        """Who asked does not want it any more."""
+        now = self._loop.time()
+        if ask.is_in_line:
+            self._core.leave(ask, now)
+        elif ask.may_make:
+            self._lose(lent=False)
+        elif ask.held is not None and not self._core.put(ask.held, now):
+            await self._end(ask.held.connection)
+
+    # Judging.
+
+    async def _is_fit(self, held: Held[AsyncConnection[R]]) -> bool:
+        """Whether a connection can be lent. Otherwise it is given up."""
+        connection = held.connection
+        fit = not connection.closed
+        if fit and self._check is not None and not held.is_new:
+            try:
+                await self._check(connection)
+                fit = await self._is_clean(connection)
+            except Error as error:
+                logger.info("a connection did not pass its check: %s", error)
+                fit = False
+            except BaseException:
+                connection.terminate(_GIVEN_UP)
+                await self._discard(connection)
+                raise
+        if not fit:
+            await self._discard(connection)
+        return fit
+
+    async def _is_reset(self, connection: AsyncConnection[R], *, is_expected: bool) -> bool:
+        """Whether a connection that came back can be lent again."""
+        try:
+            fit = not connection.closed and await self._is_clean(connection, is_counted=not is_expected)
+            if fit and self._reset is not None:
+                await self._reset(connection)
+                fit = await self._is_clean(connection)
+        except Exception as error:  # noqa: BLE001 - his who gave it back it is no longer
+            logger.warning("a connection that came back is closed", exc_info=error)
+            return False
+        except BaseException:
+            connection.terminate(_GIVEN_UP)
+            await self._discard(connection)
+            raise
+        return fit
+
+    async def _is_clean(self, connection: AsyncConnection[R], *, is_counted: bool = False) -> bool:
+        """Roll back what is open, and undo what its user changed; False when it is of no use any more."""
+        status = connection.info.transaction_status
+        if common.is_open(status):
+            self._core.counts.rolled_back += is_counted
+            await connection.rollback()
+            status = connection.info.transaction_status
+        if status != TransactionStatus.IDLE:
+            return False
+        if connection.autocommit != self._settings.address.autocommit:
+            await connection.set_autocommit(self._settings.address.autocommit)
+        connection.row_factory = self._settings.row_factory
+        return True
+
+    # Giving up.
+
+    async def _discard(self, connection: AsyncConnection[R]) -> None:
+        """It is of no use: the next in line makes another."""
+        self._lent.remove(connection)
+        self._core.counts.broken += 1
+        await self._end(connection)
+
+    async def _end(self, connection: AsyncConnection[R]) -> None:
+        """Close one that was lent."""
+        try:
+            await self._close(connection)
+        finally:
+            self._lose(lent=True)
+
+    async def _close(self, connection: AsyncConnection[Any]) -> None:
+        try:
+            await connection.close()
+        except Error as error:
+            logger.warning("a connection could not be closed well: %s", error)
+
+    def _settle(self) -> None:
+        """Connections that were forgotten are no more."""
+        if forgotten := self._lent.forgotten():
+            self._core.settle(forgotten, self._loop.time())
+            self._changed.set()
+
+    def _lose(self, *, lent: bool) -> None:
+        """One is no more."""
+        self._core.lost(self._loop.time(), lent=lent)
+        self._changed.set()
 
     # The end.
 
-    async def close(self, timeout_s: float = settings.CLOSE_PATIENCE_S) -> int:
+    async def close(self, timeout_s: float = common.CLOSE_PATIENCE_S) -> int:
         """Lend no more, and close the connections; those that are lent when they come back.
 
         Waits for these, no longer than ``timeout_s``. Who waits for a connection gets PoolClosed.
@@ -197,7 +346,7 @@ class AsyncPool(AsyncMaking[R], Ending[AsyncConnection[R]]):
         Returns:
             How many were still lent, or being made, then.
         """
-        timeout_s = settings.seconds("timeout_s", timeout_s)
+        timeout_s = common.seconds("timeout_s", timeout_s)
         if self._is_forked:
             return 0
         idle = self._core.close()
@@ -230,7 +379,7 @@ class AsyncPool(AsyncMaking[R], Ending[AsyncConnection[R]]):
 
     def _abandon(self, idle: list[AsyncConnection[R]]) -> None:
         for connection in idle:
-            connection._calls.give_up("its pool was deleted")
+            connection.terminate("its pool was deleted")
 
     def _bind(self) -> None:
         """It belongs to the loop that uses it first."""

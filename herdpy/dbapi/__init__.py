@@ -14,8 +14,7 @@ import os
 from typing import Any
 
 from herdpy.dbapi.address import address_of, missing, open_link
-from herdpy.dbapi.connection import Connection
-from herdpy.dbapi.cursor import Cursor
+from herdpy.dbapi.connection import Connection, Cursor, ServerCursor, Stream
 from herdpy.dbapi.errors import (
     DatabaseError,
     DataError,
@@ -33,8 +32,6 @@ from herdpy.dbapi.link import TransactionStatus
 from herdpy.dbapi.notices import Notice
 from herdpy.dbapi.retry import run_transaction
 from herdpy.dbapi.rows import R, RowFactory, tuple_row
-from herdpy.dbapi.server_cursor import ServerCursor
-from herdpy.dbapi.stream import Stream
 from herdpy.dbapi.types import (
     BINARY,
     DATETIME,

@@ -1,33 +1,155 @@
-"""Connections: transactions, their ends, and the way to cursors."""
+"""Connections, and the cursors and streams that they make: what programs see of the driver.
+
+A connection is a :class:`SharedLink`, which its cursors share, with transactions and their ends. Below are
+``cursor`` and ``server_cursor``, which do a cursor's work, ``lifetime`` and ``info``.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import threading
+import itertools
 import warnings
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
 from herdpy.dbapi import lifetime
-from herdpy.dbapi.cursor import Cursor
+from herdpy.dbapi.cursor import ResultCursor
 from herdpy.dbapi.error_classes import ErrorClasses
 from herdpy.dbapi.errors import InternalError, ProgrammingError
 from herdpy.dbapi.info import ConnectionInfo
-from herdpy.dbapi.link import BrokenLink, Link, TransactionStatus
-from herdpy.dbapi.notices import Notice, NoticeHandler, Notices
+from herdpy.dbapi.link import Link, TransactionStatus
+from herdpy.dbapi.notices import Notice, NoticeHandler
 from herdpy.dbapi.rows import R, RowFactory, tuple_row
-from herdpy.dbapi.server_answer import ITER_SIZE
-from herdpy.dbapi.server_cursor import ServerCursor
-from herdpy.dbapi.stream import Stream
+from herdpy.dbapi.server_cursor import ITER_SIZE, PortalCursor
+from herdpy.dbapi.shared_link import SharedLink
+from herdpy.dbapi.types import Column
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from herdpy.dbapi.parameters import Parameters
 
 T = TypeVar("T")
 
-_EXIT_PATIENCE_S = 5.0
-_UNLIMITED = contextlib.nullcontext()
+_numbers = itertools.count(1)  # of streams
+
+
+class Cursor(ResultCursor[R]):
+    """A cursor; made by :meth:`Connection.cursor`. For one thread at a time.
+
+    Attributes:
+        connection: the connection it belongs to.
+        arraysize: how many rows ``fetchmany()`` gives when it is not told.
+        row_factory: what makes the rows; it counts for results whose rows nobody has fetched yet.
+        lastrowid: always None; use INSERT ... RETURNING.
+    """
+
+    __slots__ = ()
+
+    connection: Connection[Any]
+
+
+class ServerCursor(PortalCursor[R]):
+    """A cursor by name; made by ``connection.cursor(name=...)``. For one thread at a time.
+
+    Attributes:
+        connection: the connection it belongs to.
+        name: its name on the server, which SQL can use too.
+        arraysize: how many rows ``fetchmany()`` gives when it is not told.
+        itersize: how many rows are asked for at a time by ``fetchone()`` and iteration; what is in memory at
+            once.
+        row_factory: what makes the rows.
+        scrollable: whether it can go back; then the server keeps what was passed.
+        withhold: whether it lives on after its transaction was committed; then all rows are read at once, by
+            the server, which keeps them.
+        rowcount: always -1: how many rows there are is not known.
+    """
+
+    __slots__ = ()
+
+    connection: Connection[Any]
+
+
+class Stream(Generic[R]):
+    """What ``connection.stream(query)`` gives: a context manager, and within it an iterator of rows."""
+
+    def __init__(
+        self,
+        connection: Connection[Any],
+        query: str | bytes,
+        params: Parameters | None,
+        size: int,
+        row_factory: RowFactory[R],
+    ) -> None:
+        if size < 1:
+            raise ProgrammingError(f"size is a number of rows, at least 1, not {size}", sqlstate="22023")
+        self._connection = connection
+        self._query = query
+        self._params = params
+        self._cursor = connection.cursor(f"herdpy_stream_{next(_numbers)}", row_factory=row_factory)
+        self._cursor.itersize = size
+        self._is_entered = False
+        self._own = False
+
+    @property
+    def description(self) -> list[Column] | None:
+        """A :class:`Column` for each column; None outside the block."""
+        return self._cursor.description
+
+    def __enter__(self) -> Self:
+        if self._is_entered:
+            raise ProgrammingError("a stream can be read once: ask for another")
+        connection = self._connection
+        connection.check_open()
+        self._is_entered = True
+        self._cursor.end_with_cancel()
+        if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
+            connection.execute("BEGIN READ ONLY")
+            self._own = True
+        try:
+            self._cursor.execute(self._query, self._params)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._cursor.close()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        if self._own and not self._connection.closed:
+            self._connection.rollback()
+        self._own = False
+
+    def __iter__(self) -> Self:
+        if not self._is_entered:
+            raise ProgrammingError(
+                "rows of a stream are read within its block",
+                hint="with connection.stream(query) as rows: for row in rows: ...",
+            )
+        return self
+
+    def __next__(self) -> R:
+        return next(self._cursor)
+
+    @property
+    def buffered(self) -> int:
+        """How many rows were fetched and not given yet."""
+        return self._cursor.buffered
+
+    def fetchmany(self, size: int | None = None) -> list[R]:
+        """The next rows, as many as are fetched at a time when ``size`` is not told."""
+        return self._cursor.fetchmany(self._cursor.itersize if size is None else size)
+
+    def fetch_record_batch(self) -> pa.RecordBatchReader:
+        """The rows that are left, as a reader of record batches, which are fetched as they are read."""
+        return self._cursor.fetch_record_batch()
 
 
 class Connection(ErrorClasses, Generic[R]):
@@ -42,16 +164,10 @@ class Connection(ErrorClasses, Generic[R]):
     """
 
     def __init__(self, link: Link, name: str, row_factory: RowFactory[R] | None = None) -> None:
-        self._link = link
-        self._name = name
+        self._shared = SharedLink(link, name)
         self.row_factory: RowFactory[R] = row_factory or cast("RowFactory[R]", tuple_row)
-        self._lock = threading.Lock()
-        self._said = link.said
-        self._notices = Notices()
-        self._closed = False
         self._savepoints = 0
-        self._cancels = 0  # streams end with each, whatever runs at the moment
-        lifetime.opened(self)
+        lifetime.opened(self._shared)
 
     @overload
     def cursor(self) -> Cursor[R]: ...
@@ -79,12 +195,11 @@ class Connection(ErrorClasses, Generic[R]):
             scrollable: a cursor of the server can go back.
             withhold: it lives on after its transaction was committed.
         """
-        if self._closed:
-            self._refuse()
+        self.check_open()
         factory = row_factory or self.row_factory
         if name is not None:
-            return ServerCursor(self, name, factory, scrollable=scrollable, withhold=withhold)
-        return Cursor(self, factory)
+            return ServerCursor(self, self._shared, name, factory, scrollable=scrollable, withhold=withhold)
+        return Cursor(self, self._shared, factory)
 
     def execute(
         self,
@@ -95,7 +210,9 @@ class Connection(ErrorClasses, Generic[R]):
         arrow: bool = False,
     ) -> Cursor[R]:
         """Run a statement in a new cursor, which is returned. See ``Cursor.execute``."""
-        return Cursor(self, self.row_factory).execute(query, params, timeout_s=timeout_s, arrow=arrow)
+        return Cursor(self, self._shared, self.row_factory).execute(
+            query, params, timeout_s=timeout_s, arrow=arrow
+        )
 
     def stream(
         self,
@@ -127,39 +244,35 @@ class Connection(ErrorClasses, Generic[R]):
             OperationalError: what became of the work is in its ``outcome``: with "unknown" (08007)
                 it may have been kept or not.
         """
-        with self._lock:
-            link = self._link
+        with self._shared.lock:
+            link = self._shared.link
             if link.status() == TransactionStatus.INERROR:
                 link.rollback()
                 raise InternalError(
                     "the transaction had failed: it was rolled back, not committed", sqlstate="25P02"
                 )
             link.commit()
-        if self._said:
-            self._tell()
+        if self._shared.said:
+            self._shared.deliver_notices()
 
     def rollback(self) -> None:
         """End the transaction and undo its work. Without a transaction nothing happens."""
-        with self._lock:
-            self._link.rollback()
+        with self._shared.lock:
+            self._shared.link.rollback()
 
     def close(self) -> None:
         """Close the connection; what was not committed is rolled back. May be called again."""
-        with self._lock:
-            if self._closed:
-                return
-            link, self._link = self._link, BrokenLink("the connection is closed", "08003", self.autocommit)
-            self._closed = True
-            lifetime.closed(self)
-            link.close()
+        try:
+            self._shared.close()
+        finally:
+            lifetime.closed(self._shared)
 
     def cancel(self) -> None:
         """End the statement that another thread runs here: it gets OperationalError 57014.
 
         A stream ends, too: who reads it gets the error with its next rows that were not fetched yet.
         """
-        self._cancels += 1
-        self._link.cancel()
+        self._shared.cancel()
 
     def add_notice_handler(self, handler: NoticeHandler) -> None:
         """Call ``handler`` with each :class:`Notice` that the database sends from now on.
@@ -167,31 +280,16 @@ class Connection(ErrorClasses, Generic[R]):
         It is called after the statement, in the thread that ran it. An error that it raises is logged.
         ``SET client_min_messages`` says which notices are sent.
         """
-        self._notices.add(handler)
+        self._shared.notices.add(handler)
 
     def remove_notice_handler(self, handler: NoticeHandler) -> None:
         """Do not call ``handler`` any more. ValueError when it was not added."""
-        self._notices.remove(handler)
+        self._shared.notices.remove(handler)
 
     @property
     def notices(self) -> list[Notice]:
         """The newest notices, at most 50, the oldest first."""
-        return list(self._notices.newest)
-
-    def _tell(self) -> None:
-        with self._lock:
-            notices = self._link.take_notices()
-        self._notices.tell(notices)
-
-    def _limit(self, timeout_s: float | None) -> contextlib.AbstractContextManager[None]:
-        """Within the block statements may take so long; the caller has the lock."""
-        if timeout_s is None:
-            return _UNLIMITED
-        if not timeout_s > 0:
-            raise ProgrammingError(
-                f"timeout_s is a number of seconds above 0, not {timeout_s!r}", sqlstate="22023"
-            )
-        return self._link.limited(timeout_s)
+        return list(self._shared.notices.newest)
 
     @property
     def autocommit(self) -> bool:
@@ -199,31 +297,30 @@ class Connection(ErrorClasses, Generic[R]):
 
         Setting it inside a transaction raises ProgrammingError.
         """
-        return self._link.autocommit
+        return self._shared.link.autocommit
 
     @autocommit.setter
     def autocommit(self, value: bool) -> None:
-        with self._lock:
-            if self._closed:
-                self._refuse()
-            status = self._link.status()
+        with self._shared.lock:
+            self.check_open()
+            status = self._shared.link.status()
             if status != TransactionStatus.IDLE:
                 raise ProgrammingError(
                     f"autocommit cannot change within a transaction (status {status.name})",
                     sqlstate="25001",
                     hint="Commit or roll back first.",
                 )
-            self._link.autocommit = bool(value)
+            self._shared.link.autocommit = bool(value)
 
     @property
     def closed(self) -> bool:
         """Whether the connection was closed."""
-        return self._closed
+        return self._shared.is_closed
 
     @property
     def info(self) -> ConnectionInfo:
         """Status and name of the connection."""
-        return ConnectionInfo(self)
+        return ConnectionInfo(self._shared)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
@@ -232,8 +329,8 @@ class Connection(ErrorClasses, Generic[R]):
         Its end commits, an exception rolls back and goes on. Within a transaction the block is a
         savepoint: an exception undoes the block alone. Do not commit or roll back inside.
         """
-        with self._lock:
-            outermost = self._link.status() == TransactionStatus.IDLE
+        with self._shared.lock:
+            outermost = self._shared.link.status() == TransactionStatus.IDLE
             self._savepoints += 1
             name = f"_herdpy_{self._savepoints}"
         cursor = self.cursor()
@@ -241,7 +338,7 @@ class Connection(ErrorClasses, Generic[R]):
         try:
             yield self
         except BaseException:
-            if not self._closed:
+            if not self._shared.is_closed:
                 if outermost:
                     self.rollback()
                 else:
@@ -253,15 +350,19 @@ class Connection(ErrorClasses, Generic[R]):
         else:
             cursor.execute(f"RELEASE SAVEPOINT {name}")
 
+    def check_open(self) -> None:
+        """InterfaceError when the connection is closed."""
+        if self._shared.is_closed:
+            self._shared.refuse()
+
     def __enter__(self) -> Self:
-        if self._closed:
-            self._refuse()
+        self.check_open()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._closed:
+        if self._shared.is_closed:
             return
         try:
             if kind is None:
@@ -272,35 +373,14 @@ class Connection(ErrorClasses, Generic[R]):
             self.close()
 
     def __del__(self, _warn: Any = warnings.warn) -> None:
-        if getattr(self, "_closed", True):
+        shared = getattr(self, "_shared", None)
+        if shared is None or shared.is_closed:
             return
         shown = repr(self)
-        self._closed = True
-        lifetime.abandon(self._link)
+        shared.is_closed = True
+        lifetime.abandon(shared.link)
         _warn(f"{shown} was deleted without being closed", ResourceWarning)
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else self._link.status().name
-        return f"<herdpy.Connection {self._name!r} [{state}] at {id(self):#x}>"
-
-    def _refuse(self) -> NoReturn:
-        link = self._link
-        assert isinstance(link, BrokenLink)
-        link.refuse()
-
-    def _close_at_exit(self) -> None:
-        if not self._lock.acquire(blocking=False):  # a daemon thread is running a statement
-            self._link.cancel()
-            if not self._lock.acquire(timeout=_EXIT_PATIENCE_S):
-                return
-        self._lock.release()
-        self.close()
-
-    def _disown(self) -> Link:
-        link, self._link = (
-            self._link,
-            BrokenLink("the connection was opened before a fork, in the parent process: open one here"),
-        )
-        self._lock = threading.Lock()
-        self._closed = True
-        return link
+        state = "closed" if self._shared.is_closed else self._shared.link.status().name
+        return f"<herdpy.Connection {self._shared.name!r} [{state}] at {id(self):#x}>"

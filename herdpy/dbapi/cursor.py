@@ -1,39 +1,64 @@
-"""Cursors: run statements.
+"""Cursors whose results are whole: a statement runs, what it returned is kept, rows are fetched from that.
 
-A statement passes through here as: text -> :mod:`parameters` (placeholders, remembered) -> the
-connection's link -> a result, kept as it came for :mod:`answer`, from which rows are fetched.
+Below ``connection``, which makes cursors and has the class that programs see. A statement passes through here
+as: text -> :mod:`parameters` (placeholders, remembered) -> the connection's link -> a result, kept as the
+link gave it. Its rows become Python objects at the first fetch of rows, Arrow at the first fetch of Arrow,
+neither when nobody asks. ``rows`` says what a row is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self
 
 from herdpy.dbapi import arrow, parameters
-from herdpy.dbapi.answer import Answer
-from herdpy.dbapi.errors import NotSupportedError, ProgrammingError
+from herdpy.dbapi.errors import InterfaceError, NotSupportedError, ProgrammingError, translated
 from herdpy.dbapi.link import TransactionStatus
 from herdpy.dbapi.parameters import Parameters, as_text, translate
-from herdpy.dbapi.rows import R
+from herdpy.dbapi.rows import R, RowFactory, tuple_row
+from herdpy.dbapi.shared_link import SharedLink
+from herdpy.dbapi.types import Column
 
 if TYPE_CHECKING:
-    from herdpy.dbapi.link import Row
+    import pandas as pd  # type: ignore[import-untyped, unused-ignore]
+    import pyarrow as pa
+
+    from herdpy.dbapi.link import Result, Row
     from herdpy.dbapi.parameters import Translation
 
 
-class Cursor(Answer[R]):
-    """A cursor; made by :meth:`Connection.cursor`. For one thread at a time.
+class ResultCursor(Generic[R]):
+    """A cursor, but for the type of its connection; see :class:`Cursor`, its only child.
 
-    Attributes:
-        connection: the connection it belongs to.
-        arraysize: how many rows ``fetchmany()`` gives when it is not told.
-        lastrowid: always None; use INSERT ... RETURNING.
+    Attributes: as of :class:`Cursor`.
     """
 
-    __slots__ = ()
+    __slots__ = (
+        "__weakref__",
+        "_closed",
+        "_next",
+        "_result",
+        "_results",
+        "_rows",
+        "_shared",
+        "arraysize",
+        "connection",
+        "row_factory",
+    )
 
     lastrowid = None
+
+    def __init__(self, connection: Any, shared: SharedLink, row_factory: RowFactory[R]) -> None:
+        self.connection = connection
+        self._shared = shared
+        self.row_factory: RowFactory[R] = row_factory
+        self.arraysize = 1
+        self._closed = False
+        self._result: Result | None = None
+        self._results: list[Result] | None = None  # of several statements: those still to come
+        self._rows: list[R] | None = None
+        self._next = 0
 
     # Running statements.
 
@@ -61,7 +86,7 @@ class Cursor(Answer[R]):
         Raises:
             Error: the class and ``sqlstate`` say what; the cursor then has no result.
         """
-        connection = self.connection
+        shared = self._shared
         self._result = self._results = self._rows = None
         self._next = 0
         if self._closed:
@@ -78,19 +103,19 @@ class Cursor(Answer[R]):
             parameters.check(query)
         try:
             if arrow or timeout_s is not None or (statement is None and ";" in query):
-                with connection._lock, connection._limit(timeout_s):
+                with shared.lock, shared.limited(timeout_s):
                     self._run(query, values, statement, arrow)
             else:
-                with connection._lock:
-                    self._result = connection._link.execute(query, values, statement)
+                with shared.lock:
+                    self._result = shared.link.execute(query, values, statement)
         finally:
-            if connection._said:
-                connection._tell()
+            if shared.said:
+                shared.deliver_notices()
         return self
 
     def _run(self, sql: str, values: Sequence[object], source: Translation | None, arrow: bool) -> None:
         """What is rarer than one statement without a limit."""
-        link = self.connection._link
+        link = self._shared.link
         if arrow:
             self._result = link.execute_arrow(sql, values, source)
         elif source is not None or ";" not in sql:
@@ -124,13 +149,13 @@ class Cursor(Answer[R]):
             raise ProgrammingError(
                 f"executemany takes an iterable of parameters, not {type(params_seq).__name__}"
             ) from None
-        connection = self.connection
+        shared = self._shared
         try:
-            with connection._lock, connection._limit(timeout_s):
-                result = connection._link.execute_many(statement, rows)
+            with shared.lock, shared.limited(timeout_s):
+                result = shared.link.execute_many(statement, rows)
         finally:
-            if connection._said:
-                connection._tell()
+            if shared.said:
+                shared.deliver_notices()
         self._result = result if result.columns is not None else _Count(result.tag, result.rowcount)
         return self
 
@@ -194,17 +219,17 @@ class Cursor(Answer[R]):
         arrow.check_target(table_name, mode)
         within = arrow.schema_of(db_schema_name, temporary=temporary)
         schema, batches = arrow.batches_of(data)
-        connection = self.connection
-        with connection._lock:
+        shared = self._shared
+        with shared.lock:
             if catalog_name is not None:
                 self._check_database(catalog_name)
-            count = connection._link.ingest(table_name, batches, schema, mode, within)
+            count = shared.link.ingest(table_name, batches, schema, mode, within)
         self._result = _Count(f"INSERT 0 {count}", count)
         return count
 
     def _check_database(self, name: str) -> None:
         """NotSupportedError when ``name`` is not the database's; that begins no transaction."""
-        link = self.connection._link
+        link = self._shared.link
         idle = link.status() == TransactionStatus.IDLE
         ((database,),) = link.execute("SELECT current_database()").python_rows()
         if name != database:
@@ -214,6 +239,152 @@ class Cursor(Answer[R]):
                 f'cross-database references are not implemented: {name!r} is not "{database}"',
                 sqlstate="0A000",
             )
+
+    # What the last statement answered.
+
+    @property
+    def description(self) -> list[Column] | None:
+        """A :class:`Column` for each column; None when the statement returns no rows."""
+        result = self._result
+        if result is None or result.columns is None:
+            return None
+        return [Column(column) for column in result.columns]
+
+    @property
+    def rowcount(self) -> int:
+        """Rows returned or changed; -1 when there was no statement, or it does neither."""
+        result = self._result
+        if result is None:
+            return -1
+        if result.columns is None and result.tag and not result.tag[-1].isdigit():
+            return -1  # the tag of what counts rows, and only that, ends with their number
+        return result.rowcount
+
+    @property
+    def rownumber(self) -> int | None:
+        """0-based number of the next row; None without a result."""
+        if self._result is None or self._result.columns is None:
+            return None
+        return self._next
+
+    @property
+    def statusmessage(self) -> str | None:
+        """PostgreSQL's command tag, such as "INSERT 0 3"."""
+        return None if self._result is None else self._result.tag
+
+    @property
+    def has_python_rows(self) -> bool:
+        """Whether the result's rows are Python objects already."""
+        return self._rows is not None
+
+    @property
+    def closed(self) -> bool:
+        """Whether the cursor was closed."""
+        return self._closed
+
+    # Fetching rows.
+
+    def fetchone(self) -> R | None:
+        """The next row, or None."""
+        rows = self._rows
+        if rows is None or self._shared.is_closed:
+            rows = self._load()
+        at = self._next
+        if at >= len(rows):
+            return None
+        self._next = at + 1
+        return rows[at]
+
+    def fetchmany(self, size: int | None = None) -> list[R]:
+        """The next ``size`` rows (``arraysize`` when not told), or as many as there are."""
+        rows = self._load()
+        wanted = self.arraysize if size is None else size
+        if wanted < 0:
+            raise ProgrammingError(f"a number of rows cannot be negative: {wanted}")
+        at = self._next
+        got = rows[at : at + wanted]
+        self._next = at + len(got)
+        return got
+
+    def fetchall(self) -> list[R]:
+        """All rows that are left."""
+        rows = self._load()
+        at, self._next = self._next, len(rows)
+        return rows[at:] if at else rows[:]
+
+    def scroll(self, value: int, mode: Literal["relative", "absolute"] = "relative") -> None:
+        """Move to another row. IndexError (and no move) when it is out of the result."""
+        rows = self._load()
+        if mode not in ("relative", "absolute"):
+            raise ProgrammingError(f"mode is 'relative' or 'absolute', not {mode!r}")
+        to = value + (self._next if mode == "relative" else 0)
+        if not 0 <= to < max(len(rows), 1):
+            raise IndexError(f"row {to} is not one of {len(rows)}")
+        self._next = to
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> R:
+        rows = self._rows
+        if rows is None or self._shared.is_closed:
+            rows = self._load()
+        at = self._next
+        if at >= len(rows):
+            raise StopIteration
+        self._next = at + 1
+        return rows[at]
+
+    # Arrow, by ADBC's names.
+
+    def fetch_arrow_table(self) -> pa.Table:
+        """The rows that are left, as a table."""
+        result = self._rows_result()
+        try:
+            table = result.arrow()
+        except Exception as error:  # noqa: BLE001 - such as a number that Arrow cannot hold
+            raise translated(error) from (None if hasattr(error, "sqlstate") else error)
+        at = self._next
+        self._next = table.num_rows
+        return table.slice(at) if at else table
+
+    def fetch_record_batch(self) -> pa.RecordBatchReader:
+        """The rows that are left, as a reader of record batches."""
+        return self.fetch_arrow_table().to_reader()
+
+    def fetch_df(self) -> pd.DataFrame:
+        """The rows that are left, as a pandas DataFrame (pandas must be installed)."""
+        return arrow.to_pandas(self.fetch_arrow_table())
+
+    def _load(self) -> list[R]:
+        rows = self._rows
+        if rows is None or self._shared.is_closed:
+            result = self._rows_result()
+            try:
+                found: list[Any] = result.python_rows()
+            except Exception as error:  # noqa: BLE001 - such as a date that Python cannot hold
+                raise translated(error) from (None if hasattr(error, "sqlstate") else error)
+            if self.row_factory is not tuple_row:
+                make = self.row_factory(self)
+                found = [make(values) for values in found]
+            rows = self._rows = found
+        return rows
+
+    def _rows_result(self) -> Result:
+        """The result, when there is one with rows."""
+        if self._closed or self._shared.is_closed:
+            self._refuse()
+        result = self._result
+        if result is None:
+            raise ProgrammingError("no statement was executed whose rows could be fetched")
+        if result.columns is None:
+            raise ProgrammingError(f"the last statement returned no rows: {result.tag}")
+        return result
+
+    def _refuse(self) -> NoReturn:
+        if self._shared.is_closed:
+            self._shared.refuse()
+        raise InterfaceError("the cursor is closed", sqlstate="24000")
 
     # The end.
 

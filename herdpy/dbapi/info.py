@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from herdpy.dbapi.link import TransactionStatus
-
-if TYPE_CHECKING:
-    from herdpy.dbapi.connection import Connection
+from herdpy.dbapi.shared_link import SharedLink
 
 
 class ConnectionInfo:
     """What is known about a connection, under psycopg's names."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_shared",)
 
-    def __init__(self, connection: Connection[Any]) -> None:
-        self._connection = connection
+    def __init__(self, shared: SharedLink) -> None:
+        self._shared = shared
 
     @property
     def transaction_status(self) -> TransactionStatus:
         """IDLE, INTRANS, INERROR (only rollback helps), or UNKNOWN once closed."""
-        return self._connection._link.status()
+        return self._shared.link.status()
 
     @property
     def commit_position(self) -> str | None:
@@ -29,9 +25,9 @@ class ConnectionInfo:
 
         None: there was none, or the database is in a directory.
         """
-        return getattr(self._connection._link, "commit_position", None)
+        return getattr(self._shared.link, "commit_position", None)
 
     @property
     def dbname(self) -> str:
         """The directory of the database."""
-        return self._connection._name
+        return self._shared.name

@@ -14,29 +14,34 @@ import atexit
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from herdpy.dbapi.connection import Connection
-    from herdpy.dbapi.link import Link
+from herdpy.dbapi.link import Link
+from herdpy.dbapi.shared_link import SharedLink
 
-_open: weakref.WeakSet[Connection[Any]] = weakref.WeakSet()
+_open: weakref.WeakSet[SharedLink] = weakref.WeakSet()
 _closing: set[threading.Thread] = set()
 _inherited: list[Link] = []
 
 
-def opened(connection: Connection[Any]) -> None:
-    """``connection`` is open and wants to be closed at exit."""
-    _open.add(connection)
+class Closable(Protocol):
+    """What a collected object leaves behind: a connection, or its link."""
+
+    def close(self) -> None: ...
 
 
-def closed(connection: Connection[Any]) -> None:
-    """``connection`` was closed by its owner."""
-    _open.discard(connection)
+def opened(link: SharedLink) -> None:
+    """The connection of ``link`` is open and wants to be closed at exit."""
+    _open.add(link)
 
 
-def abandon(link: Link | Connection[Any]) -> None:
-    """Close what a collected object had, a connection or its link, soon and in another thread."""
+def closed(link: SharedLink) -> None:
+    """It was closed by its owner."""
+    _open.discard(link)
+
+
+def abandon(link: Closable) -> None:
+    """Close what a collected object had, soon and in another thread."""
 
     def run() -> None:
         try:
@@ -59,14 +64,14 @@ def settle(timeout_s: float | None = None) -> None:
 
 
 def _at_exit() -> None:
-    for connection in list(_open):
-        connection._close_at_exit()
+    for link in list(_open):
+        link.close_at_exit()
     settle(timeout_s=10)
 
 
 def _in_child() -> None:
     # Kept: the end of a link must not touch what the parent uses.
-    _inherited.extend(connection._disown() for connection in list(_open))
+    _inherited.extend(link.disown() for link in list(_open))
     _open.clear()
     _closing.clear()
 

@@ -1,7 +1,7 @@
 """What a database says besides answers: warnings and notices, kept and handed to who wants them.
 
 Below ``connection``. A link collects them while a statement runs; when the statement is over, and the
-connection's lock is free, they are told. So a handler may use the connection.
+connection's lock is free, they are delivered. So a handler may use the connection.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ NoticeHandler = Callable[[Notice], object]
 
 
 class Notices:
-    """The notices of one connection: the newest, and who is told of each."""
+    """The notices of one connection: the newest, and who gets each."""
 
     def __init__(self) -> None:
         self.newest: deque[Notice] = deque(maxlen=MOST_KEPT)
         self._handlers: list[NoticeHandler] = []
 
     def add(self, handler: NoticeHandler) -> None:
-        """Have ``handler`` told."""
+        """Give ``handler`` each from now on."""
         self._handlers.append(handler)
 
     def remove(self, handler: NoticeHandler) -> None:
-        """Do not tell ``handler`` any more. ValueError when it never was."""
+        """Give ``handler`` no more. ValueError when it was not added."""
         self._handlers.remove(handler)
 
-    def tell(self, notices: Iterable[Notice]) -> None:
+    def deliver(self, notices: Iterable[Notice]) -> None:
         """Keep them, and call the handlers. A handler's error is logged: the statement is done either way."""
         for notice in notices:
             self.newest.append(notice)

@@ -1,7 +1,7 @@
-"""A pool of connections for threads: its face. Above ``sync_making``.
+"""A pool of connections for threads. Above ``core``, whose rules it calls under its lock, and ``common``.
 
-Who asks makes the connection that he may make, in his own thread. One more thread (``keeper``) closes what
-has expired and keeps ``min_size`` connections; it runs from the first use until the pool is closed.
+Who asks makes the connection that he may make, in his own thread. One more thread (``PoolKeeper``) closes
+what has expired and keeps ``min_size`` connections; it runs from the first use until the pool is closed.
 """
 
 from __future__ import annotations
@@ -14,24 +14,61 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
 from herdpy.dbapi import lifetime
 from herdpy.dbapi.connection import Connection
+from herdpy.dbapi.errors import Error
+from herdpy.dbapi.link import TransactionStatus
 from herdpy.dbapi.rows import R, RowFactory, tuple_row
-from herdpy.pool import settings
-from herdpy.pool.core import Held, PoolRequest, PoolStats
-from herdpy.pool.ending import Ending
-from herdpy.pool.keeper import PoolKeeper
-from herdpy.pool.lent import Lent
-from herdpy.pool.settings import PoolSettings
-from herdpy.pool.sync_making import Making
+from herdpy.pool import common
+from herdpy.pool.common import PoolEnd, PoolSettings, logger
+from herdpy.pool.core import Core, Held, Lent, PoolRequest, PoolStats
+
+Tend = Callable[[], float | None]
+"""Looks after the pool; in how many seconds to look again (infinity: when told to), None for never."""
+
+
+class PoolKeeper:
+    """A thread that calls a method of the pool, when it is time or when it is told to.
+
+    Attributes:
+        nudge: have it look now; may be called anywhere, also while an object is collected.
+    """
+
+    def __init__(self, tend: weakref.WeakMethod[Tend]) -> None:
+        nudges: SimpleQueue[None] = SimpleQueue()
+        self.nudge: Callable[[], None] = lambda: nudges.put(None)
+        self._thread = threading.Thread(target=_keep, args=(tend, nudges), name="herdpy-pool", daemon=True)
+
+    def start(self) -> None:
+        """Begin, with a look at once."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Wait for its end, which the pool has in store when it is looked at next."""
+        self.nudge()
+        if self._thread is not threading.current_thread() and self._thread.ident is not None:
+            self._thread.join(timeout_s)
+
+
+def _keep(tend: weakref.WeakMethod[Tend], nudges: SimpleQueue[None]) -> None:
+    while True:
+        method = tend()
+        pause_s = None if method is None else method()
+        del method
+        if pause_s is None:
+            return
+        with contextlib.suppress(Empty):
+            nudges.get(timeout=None if math.isinf(pause_s) else max(pause_s, 0.001))
+
 
 _pools: weakref.WeakSet[Pool[Any]] = weakref.WeakSet()
 
 
-class Pool(Making[R], Ending[Connection[R]]):
+class Pool(PoolEnd[Connection[R]]):
     """Connections that are made once and lent many times; for any number of threads.
 
     Nothing is connected until a connection is asked for, or :meth:`open` is called.
@@ -71,16 +108,17 @@ class Pool(Making[R], Ending[Connection[R]]):
         row_factory: RowFactory[R] | None = None,
         **options: Any,
     ) -> None:
-        place = settings.address(url, {**options, "autocommit": autocommit or None})
+        place = common.address(url, {**options, "autocommit": autocommit or None})
         factory: RowFactory[Any] = row_factory or tuple_row
         keeper = PoolKeeper(weakref.WeakMethod(self._tend))
-        super().__init__(
-            PoolSettings(place, factory, min_size, max_size, timeout_s, max_idle_s, max_lifetime_s),
-            Lent(keeper.nudge),
-            check=check,
-            configure=configure,
-            reset=reset,
+        self._settings = PoolSettings(
+            place, factory, min_size, max_size, timeout_s, max_idle_s, max_lifetime_s
         )
+        self._core: Core[Connection[R]] = self._settings.core()
+        self._lent: Lent[Connection[R]] = Lent(keeper.nudge)
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)  # there are fewer connections
+        self._check, self._configure, self._reset = check, configure, reset
         self._keeper = keeper
         self._is_kept = False
         self._look_at = math.inf
@@ -140,7 +178,7 @@ class Pool(Making[R], Ending[Connection[R]]):
             self._decline(ask)
             raise
         if ask.is_refused:
-            raise settings.closed()
+            raise common.closed()
         held = ask.held or self._make(deadline)
         with self._lock:
             self._settle()
@@ -155,7 +193,7 @@ class Pool(Making[R], Ending[Connection[R]]):
         with self._lock:
             self._settle()
             if connection not in self._lent:
-                raise settings.foreign()
+                raise common.foreign()
         if not self._is_reset(connection, is_expected=is_expected):
             self._discard(connection)
             return
@@ -198,7 +236,7 @@ class Pool(Making[R], Ending[Connection[R]]):
             gone = self._core.expired(time.monotonic())
         for held in gone:
             self._close(held.connection)
-        again_s = math.inf if self._fill() else settings.FILL_PAUSE_S
+        again_s = math.inf if self._fill() else common.FILL_PAUSE_S
         with self._lock:
             if self._core.is_closed:
                 return None
@@ -206,9 +244,168 @@ class Pool(Making[R], Ending[Connection[R]]):
             self._look_at = min(self._core.next_look(), now + again_s)
             return max(0.0, self._look_at - now)
 
+    # Making.
+
+    def _make(self, deadline: float) -> Held[Connection[R]]:
+        """Make one that there is leave for. While no server leads, it is tried again until the deadline."""
+        pause_s = common.PAUSE_S
+        try:
+            while True:
+                try:
+                    connection = self._connect(deadline - time.monotonic())
+                    break
+                except Error as error:
+                    may_pass = self._settings.may_pass(error) and not self._core.is_closed
+                    if not may_pass or time.monotonic() + pause_s > deadline:
+                        raise
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, common.LONGEST_PAUSE_S)
+        except BaseException:
+            with self._lock:
+                self._core.counts.failed += 1
+                self._lose(lent=False)
+            raise
+        with self._lock:
+            held = self._core.made(connection, time.monotonic())
+            is_closed = self._core.is_closed
+        if is_closed:
+            self._end(connection)
+            raise common.closed()
+        return held
+
+    def _connect(self, left_s: float) -> Connection[R]:
+        connection: Connection[R] = self._settings.connect(left_s)
+        try:
+            if self._configure is not None:
+                self._configure(connection)
+            if common.is_open(connection.info.transaction_status):
+                raise common.left_open("configure")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _fill(self) -> bool:
+        """Make as many as there should be at least. False when one could not be made."""
+        while True:
+            with self._lock:
+                if not self._core.may_fill():
+                    return True
+            try:
+                connection = self._connect(self._settings.timeout_s)
+            except Exception as error:  # noqa: BLE001 - nobody has asked for it; who asks will hear
+                logger.warning("a connection could not be made: %s", error)
+                with self._lock:
+                    self._core.counts.failed += 1
+                    self._lose(lent=False)
+                return False
+            with self._lock:
+                now = time.monotonic()
+                kept = self._core.put(self._core.made(connection, now), now)
+            if not kept:
+                self._end(connection)
+
+    def _decline(self, ask: PoolRequest[Connection[R]]) -> None:
+        """Who asked does not want it any more."""
+        refused: Connection[R] | None = None
+        with self._lock:
+            now = time.monotonic()
+            if ask.is_in_line:
+                self._core.leave(ask, now)
+            elif ask.may_make:
+                self._lose(lent=False)
+            elif ask.held is not None and not self._core.put(ask.held, now):
+                refused = ask.held.connection
+        if refused is not None:
+            self._end(refused)
+
+    # Judging.
+
+    def _is_fit(self, held: Held[Connection[R]]) -> bool:
+        """Whether a connection can be lent. Otherwise it is given up."""
+        connection = held.connection
+        fit = not connection.closed
+        if fit and self._check is not None and not held.is_new:
+            try:
+                self._check(connection)
+                fit = self._is_clean(connection)
+            except Error as error:
+                logger.info("a connection did not pass its check: %s", error)
+                fit = False
+            except BaseException:
+                self._discard(connection)
+                raise
+        if not fit:
+            self._discard(connection)
+        return fit
+
+    def _is_reset(self, connection: Connection[R], *, is_expected: bool) -> bool:
+        """Whether a connection that came back can be lent again."""
+        try:
+            fit = not connection.closed and self._is_clean(connection, is_counted=not is_expected)
+            if fit and self._reset is not None:
+                self._reset(connection)
+                fit = self._is_clean(connection)
+        except Exception as error:  # noqa: BLE001 - his who gave it back it is no longer
+            logger.warning("a connection that came back is closed", exc_info=error)
+            return False
+        except BaseException:
+            self._discard(connection)
+            raise
+        return fit
+
+    def _is_clean(self, connection: Connection[R], *, is_counted: bool = False) -> bool:
+        """Roll back what is open, and undo what its user changed; False when it is of no use any more."""
+        status = connection.info.transaction_status
+        if common.is_open(status):
+            with self._lock:
+                self._core.counts.rolled_back += is_counted
+            connection.rollback()
+            status = connection.info.transaction_status
+        if status != TransactionStatus.IDLE:
+            return False
+        if connection.autocommit != self._settings.address.autocommit:
+            connection.autocommit = self._settings.address.autocommit
+        connection.row_factory = self._settings.row_factory
+        return True
+
+    # Giving up.
+
+    def _discard(self, connection: Connection[R]) -> None:
+        """It is of no use: the next in line makes another."""
+        with self._lock:
+            self._lent.remove(connection)
+            self._core.counts.broken += 1
+        self._end(connection)
+
+    def _end(self, connection: Connection[R]) -> None:
+        """Close one that was lent."""
+        try:
+            self._close(connection)
+        finally:
+            with self._lock:
+                self._lose(lent=True)
+
+    def _close(self, connection: Connection[Any]) -> None:
+        try:
+            connection.close()
+        except Error as error:
+            logger.warning("a connection could not be closed well: %s", error)
+
+    def _settle(self) -> None:
+        """Connections that were forgotten are no more; under the lock."""
+        if forgotten := self._lent.forgotten():
+            self._core.settle(forgotten, time.monotonic())
+            self._changed.notify_all()
+
+    def _lose(self, *, lent: bool) -> None:
+        """One is no more; under the lock."""
+        self._core.lost(time.monotonic(), lent=lent)
+        self._changed.notify_all()
+
     # The end.
 
-    def close(self, timeout_s: float = settings.CLOSE_PATIENCE_S) -> int:
+    def close(self, timeout_s: float = common.CLOSE_PATIENCE_S) -> int:
         """Lend no more, and close the connections; those that are lent when they come back.
 
         Waits for these, no longer than ``timeout_s``. Who waits for a connection gets PoolClosed.
@@ -216,7 +413,7 @@ class Pool(Making[R], Ending[Connection[R]]):
         Returns:
             How many were still lent, or being made, then.
         """
-        deadline = time.monotonic() + settings.seconds("timeout_s", timeout_s)
+        deadline = time.monotonic() + common.seconds("timeout_s", timeout_s)
         if self._is_forked:
             return 0
         with self._lock:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
     from herdpy import aio
-    from herdpy.aio.calls import Calls
     from herdpy.dbapi.connection import Connection
     from herdpy.dbapi.notices import NoticeHandler
 
@@ -127,8 +126,8 @@ class AdaptedConnection(AsyncAdapt_dbapi_connection):
 
     def in_thread(self, function: Callable[[Connection[Any]], T]) -> T:
         """What ``function`` returns for the blocking connection: several steps for one turn of its thread."""
-        calls: Calls = self._connection._calls
-        return await_only(calls.run(function, calls.connection))
+        driver: aio.AsyncConnection[Any] = self._connection
+        return await_only(driver.in_thread(function))
 
     def terminate(self) -> None:
         """Close a connection that may be lost; without waiting where nothing can be awaited."""

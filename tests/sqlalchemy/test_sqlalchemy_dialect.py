@@ -79,7 +79,7 @@ def test_streams_come_as_they_are_asked_for(engine):
     numbers = sa.select(sa.func.generate_series(1, 20_000).label("n"))
     with engine.connect() as connection:
         result = connection.execution_options(stream_results=True, max_row_buffer=100).execute(numbers)
-        assert isinstance(result.cursor, herdpy.dbapi.server_cursor.ServerCursor)
+        assert isinstance(result.cursor, herdpy.dbapi.ServerCursor)
         assert [result.fetchone() for _ in range(3)] == [(1,), (2,), (3,)]
         assert sum(n for (n,) in result) == 20_000 * 20_001 // 2 - 6
         parts = connection.execution_options(yield_per=500).execute(numbers).partitions()

@@ -15,7 +15,7 @@ from herdpy_sql.objects import SYSTEM
 if TYPE_CHECKING:
     from herdpy_server.sessions.block import TransactionBlock
     from herdpy_server.sessions.standing import Standing
-    from herdpy_sql.parse.right_commands import RightCommand
+    from herdpy_sql.parse.role_commands import RightCommand
 
 
 async def change_members(session: TransactionBlock, command: RightCommand) -> Result:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from herdpy_server.sessions.binding import Rebind
     from herdpy_server.sessions.block import TransactionBlock
     from herdpy_server.sessions.execution import Execution
-    from herdpy_sql.parse.right_commands import RightCommand
+    from herdpy_sql.parse.role_commands import RightCommand
     from herdpy_sql.plan import ChangeRights
     from herdpy_sql.storage import View
 

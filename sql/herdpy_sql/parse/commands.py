@@ -1,8 +1,9 @@
 """The statements that are not queries, writes or definitions: a small parser of their own.
 
-Transaction control, settings, CHECKPOINT and EXPLAIN have fixed words and no expressions, so a list of
-tokens and a cursor are enough. The result is a :class:`Command`; the planner makes of it what the session
-carries out.
+Transaction control, settings, prepared statements, cursors, CHECKPOINT and EXPLAIN have fixed words and no
+expressions, so a list of tokens and a cursor are enough. The result is a :class:`Command`; the planner makes
+of it what the session carries out. A statement within the statement is its ``inner``; EXECUTE's arguments
+are the outputs of an inner SELECT.
 """
 
 from __future__ import annotations
@@ -11,30 +12,26 @@ from dataclasses import dataclass, field
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.lock_modes import TABLE_MODES
-from herdpy_sql.parse.alter_table import AlterAction
-from herdpy_sql.parse.cursor import TokenCursor
-from herdpy_sql.parse.lexer import Statement
+from herdpy_sql.parse.lexer import Statement, TokenCursor
 
-COMMANDS = frozenset(
-    [
-        "BEGIN",
-        "START",
-        "COMMIT",
-        "END",
-        "ROLLBACK",
-        "ABORT",
-        "SAVEPOINT",
-        "RELEASE",
-        "SET",
-        "RESET",
-        "SHOW",
-        "CHECKPOINT",
-        "EXPLAIN",
-        "TRUNCATE",
-        "LOCK",
-    ]
-)
-"""The first words that :func:`parse_command` knows."""
+
+@dataclass(frozen=True, slots=True)
+class AlterAction:
+    """One action of ALTER TABLE.
+
+    Attributes:
+        kind: "ADD COLUMN", "ADD CONSTRAINT", "DROP COLUMN", "ALTER TYPE", "SET DEFAULT" and so on.
+        name: of the column or constraint that it is about.
+        text: the rest as SQL: a column's or constraint's definition, a type, an expression, a new name.
+        using: the expression of USING.
+        options: "IF EXISTS", "IF NOT EXISTS", "CASCADE".
+    """
+
+    kind: str
+    name: str = ""
+    text: str = ""
+    using: str = ""
+    options: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +61,10 @@ class Command:
 
 
 def parse_command(statement: Statement) -> Command:
-    """Parse a statement whose keyword is in COMMANDS. SqlError 42601."""
+    """Parse a statement whose keyword is in COMMANDS, or DROP TABLE or INDEX. SqlError 42601."""
     cursor = TokenCursor(statement)
     command = _PARSERS[statement.keyword](cursor)
-    if command.name != "EXPLAIN":
+    if command.inner is None or command.name == "EXECUTE":
         cursor.done()
     return command
 
@@ -193,16 +190,10 @@ def _set(cursor: TokenCursor) -> Command:
 
 def _constraints(cursor: TokenCursor) -> Command:
     """SET CONSTRAINTS ALL | name, ... DEFERRED | IMMEDIATE."""
-    names: list[tuple[str | None, str]] = []
-    if not cursor.accept("ALL"):
-        while True:
-            name = cursor.name()
-            names.append((name, cursor.name()) if cursor.accept(".") else (None, name))
-            if not cursor.accept(","):
-                break
+    names = () if cursor.accept("ALL") else cursor.qualified_names()
     for option in ("DEFERRED", "IMMEDIATE"):
         if cursor.accept(option):
-            return Command("SET CONSTRAINTS", options=(option,), names=tuple(names))
+            return Command("SET CONSTRAINTS", options=(option,), names=names)
     raise cursor.fail()
 
 
@@ -230,19 +221,7 @@ def _explain(cursor: TokenCursor) -> Command:
         if cursor.accept("ANALYZE"):
             options.append("ANALYZE")
         cursor.accept("VERBOSE")
-    if cursor.at >= len(cursor.tokens):
-        raise cursor.fail()
-    token = cursor.tokens[cursor.at]
-    outer = cursor.statement
-    text = token.group().lstrip()
-    start = token.end() - len(text)
-    inner = Statement(
-        text=outer.clean[start:],
-        clean=outer.clean[start:],
-        offset=outer.position(start) - 1,
-        keyword=text.upper(),
-    )
-    return Command("EXPLAIN", options=tuple(options), inner=inner)
+    return Command("EXPLAIN", options=tuple(options), inner=cursor.rest())
 
 
 def _explain_option(cursor: TokenCursor) -> list[str]:
@@ -262,15 +241,6 @@ def _explain_option(cursor: TokenCursor) -> list[str]:
     return ["ANALYZE"] if on else []
 
 
-def _names(cursor: TokenCursor) -> tuple[tuple[str | None, str], ...]:
-    found: list[tuple[str | None, str]] = []
-    while True:
-        name = cursor.name()
-        found.append((name, cursor.name()) if cursor.accept(".") else (None, name))
-        if not cursor.accept(","):
-            return tuple(found)
-
-
 def _drop(cursor: TokenCursor) -> Command:
     kind = cursor.name().upper()
     options = []
@@ -278,7 +248,7 @@ def _drop(cursor: TokenCursor) -> Command:
         pass
     if cursor.accept("IF", "EXISTS"):
         options.append("IF EXISTS")
-    names = _names(cursor)
+    names = cursor.qualified_names()
     if cursor.accept("CASCADE"):
         options.append("CASCADE")
     else:
@@ -289,7 +259,7 @@ def _drop(cursor: TokenCursor) -> Command:
 def _truncate(cursor: TokenCursor) -> Command:
     cursor.accept("TABLE")
     cursor.accept("ONLY")
-    names = _names(cursor)
+    names = cursor.qualified_names()
     options = []
     if cursor.accept("RESTART", "IDENTITY"):
         options.append("RESTART IDENTITY")
@@ -304,13 +274,190 @@ def _truncate(cursor: TokenCursor) -> Command:
 
 def _lock(cursor: TokenCursor) -> Command:
     cursor.accept("TABLE")
-    names = _names(cursor)
+    names = cursor.qualified_names()
     mode = "ACCESS EXCLUSIVE"
     if cursor.accept("IN"):
         mode = next((words for words in TABLE_MODES if cursor.accept(*words.split(), "MODE")), "")
         if not mode:
             raise cursor.fail()
     return Command("LOCK", mode, options=("NOWAIT",) if cursor.accept("NOWAIT") else (), names=names)
+
+
+_PREPARABLE = frozenset({"SELECT", "VALUES", "WITH", "TABLE", "INSERT", "UPDATE", "DELETE", "("})
+_QUERIES = frozenset({"SELECT", "VALUES", "WITH", "TABLE", "("})
+_ONE = {
+    "NEXT": ("FORWARD", 1),
+    "PRIOR": ("BACKWARD", 1),
+    "FIRST": ("ABSOLUTE", 1),
+    "LAST": ("ABSOLUTE", -1),
+}
+
+
+def _rest(cursor: TokenCursor, allowed: frozenset[str]) -> Statement:
+    """What follows as a statement of its own; its first word must be one of ``allowed``."""
+    if cursor.peek() not in allowed:
+        raise cursor.fail()
+    return cursor.rest()
+
+
+def _prepare(cursor: TokenCursor) -> Command:
+    if cursor.accept("TRANSACTION"):
+        raise SqlError("0A000", "PREPARE TRANSACTION is not supported", position=cursor.statement.offset + 1)
+    name = cursor.name()
+    types: tuple[str, ...] = ()
+    if cursor.accept("("):
+        types = _types(cursor)
+    if not cursor.accept("AS"):
+        raise cursor.fail()
+    return Command("PREPARE", name, options=types, inner=_rest(cursor, _PREPARABLE))
+
+
+def _types(cursor: TokenCursor) -> tuple[str, ...]:
+    """The texts of types in a list, up to its closing parenthesis."""
+    found: list[str] = []
+    depth, start = 0, cursor.at
+    while True:
+        token = cursor.peek()
+        if not token:
+            raise cursor.fail()
+        if depth == 0 and token in {",", ")"}:
+            if start == cursor.at:
+                raise cursor.fail()
+            first, last = cursor.tokens[start], cursor.tokens[cursor.at - 1]
+            found.append(cursor.statement.clean[first.start() : last.end()].strip())
+            start = cursor.at + 1
+            if token == ")":
+                cursor.at += 1
+                return tuple(found)
+        depth += (token == "(") - (token == ")")
+        cursor.at += 1
+
+
+def _execute(cursor: TokenCursor) -> Command:
+    name = cursor.name()
+    if not cursor.accept("("):
+        return Command("EXECUTE", name)
+    start = cursor.tokens[cursor.at].start() if cursor.at < len(cursor.tokens) else 0
+    if cursor.peek() == ")":
+        raise cursor.fail()
+    depth = 1
+    while depth:
+        token = cursor.peek()
+        if not token:
+            raise cursor.fail()
+        depth += (token == "(") - (token == ")")
+        cursor.at += 1
+    outer = cursor.statement
+    arguments = outer.clean[start : cursor.tokens[cursor.at - 1].end() - 1]
+    text = f"SELECT {arguments}"
+    return Command(
+        "EXECUTE", name, inner=Statement(text, text, outer.position(start) - 1 - len("SELECT "), "SELECT")
+    )
+
+
+def _deallocate(cursor: TokenCursor) -> Command:
+    cursor.accept("PREPARE")
+    if cursor.accept("ALL"):
+        return Command("DEALLOCATE", options=("ALL",))
+    return Command("DEALLOCATE", cursor.name())
+
+
+def _declare(cursor: TokenCursor) -> Command:
+    name = cursor.name()
+    options: list[str] = []
+    while not cursor.accept("CURSOR"):
+        for words in ("BINARY", "INSENSITIVE", "ASENSITIVE", "NO SCROLL", "SCROLL"):
+            if cursor.accept(*words.split()):
+                options.append(words)
+                break
+        else:
+            raise cursor.fail()
+    if cursor.accept("WITH", "HOLD"):
+        options.append("WITH HOLD")
+    else:
+        cursor.accept("WITHOUT", "HOLD")
+    if not cursor.accept("FOR"):
+        raise cursor.fail()
+    for one, other in (("SCROLL", "NO SCROLL"), ("INSENSITIVE", "ASENSITIVE")):
+        if one in options and other in options:
+            raise SqlError("42P11", f"cannot specify both {one} and {other}")
+    return Command("DECLARE", name, options=tuple(options), inner=_rest(cursor, _QUERIES))
+
+
+def _fetch(cursor: TokenCursor) -> Command:
+    """The direction is in ``options``, the count in ``value``: None for ALL."""
+    direction, count = "FORWARD", "1"
+    word = cursor.peek()
+    if word in _ONE and _goes_on(cursor):
+        cursor.at += 1
+        direction, one = _ONE[word]
+        count = str(one)
+    elif word in {"ABSOLUTE", "RELATIVE"} and _goes_on(cursor):
+        cursor.at += 1
+        direction, count = word, _count(cursor)
+    elif word in {"FORWARD", "BACKWARD"} and _goes_on(cursor):
+        cursor.at += 1
+        direction = word
+        if cursor.accept("ALL"):
+            return _of(cursor, direction, None)
+        if _is_number(cursor):
+            count = _count(cursor)
+    elif word == "ALL" and _goes_on(cursor):
+        cursor.at += 1
+        return _of(cursor, direction, None)
+    elif _is_number(cursor):
+        count = _count(cursor)
+    return _of(cursor, direction, count)
+
+
+def _of(cursor: TokenCursor, direction: str, count: str | None) -> Command:
+    if not cursor.accept("FROM"):
+        cursor.accept("IN")
+    return Command(cursor.statement.keyword, cursor.name(), count, (direction,))
+
+
+def _goes_on(cursor: TokenCursor) -> bool:
+    """Whether the next word is not the last one, and so not the cursor's name."""
+    return cursor.at + 1 < len(cursor.tokens)
+
+
+def _is_number(cursor: TokenCursor) -> bool:
+    return cursor.peek()[:1] in set("0123456789+-") and bool(cursor.peek())
+
+
+def _count(cursor: TokenCursor) -> str:
+    sign = ""
+    while cursor.peek() in {"+", "-"}:
+        sign = "-" if (cursor.peek() == "-") != (sign == "-") else ""
+        cursor.at += 1
+    text = cursor.peek()
+    if not text.lstrip("+-").isdecimal():
+        raise cursor.fail()
+    if abs(int(text)) > 2**31 - 1:
+        raise cursor.fail()
+    cursor.at += 1
+    return str(int(sign + "1") * int(text))
+
+
+def _close(cursor: TokenCursor) -> Command:
+    if cursor.accept("ALL"):
+        return Command("CLOSE", options=("ALL",))
+    return Command("CLOSE", cursor.name())
+
+
+def _discard(cursor: TokenCursor) -> Command:
+    for words, what in (("ALL", "ALL"), ("PLANS", "PLANS"), ("SEQUENCES", "SEQUENCES"), ("TEMP", "TEMP")):
+        if cursor.accept(words):
+            return Command("DISCARD", options=(what,))
+    if cursor.accept("TEMPORARY"):
+        return Command("DISCARD", options=("TEMP",))
+    raise cursor.fail()
+
+
+def _unlisten(cursor: TokenCursor) -> Command:
+    if not cursor.accept("*"):
+        cursor.name()
+    return Command("UNLISTEN")
 
 
 _PARSERS = {
@@ -330,4 +477,15 @@ _PARSERS = {
     "DROP": _drop,
     "TRUNCATE": _truncate,
     "LOCK": _lock,
+    "PREPARE": _prepare,
+    "EXECUTE": _execute,
+    "DEALLOCATE": _deallocate,
+    "DECLARE": _declare,
+    "FETCH": _fetch,
+    "MOVE": _fetch,
+    "CLOSE": _close,
+    "DISCARD": _discard,
+    "UNLISTEN": _unlisten,
 }
+COMMANDS = frozenset(_PARSERS) - {"DROP"}
+"""The first words that :func:`parse_command` knows, of every statement that begins so."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.parse.cursor import TokenCursor
-from herdpy_sql.parse.lexer import Statement
+from herdpy_sql.parse.lexer import Statement, TokenCursor
 
 Option = str | tuple[str, ...] | None
 """An option's value: text, a list of names ("*" alone: all), or None when only its name was given."""
@@ -49,7 +48,7 @@ def parse_copy(statement: Statement) -> CopyStatement:
         cursor.accept("BINARY")
     query = table = columns = parameters_of = None
     if cursor.accept("PARAMETERS", "OF"):
-        parameters_of = _string(cursor)
+        parameters_of = cursor.string()
     elif cursor.peek() == "(":
         query = _query(cursor)
     else:
@@ -65,7 +64,7 @@ def parse_copy(statement: Statement) -> CopyStatement:
         raise cursor.fail()
     _endpoint(cursor, is_from=is_from)
     if cursor.accept("DELIMITERS") or cursor.accept("USING", "DELIMITERS"):
-        options.append(("delimiter", _string(cursor), cursor.position()))
+        options.append(("delimiter", cursor.string(), cursor.position()))
     cursor.accept("WITH")
     if cursor.peek() == "(":
         options += _options(cursor)
@@ -125,26 +124,20 @@ def _endpoint(cursor: TokenCursor, *, is_from: bool) -> None:
         return
     direction = "from" if is_from else "to"
     if cursor.accept("PROGRAM"):
-        _string(cursor)
+        cursor.string()
         raise SqlError(
             "42501",
             "must be superuser or have privileges of the pg_execute_server_program role to COPY "
             f"{direction} an external program",
             hint=_FILE_HINT,
         )
-    _string(cursor)
+    cursor.string()
     role = "pg_read_server_files" if is_from else "pg_write_server_files"
     raise SqlError(
         "42501",
         f"must be superuser or have privileges of the {role} role to COPY {direction} a file",
         hint=_FILE_HINT,
     )
-
-
-def _string(cursor: TokenCursor) -> str:
-    if not cursor.peek().startswith("'"):
-        raise cursor.fail()
-    return cursor.value()
 
 
 def _options(cursor: TokenCursor) -> list[tuple[str, Option, int]]:
@@ -180,14 +173,14 @@ def _old_options(cursor: TokenCursor) -> list[tuple[str, Option, int]]:
         elif cursor.accept("FORCE"):
             found.append((*_force(cursor), position))
         elif cursor.accept("ENCODING"):
-            found.append(("encoding", _string(cursor), position))
+            found.append(("encoding", cursor.string(), position))
         else:
             name = cursor.peek().lower()
             if name not in {"delimiter", "null", "quote", "escape"}:
                 raise cursor.fail()
             cursor.at += 1
             cursor.accept("AS")
-            found.append((name, _string(cursor), position))
+            found.append((name, cursor.string(), position))
     return found
 
 

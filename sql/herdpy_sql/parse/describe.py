@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from herdpy_sql.parse.cursor import TokenCursor
-from herdpy_sql.parse.lexer import Statement
+from herdpy_sql.parse.lexer import Statement, TokenCursor
 
 _ASKED = re.compile(
     r"(?:DESCRIBE|DESC)\s+(?!\s*$)|SHOW\s+(?:TABLES|DATABASES|SCHEMAS|COLUMNS|VIEWS)\b", re.IGNORECASE

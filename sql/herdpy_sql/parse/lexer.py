@@ -1,9 +1,11 @@
-"""Cuts a text into statements, and rewrites what only PostgreSQL's lexer reads rightly.
+"""A text cut into statements, and a statement into words.
 
-One pass of one regular expression. It finds the semicolons that end statements, counts nesting
-before any recursive parser sees the text, and notes the few places that are rewritten for sqlglot:
-comments become blanks, ``$tag$...$tag$`` and ``E'...'`` strings become plain ones (sqlglot would take
-``$1,$2`` for a dollar quote, and knows fewer escapes).
+``split`` is one pass of one regular expression. It finds the semicolons that end statements, counts nesting
+before any recursive parser sees the text, and rewrites what only PostgreSQL's lexer reads rightly: comments
+become blanks, ``$tag$...$tag$`` and ``E'...'`` strings become plain ones (sqlglot would take ``$1,$2`` for a
+dollar quote, and knows fewer escapes). :class:`TokenCursor` goes through the words of a statement for the
+small parsers of ``commands`` and its neighbours: words, names and values come out, or the syntax error
+(42601) where it is.
 
 Source of the rules: PostgreSQL 15 manual, 4.1 "Lexical Structure".
 """
@@ -336,3 +338,119 @@ def _unescape(body: str, start: int) -> str:
     except UnicodeError as error:
         raise SqlError("22021", 'invalid byte sequence for encoding "UTF8"', position=start + 1) from error
     return value
+
+
+_TOKEN = re.compile(
+    r"""\s*(?: (?P<word>[^\W\d][\w$]*) | "(?P<ident>[^"]*(?:""[^"]*)*)" | '(?P<string>[^']*(?:''[^']*)*)'
+        | (?P<number>[-+]?\d[\w.]*) | (?P<symbol>\S) )""",
+    re.VERBOSE,
+)
+
+QualifiedName = tuple[str | None, str]
+"""The schema, where one is said, and the name."""
+
+
+class TokenCursor:
+    """Walks over the tokens of a statement."""
+
+    def __init__(self, statement: Statement) -> None:
+        self.statement = statement
+        self.tokens = list(_TOKEN.finditer(statement.clean))
+        self.at = 1  # the first word is known
+
+    def peek(self) -> str:
+        """The next token in capitals; "" at the end; a quoted one keeps its quotes."""
+        return self.tokens[self.at].group().strip().upper() if self.at < len(self.tokens) else ""
+
+    def accept(self, *words: str) -> bool:
+        """Step over ``words`` if they come next."""
+        mark = self.at
+        for word in words:
+            if self.peek() != word:
+                self.at = mark
+                return False
+            self.at += 1
+        return True
+
+    def position(self) -> int:
+        """The 1-based position of the next token in the whole text; at the end, of the end."""
+        if self.at >= len(self.tokens):
+            return self.statement.position(len(self.statement.clean))
+        token = self.tokens[self.at]
+        return self.statement.position(token.end() - len(token.group().lstrip()))
+
+    def fail(self) -> SqlError:
+        """The syntax error at the next token."""
+        if self.at >= len(self.tokens):
+            clean = self.statement.clean
+            return SqlError(
+                "42601", "syntax error at end of input", position=self.statement.position(len(clean))
+            )
+        token = self.tokens[self.at]
+        text = token.group().strip()
+        if self.at and self.tokens[self.at - 1].group().strip().upper() == "PASSWORD":
+            text = "<hidden>"  # it was meant to be one
+        return SqlError(
+            "42601",
+            f'syntax error at or near "{text}"',
+            position=self.statement.position(token.end() - len(token.group().lstrip())),
+        )
+
+    def done(self) -> None:
+        """Raise unless everything was read."""
+        if self.at < len(self.tokens):
+            raise self.fail()
+
+    def name(self) -> str:
+        """An identifier, folded unless quoted."""
+        if self.at >= len(self.tokens):
+            raise self.fail()
+        token = self.tokens[self.at]
+        if token["ident"] is not None:
+            found = str(token["ident"]).replace('""', '"')
+        elif token["word"] is not None:
+            found = str(token["word"]).lower()
+        else:
+            raise self.fail()
+        self.at += 1
+        return found
+
+    def value(self) -> str:
+        """A word, number or string, as text."""
+        if self.at < len(self.tokens):
+            token = self.tokens[self.at]
+            if token["string"] is not None:
+                self.at += 1
+                return str(token["string"]).replace("''", "'")
+            if token["number"] is not None:
+                self.at += 1
+                return str(token["number"])
+        return self.name()
+
+    def string(self) -> str:
+        """A string in quotes."""
+        if not self.peek().startswith("'"):
+            raise self.fail()
+        return self.value()
+
+    def qualified_name(self) -> QualifiedName:
+        """A name, perhaps with its schema."""
+        name = self.name()
+        return (name, self.name()) if self.accept(".") else (None, name)
+
+    def qualified_names(self) -> tuple[QualifiedName, ...]:
+        """Such names, with commas between them."""
+        found = [self.qualified_name()]
+        while self.accept(","):
+            found.append(self.qualified_name())
+        return tuple(found)
+
+    def rest(self) -> Statement:
+        """What follows as a statement of its own; the syntax error where nothing does."""
+        if self.at >= len(self.tokens):
+            raise self.fail()
+        token, outer = self.tokens[self.at], self.statement
+        keyword = token.group().lstrip()
+        start = token.end() - len(keyword)
+        text = outer.clean[start:]
+        return Statement(text, text, outer.position(start) - 1, keyword.upper())

@@ -1,18 +1,20 @@
-"""ALTER TABLE and INDEX, REINDEX, CLUSTER, VACUUM and ANALYZE: fixed words.
+"""ALTER TABLE and INDEX, REINDEX, CLUSTER, VACUUM and ANALYZE: fixed words, read with a token cursor.
 
-Read with the cursor of ``commands``.
+Of ALTER TABLE what sqlglot reads well (a column's definition, a constraint, an expression) is cut out as
+text up to the comma that ends the action, and parsed when the action is planned.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.parse.alter_table import parse_actions
-from herdpy_sql.parse.commands import Command
+from herdpy_sql.parse.commands import AlterAction, Command
 
 if TYPE_CHECKING:
-    from herdpy_sql.parse.cursor import TokenCursor
+    from herdpy_sql.parse.lexer import TokenCursor
+
 
 MAINTENANCE = frozenset({"ALTER", "REINDEX", "CLUSTER", "VACUUM", "ANALYZE", "ANALYSE"})
 """The first words that :func:`parse_maintenance` knows."""
@@ -30,11 +32,6 @@ def parse_maintenance(cursor: TokenCursor) -> Command:
     command = parse(cursor) if parse is not None else _vacuum(cursor, keyword)
     cursor.done()
     return command
-
-
-def _table_name(cursor: TokenCursor) -> tuple[str | None, str]:
-    name = cursor.name()
-    return (name, cursor.name()) if cursor.accept(".") else (None, name)
 
 
 def _vacuum(cursor: TokenCursor, keyword: str) -> Command:
@@ -59,7 +56,7 @@ def _vacuum(cursor: TokenCursor, keyword: str) -> Command:
     names = []
     if cursor.peek():
         while True:
-            names.append(_table_name(cursor))
+            names.append(cursor.qualified_name())
             if cursor.accept("("):
                 _columns(cursor)
             if not cursor.accept(","):
@@ -85,14 +82,14 @@ def _alter(cursor: TokenCursor) -> Command:
         raise _unsupported(cursor, f"ALTER {cursor.peek()}")
     options = ("IF EXISTS",) if cursor.accept("IF", "EXISTS") else ()
     cursor.accept("ONLY")
-    table = _table_name(cursor)
+    table = cursor.qualified_name()
     cursor.accept("*")
-    return Command("ALTER TABLE", options=options, names=(table,), actions=parse_actions(cursor))
+    return Command("ALTER TABLE", options=options, names=(table,), actions=_actions(cursor))
 
 
 def _alter_index(cursor: TokenCursor) -> Command:
     options = ("IF EXISTS",) if cursor.accept("IF", "EXISTS") else ()
-    index = _table_name(cursor)
+    index = cursor.qualified_name()
     if cursor.accept("RENAME", "TO"):
         return Command("ALTER INDEX", cursor.name(), options=options, names=(index,))
     if cursor.accept("SET", "(") or cursor.accept("RESET", "("):  # there is nothing to be set
@@ -120,7 +117,7 @@ def _reindex(cursor: TokenCursor) -> Command:
     for kind in ("INDEX", "TABLE", "SCHEMA", "DATABASE", "SYSTEM"):
         if cursor.accept(kind):
             cursor.accept("CONCURRENTLY")
-            names = (_table_name(cursor),) if cursor.peek() else ()
+            names = (cursor.qualified_name(),) if cursor.peek() else ()
             if not names and kind in {"INDEX", "TABLE", "SCHEMA"}:
                 raise cursor.fail()
             return Command("REINDEX", kind, names=names)
@@ -132,7 +129,7 @@ def _cluster(cursor: TokenCursor) -> Command:
     cursor.accept("VERBOSE")
     if not cursor.peek():
         return Command("CLUSTER")
-    names = [_table_name(cursor)]
+    names = [cursor.qualified_name()]
     if cursor.accept("USING"):
         names.append((names[0][0], cursor.name()))
     return Command("CLUSTER", names=tuple(names))
@@ -143,3 +140,178 @@ _STATEMENTS = {"ALTER": _alter, "REINDEX": _reindex, "CLUSTER": _cluster}
 
 def _unsupported(cursor: TokenCursor, what: str) -> SqlError:
     return SqlError("0A000", f"{what.strip()} is not supported", position=cursor.statement.offset + 1)
+
+
+_CONSTRAINTS = frozenset({"CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN", "EXCLUDE"})
+
+
+def _actions(cursor: TokenCursor) -> tuple[AlterAction, ...]:
+    """The actions after the table's name. SqlError 42601, 0A000."""
+    if cursor.accept("RENAME"):
+        return (_rename_action(cursor),)
+    if cursor.accept("SET", "SCHEMA"):
+        return (AlterAction("SET SCHEMA", cursor.name()),)
+    found = [_action(cursor)]
+    while cursor.accept(","):
+        found.append(_action(cursor))
+    return tuple(found)
+
+
+def _rename_action(cursor: TokenCursor) -> AlterAction:
+    if cursor.accept("TO"):
+        return AlterAction("RENAME TO", text=cursor.name())
+    if cursor.accept("CONSTRAINT"):
+        kind = "RENAME CONSTRAINT"
+    else:
+        cursor.accept("COLUMN")
+        kind = "RENAME COLUMN"
+    name = cursor.name()
+    if not cursor.accept("TO"):
+        raise cursor.fail()
+    return AlterAction(kind, name, cursor.name())
+
+
+def _action(cursor: TokenCursor) -> AlterAction:
+    for words, read in _READERS:
+        if cursor.accept(*words):
+            return read(cursor)
+    if not cursor.peek():
+        raise cursor.fail()
+    raise _unsupported(cursor, f"ALTER TABLE ... {cursor.peek()}")
+
+
+def _add_action(cursor: TokenCursor) -> AlterAction:
+    if cursor.peek() in _CONSTRAINTS:
+        label = cursor.name() if cursor.accept("CONSTRAINT") else ""
+        if cursor.peek() not in _CONSTRAINTS:
+            raise cursor.fail()
+        return AlterAction("ADD CONSTRAINT", label, _text_to_comma(cursor))
+    cursor.accept("COLUMN")
+    options = {"IF NOT EXISTS"} if cursor.accept("IF", "NOT", "EXISTS") else set()
+    mark = cursor.at
+    name = cursor.name()
+    cursor.at = mark
+    return AlterAction("ADD COLUMN", name, _text_to_comma(cursor), options=frozenset(options))
+
+
+def _drop_action(cursor: TokenCursor) -> AlterAction:
+    constraint = cursor.accept("CONSTRAINT")
+    if not constraint:
+        cursor.accept("COLUMN")
+    options = {"IF EXISTS"} if cursor.accept("IF", "EXISTS") else set()
+    name = cursor.name()
+    if cursor.accept("CASCADE"):
+        options.add("CASCADE")
+    else:
+        cursor.accept("RESTRICT")
+    return AlterAction("DROP CONSTRAINT" if constraint else "DROP COLUMN", name, options=frozenset(options))
+
+
+def _alter_action(cursor: TokenCursor) -> AlterAction:
+    if cursor.accept("CONSTRAINT"):
+        return AlterAction("ALTER CONSTRAINT", cursor.name(), _text_to_comma(cursor))
+    cursor.accept("COLUMN")
+    name = cursor.name()
+    if cursor.accept("SET", "DATA", "TYPE") or cursor.accept("TYPE"):
+        kind = _text_to_comma(cursor, "USING")
+        using = _text_to_comma(cursor) if cursor.accept("USING") else ""
+        return AlterAction("ALTER TYPE", name, kind, using)
+    if cursor.accept("SET", "DEFAULT"):
+        return AlterAction("SET DEFAULT", name, _text_to_comma(cursor))
+    for kind in ("DROP DEFAULT", "SET NOT NULL", "DROP NOT NULL"):
+        if cursor.accept(*kind.split()):
+            return AlterAction(kind, name)
+    for kind in ("DROP EXPRESSION", "DROP IDENTITY"):
+        if cursor.accept(*kind.split()):
+            options = {"IF EXISTS"} if cursor.accept("IF", "EXISTS") else set()
+            return AlterAction(kind, name, options=frozenset(options))
+    for word in ("STATISTICS", "STORAGE", "COMPRESSION"):
+        if cursor.accept("SET", word):
+            cursor.value()
+            return AlterAction("STORAGE", name)
+    if cursor.accept("SET", "(") or cursor.accept("RESET", "("):
+        return _storage_action(cursor)
+    for words in (("ADD", "GENERATED"), ("SET", "GENERATED"), ("RESTART",), ("SET",)):
+        if cursor.accept(*words):
+            cursor.at -= len(words)
+            return AlterAction("ALTER IDENTITY", name, _text_to_comma(cursor))
+    raise cursor.fail()
+
+
+def _storage_action(cursor: TokenCursor) -> AlterAction:
+    """What stands in the parentheses after SET or RESET: known parameters without a meaning here."""
+    start = cursor.at
+    while cursor.peek() not in {")", ""}:
+        cursor.at += 1
+    text = _between(cursor, start, cursor.at)
+    if not cursor.accept(")"):
+        raise cursor.fail()
+    return AlterAction("STORAGE", text=text)
+
+
+def _no_action(cursor: TokenCursor) -> AlterAction:
+    return AlterAction("STORAGE")
+
+
+def _tablespace_action(cursor: TokenCursor) -> AlterAction:
+    cursor.name()
+    return AlterAction("STORAGE")
+
+
+def _owner_action(cursor: TokenCursor) -> AlterAction:
+    return AlterAction("OWNER TO", cursor.name())
+
+
+def _validate_action(cursor: TokenCursor) -> AlterAction:
+    return AlterAction("VALIDATE CONSTRAINT", cursor.name())
+
+
+def _identity_action(cursor: TokenCursor) -> AlterAction:
+    """FULL | DEFAULT, after REPLICA IDENTITY."""
+    for kind in ("FULL", "DEFAULT"):
+        if cursor.accept(kind):
+            return AlterAction("REPLICA IDENTITY", kind)
+    if cursor.peek() in {"NOTHING", "USING"}:
+        raise SqlError(
+            "0A000",
+            f"REPLICA IDENTITY {cursor.peek()} is not supported",
+            hint="A row is known by its primary key (DEFAULT), or the log has all of it as it was (FULL).",
+        )
+    raise cursor.fail()
+
+
+_READERS: tuple[tuple[tuple[str, ...], Callable[[TokenCursor], AlterAction]], ...] = (
+    (("ADD",), _add_action),
+    (("DROP",), _drop_action),
+    (("ALTER",), _alter_action),
+    (("VALIDATE", "CONSTRAINT"), _validate_action),
+    (("OWNER", "TO"), _owner_action),
+    (("REPLICA", "IDENTITY"), _identity_action),
+    (("SET", "("), _storage_action),
+    (("RESET", "("), _storage_action),
+    (("SET", "LOGGED"), _no_action),
+    (("SET", "UNLOGGED"), _no_action),
+    (("SET", "WITHOUT", "CLUSTER"), _no_action),
+    (("SET", "WITHOUT", "OIDS"), _no_action),
+    (("CLUSTER", "ON"), _tablespace_action),
+)
+
+
+def _text_to_comma(cursor: TokenCursor, *words: str) -> str:
+    """The text up to the comma that ends the action, or up to one of ``words`` outside of parentheses."""
+    start, depth = cursor.at, 0
+    while token := cursor.peek():
+        if depth == 0 and (token == "," or token in words):
+            break
+        depth += (token in "([") - (token in ")]")
+        cursor.at += 1
+    if cursor.at == start:
+        raise cursor.fail()
+    return _between(cursor, start, cursor.at)
+
+
+def _between(cursor: TokenCursor, start: int, end: int) -> str:
+    if start == end:
+        return ""
+    first, last = cursor.tokens[start], cursor.tokens[end - 1]
+    return cursor.statement.clean[first.start() : last.end()].strip()

@@ -1,6 +1,6 @@
-"""CREATE, ALTER and DROP of SEQUENCE, SCHEMA and VIEW, and COMMENT ON: a small parser beside ``commands``.
+"""CREATE, ALTER and DROP of SEQUENCE, SCHEMA, VIEW and TYPE, and COMMENT ON: a parser beside ``commands``.
 
-Grammar: PostgreSQL 15 manual. The query of a view is left as a statement of its own.
+Grammar: PostgreSQL 15 manual. The query of a view is left as a statement of its own. Types are ENUMs.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.commands import Command
-from herdpy_sql.parse.cursor import TokenCursor
-from herdpy_sql.parse.lexer import Statement
+from herdpy_sql.parse.lexer import QualifiedName, Statement, TokenCursor
 
 OBJECT_COMMANDS = re.compile(
     r"(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+)?(?:(?:GLOBAL\s+|LOCAL\s+)?TEMP(?:ORARY)?\s+)?(?:RECURSIVE\s+)?"
@@ -20,7 +19,6 @@ OBJECT_COMMANDS = re.compile(
 )
 """What :func:`parse_object_command` knows begins so."""
 
-QualifiedName = tuple[str | None, str]
 Option = int | str | bool | None | tuple[str, ...]
 
 _COMMENTED = (
@@ -95,18 +93,12 @@ def _words_before(cursor: TokenCursor) -> list[str]:
     return options
 
 
-def qualified(cursor: TokenCursor) -> QualifiedName:
-    """A name, perhaps with its schema."""
-    name = cursor.name()
-    return (name, cursor.name()) if cursor.accept(".") else (None, name)
-
-
 def _create_sequence(cursor: TokenCursor, options: list[str]) -> ObjectCommand:
     if "OR REPLACE" in options or "RECURSIVE" in options:
         raise cursor.fail()
     if cursor.accept("IF", "NOT", "EXISTS"):
         options.append("IF NOT EXISTS")
-    name = qualified(cursor)
+    name = cursor.qualified_name()
     return ObjectCommand(
         "CREATE SEQUENCE", options=tuple(options), names=(name,), settings=sequence_options(cursor)
     )
@@ -201,7 +193,7 @@ def _create_schema(cursor: TokenCursor, options: list[str]) -> ObjectCommand:
 def _create_view(cursor: TokenCursor, options: list[str]) -> ObjectCommand:
     if "RECURSIVE" in options:
         raise SqlError("0A000", "CREATE RECURSIVE VIEW is not supported")
-    name = qualified(cursor)
+    name = cursor.qualified_name()
     columns: list[str] = []
     if cursor.accept("("):
         columns.append(cursor.name())
@@ -241,19 +233,17 @@ def _query(cursor: TokenCursor) -> tuple[Statement, str]:
 
 def _drop(cursor: TokenCursor, kind: str) -> ObjectCommand:
     options = ["IF EXISTS"] if cursor.accept("IF", "EXISTS") else []
-    names = [qualified(cursor)]
-    while cursor.accept(","):
-        names.append(qualified(cursor))
+    names = cursor.qualified_names()
     if cursor.accept("CASCADE"):
         options.append("CASCADE")
     else:
         cursor.accept("RESTRICT")
-    return ObjectCommand(f"DROP {kind}", options=tuple(options), names=tuple(names))
+    return ObjectCommand(f"DROP {kind}", options=tuple(options), names=names)
 
 
 def _alter(cursor: TokenCursor, kind: str) -> ObjectCommand:
     options = ("IF EXISTS",) if cursor.accept("IF", "EXISTS") else ()
-    names = (qualified(cursor),)
+    names = (cursor.qualified_name(),)
     command = f"ALTER {kind}"
     if cursor.accept("RENAME", "TO"):
         return ObjectCommand(command, options=options, names=names, action="RENAME", words=(cursor.name(),))
@@ -292,14 +282,95 @@ def _comment(cursor: TokenCursor) -> ObjectCommand:
     if kind == "CONSTRAINT":
         if not cursor.accept("ON"):
             raise cursor.fail()
-        names = (qualified(cursor),)
+        names = (cursor.qualified_name(),)
     if not cursor.accept("IS"):
         raise cursor.fail()
-    text = None if cursor.accept("NULL") else _string(cursor)
+    text = None if cursor.accept("NULL") else cursor.string()
     return ObjectCommand("COMMENT", names=names, action=kind, words=tuple(words), text=text)
 
 
-def _string(cursor: TokenCursor) -> str:
-    if not cursor.peek().startswith("'"):
+TYPE_COMMANDS = re.compile(r"(?:CREATE|ALTER|DROP)\s+TYPE\b", re.IGNORECASE)
+"""What :func:`parse_type_command` knows begins so."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeCommand(Command):
+    """One of them; ``names`` are the types that it is about.
+
+    Attributes:
+        action: of ALTER: "ADD VALUE", "RENAME VALUE", "RENAME", "SET SCHEMA", "OWNER".
+        labels: of CREATE the labels in order; of ADD VALUE the new one, of RENAME VALUE the old and the new.
+        place: of ADD VALUE "BEFORE" or "AFTER", "" for the end; ``neighbour`` is the label it says.
+    """
+
+    action: str = ""
+    labels: tuple[str, ...] = ()
+    place: str = ""
+    neighbour: str = ""
+
+
+def parse_type_command(statement: Statement) -> TypeCommand:
+    """Parse a statement that TYPE_COMMANDS matches. SqlError 42601, or 0A000 for types of other kinds."""
+    cursor = TokenCursor(statement)
+    cursor.name()  # TYPE
+    keyword = statement.keyword
+    if keyword == "CREATE":
+        command = _create_type(cursor)
+    elif keyword == "ALTER":
+        command = _alter_type(cursor)
+    else:
+        command = _drop_type(cursor)
+    cursor.done()
+    return command
+
+
+def _create_type(cursor: TokenCursor) -> TypeCommand:
+    name = cursor.qualified_name()
+    if not cursor.accept("AS", "ENUM"):
+        raise SqlError("0A000", "CREATE TYPE of anything but an ENUM is not supported")
+    if not cursor.accept("("):
         raise cursor.fail()
-    return cursor.value()
+    labels: list[str] = []
+    while not cursor.accept(")"):
+        if labels and not cursor.accept(","):
+            raise cursor.fail()
+        labels.append(cursor.string())
+    return TypeCommand("CREATE TYPE", names=(name,), labels=tuple(labels))
+
+
+def _alter_type(cursor: TokenCursor) -> TypeCommand:
+    names = (cursor.qualified_name(),)
+    if cursor.accept("ADD", "VALUE"):
+        options = ("IF NOT EXISTS",) if cursor.accept("IF", "NOT", "EXISTS") else ()
+        label, place, neighbour = cursor.string(), cursor.peek(), ""
+        if place in {"BEFORE", "AFTER"}:
+            cursor.at += 1
+            neighbour = cursor.string()
+        else:
+            place = ""
+        return TypeCommand(
+            "ALTER TYPE", "", None, options, None, names, (), "ADD VALUE", (label,), place, neighbour
+        )
+    if cursor.accept("RENAME", "VALUE"):
+        old = cursor.string()
+        if not cursor.accept("TO"):
+            raise cursor.fail()
+        return TypeCommand("ALTER TYPE", names=names, action="RENAME VALUE", labels=(old, cursor.string()))
+    for words, action in (
+        (("RENAME", "TO"), "RENAME"),
+        (("SET", "SCHEMA"), "SET SCHEMA"),
+        (("OWNER", "TO"), "OWNER"),
+    ):
+        if cursor.accept(*words):
+            return TypeCommand("ALTER TYPE", names=names, action=action, labels=(cursor.name(),))
+    raise cursor.fail()
+
+
+def _drop_type(cursor: TokenCursor) -> TypeCommand:
+    options = ["IF EXISTS"] if cursor.accept("IF", "EXISTS") else []
+    names = cursor.qualified_names()
+    if cursor.accept("CASCADE"):
+        options.append("CASCADE")
+    else:
+        cursor.accept("RESTRICT")
+    return TypeCommand("DROP TYPE", options=tuple(options), names=names)

@@ -37,17 +37,31 @@ from sqlglot.tokenizer_core import Token
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.commands import COMMANDS, Command, parse_command
 from herdpy_sql.parse.copy_statement import CopyStatement, parse_copy
-from herdpy_sql.parse.cursor import TokenCursor
-from herdpy_sql.parse.cursor_commands import CURSOR_COMMANDS, parse_cursor_command
-from herdpy_sql.parse.identity_options import Options, attach_identity_options, lift_identity_options
+from herdpy_sql.parse.lexer import TokenCursor
+from herdpy_sql.parse.lifted_clauses import (
+    IdentityOptions,
+    ReferenceOptions,
+    attach_identity_options,
+    attach_references,
+    lift_identity_options,
+    lift_on_commit,
+    lift_overriding,
+    lift_references,
+)
 from herdpy_sql.parse.maintenance import MAINTENANCE, parse_maintenance
-from herdpy_sql.parse.object_commands import OBJECT_COMMANDS, parse_object_command
-from herdpy_sql.parse.overriding import lift_on_commit, lift_overriding
-from herdpy_sql.parse.references import ReferenceOptions, attach_references, lift_references
-from herdpy_sql.parse.right_commands import RIGHT_COMMANDS, parse_right_command
-from herdpy_sql.parse.role_commands import ROLE_COMMANDS, parse_role_command
+from herdpy_sql.parse.object_commands import (
+    OBJECT_COMMANDS,
+    TYPE_COMMANDS,
+    parse_object_command,
+    parse_type_command,
+)
+from herdpy_sql.parse.role_commands import (
+    RIGHT_COMMANDS,
+    ROLE_COMMANDS,
+    parse_right_command,
+    parse_role_command,
+)
 from herdpy_sql.parse.tablespace_commands import TABLESPACE_COMMANDS, parse_tablespace_command
-from herdpy_sql.parse.type_commands import TYPE_COMMANDS, parse_type_command
 from herdpy_sql.parse.typed_literals import (
     arrays_of_ids,
     bracketed,
@@ -174,8 +188,6 @@ def parse(statement: Statement) -> Expression | Command | CopyStatement:
             return parse_tablespace_command(statement)
     if keyword in MAINTENANCE:
         return parse_maintenance(TokenCursor(statement))
-    if keyword in CURSOR_COMMANDS:
-        return parse_cursor_command(statement)
     if keyword == "COPY":
         return parse_copy(statement)
     if keyword in _QUERIES or _DEFINITIONS.match(statement.clean):
@@ -239,7 +251,7 @@ def _by_sqlglot(statement: Statement) -> Expression:
         references: list[ReferenceOptions] = []
         if statement.keyword == "CREATE" and "REFERENCES" in text.upper():
             tokens, references = lift_references(tokens)
-        identities: list[Options] = []
+        identities: list[IdentityOptions] = []
         if statement.keyword == "CREATE" and "IDENTITY" in text.upper():
             tokens, identities = lift_identity_options(tokens, text)
         ending = ""

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.commands import Command
-from herdpy_sql.parse.cursor import TokenCursor
-from herdpy_sql.parse.lexer import Statement
+from herdpy_sql.parse.lexer import Statement, TokenCursor
 
 TABLESPACE_COMMANDS = re.compile(r"(?:CREATE|ALTER|DROP|CHECK)\s+TABLESPACE\b", re.IGNORECASE)
 """What :func:`parse_tablespace_command` knows begins so."""

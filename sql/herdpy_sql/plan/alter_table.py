@@ -23,7 +23,7 @@ from herdpy_sql.execute.links import unique_access
 from herdpy_sql.execute.references import validate_foreign_key
 from herdpy_sql.expr import NotOwn, Params, bind, coerce, compile_expr, is_volatile
 from herdpy_sql.parse import parse, split
-from herdpy_sql.parse.cursor import TokenCursor
+from herdpy_sql.parse.lexer import TokenCursor
 from herdpy_sql.parse.object_commands import sequence_option, sequence_options
 from herdpy_sql.plan.create_table import (
     MAX_COLUMNS,
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from herdpy_sql.foreign_keys import ForeignKey
     from herdpy_sql.objects import CatalogObject
     from herdpy_sql.parse import Command
-    from herdpy_sql.parse.alter_table import AlterAction
+    from herdpy_sql.parse.commands import AlterAction
     from herdpy_sql.parse.object_commands import Option
     from herdpy_sql.plan.create_table import Draft
     from herdpy_sql.storage import Clock, View

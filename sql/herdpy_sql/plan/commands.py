@@ -21,8 +21,7 @@ from herdpy_sql.expr import NotOwn, Params, bind, coerce, compile_expr
 from herdpy_sql.expr.typenames import sql_type
 from herdpy_sql.objects import CatalogObject, StatisticsDefinition
 from herdpy_sql.parse import Statement, parse
-from herdpy_sql.parse.right_commands import RightCommand
-from herdpy_sql.parse.role_commands import RoleCommand
+from herdpy_sql.parse.role_commands import RightCommand, RoleCommand
 from herdpy_sql.parse.tablespace_commands import TablespaceCommand
 from herdpy_sql.plan.columnar import ColumnarSelect
 from herdpy_sql.plan.scope import TableScope, find_table, own_tables

@@ -9,7 +9,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.define import DefinePlan
 from herdpy_sql.objects import CatalogObject, EnumDefinition, ViewDefinition
 from herdpy_sql.parse import Command
-from herdpy_sql.parse.alter_table import AlterAction
+from herdpy_sql.parse.commands import AlterAction
 from herdpy_sql.plan.alter_table import plan_alter
 from herdpy_sql.plan.drop import depended_on
 from herdpy_sql.plan.names import checked_name, refuse_temporary_move, target_schema
@@ -20,7 +20,7 @@ from herdpy_sql.storage import Clock
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog, Table
     from herdpy_sql.execute.base import Plan, Remark
-    from herdpy_sql.parse.type_commands import TypeCommand
+    from herdpy_sql.parse.object_commands import TypeCommand
     from herdpy_sql.storage import View
 
 MAX_LABEL = 63

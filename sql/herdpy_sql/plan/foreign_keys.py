@@ -20,7 +20,7 @@ from herdpy_sql.execute.references import ReferenceView, ReferringChange, Referr
 from herdpy_sql.expr import Params, coerce, compile_expr
 from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.foreign_keys import CASCADE, NO_ACTION, ForeignKey
-from herdpy_sql.parse.references import OPTIONS, ReferenceOptions
+from herdpy_sql.parse.lifted_clauses import OPTIONS, ReferenceOptions
 from herdpy_sql.plan.rules import compile_default, rules_of
 from herdpy_sql.plan.scope import name_of, table_of
 from herdpy_sql.sequences import fresh_name

@@ -13,9 +13,8 @@ from herdpy_sql.expr import NotOwn
 from herdpy_sql.expr.typenames import ENUM, builtin
 from herdpy_sql.parse import Command, CopyStatement, parse
 from herdpy_sql.parse.describe import described
-from herdpy_sql.parse.object_commands import ObjectCommand
-from herdpy_sql.parse.right_commands import RightCommand
-from herdpy_sql.parse.type_commands import TypeCommand
+from herdpy_sql.parse.object_commands import ObjectCommand, TypeCommand
+from herdpy_sql.parse.role_commands import RightCommand
 from herdpy_sql.plan import (
     change,
     comments,

@@ -9,9 +9,8 @@ from sqlglot import expressions as exp
 from herdpy_sql.catalog import Table
 from herdpy_sql.objects import CatalogObject
 from herdpy_sql.parse import split
-from herdpy_sql.parse.cursor import TokenCursor
-from herdpy_sql.parse.object_commands import ObjectCommand
-from herdpy_sql.parse.type_commands import TypeCommand
+from herdpy_sql.parse.lexer import TokenCursor
+from herdpy_sql.parse.object_commands import ObjectCommand, TypeCommand
 from herdpy_sql.plan.names import target_schema
 from herdpy_sql.plan.scope import name_of
 from herdpy_sql.rights.held import DATABASE, Subject, schema_subject, subject_of
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from herdpy_sql.catalog import Catalog, Relation
     from herdpy_sql.parse import Command
-    from herdpy_sql.parse.object_commands import QualifiedName
+    from herdpy_sql.parse.lexer import QualifiedName
 
 _LOCKS = {
     "ACCESS SHARE": "rawdD",

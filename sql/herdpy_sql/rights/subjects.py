@@ -12,7 +12,7 @@ from herdpy_sql.rights.held import DATABASE, Subject, schema_subject, subject_of
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
-    from herdpy_sql.parse.right_commands import RightCommand
+    from herdpy_sql.parse.role_commands import RightCommand
 
 
 def named(command: RightCommand, catalog: Catalog, database: str) -> list[Subject]:

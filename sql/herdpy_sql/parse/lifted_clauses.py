@@ -1,7 +1,9 @@
-"""What stands behind REFERENCES, read from sqlglot's tokens before sqlglot sees them.
+"""Clauses that sqlglot does not read, or not wholly: taken out of its tokens, and put back at the tree.
 
-sqlglot keeps these options as texts, drops some and refuses ``SET NULL (column)``. So they are cut out of the
-tokens here, and put back as :class:`ReferenceOptions` at the tree's references, in the order of the text.
+Of REFERENCES sqlglot keeps the options as texts, drops some and refuses ``SET NULL (column)``: they become
+:class:`ReferenceOptions` at the tree's references, in the order of the text. The options of GENERATED ... AS
+IDENTITY (...) it reads in one order only: they are read as a sequence's options, which have any order, and
+go back to the columns that they stood at. OVERRIDING of INSERT and ON COMMIT of CREATE it does not know.
 """
 
 from __future__ import annotations
@@ -12,11 +14,18 @@ from typing import TYPE_CHECKING
 from sqlglot import TokenType
 from sqlglot import expressions as exp
 from sqlglot.errors import ParseError
+from sqlglot.expressions import GeneratedAsIdentityColumnConstraint
+from sqlglot.tokenizer_core import Token
+
+from herdpy_sql.errors import SqlError
+from herdpy_sql.parse.lexer import TokenCursor, split
+from herdpy_sql.parse.object_commands import Option, sequence_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlglot.tokenizer_core import Token
+    from sqlglot.expressions import Expression
+
 
 OPTIONS = "reference_options"
 """Where a Reference of the tree has its :class:`ReferenceOptions`, in its ``meta``."""
@@ -156,3 +165,88 @@ class _Reader:
             return ParseError.new("unexpected end")
         token = self.tokens[self.at]
         return ParseError.new("unexpected", line=token.line, col=token.col, highlight=token.text)
+
+
+IdentityOptions = tuple[tuple[str, Option], ...]
+
+_NOT_OF_COLUMNS = {"as", "owned", "restart"}  # the column says its type and whose it is
+
+
+def lift_identity_options(tokens: list[Token], text: str) -> tuple[list[Token], list[IdentityOptions]]:
+    """The tokens without the options, and those of each identity column in turn; () where there are none.
+
+    SqlError 42601 for what is no option of a sequence.
+    """
+    kept: list[Token] = []
+    found: list[IdentityOptions] = []
+    at = 0
+    while at < len(tokens):
+        kept.append(tokens[at])
+        at += 1
+        if [token.text.upper() for token in kept[-2:]] != ["AS", "IDENTITY"] or len(kept) < 3:
+            continue
+        if kept[-3].text.upper() not in {"ALWAYS", "DEFAULT"}:
+            continue
+        if at == len(tokens) or tokens[at].token_type != TokenType.L_PAREN:
+            found.append(())
+            continue
+        end = next((i for i in range(at + 1, len(tokens)) if tokens[i].token_type == TokenType.R_PAREN), None)
+        if end is None:
+            break
+        found.append(_read_identity_options(text[tokens[at].end + 1 : tokens[end].start]))
+        at = end + 1
+    return kept, found
+
+
+def attach_identity_options(tree: Expression, found: list[IdentityOptions]) -> None:
+    """Give each identity column its options, as the argument ``options`` of its constraint."""
+    columns = [
+        one
+        for one in tree.find_all(GeneratedAsIdentityColumnConstraint, bfs=False)
+        if one.args.get("expression") is None
+    ]
+    for column, options in zip(columns, found, strict=True):
+        column.set("options", options)
+
+
+def _read_identity_options(text: str) -> IdentityOptions:
+    statements = split(text)
+    if len(statements) != 1:
+        raise SqlError("42601", "syntax error in the options of GENERATED AS IDENTITY")
+    cursor = TokenCursor(statements[0])
+    cursor.at = 0
+    try:
+        options = sequence_options(cursor)
+        cursor.done()
+    except SqlError as error:
+        error.position = None  # it would be one in the options' text
+        raise
+    if {name for name, _ in options} & _NOT_OF_COLUMNS:
+        raise SqlError("42601", "conflicting or redundant options")
+    return options
+
+
+_WORDS = ("SYSTEM", "USER")
+
+
+def lift_overriding(tokens: list[Token]) -> tuple[list[Token], str]:
+    """The tokens without it, and which of the two words it has; "" when it is not there."""
+    for at in range(len(tokens) - 2):
+        if (
+            tokens[at].text.upper() == "OVERRIDING"
+            and tokens[at + 1].text.upper() in _WORDS
+            and tokens[at + 2].text.upper() == "VALUE"
+        ):
+            return tokens[:at] + tokens[at + 3 :], tokens[at + 1].text.upper()
+    return tokens, ""
+
+
+def lift_on_commit(tokens: list[Token]) -> tuple[list[Token], str]:
+    """The tokens without ON COMMIT of a temporary table, and its next word: DROP, DELETE, PRESERVE or ""."""
+    for at in range(len(tokens) - 2):
+        words = [token.text.upper() for token in tokens[at : at + 4]]
+        if words[:3] == ["ON", "COMMIT", "DROP"]:
+            return tokens[:at] + tokens[at + 3 :], "DROP"
+        if words[:2] == ["ON", "COMMIT"] and words[2:] in (["DELETE", "ROWS"], ["PRESERVE", "ROWS"]):
+            return tokens[:at] + tokens[at + 4 :], words[2]
+    return tokens, ""

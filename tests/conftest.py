@@ -1,8 +1,10 @@
-"""Fixtures that every area's tests may use, and how properties are tested everywhere."""
+"""Fixtures that every area's tests may use, how properties are tested everywhere, and where the time goes."""
 
 import os
 import signal
+from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.postgres import postgres
@@ -22,3 +24,26 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 __all__ = ["postgres"]
+
+_SHOWN_AREAS = 15
+_SHOWN_AFTER_S = 120.0
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show the areas and files that a long run spent most of its time in."""
+    reports = [report for found in terminalreporter.stats.values() for report in found]
+    timed = [report for report in reports if isinstance(report, pytest.TestReport)]
+    areas: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    for report in timed:
+        path = report.nodeid.partition("::")[0]
+        areas["/".join(path.split("/")[:2])] += report.duration
+        files[path] += report.duration
+    total_s = sum(areas.values())
+    if total_s < _SHOWN_AFTER_S:
+        return
+    terminalreporter.section(f"seconds of {total_s:.0f} s in tests")
+    for (area, area_s), (file, file_s) in zip(
+        areas.most_common(_SHOWN_AREAS), files.most_common(_SHOWN_AREAS), strict=False
+    ):
+        terminalreporter.line(f"{area_s:7.1f}  {area:<28}{file_s:7.1f}  {file}")

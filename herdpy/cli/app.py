@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 import typer
 
-from herdpy.cli import dev, drill, ledgers, published, tablespaces
+from herdpy.cli import dev, drill, ledgers, snapshot, tablespaces
 from herdpy.cli.command_bulk import export_command, import_command
 from herdpy.cli.command_check import check_command
 from herdpy.cli.command_log import log_command
 from herdpy.cli.command_sql import sql_command
 from herdpy.cli.command_state import checkpoint_command, info_command, version_command
 from herdpy.cli.errors import guarded
-from herdpy.cli.rescue import rescue_command
 from herdpy.cli.server import server_command
+from herdpy.cli.snapshot import rescue_command
 from herdpy.cli.spark import CONTEXT as SPARK_CONTEXT
 from herdpy.cli.spark import spark_command
 from herdpy.cli.status import status_command
@@ -62,10 +62,10 @@ for _name, _command in tablespaces.COMMANDS:
     _on_database(_tablespaces, _name, _command)
 app.add_typer(_tablespaces, name="tablespace")
 
-_snapshots = typer.Typer(help=published.HELP, cls=published.SnapshotGroup, no_args_is_help=True)
-for _name, _command in published.COMMANDS:
+_snapshots = typer.Typer(help=snapshot.HELP, cls=snapshot.SnapshotGroup, no_args_is_help=True)
+for _name, _command in snapshot.COMMANDS:
     _on_database(_snapshots, _name, _command)
-_snapshots.command("list", help=_help(published.list_command))(guarded(published.list_command))
+_snapshots.command("list", help=_help(snapshot.list_command))(guarded(snapshot.list_command))
 _snapshots.command("rescue", help=_help(rescue_command))(guarded(rescue_command))
 app.add_typer(_snapshots, name="snapshot")
 

@@ -14,6 +14,7 @@ from herdpy.cli import target
 from herdpy.cli.errors import FAILED, tell
 from herdpy.cli.output import write_table
 from herdpy.cli.progress import Bar
+from herdpy.cli.servers import Row, quoted, session
 from herdpy.cli.target import JsonOption, Place
 
 _KEY = re.compile(r"\b(?:key|entry) ([0-9a-f]{2,})")
@@ -81,9 +82,7 @@ def check_command(
 
 
 def _check_servers(found: target.TargetDatabase, json: bool) -> None:
-    from herdpy.cli import remote_state
-
-    rows = remote_state.compare_replicas(found)
+    rows = _compare_replicas(found)
     if json:
         sys.stdout.write(jsonlib.dumps(rows, indent=2, default=str) + "\n")
     elif rows:
@@ -167,3 +166,12 @@ def _place(one: CheckFinding) -> str:
         if value is not None
     ]
     return f"{one.part}: {', '.join(places)}" if places else one.part
+
+
+def _compare_replicas(found: target.TargetDatabase) -> list[Row]:
+    """All replicas compared at one position of the log: a row for each."""
+    with session(found.url, leader_of=found.name) as asked:
+        rows = asked.rows(f"CHECK TABLESPACE {quoted(found.name)}")
+        for remark in asked.remarks:
+            tell(f"{str(remark['severity']).lower()}: {remark['text']}")
+    return rows

@@ -18,7 +18,8 @@ import typer
 
 from herdpy.cli import target
 from herdpy.cli.errors import FAILED, USAGE, CliError, tell
-from herdpy.cli.output import json_names, json_object, write_table
+from herdpy.cli.output import as_json, json_names, json_object, write_table
+from herdpy.cli.servers import literal, session, tablespace_of
 from herdpy.cli.target import JsonOption, Place
 
 if TYPE_CHECKING:
@@ -153,9 +154,7 @@ def log_command(
     lists = ledger is None and begin is None and not (follow or limit or rows)
     found = target.existing(url, servers=lists)
     if found.is_remote:
-        from herdpy.cli import remote_state
-
-        remote_state.list_ledgers(found, json=json)
+        _list_of_servers(found, json=json)
         return
     inspect = target.needed("herdpy.log.inspect")
     from herdpy.log import LSN, LogError
@@ -307,3 +306,18 @@ def _entry(entry: EntryReport, names: LogNames, *, rows: bool) -> dict[str, Any]
 
 def _time(microseconds: int) -> str:
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat(sep=" ", timespec="milliseconds")
+
+
+def _list_of_servers(found: target.TargetDatabase, *, json: bool) -> None:
+    """The ledgers of the log, as ZooKeeper lists them."""
+    with session(found.url) as asked:
+        rows = asked.rows(
+            "SELECT ledger_id, state, entries, length_bytes, epoch, node, created FROM herdpy.ledgers "
+            f"WHERE tablespace = {literal(tablespace_of(asked))} ORDER BY ledger_id"
+        )
+    if json:
+        sys.stdout.write(jsonlib.dumps(rows, indent=2, default=as_json) + "\n")
+        return
+    names = ["ledger_id", "state", "entries", "length_bytes", "epoch", "node", "created"]
+    shown = [["-" if row[name] is None else row[name] for name in names] for row in rows]
+    write_table([name.replace("_", " ") for name in names], shown, sys.stdout)

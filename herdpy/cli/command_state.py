@@ -10,7 +10,14 @@ from typing import Any
 from herdpy.cli import target
 from herdpy.cli.errors import CliError, tell
 from herdpy.cli.output import write_table
+from herdpy.cli.servers import literal, quoted, session, tablespace_of
 from herdpy.cli.target import JsonOption, Place
+
+_ANY_REPLICA = "SET herdpy.read_level = 'any'"
+_USER_TABLES = """
+SELECT schemaname, tablename FROM pg_tables
+WHERE schemaname NOT IN ('pg_catalog', 'information_schema', 'herdpy') ORDER BY schemaname, tablename
+"""
 
 
 def info_command(url: Place, json: JsonOption = False) -> None:
@@ -27,9 +34,7 @@ def info_command(url: Place, json: JsonOption = False) -> None:
     """
     found = target.existing(url, servers=True)
     if found.is_remote:
-        from herdpy.cli import remote_state
-
-        _show_info(found.name, remote_state.info(found), ["Table", "Rows"], json=json)
+        _show_info(found.name, _facts_of_servers(found), ["Table", "Rows"], json=json)
         return
     target.needed("herdpy_server.store")
     from herdpy.log import LogError
@@ -87,6 +92,23 @@ def _facts(found: target.TargetDatabase) -> dict[str, Any]:
     return facts
 
 
+def _facts_of_servers(found: target.TargetDatabase) -> dict[str, Any]:
+    """What a tablespace has: its state, its log, and its tables as the server that answers has them."""
+    with session(found.url) as asked:
+        asked.rows(_ANY_REPLICA)
+        (facts,) = asked.rows(
+            "SELECT name AS tablespace, state, leader, epoch, ledgers, log_bytes FROM herdpy.tablespaces "
+            f"WHERE name = {literal(tablespace_of(asked))}"
+        )
+        facts["tables"] = []
+        for one in asked.rows(_USER_TABLES):
+            name = f"{quoted(one['schemaname'])}.{quoted(one['tablename'])}"
+            shown = ".".join([one["schemaname"], one["tablename"]]).removeprefix("public.")
+            (counted,) = asked.rows(f"SELECT count(*) AS rows FROM {name}")
+            facts["tables"].append({"table": shown, "rows": counted["rows"]})
+    return facts
+
+
 def _size(directory: Path) -> int:
     """Bytes that the files take on the disk (LMDB's may have holes)."""
     return sum(path.stat().st_blocks * 512 for path in directory.iterdir() if path.is_file())
@@ -104,12 +126,7 @@ def checkpoint_command(url: Place, json: JsonOption = False) -> None:
       herdpy checkpoint herdpy://db1,db2/flights
     """
     found = target.existing(url, servers=True)
-    if found.is_remote:
-        from herdpy.cli import remote_state
-
-        deleted = remote_state.checkpoint(found)
-    else:
-        deleted = _checkpoint(found)
+    deleted = _checkpoint_of_servers(found) if found.is_remote else _checkpoint(found)
     if json:
         sys.stdout.write(jsonlib.dumps({"deleted_ledgers": deleted}) + "\n")
     else:
@@ -127,6 +144,18 @@ def _checkpoint(found: target.TargetDatabase) -> list[int]:
     finally:
         connection.close()
     return sorted(before - after)
+
+
+def _checkpoint_of_servers(found: target.TargetDatabase) -> list[int]:
+    """A checkpoint on the server that leads; the ledgers that went with it."""
+    connection = target.connect(found, autocommit=True)
+    ledgers = "SELECT ledger_id FROM herdpy.ledgers"
+    try:
+        before = {row[0] for row in connection.execute(ledgers)}
+        connection.execute("CHECKPOINT").close()
+        return sorted(before - {row[0] for row in connection.execute(ledgers)})
+    finally:
+        connection.close()
 
 
 def version_command(json: JsonOption = False) -> None:

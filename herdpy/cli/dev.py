@@ -1,18 +1,30 @@
 """``herdpy dev``: a cluster on this machine, to try things and to break them.
 
-The commands' signatures; ``dev_show`` does them over ``herdpy.dev`` and shows how it went. Nothing but typer
-is imported before a command runs.
+The commands' signatures first, then what they do over ``herdpy.dev`` and how they show a cluster.
+``herdpy.dev`` is imported when a command runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json as jsonlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from herdpy.cli.errors import USAGE, CliError, interruptible, tell
+from herdpy.cli.output import write_table
 from herdpy.cli.target import JsonOption
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from herdpy.dev import ClusterStatus, LocalCluster
+
 
 HELP = """Run a cluster on this machine: ZooKeeper, bookies and servers on free loopback ports.
 
@@ -25,6 +37,7 @@ Needs Java 17, Maven (once, to fetch BookKeeper) and the server extra: pip insta
 Directory = Annotated[Path, typer.Option("--dir", "-d", metavar="D", help="The cluster's directory.")]
 HERE = Path("herdpy-dev")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="zookeeper, bookie-1, server-1 ...")]
+_NOTHING = "-"
 
 
 def up_command(
@@ -62,9 +75,7 @@ def up_command(
       herdpy dev up --dir /tmp/c --set logging.level=debug
       herdpy dev up --dir /tmp/c --bookies 4 --auto-recovery
     """
-    from herdpy.cli import dev_show
-
-    dev_show.up(
+    up(
         directory,
         servers=servers,
         bookies=bookies,
@@ -83,9 +94,7 @@ def status_command(directory: Directory = HERE, json: JsonOption = False) -> Non
       herdpy dev status
       herdpy dev status --dir /tmp/c --json
     """
-    from herdpy.cli import dev_show
-
-    dev_show.status(directory, json=json)
+    status(directory, json=json)
 
 
 def down_command(
@@ -100,9 +109,7 @@ def down_command(
       herdpy dev down
       herdpy dev down --dir /tmp/c --wipe
     """
-    from herdpy.cli import dev_show
-
-    dev_show.down(directory, wipe=wipe, json=json)
+    down(directory, wipe=wipe, json=json)
 
 
 def start_command(
@@ -118,9 +125,7 @@ def start_command(
       herdpy dev start bookie-1
       herdpy dev start server-2 --dir /tmp/c
     """
-    from herdpy.cli import dev_show
-
-    dev_show.one(directory, name, "started", lambda cluster: cluster.start(name, wait=wait), json=json)
+    one(directory, name, "started", lambda cluster: cluster.start(name, wait=wait), json=json)
 
 
 def stop_command(name: Name, directory: Directory = HERE, json: JsonOption = False) -> None:
@@ -130,9 +135,7 @@ def stop_command(name: Name, directory: Directory = HERE, json: JsonOption = Fal
     Examples:
       herdpy dev stop server-1
     """
-    from herdpy.cli import dev_show
-
-    dev_show.one(directory, name, "stopped", lambda cluster: cluster.stop(name), json=json)
+    one(directory, name, "stopped", lambda cluster: cluster.stop(name), json=json)
 
 
 def kill_command(name: Name, directory: Directory = HERE, json: JsonOption = False) -> None:
@@ -143,9 +146,7 @@ def kill_command(name: Name, directory: Directory = HERE, json: JsonOption = Fal
       herdpy dev kill server-1
       herdpy dev kill bookie-2 --dir /tmp/c
     """
-    from herdpy.cli import dev_show
-
-    dev_show.one(directory, name, "killed", lambda cluster: cluster.kill(name), json=json)
+    one(directory, name, "killed", lambda cluster: cluster.kill(name), json=json)
 
 
 def pause_command(name: Name, directory: Directory = HERE, json: JsonOption = False) -> None:
@@ -155,9 +156,7 @@ def pause_command(name: Name, directory: Directory = HERE, json: JsonOption = Fa
     Examples:
       herdpy dev pause server-1
     """
-    from herdpy.cli import dev_show
-
-    dev_show.one(directory, name, "paused", lambda cluster: cluster.pause(name), json=json)
+    one(directory, name, "paused", lambda cluster: cluster.pause(name), json=json)
 
 
 def resume_command(name: Name, directory: Directory = HERE, json: JsonOption = False) -> None:
@@ -167,9 +166,7 @@ def resume_command(name: Name, directory: Directory = HERE, json: JsonOption = F
     Examples:
       herdpy dev resume server-1
     """
-    from herdpy.cli import dev_show
-
-    dev_show.one(directory, name, "resumed", lambda cluster: cluster.resume(name), json=json)
+    one(directory, name, "resumed", lambda cluster: cluster.resume(name), json=json)
 
 
 COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
@@ -182,3 +179,160 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("pause", pause_command),
     ("resume", resume_command),
 )
+
+
+def up(
+    directory: Path,
+    *,
+    servers: int | None,
+    bookies: int | None,
+    settings: Sequence[str],
+    lines: Sequence[str],
+    auto_recovery: bool,
+    json: bool,
+) -> None:
+    """Start a cluster and show it."""
+    values = _pairs("--set", settings), _pairs("--set-bookie", lines)
+    with interruptible(), _errors(directory), _Progress("starting") as progress:
+        cluster = _cluster(
+            directory,
+            servers=servers,
+            bookies=bookies,
+            server_settings=values[0],
+            bookie_configuration=values[1],
+            auto_recovery=auto_recovery,
+            on_progress=progress.tell,
+        )
+        found = cluster.up()
+    _show(found, json=json)
+
+
+def status(directory: Path, *, json: bool) -> None:
+    """Show a cluster."""
+    with _errors(directory):
+        found = _cluster(directory).status()
+    _show(found, json=json)
+
+
+def down(directory: Path, *, wipe: bool, json: bool) -> None:
+    """Stop a cluster and say so."""
+    with _errors(directory), _Progress("stopping") as progress:
+        cluster = _cluster(directory, on_progress=progress.tell)
+        cluster.down()
+        found = cluster.status()
+        if wipe:
+            cluster.down(wipe=True)
+    if json:
+        _show(found, json=True)
+    else:
+        tell(f"The cluster in {directory} is stopped{', and its data removed' if wipe else ''}.")
+
+
+def one(directory: Path, name: str, done: str, work: Callable[[LocalCluster], None], *, json: bool) -> None:
+    """Do something to one process and say so."""
+    with interruptible(), _errors(directory):
+        cluster = _cluster(directory)
+        work(cluster)
+        if json:
+            _show(cluster.status(), json=True)
+        else:
+            tell(f"{name} is {done}.")
+
+
+def _cluster(directory: Path, **options: Any) -> LocalCluster:
+    try:
+        from herdpy.dev import LocalCluster
+    except ImportError as error:
+        raise CliError(str(error), hint='pip install "herdpy[server]" brings what is missing.') from error
+    return LocalCluster(directory, detached=True, **options)
+
+
+def _pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (equals and name.strip()):
+            raise CliError(f"{flag} {text}: write {flag} name=value", code=USAGE)
+        pairs[name.strip()] = value
+    return pairs
+
+
+def _show(found: ClusterStatus, *, json: bool) -> None:
+    if json:
+        sys.stdout.write(jsonlib.dumps(found.to_dict(), indent=2) + "\n")
+        return
+    rows: list[tuple[object, ...]] = [
+        (found.zookeeper.id, found.zookeeper.state, _NOTHING, _pid(found.zookeeper), found.zookeeper.port)
+    ]
+    rows += [(one.id, one.state, _NOTHING, _pid(one), one.port) for one in found.bookies]
+    for one in found.servers:
+        ports = f"{one.sql_port} (grpc {one.grpc_port}, http {one.http_port})"
+        rows.append((one.id, one.state, one.role, _pid(one), ports))
+    write_table(("name", "state", "role", "pid", "port"), [tuple(map(str, row)) for row in rows], sys.stdout)
+    if found.url:
+        sys.stdout.write(f"url: {found.url}\n")
+    sys.stdout.write(f"BookKeeper: {found.bookkeeper_uri}\n")
+
+
+def _pid(process: Any) -> object:
+    return _NOTHING if process.pid is None else process.pid
+
+
+@contextmanager
+def _errors(directory: Path) -> Iterator[None]:
+    """Failures in words that say what to do next."""
+    try:
+        from kazoo.exceptions import KazooException
+        from kazoo.handlers.threading import KazooTimeoutError
+
+        from herdpy.dev import BusyError, DevError, NoClusterError, UnknownNameError
+        from herdpy.testing import KitError
+    except ImportError as error:
+        raise CliError(str(error), hint='pip install "herdpy[server]" brings what is missing.') from error
+    try:
+        yield
+    except UnknownNameError as error:
+        raise CliError(str(error), code=USAGE) from error
+    except NoClusterError as error:
+        raise CliError(str(error), hint=f"herdpy dev up --dir {directory} makes one.") from error
+    except BusyError as error:
+        raise CliError(str(error), hint="Wait until it has ended, or end it with Ctrl-C.") from error
+    except (DevError, KitError) as error:
+        raise CliError(str(error)) from error
+    except (KazooException, KazooTimeoutError) as error:
+        why = f"ZooKeeper does not answer: {error or type(error).__name__}"
+        raise CliError(why, hint=f"herdpy dev status --dir {directory} says whether it runs.") from error
+
+
+class _Progress:
+    """What is going on, on a terminal: a line for what is ready, and what is waited for. Silent elsewhere."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._under_way: list[str] = []
+        self._began = time.perf_counter()
+        self._status: Status | None = None
+
+    def tell(self, name: str, event: str) -> None:
+        """Something became of a process."""
+        if event in ("starting", "stopping"):
+            self._under_way.append(name)
+        elif name in self._under_way:
+            self._under_way.remove(name)
+            if self._status is not None:
+                seconds = time.perf_counter() - self._began
+                self._status.console.print(f"{name} {event} ({seconds:.1f} s)", highlight=False)
+        if self._status is not None:
+            self._status.update(f"{self._what} {', '.join(self._under_way)}")
+
+    def __enter__(self) -> _Progress:
+        if sys.stderr.isatty():
+            from rich.console import Console
+
+            self._status = Console(file=sys.stderr).status(f"{self._what} ...")
+            self._status.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._status is not None:
+            self._status.stop()

@@ -1,22 +1,37 @@
 """``herdpy drill``: faults on purpose, and a judgement of what clients saw meanwhile.
 
-The commands' signatures; ``drill_show`` does them over ``herdpy.drill`` and shows how it went. Nothing but
-typer is imported before a command runs.
+The commands' signatures first, then one drill over ``herdpy.drill`` (what is wanted of it, where it happens,
+its progress, report and files), then how reports are shown. ``herdpy.drill`` is imported when a command runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+import json as jsonlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from herdpy.cli.errors import FAILED, USAGE, CliError, interruptible, tell
+from herdpy.cli.output import write_table
 from herdpy.cli.target import JsonOption, spelled_out
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
     from typer._click import Command
+
+    from herdpy.drill.control import ClusterControl
+    from herdpy.drill.drills import Drill, DrillResult
+    from herdpy.drill.report import DrillReport, DrillState
+    from herdpy.drill.runner import DrillProgress
+
 
 HELP = "\n\n".join(
     (
@@ -67,6 +82,7 @@ PictureFile = Annotated[Path | None, typer.Option("--picture", metavar="FILE", h
 HistoryFile = Annotated[
     Path | None, typer.Option("--history", metavar="FILE", help="Keep every operation (JSON lines).")
 ]
+SHOWS_NOTHING = 3
 
 
 class DrillGroup(TyperGroup):
@@ -105,10 +121,8 @@ def run_command(
       herdpy drill storm --seed 17
       herdpy drill kill-bookie --url herdpy://db1,db2,db3/herdpy --commands cluster.toml
     """
-    from herdpy.cli import drill_run, drill_show
-
-    wanted = drill_run.DrillOptions(spelled_out(url, profile), commands, seconds, seed, clients, rate)
-    drill_show.run(name, wanted, drill_run.DrillFiles(report, picture, history), json=json)
+    wanted = DrillOptions(spelled_out(url, profile), commands, seconds, seed, clients, rate)
+    run(name, wanted, DrillFiles(report, picture, history), json=json)
 
 
 def list_command(json: JsonOption = False) -> None:
@@ -119,9 +133,7 @@ def list_command(json: JsonOption = False) -> None:
       herdpy drill list
       herdpy drill list --json
     """
-    from herdpy.cli import drill_show
-
-    drill_show.show_list(json=json)
+    show_list(json=json)
 
 
 def all_command(
@@ -149,10 +161,8 @@ def all_command(
       herdpy drill all --seconds 15 --pictures drills/ --report drills.json
       herdpy drill all --url herdpy://db1,db2,db3/herdpy --commands cluster.toml
     """
-    from herdpy.cli import drill_run, drill_show
-
-    wanted = drill_run.DrillOptions(spelled_out(url, profile), commands, seconds, seed, clients, rate)
-    drill_show.run_all(wanted, report, pictures, json=json)
+    wanted = DrillOptions(spelled_out(url, profile), commands, seconds, seed, clients, rate)
+    run_all(wanted, report, pictures, json=json)
 
 
 def judge_command(
@@ -175,9 +185,7 @@ def judge_command(
       herdpy drill judge pause-leader-17.jsonl
       herdpy drill judge pause-leader-17.jsonl --picture pause-leader-17.svg
     """
-    from herdpy.cli import drill_run, drill_show
-
-    drill_show.judge(file, drill_run.DrillFiles(report, picture, None), json=json)
+    judge(file, DrillFiles(report, picture, None), json=json)
 
 
 COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
@@ -186,3 +194,341 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("all", all_command),
     ("judge", judge_command),
 )
+
+
+@dataclass(frozen=True)
+class DrillOptions:
+    """How a drill is to be run; None is as the drill itself says."""
+
+    url: str | None = None
+    commands: Path | None = None
+    seconds: float | None = None
+    seed: int | None = None
+    clients: int | None = None
+    rate: float | None = None
+
+
+@dataclass(frozen=True)
+class DrillFiles:
+    """What is to be written."""
+
+    report: Path | None = None
+    picture: Path | None = None
+    history: Path | None = None
+
+    def check(self) -> None:
+        """Whether they can be written, before a drill takes minutes. Raises CliError."""
+        for path in (self.report, self.picture, self.history):
+            if path is not None and not path.absolute().parent.is_dir():
+                raise CliError(f"there is no directory {path.parent} for {path.name}", code=USAGE)
+
+
+def carry_out(
+    drill: Drill, control: ClusterControl | None, wanted: DrillOptions, files: DrillFiles
+) -> DrillReport:
+    """Run it on the cluster that `control` has, or on one of its own; write what is wanted of it."""
+    from herdpy.drill.report import DrillReport
+    from herdpy.drill.runner import ClientLoad, run
+
+    load = ClientLoad()
+    load = replace(
+        load,
+        per_job=load.per_job if wanted.clients is None else wanted.clients,
+        rate_per_s=load.rate_per_s if wanted.rate is None else wanted.rate,
+    )
+    with _Progress(drill.name) as progress:
+        result = run(
+            drill,
+            control=control,
+            seconds=wanted.seconds,
+            seed=wanted.seed,
+            load=load,
+            on_progress=progress.tell,
+        )
+        kept = _keep(result, files.history)
+        report = DrillReport.of(result, replay=_replay(result, wanted), history_file=kept)
+    write(report, files)
+    return report
+
+
+def _keep(result: DrillResult, file: Path | None) -> str | None:
+    """Write the history where it is wanted, that of a violation in any case; where it is, if it is kept."""
+    from herdpy.drill.judged import HistoryOrigin
+
+    drill = result.drill
+    if file is None and result.valid:
+        return None
+    file = Path(f"{drill.name}-{result.seed}.jsonl") if file is None else file
+    HistoryOrigin(drill.name, drill.explanation, result.seed, result.setting).write(result.history)
+    result.history.save(file)
+    return str(file)
+
+
+def _replay(result: DrillResult, wanted: DrillOptions) -> list[str]:
+    """The command that lets clients and faults decide the same again."""
+    command = ["herdpy", "drill", result.drill.name, "--seed", str(result.seed)]
+    for flag, value in (
+        ("--seconds", None if wanted.seconds is None else f"{wanted.seconds:g}"),
+        ("--clients", wanted.clients),
+        ("--rate", None if wanted.rate is None else f"{wanted.rate:g}"),
+        ("--url", wanted.url),
+        ("--commands", wanted.commands),
+    ):
+        command += [] if value is None else [flag, str(value)]
+    return command
+
+
+def write(report: DrillReport, files: DrillFiles) -> None:
+    """Write the report and the picture where they are wanted."""
+    if files.report is not None:
+        files.report.write_text(jsonlib.dumps(report.to_json(), indent=2) + "\n")
+    if files.picture is not None:
+        from herdpy.drill.picture import picture_of
+
+        files.picture.write_text(picture_of(report), encoding="utf-8")
+
+
+def control_of(wanted: DrillOptions) -> ClusterControl | None:
+    """Who does faults to the cluster of --url; None: each drill makes a cluster of its own.
+
+    Raises CliError for a URL or a file of commands that is wrong.
+    """
+    if wanted.url is None and wanted.commands is None:
+        return None
+    if wanted.url is None:
+        raise CliError("--commands is for a cluster of yours: give its --url, too", code=USAGE)
+    if wanted.commands is None:
+        hint = "docs/drills.md tells of --commands FILE; without --url the drill makes a cluster of its own."
+        raise CliError("how to kill, pause and cut the processes there is not known", hint=hint, code=USAGE)
+    from herdpy.dbapi import url as urls
+    from herdpy.dbapi.errors import Error
+    from herdpy.drill.control.commands import CommandControl, CommandFile, CommandFileError
+
+    try:
+        if not isinstance(urls.parse(wanted.url), urls.Server):
+            raise CliError(f"{wanted.url} names a directory, and drills are for clusters", code=USAGE)
+        return CommandControl(wanted.url, CommandFile.load(wanted.commands))
+    except Error as error:
+        raise CliError(error.message, hint=error.hint, code=USAGE) from error
+    except CommandFileError as error:
+        raise CliError(str(error), code=USAGE) from error
+
+
+@contextmanager
+def errors() -> Iterator[None]:
+    """Failures in words that say what to do next."""
+    try:
+        yield
+    except (CliError, typer.Exit):
+        raise
+    except ImportError as error:
+        hint = 'pip install "herdpy[server,remote]" brings what is missing.'
+        raise CliError(str(error), hint=hint) from error
+    except Exception as error:
+        if (told := _in_words(error)) is None:
+            raise
+        raise told from error
+
+
+def _in_words(error: Exception) -> CliError | None:
+    from herdpy.dev import DevError
+    from herdpy.drill.control.control import ControlError
+    from herdpy.drill.history import HistoryError
+    from herdpy.drill.runner import DrillError
+    from herdpy.testing import KitError
+
+    if isinstance(error, HistoryError):
+        return CliError(str(error), code=USAGE)
+    if isinstance(error, (DrillError, ControlError, DevError, KitError)):
+        about = f"the drill could not be carried out: {error}"
+        return CliError(about, hint="This says nothing of the database.", code=SHOWS_NOTHING)
+    return None
+
+
+class _Progress:
+    """A bar on a terminal: the phase, and how much of the clients' time is over. Silent elsewhere."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._bar: RichProgress | None = None
+        self._task: TaskID | None = None
+
+    def tell(self, progress: DrillProgress) -> None:
+        """Show where the drill is."""
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=progress.done, phase=progress.phase)
+
+    def __enter__(self) -> _Progress:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TimeElapsedColumn(),
+                TextColumn("{task.fields[phase]}"),
+                console=Console(file=sys.stderr),
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task(self._name, total=1.0, phase="")
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def run(name: str, wanted: DrillOptions, files: DrillFiles, *, json: bool) -> None:
+    """Run one drill and show it."""
+    with errors():
+        drill = _drill(name)
+        files.check()
+        control = control_of(wanted)
+        with interruptible():
+            report = carry_out(drill, control, wanted, files)
+    _show(report, json=json)
+    _end([report.state])
+
+
+def show_list(*, json: bool) -> None:
+    """Which drills there are."""
+    with errors():
+        drills = _drills()
+    if json:
+        rows = [
+            {
+                "name": drill.name,
+                "explanation": drill.explanation,
+                "faults": list(drill.faults),
+                "workloads": list(drill.workloads),
+                "seconds": drill.seconds,
+            }
+            for drill in drills.values()
+        ]
+        sys.stdout.write(jsonlib.dumps(rows, indent=2) + "\n")
+        return
+    shown = [(drill.name, f"{drill.seconds:g} s", drill.explanation) for drill in drills.values()]
+    write_table(("drill", "clients run", "what is done, and what must not come of it"), shown, sys.stdout)
+
+
+def run_all(wanted: DrillOptions, report_file: Path | None, pictures: Path | None, *, json: bool) -> None:
+    """Run every drill, and show a line of each."""
+    reports: list[DrillReport] = []
+    failed: list[tuple[str, str]] = []
+    with errors(), interruptible():
+        from herdpy.drill.runner import DrillError
+
+        DrillFiles(report=report_file).check()
+        if pictures is not None:
+            pictures.mkdir(parents=True, exist_ok=True)
+        control = control_of(wanted)
+        for drill in _drills().values():
+            picture = None if pictures is None else pictures / f"{drill.name}.svg"
+            try:
+                report = carry_out(drill, control, wanted, DrillFiles(picture=picture))
+            except DrillError as error:
+                failed.append((drill.name, str(error)))
+                tell(f"{drill.name}: could not be carried out: {error}")
+                continue
+            reports.append(report)
+            if not json:
+                sys.stdout.write(_line(report) + "\n")
+                sys.stdout.flush()
+    document = _document(reports, failed)
+    if report_file is not None:
+        report_file.write_text(jsonlib.dumps(document, indent=2) + "\n")
+    if json:
+        sys.stdout.write(jsonlib.dumps(document, indent=2) + "\n")
+    else:
+        _sum_up(reports, failed)
+    _end([report.state for report in reports], could_not=bool(failed), many=True)
+
+
+def judge(file: Path, files: DrillFiles, *, json: bool) -> None:
+    """Judge a history from its file, and show that."""
+    with errors():
+        from herdpy.drill.history import DrillHistory
+        from herdpy.drill.report import DrillReport
+
+        files.check()
+        report = DrillReport.again(DrillHistory.load(file), str(file))
+        write(report, files)
+    _show(report, json=json)
+    _end([report.state])
+
+
+def _show(report: DrillReport, *, json: bool) -> None:
+    from herdpy.drill.report import report_text
+
+    sys.stdout.write(jsonlib.dumps(report.to_json(), indent=2) + "\n" if json else report_text(report))
+
+
+# All drills.
+
+
+def _line(report: DrillReport) -> str:
+    """One drill in one line."""
+    from herdpy.drill import words
+    from herdpy.drill.timeline import WRITE
+
+    if report.was_skipped:
+        reasons = "; ".join(dict.fromkeys(reason for _what, reason in report.skipped))
+        return f"{report.state.value.upper():<9}  {report.drill}: {reasons}"
+    gap = report.timeline.gaps[WRITE]
+    silence = "" if gap is None else f", {words.seconds(gap.seconds)} without a write"
+    told = (
+        f"{report.state.value.upper():<9}  {report.drill}: {report.timeline.operations:,} operations{silence}"
+    )
+    broken = ", ".join(f"{verdict.name} ({', '.join(verdict.kinds)})" for verdict in report.violations)
+    return f"{told}{'; broken: ' if broken else ''}{broken}"
+
+
+def _sum_up(reports: Sequence[DrillReport], failed: Sequence[tuple[str, str]]) -> None:
+    counts: dict[str, int] = {}
+    for report in reports:
+        counts[report.state.value] = counts.get(report.state.value, 0) + 1
+    if failed:
+        counts["not carried out"] = len(failed)
+    sys.stdout.write(", ".join(f"{count} {state}" for state, count in counts.items()) + "\n")
+    for report in reports:
+        if report.violations:
+            sys.stdout.write(f"{report.drill}: {report.replay_command} (history: {report.history_file})\n")
+
+
+def _document(reports: Sequence[DrillReport], failed: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    return {
+        "drills": [report.to_json() for report in reports],
+        "not_carried_out": [{"drill": name, "error": error} for name, error in failed],
+    }
+
+
+def _end(states: Sequence[DrillState], *, could_not: bool = False, many: bool = False) -> None:
+    """End with the exit code that the states are worth. Of `many`, one that is skipped does no harm."""
+    from herdpy.drill.report import DrillState
+
+    if DrillState.VIOLATED in states or DrillState.UNDECIDED in states:
+        raise typer.Exit(FAILED)
+    shown = [state for state in states if state is DrillState.VALID]
+    if could_not or not shown or (DrillState.SKIPPED in states and not many):
+        raise typer.Exit(SHOWS_NOTHING)
+
+
+# What is needed.
+
+
+def _drills() -> Mapping[str, Drill]:
+    from herdpy.drill.drills import DRILLS
+
+    return DRILLS
+
+
+def _drill(name: str) -> Drill:
+    drills = _drills()
+    if name in drills:
+        return drills[name]
+    near = difflib.get_close_matches(name, drills, n=2, cutoff=0.8)
+    hint = f"Did you mean {' or '.join(near)}?" if near else "herdpy drill list tells which there are."
+    raise CliError(f"there is no drill {name}", hint=hint, code=USAGE)

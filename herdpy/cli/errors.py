@@ -1,16 +1,20 @@
-"""How failures are told: what happened, where in the statement, and what to do next.
+"""How failures are told (what happened, where in the statement, and what to do next), and how signals end a
+command.
 
-Every command runs under :func:`guarded`. A :class:`CliError` is one the command line found itself;
-anything with a ``sqlstate`` comes from the database and is shown with its DETAIL, HINT and a caret
-under the place in the statement. Both go to standard error.
+Every command runs under :func:`guarded`. A :class:`CliError` is one the command line found itself; anything
+with a ``sqlstate`` comes from the database and is shown with its DETAIL, HINT and a caret under the place in
+the statement. Both go to standard error.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import NoReturn, ParamSpec, TypeVar
 
 import typer
@@ -141,3 +145,18 @@ def _reader_went_away() -> NoReturn:
     # What is still buffered would fail again when the interpreter flushes at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise typer.Exit(FAILED)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise KeyboardInterrupt, as SIGINT does."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -162,3 +162,10 @@ def quoted(name: str) -> str:
 def literal(text: str) -> str:
     """Text as a string literal."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def tablespace_of(asked: ServerSession) -> str:
+    """The session's tablespace by its name in herdpy.tablespaces: a server that is alone serves any name."""
+    names = [str(row["name"]) for row in asked.rows("SELECT name FROM herdpy.tablespaces")]
+    (current,) = (str(row["name"]) for row in asked.rows("SELECT current_database() AS name"))
+    return current if current in names else names[0]

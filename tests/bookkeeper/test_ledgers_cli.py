@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from herdpy.bookkeeper import BookKeeper, DigestType, LedgerState
 from herdpy.cli.app import app
-from herdpy.cli.ledgers_cat import escaped, hex_lines
+from herdpy.cli.ledgers import escaped, hex_lines
 from herdpy.log import LSN
 from herdpy.log.entry import encode_entry, encode_part
 from herdpy.log.lsn import START

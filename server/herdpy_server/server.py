@@ -35,12 +35,12 @@ from herdpy_server.process.notify import notify
 from herdpy_server.process.reload import changed, taken_over
 from herdpy_server.process.statements import StatementStatistics
 from herdpy_server.replica.roles import ReplicatedRoles
+from herdpy_server.roles.role import RoleStore
 from herdpy_server.service import Reloaded
 from herdpy_server.serving import OneDatabase, ServedDatabase, Tablespaces, settle_interpreter
 from herdpy_server.serving.alone_log import AloneLog, PublishSettings
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.registry import SessionRegistry
-from herdpy_server.sessions.roles import RoleStore
 from herdpy_server.tablespace import Directory
 from herdpy_server.workers.settings import WorkerSettings
 from herdpy_sql.errors import SqlError

@@ -11,9 +11,9 @@ from pathlib import Path
 import uvloop
 
 from herdpy_server.pgwire import PgServer, PgSettings
+from herdpy_server.roles.role import RoleStore
 from herdpy_server.serving import OneDatabase, ServedDatabase
 from herdpy_server.sessions.registry import SessionRegistry
-from herdpy_server.sessions.roles import RoleStore
 
 
 async def main() -> None:

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import uvloop
 
 from herdpy_server.pgwire import Authority, PgServer, PgSettings
+from herdpy_server.roles.role import RoleStore
 from herdpy_server.serving import Databases, OneDatabase, ServedDatabase
 from herdpy_server.sessions.registry import SessionRegistry
-from herdpy_server.sessions.roles import RoleStore
 
 T = TypeVar("T")
 MakeDatabases = Callable[[ServedDatabase], Databases]

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 import trustme
 
-from herdpy_server.sessions.passwords import Verifier
+from herdpy_server.roles.passwords import Verifier
 from tests.pgwire.servers import ThreadServer, thread_server
 from tests.pgwire.wire import SSL_REQUEST, Wire, message, start_up, text
 

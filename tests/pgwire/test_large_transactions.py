@@ -13,7 +13,7 @@ import pytest
 
 from herdpy.log.transaction import Transaction
 from herdpy_server.sessions import time_slices
-from herdpy_server.sessions.work import Pause
+from herdpy_server.tablespace.work import Pause
 from tests.pgwire.servers import ThreadServer
 
 ROWS = 6000

@@ -9,7 +9,7 @@ from scramp import ScramClient, ScramMechanism
 
 from herdpy_server.pgwire.authentication import PLAIN, ScramExchange, no_such_user
 from herdpy_server.pgwire.errors import FatalError
-from herdpy_server.sessions.passwords import Verifier
+from herdpy_server.roles.passwords import Verifier
 
 
 def verifier(password: str, salt: bytes | None = None) -> Verifier:

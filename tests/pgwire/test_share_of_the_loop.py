@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from herdpy_server.sessions import time_slices
-from herdpy_server.sessions.work import Pause
+from herdpy_server.tablespace.work import Pause
 from tests.pgwire.fed import Fed, feeding
 from tests.pgwire.servers import ThreadServer
 

@@ -11,8 +11,8 @@ import pytest
 from herdpy_server.embedded import Database, opened
 from herdpy_server.replica.node import ClusterNode
 from herdpy_server.replica.roles import ReplicatedRoles
-from herdpy_server.sessions.passwords import Verifier
-from herdpy_server.sessions.roles import Role, RoleStore, created, dropped, replaced
+from herdpy_server.roles.passwords import Verifier
+from herdpy_server.roles.role import Role, RoleStore, created, dropped, replaced
 from herdpy_server.store import Store
 from herdpy_server.tablespace import Directory
 from herdpy_sql.errors import SqlError

@@ -12,7 +12,7 @@ import pytest
 
 from herdpy.log.wait import OwnWait, Wait
 from herdpy_server.serving import Driver, Run
-from herdpy_server.sessions.work import Pause, Work
+from herdpy_server.tablespace.work import Pause, Work
 from herdpy_sql.errors import SqlError
 from tests.serving.conftest import served, sql
 

@@ -11,7 +11,7 @@ import pytest
 
 from herdpy_server.embedded import opened
 from herdpy_server.serving import ServedDatabase
-from herdpy_server.sessions.work import Work
+from herdpy_server.tablespace.work import Work
 from herdpy_sql.errors import SqlError
 from tests.serving.conftest import DiskGate, served, sql
 

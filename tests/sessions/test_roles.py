@@ -15,10 +15,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from session_scripts import Block, Runner
 
 from herdpy_server.embedded import opened
+from herdpy_server.roles.passwords import Verifier, without_passwords
+from herdpy_server.roles.role import Role, RoleStore, created
 from herdpy_server.sessions import Session
-from herdpy_server.sessions.passwords import Verifier, without_passwords
 from herdpy_server.sessions.registry import SessionRegistry
-from herdpy_server.sessions.roles import Role, RoleStore, created
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse import parse, split
 

@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from session_scripts import SCRIPTS, Runner, read_script, render
 
 from herdpy_server.embedded import opened
+from herdpy_server.roles.role import RoleStore
 from herdpy_server.sessions.registry import SessionRegistry
-from herdpy_server.sessions.roles import RoleStore
 
 WITH_ROLES = {"rights", "rights_seen"}
 """Scripts that need a server's roles."""

@@ -19,8 +19,8 @@ import pytest
 import herdpy
 from herdpy.dbapi import lifetime
 from herdpy_server.embedded import Database, opened
-from herdpy_server.sessions.work import Work
 from herdpy_server.tablespace import LockWait
+from herdpy_server.tablespace.work import Work
 from herdpy_sql.errors import SqlError
 
 ACCOUNTS = 8

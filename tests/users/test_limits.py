@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from herdpy_server.sessions import roles
+from herdpy_server.roles import role
 from herdpy_server.sessions.limits import SessionLimits
 from tests.pgwire.servers import ThreadServer, thread_server
 from tests.pgwire.test_authentication import Passwords
@@ -128,7 +128,7 @@ def test_names_and_numbers_of_parameters(others: ThreadServer) -> None:
 
 
 def test_there_is_a_limit_to_roles(others: ThreadServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roles, "MAX_ROLES", 1)
+    monkeypatch.setattr(role, "MAX_ROLES", 1)
     with psycopg.connect(others.dsn, autocommit=True) as connection:
         connection.execute("CREATE ROLE one")
         with pytest.raises(psycopg.errors.ConfigurationLimitExceeded, match="at most 1 roles"):

@@ -15,8 +15,8 @@ import pytest
 from psycopg import errors
 
 from herdpy_server.embedded import opened
+from herdpy_server.roles.role import RoleStore
 from herdpy_server.sessions.registry import SessionRegistry
-from herdpy_server.sessions.roles import RoleStore
 from herdpy_sql.errors import SqlError
 from tests.pgwire.servers import ThreadServer
 from tests.users.conftest import Connect

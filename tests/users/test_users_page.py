@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from herdpy_server.embedded import opened
+from herdpy_server.roles.role import RoleStore
 from herdpy_server.sessions.registry import SessionRegistry
-from herdpy_server.sessions.roles import RoleStore
 from tests.sessions.session_scripts import Block, Runner
 
 PAGE = Path(__file__).parents[2] / "docs" / "users.md"

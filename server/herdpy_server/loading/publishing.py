@@ -22,8 +22,8 @@ from herdpy_server.loading.effects import Effects
 from herdpy_server.loading.load import LoadMode
 from herdpy_server.loading.pace import Pace
 from herdpy_server.loading.rows import RowMaker
-from herdpy_server.sessions.work import Pause
 from herdpy_server.tablespace import sql_error
+from herdpy_server.tablespace.work import Pause
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.drop import truncated
 from herdpy_sql.plan.foreign_keys import noting

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from herdpy_server.sessions.work import Work
+from herdpy_server.tablespace.work import Work
 
 MAX_MESSAGE_BYTES = 256 << 20
 """The longest Arrow message of a staged part: a record batch."""

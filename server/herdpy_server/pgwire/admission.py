@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from herdpy_server.pgwire.conversation import Conversation, shutting_down
 from herdpy_server.pgwire.errors import FatalError
-from herdpy_server.sessions.rights import may
+from herdpy_server.roles.permissions import may
 from herdpy_sql.rights.held import DATABASE
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ class SessionAdmission:
             raise FatalError("53300", "sorry, too many clients already")
         self._check_role(start.user)
         session = context.databases.session(start.database)
-        standing = context.registry.standings.of_name(start.user)
-        if not may(session.tablespace.catalog, DATABASE, "c", standing):
+        effective_role = context.registry.effective_roles.of_name(start.user)
+        if not may(session.tablespace.catalog, DATABASE, "c", effective_role):
             raise FatalError(
                 "42501",
                 f'permission denied for database "{start.database}"',

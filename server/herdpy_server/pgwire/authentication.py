@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from herdpy_server.pgwire.errors import FatalError
-from herdpy_server.sessions.passwords import DEFAULT_ITERATIONS, Verifier
+from herdpy_server.roles.passwords import DEFAULT_ITERATIONS, Verifier
 
 TRUST = "trust"
 SCRAM = "scram-sha-256"

@@ -18,8 +18,8 @@ from herdpy_server.pgwire.authentication import Authority, LoopbackTrust, end_po
 from herdpy_server.sessions.registry import SessionRegistry
 
 if TYPE_CHECKING:
+    from herdpy_server.roles.passwords import Verifier
     from herdpy_server.serving import Databases
-    from herdpy_server.sessions.passwords import Verifier
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from herdpy_server.sessions.passwords import without_passwords
+from herdpy_server.roles.passwords import without_passwords
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class AuditLog:
         chars = self._settings.statement_chars
         fields: dict[str, object] = {
             "user": session.settings["session_authorization"] or identity.user,
-            "role": session.standing.name,
+            "role": session.effective_role.name,
             "login": identity.user,
             "database": identity.database,
             "pid": identity.pid,

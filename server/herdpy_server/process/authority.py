@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from herdpy_server.config import HostRule, networks_of
 from herdpy_server.pgwire.authentication import CERTIFICATE, REJECT
-from herdpy_server.sessions.passwords import Verifier
+from herdpy_server.roles.passwords import Verifier
 
 _LOCAL = "127.0.0.1"
 

@@ -17,8 +17,8 @@ from herdpy_server.pgwire.context import PgSettings
 from herdpy_server.pgwire.server import PgServer
 from herdpy_server.process.audit import AuditLog
 from herdpy_server.process.authority import RuleAuthority
+from herdpy_server.roles.role import Roles
 from herdpy_server.sessions.registry import SessionRegistry
-from herdpy_server.sessions.roles import Roles
 from herdpy_sql.system.state import SettingRow
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 Beside ``node``. A change is a transaction of its own, logged on the node that leads that tablespace;
 followers apply it, snapshots carry it. Of passwords there are verifiers only. Until the first change in the
 cluster, and on a node that has no replica of the tablespace, the roles are those of the file of this node
-(see ``sessions.roles``); the first change takes those of the leader's file over.
+(see ``roles.role``); the first change takes those of the leader's file over.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from herdpy_server.replica.state import ReplicaState
+from herdpy_server.roles.passwords import Verifier
+from herdpy_server.roles.role import Change, Role, RoleStore
 from herdpy_server.sessions.binding import Fixed
-from herdpy_server.sessions.passwords import Verifier
-from herdpy_server.sessions.roles import Change, Role, RoleStore
 from herdpy_server.store import Workspace
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Outcome, Plan
@@ -34,7 +34,7 @@ _Definitions = Mapping[str, bytes]
 
 
 class ReplicatedRoles:
-    """See ``sessions.roles.Roles``. For the loop."""
+    """See ``roles.role.Roles``. For the loop."""
 
     def __init__(self, node: ClusterNode) -> None:
         """Read the file of this node, if there is one. SqlError XX001 when it is damaged."""

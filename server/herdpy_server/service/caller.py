@@ -1,4 +1,4 @@
-"""Who makes a call: the role and its password out of the metadata, judged by the server's rules.
+"""Who makes a call: the role and its password out of the metadata, checked by the server's rules.
 
 The rules are those of PostgreSQL's protocol. A password travels as it is, so one is taken over TLS or from
 this machine only. Checking one takes milliseconds, by intention, and happens in a thread; what was
@@ -26,12 +26,11 @@ import grpc
 
 from herdpy_server.cluster.secret import GOOD_FOR_S, SCHEME, NodeSecret
 from herdpy_server.pgwire.authentication import REJECT, SCRAM, Authority, is_loopback, no_such_user
+from herdpy_server.roles.effective_role import EffectiveRole, EffectiveRoles, unlimited_role
+from herdpy_server.roles.passwords import Verifier
+from herdpy_server.roles.role import Roles
 from herdpy_server.service.errors import too_many
 from herdpy_server.sessions.audit import Auditor
-from herdpy_server.sessions.passwords import Verifier
-from herdpy_server.sessions.roles import Roles
-from herdpy_server.sessions.standing import Standing, everything
-from herdpy_server.sessions.standings import Standings
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.rpc")
@@ -51,7 +50,7 @@ class Caller:
     user: str
     is_superuser: bool
     replicates: bool
-    standing: Standing = field(default_factory=everything, repr=False)
+    effective_role: EffectiveRole = field(default_factory=unlimited_role, repr=False)
 
 
 CALLER: ContextVar[Caller] = ContextVar("caller")
@@ -64,7 +63,7 @@ class Callers:
     Attributes:
         authority: the rules; may be replaced at any time.
         tls_required: refuse calls without TLS.
-        standings: of the roles. ``auditor``: is told of calls for the record; None for nobody.
+        effective_roles: of the roles. ``auditor``: is told of calls for the record; None for nobody.
     """
 
     def __init__(
@@ -75,9 +74,9 @@ class Callers:
         secret: NodeSecret | None = None,
         *,
         tls_required: bool = False,
-        standings: Standings | None = None,
+        effective_roles: EffectiveRoles | None = None,
     ) -> None:
-        self.standings = standings or Standings(roles)
+        self.effective_roles = effective_roles or EffectiveRoles(roles)
         self.auditor: Auditor | None = None
         self.authority = authority
         self.tls_required = tls_required
@@ -168,8 +167,8 @@ class Callers:
             return Caller(user, is_superuser=True, replicates=True)
         if not role.can_login:
             raise SqlError("28000", f'role "{user}" is not permitted to log in')
-        standing = self.standings.of_key(role.ident)
-        return Caller(user, role.is_superuser, role.is_superuser or role.replicates, standing)
+        effective_role = self.effective_roles.of_key(role.ident)
+        return Caller(user, role.is_superuser, role.is_superuser or role.replicates, effective_role)
 
     async def _check(self, user: str, password: str) -> None:
         verifier = self.authority.verifier(user) or no_such_user(user, self._key)

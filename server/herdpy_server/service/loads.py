@@ -28,8 +28,8 @@ from herdpy_server.loading import (
 from herdpy_server.loading.files import FilePart, StagedFiles
 from herdpy_server.loading.ledgers import LedgerParts, LedgerPlace
 from herdpy_server.loading.source import Batches, StagedRowsSource
+from herdpy_server.roles.permissions import judge_some, judge_table
 from herdpy_server.service.caller import CALLER, Callers
-from herdpy_server.sessions.rights import judge_some, judge_table
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class LoadsService(loads_pb2_grpc.LoadsServicer):
 
     Args:
         max_message_bytes: the longest request that the server takes.
-        callers: whose standings are judged, and who is told for the record.
+        callers: whose rights are judged, and who is told for the record.
     """
 
     def __init__(
@@ -113,13 +113,17 @@ class LoadsService(loads_pb2_grpc.LoadsServicer):
         Without one: unless he may load into any table at all. Who does not lead may have rights of a while
         ago, and says who leads instead (25006).
         """
-        standing, of_key, catalog = CALLER.get().standing, self._callers.standings.of_key, session.catalog
+        effective_role, of_key, catalog = (
+            CALLER.get().effective_role,
+            self._callers.effective_roles.of_key,
+            session.catalog,
+        )
         try:
             if load is None:
-                judge_some(catalog, _LOADS, standing, of_key, tablespace)
+                judge_some(catalog, _LOADS, effective_role, of_key, tablespace)
             elif (table := catalog.table_named(load.table)) is not None:
                 for letter in _NEEDS[load.mode]:
-                    judge_table(catalog, table, letter, standing, of_key, tablespace)
+                    judge_table(catalog, table, letter, effective_role, of_key, tablespace)
         except SqlError:
             await may_load(session)
             raise

@@ -26,6 +26,7 @@ from herdpy.rpc import (
 from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.loading.files import StagedFiles
 from herdpy_server.pgwire.authentication import Authority
+from herdpy_server.roles.permissions import judge_table
 from herdpy_server.service.admin import AdminService
 from herdpy_server.service.caller import CALLER, Callers
 from herdpy_server.service.gate import HEALTH, REFLECTION, Gate
@@ -37,7 +38,6 @@ from herdpy_server.service.plans import Plans
 from herdpy_server.service.settings import ServiceSettings
 from herdpy_server.service.shelf import SnapshotShelf
 from herdpy_server.service.snapshots import SnapshotsService
-from herdpy_server.sessions.rights import judge_table
 
 if TYPE_CHECKING:
     from herdpy_server.service.node import NodeControl
@@ -83,7 +83,7 @@ class GrpcServer:
             self._files,
             secret,
             tls_required=settings.tls_required,
-            standings=registry.standings,
+            effective_roles=registry.effective_roles,
         )
         self._callers.auditor = registry.auditor
         self._gate = Gate(
@@ -164,8 +164,8 @@ class GrpcServer:
 
     def _may_read(self, tablespace: str, catalog: Catalog, table: Table) -> None:
         """SqlError 42501 unless the caller at hand may read all of a table; for the record when he does."""
-        caller, standings = CALLER.get(), self._callers.standings
-        judge_table(catalog, table, "r", caller.standing, standings.of_key, tablespace)
+        caller, effective_roles = CALLER.get(), self._callers.effective_roles
+        judge_table(catalog, table, "r", caller.effective_role, effective_roles.of_key, tablespace)
         name = f"{table.schema}.{table.name}"
         self._callers.tell("read", "partitions", user=caller.user, database=tablespace, table=name)
 

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from herdpy.log import Append
 from herdpy.log.wait import Wait
 from herdpy_server.sessions import LastWait
-from herdpy_server.sessions.work import Work
+from herdpy_server.tablespace.work import Work
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.prepared import PreparedStatement, StatementDescription
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.session import Session, SimpleQuery
-from herdpy_server.sessions.work import LastWait
+from herdpy_server.tablespace.work import LastWait
 
 PortalStep = Result
 """What ``Session.execute_portal`` gives: the answer, or a part of it."""

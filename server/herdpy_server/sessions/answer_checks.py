@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from herdpy.log import Append, LogError
-from herdpy_server.sessions.work import LastWait
 from herdpy_server.tablespace import DuplicateRequestError, Tablespace, lost, sql_error
+from herdpy_server.tablespace.work import LastWait
 from herdpy_sql.errors import SqlError
 from herdpy_sql.system import SystemQuery
 

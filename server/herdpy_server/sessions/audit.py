@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from herdpy_server.roles.effective_role import EffectiveRole
     from herdpy_server.sessions.identity import Identity
     from herdpy_server.sessions.settings import Settings
-    from herdpy_server.sessions.standing import Standing
     from herdpy_sql.plan import Plan
 
 _ROLES = ("ROLE", "GRANT", "REVOKE", "REASSIGN", "DROP OWNED", "ALTER DEFAULT")
@@ -24,7 +24,7 @@ class AuditedSession(Protocol):
 
     settings: Settings
     identity: Identity
-    standing: Standing
+    effective_role: EffectiveRole
 
 
 class Auditor(Protocol):

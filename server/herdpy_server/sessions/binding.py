@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from herdpy_server.roles.permissions import permit
 from herdpy_server.sessions.audit import class_of
 from herdpy_server.sessions.block import TransactionBlock
 from herdpy_server.sessions.plans import Prepared
 from herdpy_server.sessions.prepared import PreparedStatement
-from herdpy_server.sessions.rights import permit
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse import makes_temporary
 from herdpy_sql.plan import Plan
@@ -52,21 +52,25 @@ class Binding:
 
         SqlError 42501, 42P01 it may not; 58030 the auditor fails.
         """
-        standing, auditor, database = self._block.judged, self._block.auditor, self._block.identity.database
-        assert standing is not None
+        effective_role, auditor, database = (
+            self._block.checked_role,
+            self._block.auditor,
+            self._block.identity.database,
+        )
+        assert effective_role is not None
         if auditor is None:
-            permit(prepared, self._block.catalog, standing, self._block.standing_of, database)
+            permit(prepared, self._block.catalog, effective_role, self._block.effective_role_of, database)
             return
         kind = class_of(plan)
         text = "" if prepared.statement is None else prepared.statement.text
         try:
-            permit(prepared, self._block.catalog, standing, self._block.standing_of, database)
+            permit(prepared, self._block.catalog, effective_role, self._block.effective_role_of, database)
         except SqlError as error:
             if kind in auditor.classes:
                 auditor.statement(self._block, kind, text, sqlstate=error.sqlstate)
             raise
         if kind in auditor.classes:
-            prepared.permits.pop(standing, None)  # the fast path must not pass it by
+            prepared.permits.pop(effective_role, None)  # the fast path must not pass it by
             if self._audited != (
                 self._block.text_began_us,
                 id(prepared),
@@ -88,7 +92,7 @@ class Binding:
                 found = prepared.convert_rows(self._block.catalog, engine, params)  # type: ignore[arg-type]
             else:
                 found = prepared.plan(self._block.catalog, engine, params)
-            if self._block.judged is not None:
+            if self._block.checked_role is not None:
                 self.permit(prepared, found[0])
             return found
         except SqlError:

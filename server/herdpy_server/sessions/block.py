@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from herdpy.log import LogError
+from herdpy_server.roles.effective_role import EffectiveRole, dropped_role, unlimited_role
 from herdpy_server.sessions.answer_checks import AnswerChecks
 from herdpy_server.sessions.identity import Directory, Identity
 from herdpy_server.sessions.known_settings import MODES
@@ -18,24 +19,23 @@ from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.notices import Notice
 from herdpy_server.sessions.observer import Observer
 from herdpy_server.sessions.settings import Settings
-from herdpy_server.sessions.standing import Standing, everything, nothing
 from herdpy_server.sessions.time_slices import let_go, prepare
 from herdpy_server.sessions.waits import StatementWaits
-from herdpy_server.sessions.work import Pause
 from herdpy_server.store import Mark
 from herdpy_server.tablespace import DuplicateRequestError, Tablespace, Transaction, now_us, sql_error
+from herdpy_server.tablespace.work import Pause
 from herdpy_sql.errors import SqlError
 from herdpy_sql.sequences import SequenceMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from herdpy_server.roles.role import Roles
     from herdpy_server.sessions.advisory import AdvisoryLocks
     from herdpy_server.sessions.audit import Auditor
     from herdpy_server.sessions.plans import PlanCache
     from herdpy_server.sessions.portals import Portal
     from herdpy_server.sessions.prepared import PreparedStatement
-    from herdpy_server.sessions.roles import Roles
     from herdpy_server.tablespace import Isolation
     from herdpy_sql.catalog import Catalog
 
@@ -63,9 +63,9 @@ class TransactionBlock:
         observer: is called for every statement that has ended; None for nobody.
         may_recover: an error of the running statement may yet be taken back.
         auditor: is called for statements before they run; None for nobody.
-        standing: of the role whose rights count; ``judged`` is the same, None where it may do everything and
-            there is no auditor.
-        standing_of: gives others' standings by their keys. ``role_now``: that of the role that SET ROLE says.
+        effective_role: the role whose rights count; ``checked_role`` is the same, None where it may do
+        everything and there is no auditor.
+        effective_role_of: gives others by their keys. ``role_now``: the role that SET ROLE says.
         identity: who the client is. ``directory``: who else there is; None for nobody.
         advisory: the advisory locks that it has; None before the first.
         exposed: a signal's exception may come wherever it is now: nothing that others share may be changed.
@@ -96,10 +96,10 @@ class TransactionBlock:
         self.observer: Observer | None = None
         self.identity = Identity()
         self.auditor: Auditor | None = None
-        self.role_now: Callable[[], Standing] = everything
-        self.standing: Standing = everything()
-        self.judged: Standing | None = None
-        self.standing_of: Callable[[str], Standing] = nothing
+        self.role_now: Callable[[], EffectiveRole] = unlimited_role
+        self.effective_role: EffectiveRole = unlimited_role()
+        self.checked_role: EffectiveRole | None = None
+        self.effective_role_of: Callable[[str], EffectiveRole] = dropped_role
         self.directory: Directory | None = None
         self.advisory: AdvisoryLocks | None = None
         self.exposed = False
@@ -186,12 +186,12 @@ class TransactionBlock:
             return self.transaction.workspace.catalog.along(self.settings.path)
         return self.tablespace.catalog.along(self.settings.path)
 
-    def act_as(self, standing: Standing) -> None:
+    def act_as(self, effective_role: EffectiveRole) -> None:
         """From now on a role's rights count."""
-        self.standing = standing
-        self.judged = None if standing.is_superuser and self.auditor is None else standing
+        self.effective_role = effective_role
+        self.checked_role = None if effective_role.is_superuser and self.auditor is None else effective_role
         if self.transaction is not None:
-            self.transaction.workspace.role = standing.key
+            self.transaction.workspace.role = effective_role.key
 
     def _take_role(self) -> None:
         """SET ROLE, or its end."""
@@ -220,7 +220,7 @@ class TransactionBlock:
         )
         self.transaction.partner = self.advisory
         self.transaction.workspace.memory = self.sequences
-        self.transaction.workspace.role = self.standing.key
+        self.transaction.workspace.role = self.effective_role.key
 
     async def commit(self) -> None:
         """Commit the open transaction, if there is one; a failed one is rolled back (25P02 is not raised)."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from herdpy.codec.arrow import OutOfRangeError, array_to_datums, arrow_type, conform, datums_to_array
-from herdpy_server.sessions.work import Pause
+from herdpy_server.tablespace.work import Pause
 from herdpy_sql import types
 from herdpy_sql.catalog import HIDDEN_KEY, Column, KeyPart, Table
 from herdpy_sql.errors import SqlError

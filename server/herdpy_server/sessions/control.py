@@ -19,9 +19,7 @@ from herdpy_server.sessions.prepared_commands import (
 )
 from herdpy_server.sessions.request_ids import request_function
 from herdpy_server.sessions.result import Result
-from herdpy_server.sessions.right_changes import change_rights
-from herdpy_server.sessions.role_changes import change_roles
-from herdpy_server.sessions.schema_owners import create_schema_for
+from herdpy_server.sessions.role_commands import change_rights, change_roles_by_plan, create_schema_for
 from herdpy_server.sessions.setting_commands import reset_setting, set_setting, show_setting
 from herdpy_server.sessions.tablespace_commands import change_tablespaces, check_tablespace
 from herdpy_server.sessions.transaction_commands import (
@@ -93,7 +91,7 @@ _OF_THE_BLOCK: dict[type[Plan], Callable[[TransactionBlock, Any], Awaitable[Resu
     Discard: discard,
     SetConstraints: set_constraints,
     Nothing: do_nothing,
-    ChangeRoles: change_roles,
+    ChangeRoles: change_roles_by_plan,
     ChangeTablespaces: change_tablespaces,
     CheckTablespace: check_tablespace,
 }

@@ -29,7 +29,7 @@ from herdpy_server.sessions.in_process import MadeExport, WholeAnswer
 from herdpy_server.sessions.prepared import PreparedStatement
 from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.time_slices import SLICE_S, TooLong
-from herdpy_server.sessions.work import Pause
+from herdpy_server.tablespace.work import Pause
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.insert import InsertPlan
 from herdpy_sql.execute.references import ReferringPlan

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 import pyarrow as pa
 
 from herdpy_server.sessions.result import Result
-from herdpy_server.sessions.work import Work
+from herdpy_server.tablespace.work import Work
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:

@@ -105,7 +105,7 @@ class Execution:
             self.block.make_temporary_schema()
         try:
             plan, values = prepared.plan(self.block.catalog, self._settings.engine, params)
-            if self.block.judged is not None:
+            if self.block.checked_role is not None:
                 self.binding.permit(prepared, plan)
         except SqlError as error:
             if self._checks.waits_to_read:
@@ -143,7 +143,7 @@ class Execution:
             self._checks.take_basis()
             transaction = tablespace.begin(instant=True)
             workspace = transaction.workspace
-            workspace.role = self.block.standing.key
+            workspace.role = self.block.effective_role.key
             workspace.memory = self.block.sequences
             workspace.watch = watch
             now = transaction.started_us
@@ -205,7 +205,7 @@ class Execution:
             transaction is None
             or transaction.workspace.has_snapshot
             or self.block.failed
-            or self.block.judged is not None
+            or self.block.checked_role is not None
         ):
             return None
         try:
@@ -307,7 +307,7 @@ class Execution:
         )
         transaction.partner = self.block.advisory
         transaction.workspace.memory = self.block.sequences
-        transaction.workspace.role = self.block.standing.key
+        transaction.workspace.role = self.block.effective_role.key
         try:
             outcome = await self.run(transaction, plan, values, many=many, rebind=rebind, limited=limited)
             await self._waits.settle(transaction)

@@ -81,8 +81,8 @@ class FastPath:
             return None
         if not plan.brief:
             return None
-        judged = block.judged
-        if judged is not None and statement.permits.get(judged) is not catalog:
+        checked_role = block.checked_role
+        if checked_role is not None and statement.permits.get(checked_role) is not catalog:
             return None
         if not plan.read_only and (settings.read_only or tablespace.is_full):
             return None
@@ -225,7 +225,10 @@ class FastPath:
             plan, values = statement.plan(catalog, settings.engine, values)
         except SqlError:
             return None
-        if self._block.judged is not None and statement.permits.get(self._block.judged) is not catalog:
+        if (
+            self._block.checked_role is not None
+            and statement.permits.get(self._block.checked_role) is not catalog
+        ):
             return None
         if not plan.brief or plan.columns is not None or settings.read_only or tablespace.is_full:
             return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from herdpy_server.sessions.analyst import BATCH_ROWS
-from herdpy_server.sessions.work import Pause, Work
+from herdpy_server.tablespace.work import Pause, Work
 from herdpy_sql.columnar import ColumnarQuery
 from herdpy_sql.system import SystemQuery
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from herdpy_server.sessions.binding import Reanalyze
 from herdpy_server.sessions.result import Result
-from herdpy_server.sessions.work import Work
+from herdpy_server.tablespace.work import Work
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan import Checkpoint, Explain, Nothing, Vacuum
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from weakref import WeakSet
 
 from herdpy.codec.kinds import Datum
-from herdpy_server.sessions.standing import Standing
+from herdpy_server.roles.effective_role import EffectiveRole
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse import Statement, parse, split
@@ -68,7 +68,7 @@ class Prepared:
     def __init__(self, cache: PlanCache, statement: Statement, declared: Declared = ()) -> None:
         self.statement = statement
         self._cache = cache
-        self.permits: dict[Standing, Catalog] = {}
+        self.permits: dict[EffectiveRole, Catalog] = {}
         self._declared = declared
         self._catalog: Catalog | None = None
         self._engine: Engine = "auto"
@@ -179,9 +179,9 @@ class Prepared:
             self._plan, self._catalog, self._converters = None, None, ()
         if self._columnar is not None and self._columnar[0].version < version:
             self._columnar = None
-        for standing, catalog in list(self.permits.items()):
+        for effective_role, catalog in list(self.permits.items()):
             if catalog.version < version:
-                del self.permits[standing]
+                del self.permits[effective_role]
         return self._plan is None and self._columnar is None
 
     def _convert(self, params: Sequence[object]) -> tuple[Datum, ...]:

@@ -17,8 +17,8 @@ from herdpy_sql.types import TEXT
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum
+    from herdpy_server.roles.effective_role import EffectiveRole
     from herdpy_server.sessions.plans import PlanCache, Prepared
-    from herdpy_server.sessions.standing import Standing
     from herdpy_sql.catalog import Catalog
     from herdpy_sql.parse import Statement
     from herdpy_sql.plan import Engine, OutputColumn, Plan
@@ -103,7 +103,7 @@ class PreparedStatement:
         self.by_sql = by_sql
         self._catalog = catalog
         self._engine = engine
-        self.permits: dict[Standing, Catalog] = {}
+        self.permits: dict[EffectiveRole, Catalog] = {}
         self.statement: Statement | None = None
         self._plan: Plan | None = None
         self.named = False

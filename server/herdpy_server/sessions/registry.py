@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from herdpy_server.roles.effective_role import EffectiveRoles
+from herdpy_server.roles.passwords import without_passwords
+from herdpy_server.roles.role import Roles, RoleStore
 from herdpy_server.sessions.identity import Identity
-from herdpy_server.sessions.passwords import without_passwords
-from herdpy_server.sessions.roles import Roles, RoleStore
-from herdpy_server.sessions.standings import Standings
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system import Activity, RoleRow
@@ -99,14 +99,14 @@ class SessionRegistry:
     """The sessions there are: the ``Directory`` of each of them. All of it is for the engine's turn.
 
     Attributes:
-        role_store: the roles that sessions may change; ``standings`` are theirs.
+        role_store: the roles that sessions may change; ``effective_roles``: what they may do.
         auditor: is told of what they do for the record; None for nobody.
         configuration: what the server was configured with; for superusers.
     """
 
     def __init__(self, role_store: Roles | None = None) -> None:
         self.role_store = role_store
-        self.standings = Standings(role_store)
+        self.effective_roles = EffectiveRoles(role_store)
         if isinstance(role_store, RoleStore):
             role_store.on_change = self.roles_changed
         self.configuration: Callable[[], Iterable[SettingRow]] = tuple
@@ -148,24 +148,24 @@ class SessionRegistry:
         session.directory = self
         session.roles = self.role_store
         session.auditor = self.auditor
-        session.standing_of = self.standings.of_key
-        session.role_now = lambda: self.standings.of_session(session)
-        session.settings.check_role = lambda name, value: self.standings.check(session, name, value)
+        session.effective_role_of = self.effective_roles.of_key
+        session.role_now = lambda: self.effective_roles.of_session(session)
+        session.settings.check_role = lambda name, value: self.effective_roles.check(session, name, value)
         session.settings.start_with("session_authorization", user)
-        self._stand(session)
+        self._apply_role(session)
         return entry
 
-    def _stand(self, session: Session) -> None:
-        """Have the session act as its role stands now."""
-        standing = self.standings.of_session(session)
-        session.act_as(standing)
-        session.settings.tell({"is_superuser": "on" if standing.is_superuser else "off"})
+    def _apply_role(self, session: Session) -> None:
+        """Have the session act as the role whose rights count now."""
+        effective_role = self.effective_roles.of_session(session)
+        session.act_as(effective_role)
+        session.settings.tell({"is_superuser": "on" if effective_role.is_superuser else "off"})
 
     def roles_changed(self) -> None:
-        """Roles are others now: every session's rights are judged anew."""
-        self.standings.forget()
+        """Roles are others now: every session's rights are checked anew."""
+        self.effective_roles.forget()
         for entry in self:
-            self._stand(entry.session)
+            self._apply_role(entry.session)
 
     def remove(self, entry: SessionEntry) -> None:
         """The session has ended."""
@@ -196,7 +196,7 @@ class SessionRegistry:
     def signal(self, pid: int, *, terminate: bool, user: str | None = None) -> bool:
         """As pg_cancel_backend or pg_terminate_backend: False when there is no such session.
 
-        SqlError 42501 when ``user`` may not; None stands for who has been judged already.
+        SqlError 42501 when ``user`` may not; None stands for who has been checked already.
         """
         entry = self._entries.get(pid)
         if entry is None:
@@ -225,7 +225,7 @@ class SessionRegistry:
         raise SqlError("42501", f"must be a member of the role whose {what} or member of pg_signal_backend")
 
     def _is_superuser(self, name: str) -> bool:
-        return self.standings.of_name(name).is_superuser
+        return self.effective_roles.of_name(name).is_superuser
 
     def roles(self) -> Iterable[RoleRow]:
         """The roles there are."""

@@ -33,7 +33,7 @@ class SessionState:
         identity = session.identity
         self._session = session
         self._advised: list[AdvisoryCall] = []
-        self.user = session.standing.name if session.settings["role"] != "none" else ""
+        self.user = session.effective_role.name if session.settings["role"] != "none" else ""
         self.session_user = session.settings["session_authorization"] or identity.user
         self.user = self.user or self.session_user
         self.database, self.pid, self.started_us = identity.database, identity.pid, identity.started_us

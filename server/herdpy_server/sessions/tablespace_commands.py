@@ -47,7 +47,7 @@ def _cluster(session: TransactionBlock, name: str, tablespace: str) -> Cluster:
         raise SqlError("25001", f"{name} cannot run inside a transaction block")
     if session.settings.read_only and not session.settings.standby:
         raise SqlError("25006", f"cannot execute {name} in a read-only transaction")
-    if not session.standing.is_superuser:
+    if not session.effective_role.is_superuser:
         what = name.split(maxsplit=1)[0].lower()
         raise SqlError(
             "42501", f'permission denied to {what} tablespace "{tablespace}"', hint="Must be superuser."

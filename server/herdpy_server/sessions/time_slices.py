@@ -17,7 +17,7 @@ from contextlib import closing
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from herdpy_server.sessions.work import Pause
+from herdpy_server.tablespace.work import Pause
 from herdpy_sql.execute.alter_table import AlterTablePlan, ReindexPlan
 from herdpy_sql.execute.change import DeletePlan, OwnMatches, UpdatePlan
 from herdpy_sql.execute.define import CreateIndexPlan

@@ -22,8 +22,8 @@ import pyarrow as pa
 from herdpy.log.lsn import LSN
 from herdpy_server.sessions.analyst import Answer, Export, Form, Question
 from herdpy_server.sessions.in_process import IN_PROCESS
-from herdpy_server.sessions.work import Pause
 from herdpy_server.store import Store, StoreSnapshot
+from herdpy_server.tablespace.work import Pause
 from herdpy_server.workers.counts import WorkerCounts
 from herdpy_server.workers.exchange import WorkerExchange
 from herdpy_server.workers.journal import FlushJournal

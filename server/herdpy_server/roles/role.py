@@ -18,8 +18,8 @@ from typing import Protocol
 
 import msgspec
 
-from herdpy_server.sessions.passwords import Verifier
-from herdpy_server.sessions.work import Work
+from herdpy_server.roles.passwords import Verifier
+from herdpy_server.tablespace.work import Work
 from herdpy_sql.errors import SqlError
 
 FILE_NAME = "users.json"

@@ -1,22 +1,20 @@
-"""GRANT, REVOKE, OWNER TO, REASSIGN and DROP OWNED, ALTER DEFAULT PRIVILEGES: who may, and what comes of it.
+"""GRANT, REVOKE, OWNER TO, REASSIGN and DROP OWNED, ALTER DEFAULT PRIVILEGES, CREATE SCHEMA ...
+AUTHORIZATION.
 
-Beside ``control``. Rights are part of the catalog: a change is a statement that defines, in the open
-transaction or one of its own, and goes through the log as every definition. Roles are looked up before it
-begins, as nobody but the server knows them. Who is whose member is ``membership_changes``'.
+Above ``permissions``, below ``sessions``. Rights are part of the catalog: a change is a statement that
+defines, in the open transaction or one of its own, and goes through the log as every definition. What is
+done is returned as a function of the transaction's view; roles are looked up before it begins, as nobody
+but the server knows them. Who is whose member is ``role_changes``'.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from herdpy_server.sessions.binding import Fixed
-from herdpy_server.sessions.membership_changes import change_members
-from herdpy_server.sessions.result import Result
-from herdpy_server.sessions.rights import may, must_own, owns
-from herdpy_server.sessions.roles import no_role
+from herdpy_server.roles.permissions import may, must_own, owns
+from herdpy_server.roles.role import no_role
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.define import DefinePlan
 from herdpy_sql.objects import RightsDefinition
 from herdpy_sql.rights.acl import PUBLIC, Acl, granted, owned_by, passed_on, revoked, usual, without
 from herdpy_sql.rights.held import (
@@ -27,6 +25,7 @@ from herdpy_sql.rights.held import (
     acl_of,
     granted_acl,
     keep,
+    made_with,
     owner_of,
     schema_subject,
 )
@@ -34,48 +33,32 @@ from herdpy_sql.rights.privileges import letters_of
 from herdpy_sql.rights.subjects import everything, named
 
 if TYPE_CHECKING:
-    from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.binding import Rebind
-    from herdpy_server.sessions.block import TransactionBlock
-    from herdpy_server.sessions.execution import Execution
+    from herdpy_server.roles.role_session import RoleSession
     from herdpy_sql.parse.role_commands import RightCommand
-    from herdpy_sql.plan import ChangeRights
+    from herdpy_sql.plan import CreateSchemaFor
     from herdpy_sql.storage import View
 
 
-async def change_rights(
-    execution: Execution, plan: ChangeRights, values: Sequence[Datum], rebind: Rebind
-) -> Result:
-    """Carry out one of them.
+def right_change(session: RoleSession, command: RightCommand) -> Callable[[View], None]:
+    """What a statement about rights does with the definitions, once its transaction runs it.
 
     Raises:
         SqlError: 42501 the user may not, 42704, 42P01, 3F000 something is not there, 0LP01 a privilege that
-            such a thing does not have, 2BP01 what depends on it, 0A000.
+            such a thing does not have, 2BP01 what depends on it, 0A000; now or when it runs.
     """
-    del values, rebind
-    session, command = execution.block, plan.command
-    if command.name in {"GRANT ROLE", "REVOKE ROLE"}:
-        return await change_members(session, command)
     if command.name == "ALTER DEFAULT PRIVILEGES":
-        return await defined(execution, command.name, _defaults(session, command))
+        return _defaults(session, command)
     if command.name in {"REASSIGN OWNED", "DROP OWNED"}:
-        return await defined(execution, command.name, _owned(session, command))
+        return _owned(session, command)
     if command.name in {"GRANT", "REVOKE"}:
-        return await defined(execution, command.name, _granted(session, command))
-    return await defined(execution, command.name, _owner(session, command))
+        return _granted(session, command)
+    return _owner(session, command)
 
 
-async def defined(execution: Execution, tag: str, work: Callable[[View], None]) -> Result:
-    """Change definitions, in the open transaction or one of its own."""
-    plan = DefinePlan(tag, "rights", work)
-    await execution.run_plan(plan, (), Fixed(plan))
-    return Result(tag, -1)
-
-
-def key_of(session: TransactionBlock, name: str | None) -> str:
+def key_of(session: RoleSession, name: str | None) -> str:
     """The key of a role by name; None is the current one. SqlError 42704."""
-    if name is None or name == session.standing.name:
-        return session.standing.key
+    if name is None or name == session.effective_role.name:
+        return session.effective_role.key
     role = None if session.roles is None else session.roles.get(name)
     if role is not None:
         return role.ident
@@ -84,16 +67,16 @@ def key_of(session: TransactionBlock, name: str | None) -> str:
     raise no_role(name)
 
 
-def _grantees(session: TransactionBlock, command: RightCommand) -> list[str]:
+def _grantees(session: RoleSession, command: RightCommand) -> list[str]:
     return [PUBLIC if one == "public" else key_of(session, one) for one in command.members]
 
 
 # GRANT and REVOKE.
 
 
-def _granted(session: TransactionBlock, command: RightCommand) -> Callable[[View], None]:
+def _granted(session: RoleSession, command: RightCommand) -> Callable[[View], None]:
     grantees = _grantees(session, command)
-    if command.granted_by != "" and key_of(session, command.granted_by) != session.standing.key:
+    if command.granted_by != "" and key_of(session, command.granted_by) != session.effective_role.key:
         raise SqlError("0A000", "grantor must be current user")
     if command.option and PUBLIC in grantees and not command.revokes:
         raise SqlError("0LP01", "grant options can only be granted to roles")
@@ -129,7 +112,7 @@ def _changed(acl: Acl, command: RightCommand, grantee: str, grantor: str, letter
 
 
 def _grantor(
-    session: TransactionBlock,
+    session: RoleSession,
     command: RightCommand,
     subject: Subject,
     owner: str,
@@ -138,16 +121,16 @@ def _grantor(
     told: set[tuple[str, str]],
 ) -> tuple[str, str]:
     """Who grants or revokes, and what of ``letters`` it can."""
-    standing = session.standing
-    if standing.is_superuser or owner in standing.keys:
+    effective_role = session.effective_role
+    if effective_role.is_superuser or owner in effective_role.keys:
         return owner, letters
-    best, some = standing.key, ""
-    for key in (standing.key, *sorted(standing.keys)):
+    best, some = effective_role.key, ""
+    for key in (effective_role.key, *sorted(effective_role.keys)):
         found = "".join(one for one in passed_on(acl, key, owner, subject.kind) if one in letters)
         if len(found) > len(some):
             best, some = key, found
     name = subject.name or session.identity.database
-    if not some and not may(session.catalog, subject, letters_of((), subject.kind), standing):
+    if not some and not may(session.catalog, subject, letters_of((), subject.kind), effective_role):
         raise SqlError("42501", f"permission denied for {subject.kind} {name}")
     if len(some) < len(letters) and (command.privileges or not some):
         state, verb = ("01006", "could be revoked") if command.revokes else ("01007", "were granted")
@@ -161,7 +144,7 @@ def _grantor(
 # OWNER TO.
 
 
-def _owner(session: TransactionBlock, command: RightCommand) -> Callable[[View], None]:
+def _owner(session: RoleSession, command: RightCommand) -> Callable[[View], None]:
     (to,) = command.members
     if session.roles is None:
         return lambda _view: None  # there is nobody else: a dump of another database may say so
@@ -187,22 +170,22 @@ def _check_kind(command: RightCommand, subject: Subject) -> None:
         raise SqlError("42809", f'"{subject.name}" is not a {command.kind.lower()}')
 
 
-def _check_transfer(session: TransactionBlock, view: View, subject: Subject, key: str) -> None:
+def _check_transfer(session: RoleSession, view: View, subject: Subject, key: str) -> None:
     """SqlError 42501 unless the role owns it and is a member of the new owner, who may make such things."""
-    standing, catalog, database = session.standing, view.catalog, session.identity.database
-    if standing.is_superuser:
+    effective_role, catalog, database = session.effective_role, view.catalog, session.identity.database
+    if effective_role.is_superuser:
         return
-    if not owns(catalog, subject, standing):
+    if not owns(catalog, subject, effective_role):
         raise must_own(subject, database)
-    other = session.standing_of(key)
-    if key not in standing.roles:
+    other = session.effective_role_of(key)
+    if key not in effective_role.roles:
         raise SqlError("42501", f'must be member of role "{other.name}"')
     if subject.kind in {"table", "view", "sequence", "type"}:
         one = catalog.tables.get(subject.id) or catalog.objects[subject.id]
         where = schema_subject(catalog, one.schema)
         if not may(catalog, where, "C", other):
             raise SqlError("42501", f"permission denied for schema {one.schema}")
-    elif subject.kind == "schema" and not may(catalog, DATABASE, "C", standing):
+    elif subject.kind == "schema" and not may(catalog, DATABASE, "C", effective_role):
         raise SqlError("42501", f"permission denied for database {database}")
 
 
@@ -216,13 +199,13 @@ def give(view: View, subject: Subject, key: str) -> None:
 # What roles own, all of it.
 
 
-def _owned(session: TransactionBlock, command: RightCommand) -> Callable[[View], None]:
+def _owned(session: RoleSession, command: RightCommand) -> Callable[[View], None]:
     keys = [key_of(session, one) for one in command.roles]
     for key in keys:
-        if not session.standing.is_superuser and key not in session.standing.keys:
+        if not session.effective_role.is_superuser and key not in session.effective_role.keys:
             raise SqlError("42501", f"permission denied to {command.name.split()[0].lower()} objects")
     to = key_of(session, command.members[0]) if command.members else ""
-    if to and not session.standing.is_superuser and to not in session.standing.keys:
+    if to and not session.effective_role.is_superuser and to not in session.effective_role.keys:
         raise SqlError("42501", "permission denied to reassign objects")
 
     def work(view: View) -> None:
@@ -262,12 +245,12 @@ def _forget(view: View, subject: Subject, keys: list[str]) -> None:
 # ALTER DEFAULT PRIVILEGES.
 
 
-def _defaults(session: TransactionBlock, command: RightCommand) -> Callable[[View], None]:
+def _defaults(session: RoleSession, command: RightCommand) -> Callable[[View], None]:
     grantees = _grantees(session, command)
-    owners = [key_of(session, one) for one in command.roles] or [session.standing.key]
+    owners = [key_of(session, one) for one in command.roles] or [session.effective_role.key]
     for key in owners:
-        if not session.standing.is_superuser and key not in session.standing.keys:
-            name = session.standing_of(key).name
+        if not session.effective_role.is_superuser and key not in session.effective_role.keys:
+            name = session.effective_role_of(key).name
             raise SqlError("42501", f'must be member of role "{name}"')
     if command.option and PUBLIC in grantees and not command.revokes:
         raise SqlError("0LP01", "grant options can only be granted to roles")
@@ -296,3 +279,23 @@ def _schema(view: View, name: str) -> Subject:
     if not view.catalog.has_schema(name):
         raise SqlError("3F000", f'schema "{name}" does not exist')
     return schema_subject(view.catalog, name)
+
+
+def schema_creation(session: RoleSession, plan: CreateSchemaFor) -> Callable[[View], None]:
+    """Make a schema with the rights that its owner wants others to have.
+
+    Raises:
+        SqlError: 42704 there is no such role, 42501 the session's is no member of it, 42P06.
+    """
+    if session.roles is None:
+        return plan.make  # there is nobody else: a dump may say so
+    key = key_of(session, plan.owner)
+    if not session.effective_role.is_superuser and key not in session.effective_role.roles:
+        raise SqlError("42501", f'must be member of role "{plan.owner}"')
+
+    def work(view: View) -> None:
+        plan.make(view)
+        subject = schema_subject(view.catalog, plan.name)
+        keep(view, subject, key, made_with(view.catalog, "schema", EVERYWHERE, key))
+
+    return work

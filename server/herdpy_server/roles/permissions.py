@@ -1,17 +1,19 @@
-"""Whether a session's role may do what a statement needs. Below ``binding``, over ``herdpy_sql.rights``.
+"""Whether a session's role may do what a statement needs. Above ``effective_role``, over
+``herdpy_sql.rights``.
 
-A statement's needs are judged once for a plan's catalog and a role's standing; what was found permitted is
-noted with the statement. Rights are part of the catalog and a standing goes when any role changes, so a note
+A statement's needs are judged once for a plan's catalog and an effective role; what was found
+permitted is noted with the statement. Rights are part of the catalog and an effective role goes when any
+role changes, so a note
 is valid as long as both are the very same objects: a REVOKE is felt by the next statement, prepared or not.
-Superusers have no standing to be judged, and pay one comparison.
+Superusers have no rights to be checked, and pay one comparison.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from herdpy_server.sessions.standing import Standing, everything
+from herdpy_server.roles.effective_role import EffectiveRole, unlimited_role
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.rights.acl import held
@@ -20,10 +22,10 @@ from herdpy_sql.rights.need import OWNER, SUPERUSER, Need
 from herdpy_sql.rights.needs import needs, needs_of_table
 
 if TYPE_CHECKING:
-    from herdpy_server.sessions.plans import Prepared
-    from herdpy_server.sessions.prepared import PreparedStatement
     from herdpy_sql.catalog import Catalog, Table
     from herdpy_sql.objects import CatalogObject
+    from herdpy_sql.parse import Statement
+
 
 MAX_PERMITS = 64
 """Roles for which a statement remembers that it is permitted."""
@@ -31,15 +33,29 @@ MAX_PERMITS = 64
 CONNECT = Need(DATABASE, "c")
 """To come into the database at all."""
 
-StandingOf = Callable[[str], Standing]
-"""Gives a role's standing by its key."""
+EffectiveRoleOf = Callable[[str], EffectiveRole]
+"""Gives an effective role by its key."""
+
+
+class PermittedStatement(Protocol):
+    """A statement that is planned, as sessions keep it.
+
+    Attributes:
+        permits: whose role may run it, under which catalog.
+    """
+
+    permits: dict[EffectiveRole, Catalog]
+
+    @property
+    def statement(self) -> Statement | None:
+        """What was parsed; None of an empty text."""
 
 
 def permit(
-    prepared: Prepared | PreparedStatement,
+    prepared: PermittedStatement,
     catalog: Catalog,
-    standing: Standing,
-    others: StandingOf,
+    effective_role: EffectiveRole,
+    others: EffectiveRoleOf,
     database: str,
 ) -> None:
     """See to it that a role may run a statement that was planned with this catalog.
@@ -47,22 +63,28 @@ def permit(
     Raises:
         SqlError: 42501 it may not, 42P01 it may not even see what is named.
     """
-    if prepared.permits.get(standing) is catalog:
+    if prepared.permits.get(effective_role) is catalog:
         return
     statement = prepared.statement
     if statement is not None:
-        judge(needs(statement, catalog), catalog, standing, others, database)
+        judge(needs(statement, catalog), catalog, effective_role, others, database)
     if len(prepared.permits) >= MAX_PERMITS:
         prepared.permits.clear()
-    prepared.permits[standing] = catalog
+    prepared.permits[effective_role] = catalog
 
 
 def judge(
-    wanted: list[Need], catalog: Catalog, standing: Standing, others: StandingOf, database: str
+    wanted: list[Need],
+    catalog: Catalog,
+    effective_role: EffectiveRole,
+    others: EffectiveRoleOf,
+    database: str,
 ) -> None:
     """See to it that a role has what is needed. SqlError as :func:`permit`."""
     for need in wanted:
-        who = standing if need.by is None else everything() if need.by == SYSTEM else others(need.by)
+        who = (
+            effective_role if need.by is None else unlimited_role() if need.by == SYSTEM else others(need.by)
+        )
         if not who.is_superuser:
             _check(need, catalog, who, database)
 
@@ -71,37 +93,39 @@ def judge_table(
     catalog: Catalog,
     found: Table | CatalogObject,
     letter: str,
-    standing: Standing,
-    others: StandingOf,
+    effective_role: EffectiveRole,
+    others: EffectiveRoleOf,
     database: str,
 ) -> None:
     """See to it that a role may do one thing with a table, without a session. SqlError as :func:`permit`."""
-    if not standing.is_superuser:
-        judge([CONNECT, *needs_of_table(catalog, found, letter)], catalog, standing, others, database)
+    if not effective_role.is_superuser:
+        judge([CONNECT, *needs_of_table(catalog, found, letter)], catalog, effective_role, others, database)
 
 
-def judge_some(catalog: Catalog, letters: str, standing: Standing, others: StandingOf, database: str) -> None:
+def judge_some(
+    catalog: Catalog, letters: str, effective_role: EffectiveRole, others: EffectiveRoleOf, database: str
+) -> None:
     """See to it that a role has one of these privileges on some table, whichever. SqlError 42501."""
-    if standing.is_superuser:
+    if effective_role.is_superuser:
         return
-    judge([CONNECT], catalog, standing, others, database)
-    if not any(may(catalog, subject_of(one), letters, standing) for one in catalog.tables.values()):
+    judge([CONNECT], catalog, effective_role, others, database)
+    if not any(may(catalog, subject_of(one), letters, effective_role) for one in catalog.tables.values()):
         raise SqlError("42501", f"permission denied for all tables of database {database}")
 
 
-def may(catalog: Catalog, subject: Subject, letters: str, standing: Standing) -> bool:
+def may(catalog: Catalog, subject: Subject, letters: str, effective_role: EffectiveRole) -> bool:
     """Whether a role has one of these privileges."""
-    if standing.is_superuser:
+    if effective_role.is_superuser:
         return True
-    return bool(set(held(acl_of(catalog, subject), standing.keys)) & set(letters))
+    return bool(set(held(acl_of(catalog, subject), effective_role.keys)) & set(letters))
 
 
-def owns(catalog: Catalog, subject: Subject, standing: Standing) -> bool:
+def owns(catalog: Catalog, subject: Subject, effective_role: EffectiveRole) -> bool:
     """Whether a role is the owner, or has its rights."""
-    return standing.is_superuser or owner_of(catalog, subject) in standing.keys
+    return effective_role.is_superuser or owner_of(catalog, subject) in effective_role.keys
 
 
-def _check(need: Need, catalog: Catalog, who: Standing, database: str) -> None:
+def _check(need: Need, catalog: Catalog, who: EffectiveRole, database: str) -> None:
     subject = need.subject
     name = subject.name or database
     if need.letters == SUPERUSER:

@@ -1,4 +1,8 @@
-"""CPU-bound reading that a session waits for, done outside the engine's turn."""
+"""What a coroutine of the engine waits for besides locks and the log: work outside the turn, and others'
+turns.
+
+Beside the locks, below ``sessions``. Who drives the coroutine does the work, or has it done.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,167 @@
+"""What a role may do by what it is and whose member it is: the keys it acts as.
+
+Above ``role``, below ``permissions``. An :class:`EffectiveRole` is made once for a role and holds until any
+role changes; then all of them are made anew (:class:`EffectiveRoles`), and with them goes what was found to
+be permitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from herdpy_server.roles.role import Role, Roles
+from herdpy_sql.errors import SqlError
+from herdpy_sql.objects import SYSTEM
+from herdpy_sql.system.state import OWNER
+
+if TYPE_CHECKING:
+    from herdpy_server.roles.role_session import RoleSession
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EffectiveRole:
+    """One role, as others' members and owners.
+
+    Attributes:
+        name, key: the role; see ``Role``.
+        is_superuser: it may do everything.
+        keys: of the roles whose rights it has: its own, and those it inherits from.
+        roles: keys of all it is a member of, itself among them: which it may become by SET ROLE.
+        administered: keys of those that it may take members into.
+        creates_roles: it may make roles, and take members into any that is no superuser.
+    """
+
+    name: str
+    key: str
+    is_superuser: bool
+    keys: frozenset[str]
+    roles: frozenset[str]
+    administered: frozenset[str] = frozenset()
+    creates_roles: bool = False
+
+
+def unlimited_role(name: str = OWNER) -> EffectiveRole:
+    """Of who is no role: he came in because this machine is trusted, and may do everything."""
+    keys = frozenset({SYSTEM})
+    return EffectiveRole(name, SYSTEM, True, keys, keys)
+
+
+def dropped_role(key: str) -> EffectiveRole:
+    """Of a role that is not there any more."""
+    keys = frozenset({key})
+    return EffectiveRole(key, key, False, keys, keys)
+
+
+def effective_role_of(role: Role, by_key: Mapping[str, Role]) -> EffectiveRole:
+    """What a role may do, among those that there are."""
+    keys = _reached(role, by_key, inherited=True)
+    roles = _reached(role, by_key, inherited=False)
+    members = [one for key in roles if key in by_key for one in by_key[key].memberships]
+    administered = frozenset(one.role for one in members if one.admin)
+    return EffectiveRole(
+        role.name, role.ident, role.is_superuser, keys, roles, administered, role.creates_roles
+    )
+
+
+def _reached(role: Role, by_key: Mapping[str, Role], *, inherited: bool) -> frozenset[str]:
+    found, waiting = {role.ident}, [role]
+    while waiting:
+        one = waiting.pop()
+        if inherited and not one.inherits:
+            continue
+        for membership in one.memberships:
+            other = by_key.get(membership.role)
+            if other is not None and other.ident not in found:
+                found.add(other.ident)
+                waiting.append(other)
+    return frozenset(found)
+
+
+def by_keys(roles: Iterable[Role]) -> dict[str, Role]:
+    """Roles by their keys."""
+    return {role.ident: role for role in roles}
+
+
+class EffectiveRoles:
+    """Standings by role. For the engine's turn.
+
+    Args:
+        roles: those that there are; None: there are none, and everybody may do everything.
+    """
+
+    def __init__(self, roles: Roles | None) -> None:
+        self._roles = roles
+        self._by_key: dict[str, Role] | None = None
+        self._made: dict[str, EffectiveRole] = {}
+
+    def forget(self) -> None:
+        """Roles have changed."""
+        self._by_key = None
+        self._made.clear()
+
+    @property
+    def by_key(self) -> dict[str, Role]:
+        """The roles by their keys."""
+        if self._by_key is None:
+            self._by_key = {} if self._roles is None else by_keys(self._roles)
+        return self._by_key
+
+    def of_key(self, key: str) -> EffectiveRole:
+        """Of the role with that key: of one that is no more, nothing."""
+        found = self._made.get(key)
+        if found is None:
+            role = self.by_key.get(key)
+            if key == SYSTEM:
+                found = unlimited_role()
+            else:
+                found = dropped_role(key) if role is None else effective_role_of(role, self.by_key)
+            self._made[key] = found
+        return found
+
+    def of_name(self, name: str) -> EffectiveRole:
+        """Of the role of that name; who is no role may do everything."""
+        role = None if self._roles is None else self._roles.get(name)
+        return unlimited_role(name) if role is None else self.of_key(role.ident)
+
+    def of_session(self, session: RoleSession) -> EffectiveRole:
+        """Of the role whose rights count in a session: SET ROLE's, or its user's."""
+        settings, identity = session.settings, session.identity
+        role, user = settings["role"], settings["session_authorization"]
+        if role == "none" and user in ("", identity.user):
+            return self._of_login(session)
+        name = user if role == "none" else role
+        found = None if self._roles is None else self._roles.get(name)
+        if found is not None:
+            return self.of_key(found.ident)
+        return self._of_login(session) if name == identity.user else dropped_role(name)
+
+    def _of_login(self, session: RoleSession) -> EffectiveRole:
+        identity = session.identity
+        return unlimited_role(identity.user) if identity.key == SYSTEM else self.of_key(identity.key)
+
+    def check(self, session: RoleSession, name: str, value: str) -> None:
+        """Before a session takes on a role by SET ROLE or SET SESSION AUTHORIZATION.
+
+        Raises:
+            SqlError: 22023 there is no such role, 42501 the session's user may not.
+        """
+        identity = session.identity
+        login = self._of_login(session)
+        if name == "role" and value == "none":
+            return
+        role = None if self._roles is None else self._roles.get(value)
+        is_own = value == identity.user and (role is None or role.ident == identity.key)
+        if is_own and (name == "session_authorization" or login.is_superuser):
+            return
+        if role is None:
+            raise SqlError("22023", f'role "{value}" does not exist')
+        if name == "session_authorization":
+            if not login.is_superuser:
+                raise SqlError("42501", "permission denied to set session authorization")
+            return
+        user = session.settings["session_authorization"]
+        mine = login if user in ("", identity.user) else self.of_name(user)
+        if not mine.is_superuser and role.ident not in mine.roles:
+            raise SqlError("42501", f'permission denied to set role "{value}"')

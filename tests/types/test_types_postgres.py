@@ -12,6 +12,7 @@ import herdpy
 
 LINES = (Path(__file__).parent / "expressions.txt").read_text(encoding="utf-8").splitlines()
 EXPRESSIONS = [line for line in LINES if line and not line.startswith("# ")]
+COLUMNS = (Path(__file__).parent / "columns.txt").read_text(encoding="utf-8").splitlines()[1:]
 FROM = " FROM (VALUES (1)) AS one (x)"
 
 
@@ -47,6 +48,29 @@ def test_expressions_are_what_postgresql_says(ours, theirs, engine):
         sql = f"SELECT ({text})::text{FROM}"
         ours.execute(f"SET herdpy.engine = '{engine}'")
         mine, expected = _text(ours, sql), _text(theirs, sql)
+        if mine != expected:
+            different.append(f"{text}\n    here {mine}, PostgreSQL {expected}")
+    ours.execute("RESET herdpy.engine")
+    assert not different, "\n".join(different)
+
+
+def _column(cursor, sql):
+    """(the column's name, its type, None) or (None, None, SQLSTATE)."""
+    try:
+        cursor.execute(sql)
+        cursor.fetchall()
+        column = cursor.description[0]
+        return column.name, column.type_code, None
+    except (psycopg.Error, herdpy.Error) as error:
+        return None, None, error.sqlstate
+
+
+@pytest.mark.parametrize("engine", ["auto", "columnar"])
+def test_columns_are_called_as_postgresql_calls_them(ours, theirs, engine):
+    different = []
+    ours.execute(f"SET herdpy.engine = '{engine}'")
+    for text in COLUMNS:
+        mine, expected = _column(ours, f"SELECT {text}"), _column(theirs, f"SELECT {text}")
         if mine != expected:
             different.append(f"{text}\n    here {mine}, PostgreSQL {expected}")
     ours.execute("RESET herdpy.engine")

@@ -247,7 +247,9 @@ def _negate(binder: Binder, node: Any, scope: Scope) -> Typed:
     if x.literal is not None and not x.unknown and not x.literal.startswith("-"):
         return Typed(f"(-{x.sql})", x.type, literal="-" + x.literal)
     if x.unknown:
-        x = casts.settle(binder, x, DOUBLE)
+        raise SqlError(
+            "42725", "operator is not unique: - unknown", hint="You might need to add explicit type casts."
+        )
     if x.is_text_numeric:
         return typed(f"pg_numneg({x.sql})", NUMERIC, x)
     if x.base is Base.NUMERIC:

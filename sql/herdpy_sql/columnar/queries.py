@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from herdpy_sql.columnar import casts, grouping, names, relations
+from herdpy_sql.columnar import casts, grouping, relations
 from herdpy_sql.columnar.binder import Binder, unsupported
 from herdpy_sql.columnar.bounds import note_bounds
 from herdpy_sql.columnar.casts import unify
@@ -26,6 +26,7 @@ from herdpy_sql.columnar.scope import BoundQuery, Col, Scope, from_column
 from herdpy_sql.columnar.typed import NO_VARS, Typed, numeric_text, retyped
 from herdpy_sql.columnar.with_queries import bind_with
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.output_names import output_name
 from herdpy_sql.types import BIGINT, TEXT, Base
 
 if TYPE_CHECKING:
@@ -306,7 +307,7 @@ def _outputs(binder: Binder, node: Any, scope: Scope) -> list[Typed]:
         inner = item.this if isinstance(item, exp.Alias) else item
         out = binder.bind(inner, scope)
 
-        name = name_of(item.args["alias"]) if isinstance(item, exp.Alias) else names.figure(inner, out)
+        name = name_of(item.args["alias"]) if isinstance(item, exp.Alias) else output_name(inner, out.name)
         outs.append(replace(out, name=name, origin=_origin(inner, scope)))
     return outs
 

@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from herdpy_sql.collations import collation_name
-from herdpy_sql.columnar import arrays, callbacks, casts, engine, library, literals, names
+from herdpy_sql.columnar import arrays, callbacks, casts, engine, library, literals
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.casts import unify
 from herdpy_sql.columnar.comparisons import comparable, condition
@@ -31,6 +31,7 @@ from herdpy_sql.columnar.typed import (
     typed,
 )
 from herdpy_sql.errors import SqlError
+from herdpy_sql.expr.output_names import figured
 from herdpy_sql.expr.typenames import of_moment
 from herdpy_sql.types import BOOLEAN, INTEGER, TEXT, UNKNOWN, Base
 from herdpy_sql.values.numeric import parse_numeric
@@ -157,7 +158,7 @@ def _branches(binder: Binder, node: Any, scope: Scope, subject: Typed | None) ->
         values.append(binder.bind(branch.args["true"], scope))
     default = node.args.get("default")
     last = binder.bind(default, scope) if default is not None else Typed("NULL", UNKNOWN, null=True)
-    name = names.named(default, last) if default is not None else None
+    name, strength = figured(default, last.name) if default is not None else ("", 0)
     parts = unify(binder, [last, *values], "CASE")  # PostgreSQL asks ELSE for its type first
     last, *results = steady(parts, *conditions)
 
@@ -168,7 +169,7 @@ def _branches(binder: Binder, node: Any, scope: Scope, subject: Typed | None) ->
     result = typed(form(lambda v: v.sql), last.type, *conditions, *results, last, dec=last.dec)
     if last.scale_sql is not None:
         result = replace(result, scale_sql=form(lambda v: v.scale_sql))
-    return replace(result, name=name or "case", array=last.array)
+    return replace(result, name=name if strength > 1 else "case", array=last.array)
 
 
 @handles(exp.Coalesce)

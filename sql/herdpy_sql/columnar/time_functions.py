@@ -18,7 +18,18 @@ from herdpy_sql.columnar.typed import Typed, no_function, once, typed
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.extracts import MONOTONOUS, unit_of
 from herdpy_sql.expr.syntax import interval_words
-from herdpy_sql.types import DATE, DOUBLE, INTERVAL, NUMERIC, TEXT, TIMESTAMP, TIMESTAMPTZ, Base, SqlType
+from herdpy_sql.types import (
+    DATE,
+    DOUBLE,
+    INTERVAL,
+    NUMERIC,
+    TEXT,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    Base,
+    SqlType,
+)
 from herdpy_sql.values.form import quote
 
 if TYPE_CHECKING:
@@ -66,10 +77,22 @@ def _local(binder: Binder, node: Any, scope: Scope) -> Typed:
     return replace(_with_digits(binder, found, node.this), name="localtimestamp")
 
 
+@handles(exp.Localtime)
+def _local_time(binder: Binder, node: Any, scope: Scope) -> Typed:
+    moment = f"CAST({_timestamptz(TRANSACTION_US).sql} AS TIMESTAMP)"
+    return replace(_with_digits(binder, Typed(f"pg_timeofday({moment})", TIME), node.this), name="localtime")
+
+
 @handles(exp.AtTimeZone)
 def _at_zone(binder: Binder, node: Any, scope: Scope) -> Typed:
-    x = binder.bind(node.this, scope)
-    zone = casts.coerce(binder, binder.bind(node.args["zone"], scope), TEXT)
+    found = _in_zone(binder, binder.bind_all([node.args["zone"], node.this], scope))
+    return replace(found, name="timezone")
+
+
+@register("timezone")
+def _in_zone(binder: Binder, arguments: list[Typed]) -> Typed:
+    zone, x = arguments
+    zone = casts.coerce(binder, zone, TEXT)
     if x.unknown:
         x = casts.settle(binder, x, TIMESTAMPTZ)
     if x.base is Base.DATE:
@@ -77,7 +100,7 @@ def _at_zone(binder: Binder, node: Any, scope: Scope) -> Typed:
     result = {Base.TIMESTAMP: TIMESTAMPTZ, Base.TIMESTAMPTZ: TIMESTAMP}.get(x.base)
     if result is None:
         raise no_function("pg_catalog.timezone", [zone, x])
-    return replace(typed(f"timezone({zone.sql}, {x.sql})", result, x, zone), name="timezone")
+    return typed(f"timezone({zone.sql}, {x.sql})", result, x, zone)
 
 
 _UNITS = {

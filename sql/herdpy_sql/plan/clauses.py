@@ -12,10 +12,9 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
-from herdpy_sql.expr import ColumnScope, NotOwn, Params, bind, coerce, compile_expr, settle, sql_type
+from herdpy_sql.expr import ColumnScope, NotOwn, Params, bind, coerce, compile_expr, settle
 from herdpy_sql.expr.nodes import ColumnRef
-from herdpy_sql.expr.syntax import named_call
-from herdpy_sql.expr.typenames import catalog_name
+from herdpy_sql.expr.output_names import output_name
 from herdpy_sql.plan.scope import TableScope, name_of
 from herdpy_sql.types import BIGINT, BOOLEAN, Base
 
@@ -28,86 +27,12 @@ if TYPE_CHECKING:
     from herdpy_sql.types import SqlType
 
 
-UNNAMED = "?column?"
-
-# Names that sqlglot makes one class of: told apart by the length of the word, which it remembers.
-_FUNCTION_NAMES: dict[type[object], tuple[str, ...]] = {
-    exp.AtTimeZone: ("timezone",),
-    exp.Ceil: ("ceil", "ceiling"),
-    exp.CurrentTimestamp: ("current_timestamp", "now"),
-    exp.Exists: ("exists",),
-    exp.Extract: ("extract",),
-    exp.IntDiv: ("div",),
-    exp.Length: ("length", "char_length", "character_length"),
-    exp.Mod: ("mod",),
-    exp.Pow: ("power", "pow"),
-    exp.Rand: ("random",),
-    exp.Uuid: ("gen_random_uuid",),
-    exp.Substring: ("substring", "substr"),
-    exp.TimestampTrunc: ("date_trunc",),
-}
-_TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim"}
-
-
 def output_columns(outputs: Sequence[tuple[str, Expr]], scope: TableScope) -> tuple[OutputColumn, ...]:
     """What a result with these names and expressions looks like; they are numbered as ``scope`` does."""
     return tuple(
         OutputColumn(name, expr.type, scope.origin(expr.index) if isinstance(expr, ColumnRef) else None)
         for name, expr in outputs
     )
-
-
-def output_name(node: exp.Expression) -> str:
-    """The name that PostgreSQL gives an output column without an alias (FigureColname)."""
-    return _figure(node)[0]
-
-
-def _figure(node: exp.Expression) -> tuple[str, int]:
-    """The name and how sure it is: 2 for columns and functions, 1 for casts and CASE, else 0."""
-    if isinstance(node, exp.Column):
-        return name_of(node.this), 2
-    if isinstance(node, exp.Paren | exp.Collate | exp.Bracket):
-        return _figure(node.this)
-    if isinstance(node, exp.Cast):
-        name, strength = _figure(node.this)
-        if strength > 1:
-            return name, strength
-        kind = node.args["to"]
-        return _type_name(kind), 1
-    if isinstance(node, exp.Case):
-        default = node.args.get("default")
-        name, strength = _figure(default) if default is not None else (UNNAMED, 0)
-        return (name, strength) if strength > 1 else ("case", 1)
-    if isinstance(node, exp.Anonymous):
-        return str(node.this).lower(), 2
-    called = "start" in node.meta
-    if isinstance(node, exp.Mod | exp.Pow) and not called:
-        return UNNAMED, 0
-    if isinstance(node, exp.StrPosition):
-        return "strpos" if called else "position", 2
-    if isinstance(node, exp.Pad):
-        return "lpad" if node.args.get("is_left") else "rpad", 2
-    if isinstance(node, exp.Trim):
-        return _TRIMS.get(str(node.args.get("position") or "").upper(), "btrim"), 2
-    names = _FUNCTION_NAMES.get(type(node))
-    if names is not None:
-        length = node.meta["end"] - node.meta["start"] + 1 if called else 0
-        return next((name for name in names if len(name) == length), names[0]), 2
-    if isinstance(node, exp.Func) and not isinstance(node, exp.Binary | exp.Connector):
-        known = named_call(node)
-        if known is not None and known[0].isidentifier():
-            return known[0], 2
-        return node.sql_name().lower(), 2
-    return UNNAMED, 0
-
-
-def _type_name(kind: exp.Expression) -> str:
-    if isinstance(kind, exp.Interval):
-        return "interval"
-    try:
-        return catalog_name(sql_type(kind))
-    except SqlError:  # told, or left to the other engine, where the cast is bound
-        return UNNAMED
 
 
 def project(exprs: Sequence[Expr]) -> Callable[[Row, Row, Clock], Row]:

@@ -19,7 +19,8 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.expr import NotOwn, Params
 from herdpy_sql.expr.nodes import ColumnRef
-from herdpy_sql.plan.clauses import bind_outputs, output_columns, output_name, project
+from herdpy_sql.expr.output_names import output_name
+from herdpy_sql.plan.clauses import bind_outputs, output_columns, project
 from herdpy_sql.plan.scope import TableScope, name_of
 
 if TYPE_CHECKING:

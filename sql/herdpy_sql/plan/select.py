@@ -22,8 +22,9 @@ from herdpy_sql.execute.base import OutputColumn
 from herdpy_sql.execute.query import Aggregate, AggregatePlan, SelectPlan
 from herdpy_sql.expr import NotOwn, Params, bind, coerce, settle, split_conjuncts
 from herdpy_sql.expr.nodes import Case, ColumnRef, Const
+from herdpy_sql.expr.output_names import output_name
 from herdpy_sql.plan.access import OWN_ROWS, PathReach
-from herdpy_sql.plan.clauses import bind_outputs, condition, limits_of, output_name, project
+from herdpy_sql.plan.clauses import bind_outputs, condition, limits_of, project
 from herdpy_sql.plan.locking import LockableItem, clauses_of, locks_of, refuse_locks
 from herdpy_sql.plan.scope import ScopeItem, TableScope, alias_of, name_of, table_of
 from herdpy_sql.plan.steps import NotWorth, OwnQuery, StepPlanner

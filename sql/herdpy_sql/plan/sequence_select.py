@@ -16,8 +16,8 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.base import Outcome, OutputColumn, Plan
 from herdpy_sql.execute.insert import datum_rows
 from herdpy_sql.expr.calls import SEQUENCE_FUNCTIONS
+from herdpy_sql.expr.output_names import output_name
 from herdpy_sql.expr.syntax import is_regclass
-from herdpy_sql.plan.clauses import output_name
 from herdpy_sql.sequences import owned_by, split_name
 from herdpy_sql.types import BIGINT
 

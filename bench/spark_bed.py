@@ -17,9 +17,9 @@ from measure import Line
 
 import herdpy
 from herdpy.dev import LocalCluster
+from herdpy.rpc.address import GrpcAddress
 from herdpy.rpc.errors import RemoteError
 from herdpy.rpc.logs import publish
-from herdpy.rpc.place import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,7 +92,7 @@ class SparkBed:
         door = next(address for (address,) in self.sql("SELECT grpc_address FROM herdpy.nodes") if address)
         while True:
             try:
-                asyncio.run(publish(Place.parse(f"grpc://{door}")))
+                asyncio.run(publish(GrpcAddress.parse(f"grpc://{door}")))
                 return
             except RemoteError as error:
                 if "being published" not in str(error):  # by the tablespace itself, since it was told where

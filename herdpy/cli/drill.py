@@ -305,7 +305,7 @@ def control_of(wanted: DrillOptions) -> ClusterControl | None:
     from herdpy.drill.control.commands import CommandControl, CommandFile, CommandFileError
 
     try:
-        if not isinstance(urls.parse(wanted.url), urls.Server):
+        if not isinstance(urls.parse(wanted.url), urls.ServersUrl):
             raise CliError(f"{wanted.url} names a directory, and drills are for clusters", code=USAGE)
         return CommandControl(wanted.url, CommandFile.load(wanted.commands))
     except Error as error:

@@ -131,7 +131,7 @@ def servers_of(url: str) -> RemoteOptions:
         found = address.address_of(url)
     except Error as error:
         raise CliError(error.message, hint=error.hint, code=USAGE) from error
-    if not isinstance(found, address.Servers):
+    if not isinstance(found, address.ServersAddress):
         raise CliError(
             "this command is for servers, and the URL names a directory",
             hint="Write herdpy://host:port,host:port/tablespace.",

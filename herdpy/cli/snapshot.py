@@ -34,7 +34,7 @@ from herdpy.cli.servers import ServerSession, literal, servers_of, session
 from herdpy.cli.target import JsonOption
 
 if TYPE_CHECKING:
-    from herdpy.rpc.place import Place
+    from herdpy.rpc.address import GrpcAddress
 
 
 PASSWORD_VARIABLE = "HERDPY_PASSWORD"
@@ -62,7 +62,7 @@ def is_grpc_url(url: str) -> bool:
     return url.startswith(("grpc://", "grpcs://"))
 
 
-def grpc_door(url: str, tablespace: str, ca: Path | None) -> tuple[Place, str]:
+def grpc_door(url: str, tablespace: str, ca: Path | None) -> tuple[GrpcAddress, str]:
     """The door that a URL leads to, and the tablespace that it names if ``tablespace`` does not.
 
     Raises:
@@ -70,7 +70,7 @@ def grpc_door(url: str, tablespace: str, ca: Path | None) -> tuple[Place, str]:
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its core has lines of its own for standard error
     target.needed("grpc")
-    place: Any = target.needed("herdpy.rpc.place").Place
+    place: Any = target.needed("herdpy.rpc.address").GrpcAddress
     if is_grpc_url(url):
         try:
             return place.parse(url, password=os.environ.get(PASSWORD_VARIABLE), ca=ca), tablespace
@@ -107,7 +107,7 @@ def grpc_door(url: str, tablespace: str, ca: Path | None) -> tuple[Place, str]:
 def _own(asked: ServerSession) -> list[str]:
     """Of a server that is alone: its host, and its port if the role may see that, or the usual one."""
     rows = asked.rows("SELECT value FROM herdpy.settings WHERE scope = 'server' AND name = 'grpc.port'")
-    port = rows[0]["value"] if rows else target.needed("herdpy.rpc.place").DEFAULT_PORT
+    port = rows[0]["value"] if rows else target.needed("herdpy.rpc.address").DEFAULT_PORT
     return [f"{asked.connection.info.host}:{port}"] if str(port) != "0" else []
 
 

@@ -174,7 +174,7 @@ def parse(text: str, *, servers: bool = False) -> TargetDatabase:
         found = address.address_of(text)
     except Error as error:
         raise CliError(error.message, hint=error.hint or "Write herdpy:///path/to/dir", code=USAGE) from error
-    if isinstance(found, address.Servers):
+    if isinstance(found, address.ServersAddress):
         if not servers:
             raise CliError(
                 "this command is for a database in a directory",

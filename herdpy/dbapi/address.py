@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from herdpy.dbapi.link import Link
     from herdpy.dbapi.remote.options import RemoteOptions
 
-Place = str | os.PathLike[str] | None
+UrlOrPath = str | os.PathLike[str] | None
 
 
 @dataclass(frozen=True)
-class Directory:
+class DirectoryAddress:
     """A database in a directory of this machine.
 
     Attributes:
@@ -45,7 +45,7 @@ class Directory:
 
 
 @dataclass(frozen=True)
-class Servers:
+class ServersAddress:
     """A tablespace on servers."""
 
     options: RemoteOptions
@@ -58,10 +58,10 @@ class Servers:
 
 
 def address_of(
-    place: Place = None,
+    place: UrlOrPath = None,
     keywords: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
-) -> Directory | Servers:
+) -> DirectoryAddress | ServersAddress:
     """What is meant by a URL or path, ``@`` and a profile's name, or None (``HERDPY_URL``), and keywords.
 
     Keywords count before the URL, the URL before the profile, the profile before the environment.
@@ -73,16 +73,16 @@ def address_of(
     target, given = target_of(place, environment)
     given |= {name: value for name, value in (keywords or {}).items() if value is not None}
     autocommit = url.boolean("autocommit", given.get("autocommit", False))
-    if isinstance(target, url.Server):
+    if isinstance(target, url.ServersUrl):
         from herdpy.dbapi.remote.options import remote_options
 
-        return Servers(remote_options(target, given, environment), autocommit)
+        return ServersAddress(remote_options(target, given, environment), autocommit)
     return _directory(target.path, given, environment, autocommit=autocommit)
 
 
 def target_of(
-    place: Place, environment: Mapping[str, str] | None = None
-) -> tuple[url.Target | url.Server, dict[str, Any]]:
+    place: UrlOrPath, environment: Mapping[str, str] | None = None
+) -> tuple[url.DirectoryUrl | url.ServersUrl, dict[str, Any]]:
     """What a URL, a path, a profile (``@name``) or None (``HERDPY_URL``) names, and the options with it."""
     environment = os.environ if environment is None else environment
     if place is None:
@@ -100,9 +100,9 @@ def target_of(
     return target, {**profile, **target.options}
 
 
-def open_link(address: Directory | Servers) -> Link:
+def open_link(address: DirectoryAddress | ServersAddress) -> Link:
     """A connection's link to it. Raises as ``herdpy.connect``."""
-    if isinstance(address, Servers):
+    if isinstance(address, ServersAddress):
         from herdpy.dbapi.remote.link import open_link as open_remote
 
         return open_remote(address.options, autocommit=address.autocommit)
@@ -131,7 +131,7 @@ def missing(error: ImportError) -> ImportError | InterfaceError:
 
 def _directory(
     path: str, given: dict[str, Any], environment: Mapping[str, str], *, autocommit: bool
-) -> Directory:
+) -> DirectoryAddress:
     create = url.boolean("create", given.pop("create", True))
     given.pop("autocommit", None)
     found = known.from_environment(environment, servers=False)
@@ -145,4 +145,4 @@ def _directory(
         else:
             raise InterfaceError(f"option {name} is for servers, not for a database in a directory")
     session = {known.SETTINGS.get(name, name): value for name, value in found.items()}
-    return Directory(path, autocommit, create, session, database)
+    return DirectoryAddress(path, autocommit, create, session, database)

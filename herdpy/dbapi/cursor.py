@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped, unused-ignore]
     import pyarrow as pa
 
-    from herdpy.dbapi.link import Result, Row
+    from herdpy.dbapi.link import Row, StatementResult
     from herdpy.dbapi.parameters import Translation
 
 
@@ -55,8 +55,8 @@ class ResultCursor(Generic[R]):
         self.row_factory: RowFactory[R] = row_factory
         self.arraysize = 1
         self._closed = False
-        self._result: Result | None = None
-        self._results: list[Result] | None = None  # of several statements: those still to come
+        self._result: StatementResult | None = None
+        self._results: list[StatementResult] | None = None  # of several statements: those still to come
         self._rows: list[R] | None = None
         self._next = 0
 
@@ -370,7 +370,7 @@ class ResultCursor(Generic[R]):
             rows = self._rows = found
         return rows
 
-    def _rows_result(self) -> Result:
+    def _rows_result(self) -> StatementResult:
         """The result, when there is one with rows."""
         if self._closed or self._shared.is_closed:
             self._refuse()

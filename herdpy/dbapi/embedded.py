@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from herdpy.dbapi import lifetime
 from herdpy.dbapi.errors import InterfaceError, OperationalError, translated
-from herdpy.dbapi.link import ArrowResult, Result, TransactionStatus
+from herdpy.dbapi.link import ArrowResult, StatementResult, TransactionStatus
 from herdpy.dbapi.notices import Notice
 
 if TYPE_CHECKING:
@@ -86,7 +86,9 @@ class EmbeddedLink:
     def autocommit(self, value: bool) -> None:
         self._session.autocommit = value
 
-    def execute(self, sql: str, params: Sequence[object] = (), source: Translation | None = None) -> Result:
+    def execute(
+        self, sql: str, params: Sequence[object] = (), source: Translation | None = None
+    ) -> StatementResult:
         """Run one statement. ``source`` knows where in the caller's text an error's position is."""
         try:
             if sql.lstrip()[:6].upper() == "SELECT":
@@ -97,7 +99,7 @@ class EmbeddedLink:
 
     def execute_arrow(
         self, sql: str, params: Sequence[object] = (), source: Translation | None = None
-    ) -> Result:
+    ) -> StatementResult:
         """Run one statement whose rows are wanted as Arrow alone."""
         result = self.execute(sql, params, source)
         if result.columns is None:
@@ -107,14 +109,14 @@ class EmbeddedLink:
         except Exception as error:  # noqa: BLE001 - such as a number that Arrow cannot hold
             self._raise(error, source)
 
-    def execute_script(self, text: str) -> list[Result]:
+    def execute_script(self, text: str) -> list[StatementResult]:
         """Run the statements of ``text``, one implicit transaction where none is open."""
         try:
             return list(self._run(self._session.execute_all(text)))
         except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
             self._raise(error)
 
-    def execute_many(self, statement: Translation, rows: Iterable[Sequence[object]]) -> Result:
+    def execute_many(self, statement: Translation, rows: Iterable[Sequence[object]]) -> StatementResult:
         """Run one statement for each row of parameters; all or none of it happens."""
         try:
             found = rows if isinstance(rows, list) else list(rows)

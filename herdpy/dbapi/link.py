@@ -32,7 +32,7 @@ class TransactionStatus(enum.IntEnum):
     UNKNOWN = 4
 
 
-class OutputType(Protocol):
+class ResultType(Protocol):
     """A column's type, as ``herdpy_sql.types.SqlType`` has it."""
 
     @property
@@ -45,16 +45,16 @@ class OutputType(Protocol):
     def scale(self) -> int | None: ...
 
 
-class OutputColumn(Protocol):
+class ResultColumn(Protocol):
     """A column's name and type."""
 
     @property
     def name(self) -> str: ...
     @property
-    def type(self) -> OutputType: ...
+    def type(self) -> ResultType: ...
 
 
-class Result(Protocol):
+class StatementResult(Protocol):
     """The answer to one statement, as ``herdpy_server.sessions.Result`` has it."""
 
     @property
@@ -62,7 +62,7 @@ class Result(Protocol):
     @property
     def rowcount(self) -> int: ...
     @property
-    def columns(self) -> Sequence[OutputColumn] | None: ...
+    def columns(self) -> Sequence[ResultColumn] | None: ...
     def python_rows(self) -> list[Row]: ...
     def arrow(self) -> pa.Table: ...
 
@@ -78,18 +78,20 @@ class Link(Protocol):
     autocommit: bool
     said: list[Any]
 
-    def execute(self, sql: str, params: Sequence[object] = (), source: Translation | None = None) -> Result:
+    def execute(
+        self, sql: str, params: Sequence[object] = (), source: Translation | None = None
+    ) -> StatementResult:
         """Run one statement. ``source`` knows where in the caller's text an error's position is."""
 
     def execute_arrow(
         self, sql: str, params: Sequence[object] = (), source: Translation | None = None
-    ) -> Result:
+    ) -> StatementResult:
         """Run one statement whose rows are wanted as Arrow alone: an ArrowResult, if it has rows."""
 
-    def execute_script(self, text: str) -> list[Result]:
+    def execute_script(self, text: str) -> list[StatementResult]:
         """Run the statements of ``text``, one implicit transaction where none is open."""
 
-    def execute_many(self, statement: Translation, rows: Iterable[Sequence[object]]) -> Result:
+    def execute_many(self, statement: Translation, rows: Iterable[Sequence[object]]) -> StatementResult:
         """Run one statement for each row of parameters; all or none of it happens.
 
         The rows that they return, one after another, are the answer's.
@@ -138,9 +140,9 @@ class ArrowResult:
 
     __slots__ = ("_table", "columns", "rowcount", "tag")
 
-    def __init__(self, tag: str, table: pa.Table, columns: Sequence[OutputColumn]) -> None:
+    def __init__(self, tag: str, table: pa.Table, columns: Sequence[ResultColumn]) -> None:
         self.tag = tag
-        self.columns: Sequence[OutputColumn] | None = columns
+        self.columns: Sequence[ResultColumn] | None = columns
         self.rowcount: int = table.num_rows
         self._table = table
 

@@ -76,7 +76,7 @@ def _has_password(url: str, given: Mapping[str, Any]) -> bool:
     if "password" in given or "sslpassword" in given:
         return True
     target = urls.parse(url)
-    if not isinstance(target, urls.Server):
+    if not isinstance(target, urls.ServersUrl):
         return False
     return target.password is not None or bool({"password", "sslpassword"} & target.options.keys())
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped, unused-ignore]
     import pyarrow as pa
 
-    from herdpy.dbapi.link import Result
+    from herdpy.dbapi.link import StatementResult
 
 ITER_SIZE = 1000
 """Rows that are fetched at a time, unless ``itersize`` says otherwise."""
@@ -269,7 +269,7 @@ class PortalCursor(Generic[R]):
             )
 
     @staticmethod
-    def _arrow(result: Result) -> pa.Table:
+    def _arrow(result: StatementResult) -> pa.Table:
         try:
             return result.arrow()
         except Exception as error:  # noqa: BLE001 - such as a number that Arrow cannot hold
@@ -298,7 +298,7 @@ class PortalCursor(Generic[R]):
         self._buffer, self._next = rows, 0
         return bool(rows)
 
-    def _fetch(self, count: int | None) -> Result:
+    def _fetch(self, count: int | None) -> StatementResult:
         if self._cancels is not None and self._cancels != self._shared.cancels:
             raise OperationalError("canceling statement due to user request", sqlstate="57014")
         asked = "ALL" if count is None else count
@@ -307,7 +307,7 @@ class PortalCursor(Generic[R]):
         self._at_end = count is None or result.rowcount < count
         return result
 
-    def _rows_of(self, result: Result) -> list[R]:
+    def _rows_of(self, result: StatementResult) -> list[R]:
         try:
             values = result.python_rows()
         except Exception as error:  # noqa: BLE001 - such as a date that Python cannot hold
@@ -317,13 +317,13 @@ class PortalCursor(Generic[R]):
             make = self._make = self.row_factory(self)
         return [make(one) for one in values]
 
-    def _describe(self, result: Result) -> None:
+    def _describe(self, result: StatementResult) -> None:
         if self._columns is None:
             self._columns = [Column(column) for column in result.columns or ()]
 
     def _run(
         self, sql: str, params: Any = (), source: Any = None, *, timeout_s: float | None = None
-    ) -> Result:
+    ) -> StatementResult:
         shared = self._shared
         try:
             with shared.lock, shared.limited(timeout_s):

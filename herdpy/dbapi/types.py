@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined, unused-ignore]
 
-    from herdpy.dbapi.link import OutputColumn
+    from herdpy.dbapi.link import ResultColumn
 
 
 class TypeObject:
@@ -76,7 +76,7 @@ class Column(tuple[Any, ...]):
 
     __slots__ = ()
 
-    def __new__(cls, column: OutputColumn) -> Column:
+    def __new__(cls, column: ResultColumn) -> Column:
         """Describe an output column of the engine."""
         kind = column.type
         return super().__new__(

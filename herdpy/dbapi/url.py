@@ -39,7 +39,7 @@ _BOOLEANS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class DirectoryUrl:
     """A directory, and the options that stood in its URL (values as text)."""
 
     path: str
@@ -65,7 +65,7 @@ class ZooKeeper:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServersUrl:
     """Servers, as (host, port or None), and the options that stood in the URL (values as text).
 
     Attributes:
@@ -80,7 +80,7 @@ class Server:
     zookeeper: ZooKeeper | None = None
 
 
-def parse(url: str | os.PathLike[str]) -> Target | Server:
+def parse(url: str | os.PathLike[str]) -> DirectoryUrl | ServersUrl:
     """What ``url`` names. InterfaceError for what is no HerdPy URL."""
     if not isinstance(url, str):
         try:
@@ -133,7 +133,7 @@ def _options(query: str) -> dict[str, str]:
     return found
 
 
-def _cluster(rest: str, query: str) -> Server:
+def _cluster(rest: str, query: str) -> ServersUrl:
     """The cluster that a ZooKeeper knows."""
     authority, _slash, path = rest.removeprefix("//").partition("/")
     login, at, hosts = authority.rpartition("@")
@@ -153,16 +153,16 @@ def _cluster(rest: str, query: str) -> Server:
     )
     root = unquote(path).strip("/")
     place = ZooKeeper(listed, f"/{root}" if root else DEFAULT_ROOT)
-    return Server(
+    return ServersUrl(
         (), unquote(user) if at and user else None, unquote(password) if colon else None, None, options, place
     )
 
 
-def _server(authority: str, path: str, query: str) -> Server:
+def _server(authority: str, path: str, query: str) -> ServersUrl:
     """The servers of a URL."""
     login, at, hosts = authority.rpartition("@")
     user, colon, password = login.partition(":")
-    return Server(
+    return ServersUrl(
         tuple(parse_hosts(hosts)),
         unquote(user) if at and user else None,
         unquote(password) if colon else None,
@@ -207,9 +207,9 @@ def number(name: str, value: object) -> int | float:
     raise InterfaceError(f"option {name} is a number, not {value!r}")
 
 
-def _target(path: str, options: dict[str, str], shown: str) -> Target:
+def _target(path: str, options: dict[str, str], shown: str) -> DirectoryUrl:
     if not path or path == "/":
         raise InterfaceError(f"no directory in {shown}", hint="Write herdpy:///path/to/directory.")
     if "\0" in path:
         raise InterfaceError(f"a path cannot contain NUL: {shown}")
-    return Target(os.path.abspath(path), options)
+    return DirectoryUrl(os.path.abspath(path), options)

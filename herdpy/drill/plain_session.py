@@ -222,7 +222,7 @@ class PlainSessions:
 
 def _conninfo(way: Way) -> str:
     server = urls.parse(way.url)
-    if not isinstance(server, urls.Server):
+    if not isinstance(server, urls.ServersUrl):
         raise ValueError(f"this URL names no servers: {way.url}")
     options = remote_options(server, server.options)
     hosts = hosts_of(options).known(time.monotonic() + options.connect_timeout_s)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from herdpy.dbapi.address import Directory, Place, Servers, address_of, missing, open_link
+from herdpy.dbapi.address import DirectoryAddress, ServersAddress, UrlOrPath, address_of, missing, open_link
 from herdpy.dbapi.connection import Connection
 from herdpy.dbapi.errors import Error, InterfaceError, OperationalError, ProgrammingError
 from herdpy.dbapi.link import TransactionStatus
@@ -49,7 +49,7 @@ class PoolSettings:
         row_factory: of each of them.
     """
 
-    address: Directory | Servers
+    address: DirectoryAddress | ServersAddress
     row_factory: RowFactory[Any]
     min_size: int
     max_size: int
@@ -77,7 +77,7 @@ class PoolSettings:
     def connect(self, left_s: float) -> Connection[Any]:
         """A new connection. Servers are looked for no longer than so many seconds."""
         address = self.address
-        if isinstance(address, Servers):
+        if isinstance(address, ServersAddress):
             timeout_s = max(_SHORTEST_CONNECT_S, min(address.options.connect_timeout_s, left_s))
             options = dataclasses.replace(address.options, connect_timeout_s=timeout_s)
             address = dataclasses.replace(address, options=options)
@@ -92,7 +92,7 @@ class PoolSettings:
 
     def may_pass(self, error: Error) -> bool:
         """Whether connecting may go well a little later: no server leads at the moment."""
-        return isinstance(self.address, Servers) and (error.sqlstate or "")[:2] == "08"
+        return isinstance(self.address, ServersAddress) and (error.sqlstate or "")[:2] == "08"
 
     def too_late(self, waiting: int) -> PoolTimeout:
         """The error for whom nothing came back in time."""
@@ -104,7 +104,7 @@ class PoolSettings:
         )
 
 
-def address(url: Place, options: Mapping[str, Any]) -> Directory | Servers:
+def address(url: UrlOrPath, options: Mapping[str, Any]) -> DirectoryAddress | ServersAddress:
     """What the connections of a pool connect to. InterfaceError as from ``herdpy.connect``."""
     try:
         return address_of(url, options)

@@ -1,6 +1,6 @@
 """Publishing a snapshot on a server, for who waits for it: over the service Logs.
 
-Above ``place``; the messages are in ``logs.proto``.
+Above ``address``; the messages are in ``logs.proto``.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 import grpc
 
 from herdpy.rpc import logs_pb2, logs_pb2_grpc
+from herdpy.rpc.address import GrpcAddress
 from herdpy.rpc.errors import RemoteError
-from herdpy.rpc.place import Place
 
 
 async def publish(
-    place: Place,
+    place: GrpcAddress,
     *,
     url: str = "",
     tablespace: str = "",

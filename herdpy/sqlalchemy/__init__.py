@@ -11,9 +11,14 @@ Layer: on top of the driver (``herdpy.dbapi``), beneath SQLAlchemy, whose Postgr
 
 from __future__ import annotations
 
+from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql import insert
 
 from herdpy.sqlalchemy.dialect import HerdPyDialect, HerdPyZooKeeperDialect
 from herdpy.sqlalchemy.types import VECTOR
+
+# Loaded by these names, so that the dialect need not know those that extend it.
+registry.register("herdpy.aio", "herdpy.sqlalchemy.aio", "HerdPyAsyncDialect")
+registry.register("herdpy.zk_aio", "herdpy.sqlalchemy.aio", "HerdPyZooKeeperAsyncDialect")
 
 __all__ = ["VECTOR", "HerdPyDialect", "HerdPyZooKeeperDialect", "insert"]

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from sqlalchemy import exc
+from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.base import PGDDLCompiler, PGDialect, PGExecutionContext
 
 from herdpy.sqlalchemy.types import COLSPECS, VECTOR
@@ -79,9 +80,7 @@ class HerdPyDialect(PGDialect):
     @classmethod
     def get_async_dialect_cls(cls, url: URL) -> type[HerdPyDialect]:
         """What ``create_async_engine`` makes of the same URL."""
-        from herdpy.sqlalchemy.aio import HerdPyAsyncDialect
-
-        return HerdPyAsyncDialect
+        return cast("type[HerdPyDialect]", registry.load("herdpy.aio"))
 
     def create_connect_args(self, url: URL) -> tuple[list[str], dict[str, Any]]:
         """The driver's URL; options may also come as ``connect_args``."""
@@ -180,7 +179,8 @@ class HerdPyDialect(PGDialect):
 
     # Values.
 
-    def _json_results(self, coltype: Any) -> Callable[[Any], Any] | None:
+    def json_results(self, coltype: Any) -> Callable[[Any], Any] | None:
+        """What makes a value of JSON's text by the engine's own decoder; None when it has none."""
         loads = self._json_deserializer
         if loads is None:
             return None
@@ -197,6 +197,4 @@ class HerdPyZooKeeperDialect(HerdPyDialect):
     @classmethod
     def get_async_dialect_cls(cls, url: URL) -> type[HerdPyDialect]:
         """What ``create_async_engine`` makes of the same URL."""
-        from herdpy.sqlalchemy.aio import HerdPyZooKeeperAsyncDialect
-
-        return HerdPyZooKeeperAsyncDialect
+        return cast("type[HerdPyDialect]", registry.load("herdpy.zk_aio"))

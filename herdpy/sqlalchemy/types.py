@@ -94,7 +94,7 @@ class _Decoded:
     render_bind_cast = True
 
     def result_processor(self, dialect: Any, coltype: Any) -> Callable[[Any], Any] | None:
-        return dialect._json_results(coltype)  # type: ignore[no-any-return]
+        return dialect.json_results(coltype)  # type: ignore[no-any-return]
 
 
 class _Json(_Decoded, postgresql.JSON):

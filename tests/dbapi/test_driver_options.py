@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import herdpy
-from herdpy.dbapi.address import Directory, Servers, address_of
+from herdpy.dbapi.address import DirectoryAddress, ServersAddress, address_of
 from herdpy.dbapi.options import OPTIONS
 
 URL = "herdpy://db1,db2:7/shop"
@@ -14,7 +14,7 @@ URL = "herdpy://db1,db2:7/shop"
 def options(place=URL, environment=None, **keywords):
     """What a connection to servers is asked for."""
     found = address_of(place, keywords, environment or {})
-    assert isinstance(found, Servers)
+    assert isinstance(found, ServersAddress)
     return found.options
 
 
@@ -162,7 +162,7 @@ def test_options_of_sessions_are_for_directories_too(tmp_path):
 
 def test_what_the_environment_says_of_servers_is_nothing_to_a_directory():
     found = address_of("herdpy:shop", {}, {"HERDPY_USER": "ann", "HERDPY_LOCK_TIMEOUT": "3"})
-    assert isinstance(found, Directory)
+    assert isinstance(found, DirectoryAddress)
     assert found.session == {"lock_timeout": "3000"}
 
 

@@ -13,7 +13,7 @@ import pytest
 import herdpy
 from herdpy.dbapi import url as urls
 from herdpy.dbapi.remote.options import remote_options
-from herdpy.dbapi.url import Server, parse
+from herdpy.dbapi.url import ServersUrl, parse
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_what_names_no_database(url):
 )
 def test_urls_that_name_a_zookeeper(url, place, rest):
     target = parse(url)
-    assert isinstance(target, Server)
+    assert isinstance(target, ServersUrl)
     options = remote_options(target, target.options, {})
     assert (str(options.zookeeper), options.hosts) == (place, ())
     assert (options.user, options.password, options.database) == rest
@@ -122,7 +122,7 @@ def test_urls_that_name_a_zookeeper_wrongly(url):
 )
 def test_urls_that_name_servers(url, hosts, rest):
     target = parse(url)
-    assert isinstance(target, Server)
+    assert isinstance(target, ServersUrl)
     options = remote_options(target, target.options)
     assert list(options.hosts) == hosts
     assert (options.user, options.password, options.database) == rest
@@ -147,7 +147,7 @@ def test_urls_that_name_servers_wrongly(url):
 
 def test_options_of_servers():
     target = parse("herdpy://a/db?statement_timeout=1.5&lock_timeout=2s&max_staleness=0.25&sslmode=require")
-    assert isinstance(target, Server)
+    assert isinstance(target, ServersUrl)
     options = remote_options(target, {**target.options, "application_name": "me", "read_level": "any"})
     assert options.settings == {
         "statement_timeout": "1500",
@@ -277,7 +277,7 @@ def test_importing_the_driver_loads_nothing_of_the_engine():
 
 def test_reads_on_followers_are_bounded_unless_a_level_is_named():
     server = parse("herdpy://a,b/db?target=follower")
-    assert isinstance(server, Server)
+    assert isinstance(server, ServersUrl)
     assert remote_options(server, server.options).settings == {"herdpy.read_level": "bounded"}
     chosen = remote_options(server, {**server.options, "read_level": "any"})
     assert (chosen.target, chosen.settings) == ("follower", {"herdpy.read_level": "any"})

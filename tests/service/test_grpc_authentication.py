@@ -13,8 +13,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from herdpy.rpc import admin_pb2, partitions_pb2, snapshots_pb2
+from herdpy.rpc.address import GrpcAddress
 from herdpy.rpc.errors import RemoteError
-from herdpy.rpc.place import Place
 from herdpy.rpc.snapshots import SnapshotClient
 from herdpy_server.cluster.layout import Address
 from herdpy_server.replica.seeding import Credentials
@@ -206,7 +206,7 @@ def test_with_a_certificate_everything_is_encrypted(start, certificate):
 
     async def download() -> None:
         url = f"grpcs://boss@localhost:{server.grpc_port}"
-        async with SnapshotClient(Place.parse(url, password="of the boss", ca=ca)) as client:
+        async with SnapshotClient(GrpcAddress.parse(url, password="of the boss", ca=ca)) as client:
             await client.release(await client.begin())
 
     asyncio.run(download())
@@ -251,7 +251,7 @@ def test_clients_must_show_a_certificate_where_that_is_wanted(start, certificate
 
 def test_the_client_is_told_why(server):
     async def begin(url: str) -> RemoteError:
-        async with SnapshotClient(Place.parse(url)) as client:
+        async with SnapshotClient(GrpcAddress.parse(url)) as client:
             with pytest.raises(RemoteError) as caught:
                 await client.begin()
             return caught.value
@@ -269,5 +269,5 @@ def test_the_client_is_told_why(server):
 )
 def test_what_is_no_place_is_refused_without_its_password(url):
     with pytest.raises(ValueError, match=r"URL"):
-        Place.parse(url)
-    assert "secret" not in repr(Place.parse("grpc://ann:secret@a"))
+        GrpcAddress.parse(url)
+    assert "secret" not in repr(GrpcAddress.parse("grpc://ann:secret@a"))

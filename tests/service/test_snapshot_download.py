@@ -16,10 +16,9 @@ from google_crc32c import value as crc32c
 from xxhash import xxh3_128
 
 from herdpy.rpc import common_pb2, snapshots, snapshots_pb2, snapshots_pb2_grpc
+from herdpy.rpc.address import GrpcAddress
 from herdpy.rpc.errors import RemoteError, SnapshotDamagedError
-from herdpy.rpc.partial import Partial
-from herdpy.rpc.place import Place
-from herdpy.rpc.snapshots import RemoteSnapshot, SnapshotClient
+from herdpy.rpc.snapshots import Partial, RemoteSnapshot, SnapshotClient
 
 CHUNK = 1000
 FILE = bytes(range(256)) * 40  # 10 chunks and a bit
@@ -62,17 +61,17 @@ class Scripted(snapshots_pb2_grpc.SnapshotsServicer):
 
 
 @pytest.fixture
-def scripted() -> Iterator[tuple[Scripted, Place]]:
+def scripted() -> Iterator[tuple[Scripted, GrpcAddress]]:
     servicer = Scripted()
     server = grpc.server(ThreadPoolExecutor(4))
     snapshots_pb2_grpc.add_SnapshotsServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    yield servicer, Place("127.0.0.1", port)
+    yield servicer, GrpcAddress("127.0.0.1", port)
     server.stop(0).wait()
 
 
-def download(place: Place, path: Path, **more: Any) -> RemoteSnapshot:
+def download(place: GrpcAddress, path: Path, **more: Any) -> RemoteSnapshot:
     """Download the snapshot of the scripted server."""
 
     async def run() -> RemoteSnapshot:

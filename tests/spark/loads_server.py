@@ -10,7 +10,7 @@ import grpc
 
 from herdpy.rpc import loads_pb2 as pb
 from herdpy.rpc import loads_pb2_grpc
-from herdpy.rpc.place import Place
+from herdpy.rpc.address import GrpcAddress
 from herdpy_spark.writing.loop import LoadLoop
 
 
@@ -80,8 +80,8 @@ class LoadsServer:
         await self._server.start()
         return port
 
-    def __enter__(self) -> Place:
-        return Place("127.0.0.1", self._loop.run(self._start()))
+    def __enter__(self) -> GrpcAddress:
+        return GrpcAddress("127.0.0.1", self._loop.run(self._start()))
 
     def __exit__(self, *exc_info: object) -> None:
         self._loop.run(self._server.stop(None))

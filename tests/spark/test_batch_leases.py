@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from herdpy.rpc.place import Place
+from herdpy.rpc.address import GrpcAddress
 from herdpy_spark.access import AccessError, Servers
 from herdpy_spark.batch.leases import LogLease
 from herdpy_spark.batch.rows import LapsedError
@@ -17,7 +17,7 @@ class Asked(Servers):
     """Servers that note each call, and answer as they are told."""
 
     def __init__(self, error: AccessError | None = None) -> None:
-        super().__init__("t", [Place("127.0.0.1")])
+        super().__init__("t", [GrpcAddress("127.0.0.1")])
         self.error = error
         self.calls = 0
         self.often = threading.Event()

@@ -6,12 +6,12 @@ from typing import Any
 
 from herdpy.log.lsn import LSN
 from herdpy.rpc import partitions_pb2
-from herdpy.rpc.place import Place
+from herdpy.rpc.address import GrpcAddress
 from herdpy_spark.access import AccessError, Description, Node, Servers
 from herdpy_spark.batch import replica
 from herdpy_spark.log import LogAddress
 
-LEADER, ONE, OTHER, NEW = (Place(name) for name in ("leader", "one", "other", "new"))
+LEADER, ONE, OTHER, NEW = (GrpcAddress(name) for name in ("leader", "one", "other", "new"))
 LOG = LogAddress("t", directory="/log")
 
 
@@ -21,7 +21,7 @@ class Said(Servers):
     def __init__(self, *, leader_answers: bool = True) -> None:
         super().__init__("t", [ONE])
         self.leader_answers = leader_answers
-        self.asked: list[tuple[Place, Any]] = []
+        self.asked: list[tuple[GrpcAddress, Any]] = []
 
     def describe(self, table: str | None = None, places: Any = ()) -> Description:
         if list(places) == [LEADER] and not self.leader_answers:
@@ -43,7 +43,7 @@ class Said(Servers):
 
 
 class _Channel:
-    def __init__(self, asked: list[Any], place: Place) -> None:
+    def __init__(self, asked: list[Any], place: GrpcAddress) -> None:
         self.asked, self.place = asked, place
 
     def unary_unary(self, _method: str, **_codecs: Any) -> Any:
@@ -56,7 +56,7 @@ class _Channel:
     unary_stream = unary_unary
 
 
-def planned(servers: Said) -> list[tuple[Place, Any]]:
+def planned(servers: Said) -> list[tuple[GrpcAddress, Any]]:
     replica.plan_table(servers, "a", partitions=3, bounds=("1", None), keys=(None, b"k"), lease_s=90.0)
     return servers.asked
 

@@ -9,7 +9,7 @@ import pytest
 
 from herdpy.log.load_records import StagedPart
 from herdpy.rpc import loads_pb2 as pb
-from herdpy.rpc.place import Place
+from herdpy.rpc.address import GrpcAddress
 from herdpy_spark.writing.errors import LoadError, LoadUnknownError
 from herdpy_spark.writing.loads import ServerLoads
 from herdpy_spark.writing.messages import StagedFile, TaskRows
@@ -21,7 +21,7 @@ from tests.spark.loads_server import LoadsServer, ScriptedLoads, refuse
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 DONE = pb.LoadOutcome(load_id="nightly", lsn={"ledger_id": 7, "entry_id": 3}, inserted=5)
 OUTCOME = LoadOutcome("nightly", "7:3", 5, 0, 0, 0)
-ANYWHERE = Place("127.0.0.1", 1)
+ANYWHERE = GrpcAddress("127.0.0.1", 1)
 UNAVAILABLE, UNKNOWN = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN
 
 
@@ -63,7 +63,7 @@ def nowhere():
     """Where nobody listens."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
-        yield Place(*held.getsockname())
+        yield GrpcAddress(*held.getsockname())
 
 
 # Finding who leads.

@@ -13,7 +13,7 @@ import secrets
 import time
 
 from herdpy.dbapi.errors import Error
-from herdpy.dbapi.link import Result, TransactionStatus
+from herdpy.dbapi.link import StatementResult, TransactionStatus
 from herdpy.dbapi.remote.connection import PAUSE_S, FailoverConnection, checked, refusal
 from herdpy.dbapi.remote.errors import ConnectionLostError, error_of, is_old_name, lost_transaction, no_answer
 from herdpy.dbapi.remote.results import CompletedResult, RemoteResult
@@ -76,7 +76,7 @@ class NamedCommits:
         except ConnectionLostError as lost:  # which undoes it as well
             self._connection.drop(lost, in_transaction=False)
 
-    def commit_as(self, sql: str) -> Result:
+    def commit_as(self, sql: str) -> StatementResult:
         """COMMIT, by a name under which its outcome is learnt if the answer is lost."""
         connection = self._connection
         wire = connection.wire
@@ -162,7 +162,7 @@ class NamedCommits:
         self._connection.settings.ended(committed=False)
         raise lost_transaction(cause)
 
-    def end_lost(self, kind: StatementKind, *, chained: bool = False) -> Result:
+    def end_lost(self, kind: StatementKind, *, chained: bool = False) -> StatementResult:
         """A statement in a transaction that was lost: only its end is taken.
 
         Args:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy.dbapi import scanner
 from herdpy.dbapi.errors import Error, NotSupportedError
-from herdpy.dbapi.link import ArrowResult, Result, TransactionStatus
+from herdpy.dbapi.link import ArrowResult, StatementResult, TransactionStatus
 from herdpy.dbapi.notices import Notice
 from herdpy.dbapi.remote.commits import NamedCommits
 from herdpy.dbapi.remote.connection import FailoverConnection, checked
@@ -105,7 +105,9 @@ class RemoteLink:
         """
         self._commits.rollback()
 
-    def execute(self, sql: str, params: Sequence[object] = (), source: Translation | None = None) -> Result:
+    def execute(
+        self, sql: str, params: Sequence[object] = (), source: Translation | None = None
+    ) -> StatementResult:
         """Run one statement. ``source`` knows where in the caller's text an error's position is."""
         connection = self._connection
         kind = kind_of(sql)
@@ -128,7 +130,7 @@ class RemoteLink:
 
     def execute_arrow(
         self, sql: str, params: Sequence[object] = (), source: Translation | None = None
-    ) -> Result:
+    ) -> StatementResult:
         """Run one statement whose rows are wanted as Arrow alone."""
         kind = kind_of(sql)
         if self._commits.is_lost():
@@ -150,7 +152,7 @@ class RemoteLink:
         table = read_stream(copy.data)
         return ArrowResult(f"SELECT {table.num_rows}", table, columns_of(table.schema))
 
-    def execute_many(self, statement: Translation, rows: Iterable[Sequence[object]]) -> Result:
+    def execute_many(self, statement: Translation, rows: Iterable[Sequence[object]]) -> StatementResult:
         """Run one statement for each row of parameters: one request, and all or none of it happens."""
         if self._commits.is_lost():
             return self._commits.end_lost(StatementKind.WRITE)
@@ -192,7 +194,7 @@ class RemoteLink:
         self.said.clear()
         return found
 
-    def execute_script(self, text: str) -> list[Result]:
+    def execute_script(self, text: str) -> list[StatementResult]:
         """Run the statements of ``text``, one implicit transaction where none is open."""
         count = len(statements_of(text))
         if count <= 1:
@@ -263,24 +265,26 @@ class TimedLink(RemoteLink):
             return contextlib.nullcontext()
         return self.limited(self._seconds)
 
-    def execute(self, sql: str, params: Sequence[object] = (), source: Translation | None = None) -> Result:
+    def execute(
+        self, sql: str, params: Sequence[object] = (), source: Translation | None = None
+    ) -> StatementResult:
         """See Link."""
         with self._timed():
             return super().execute(sql, params, source)
 
     def execute_arrow(
         self, sql: str, params: Sequence[object] = (), source: Translation | None = None
-    ) -> Result:
+    ) -> StatementResult:
         """See Link."""
         with self._timed():
             return super().execute_arrow(sql, params, source)
 
-    def execute_many(self, statement: Translation, rows: Iterable[Sequence[object]]) -> Result:
+    def execute_many(self, statement: Translation, rows: Iterable[Sequence[object]]) -> StatementResult:
         """See Link."""
         with self._timed():
             return super().execute_many(statement, rows)
 
-    def execute_script(self, text: str) -> list[Result]:
+    def execute_script(self, text: str) -> list[StatementResult]:
         """See Link."""
         with self._timed():
             return super().execute_script(text)

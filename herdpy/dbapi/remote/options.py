@@ -9,7 +9,7 @@ from typing import Any
 
 from herdpy.dbapi import options as known
 from herdpy.dbapi.errors import InterfaceError
-from herdpy.dbapi.url import Server, ZooKeeper
+from herdpy.dbapi.url import ServersUrl, ZooKeeper
 from herdpy.zookeeper_access import ZooKeeperAccess
 
 DEFAULT_PORT = 5432
@@ -63,7 +63,7 @@ class RemoteOptions:
 
 
 def remote_options(
-    server: Server, given: Mapping[str, Any], environment: Mapping[str, str] | None = None
+    server: ServersUrl, given: Mapping[str, Any], environment: Mapping[str, str] | None = None
 ) -> RemoteOptions:
     """The options of a URL and of keywords together, and below them those of the environment.
 
@@ -106,7 +106,7 @@ def remote_options(
     )
 
 
-def _access(server: Server, left: dict[str, Any]) -> ZooKeeperAccess:
+def _access(server: ServersUrl, left: dict[str, Any]) -> ZooKeeperAccess:
     """How ZooKeeper is reached; takes its options from those that are left."""
     given = {name: left.pop(f"zookeeper_{name}", None) for name in ("tls", "ca", "cert", "key")}
     named = [f"zookeeper_{name}" for name, value in given.items() if value is not None]
@@ -122,7 +122,7 @@ def _access(server: Server, left: dict[str, Any]) -> ZooKeeperAccess:
     return ZooKeeperAccess(bool(given["tls"]), given["ca"], given["cert"], given["key"])
 
 
-def _tablespace(server: Server, named: str | None) -> str:
+def _tablespace(server: ServersUrl, named: str | None) -> str:
     if named is not None and server.database not in (None, named):
         raise InterfaceError(
             f"option tablespace is {named!r}, and the path of the URL names {server.database!r}"

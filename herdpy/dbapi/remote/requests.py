@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from psycopg import pq
 
 from herdpy.dbapi.errors import Error, OperationalError
-from herdpy.dbapi.link import Result, TransactionStatus
+from herdpy.dbapi.link import StatementResult, TransactionStatus
 from herdpy.dbapi.remote.commits import COMMIT_POSITION, NamedCommits
 from herdpy.dbapi.remote.connection import FailoverConnection, checked, refusal
 from herdpy.dbapi.remote.errors import (
@@ -259,7 +259,7 @@ class RequestSender:
             )
         raise lost_transaction(lost)
 
-    def script(self, text: str) -> list[Result]:
+    def script(self, text: str) -> list[StatementResult]:
         """Several statements by the simple query."""
         connection = self._connection
         idle = connection.status() == TransactionStatus.IDLE

@@ -46,7 +46,7 @@ class ClusterObserver:
     ) -> None:
         self.patience_s = patience_s
         server = urls.parse(control.url)
-        if not isinstance(server, urls.Server):
+        if not isinstance(server, urls.ServersUrl):
             raise ViewError(f"this URL names no servers: {urls.shown(control.url)}")
         options = remote_options(server, server.options)
         of_url = urls.DEFAULT_ROOT if server.zookeeper is None else server.zookeeper.root

@@ -28,8 +28,8 @@ from herdpy.bookkeeper import BookKeeperError
 from herdpy.bookkeeper.metadata.znodes import Znodes
 from herdpy.log.bookkeeper import ZnodeLedgerList
 from herdpy.log.lsn import LSN, START
+from herdpy.rpc.address import GrpcAddress
 from herdpy.rpc.errors import RemoteError, SnapshotDamagedError
-from herdpy.rpc.place import Place
 from herdpy.rpc.snapshots import RemoteSnapshot, SnapshotClient
 from herdpy_server.cluster.coordination import Coordination
 from herdpy_server.cluster.errors import PositionTrimmedError
@@ -60,18 +60,18 @@ class Credentials:
     tls: bool = False
     ca: Path | None = None
 
-    def place(self, address: Address, proof: Callable[[], str | None] | None = None) -> Place:
+    def place(self, address: Address, proof: Callable[[], str | None] | None = None) -> GrpcAddress:
         """Another node's door. OSError when the file of the password cannot be read.
 
         Args:
             proof: of being a node, used where no role is said.
         """
         if self.user is None:
-            return Place(address.host, address.port, tls=self.tls, ca=self.ca, proof=proof)
+            return GrpcAddress(address.host, address.port, tls=self.tls, ca=self.ca, proof=proof)
         password = None
         if self.password_file is not None:
             password = self.password_file.read_text().split("\n", 1)[0].rstrip("\r")
-        return Place(address.host, address.port, self.user, password, self.tls, self.ca)
+        return GrpcAddress(address.host, address.port, self.user, password, self.tls, self.ca)
 
 
 logger = logging.getLogger("herdpy.replica")

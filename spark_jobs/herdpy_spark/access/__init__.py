@@ -71,11 +71,11 @@ def find(options: Options) -> Database:
         log, servers = _find_in_zookeeper(options.url, options.user, options.password)
         return Database(servers, log=log)
     from herdpy.dbapi.errors import InterfaceError
-    from herdpy.dbapi.url import Target, parse
+    from herdpy.dbapi.url import DirectoryUrl, parse
 
     try:
         target = parse(options.url)
-        if not isinstance(target, Target):
+        if not isinstance(target, DirectoryUrl):
             return Database(servers_of_url(options.url, options.user, options.password, options.doors))
     except InterfaceError as error:
         raise OptionError(f"the option url: {error}") from error

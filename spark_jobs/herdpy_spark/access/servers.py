@@ -15,7 +15,7 @@ import grpc
 
 from herdpy.log.lsn import LSN
 from herdpy.rpc import logs_pb2, logs_pb2_grpc
-from herdpy.rpc.place import DEFAULT_PORT, Place
+from herdpy.rpc.address import DEFAULT_PORT, GrpcAddress
 from herdpy_spark.access.errors import AccessError, told
 from herdpy_spark.log import LogAddress
 from herdpy_sql.catalog import Table
@@ -37,7 +37,7 @@ class Node:
         applied: up to here its tables have everything.
     """
 
-    place: Place
+    place: GrpcAddress
     state: str
     applied: LSN
 
@@ -68,11 +68,11 @@ class Servers:
         places: gRPC doors, at least one.
     """
 
-    def __init__(self, tablespace: str, places: Sequence[Place]) -> None:
+    def __init__(self, tablespace: str, places: Sequence[GrpcAddress]) -> None:
         self.tablespace = tablespace
         self.places = tuple(places)
 
-    def call(self, do: Callable[[grpc.Channel, Place], T], places: Sequence[Place] = ()) -> T:
+    def call(self, do: Callable[[grpc.Channel, GrpcAddress], T], places: Sequence[GrpcAddress] = ()) -> T:
         """What ``do`` gives with a channel to a server: the first that can be reached.
 
         Raises:
@@ -94,11 +94,11 @@ class Servers:
             f"no server answers: {'; '.join(failures)}; the option grpc names other doors", is_transient=True
         )
 
-    def describe(self, table: str | None = None, places: Sequence[Place] = ()) -> Description:
+    def describe(self, table: str | None = None, places: Sequence[GrpcAddress] = ()) -> Description:
         """The tablespace, and a table of it. Raises AccessError (``is_gone``: there is no such thing)."""
         request = logs_pb2.DescribeLogRequest(tablespace=self.tablespace, table=table or "")
 
-        def describe(channel: grpc.Channel, place: Place) -> Description:
+        def describe(channel: grpc.Channel, place: GrpcAddress) -> Description:
             stub: Any = logs_pb2_grpc.LogsStub(channel)
             found = stub.Describe(request, metadata=place.metadata, timeout=CALL_TIMEOUT_S)
             return _description(found, place)
@@ -117,7 +117,7 @@ class Servers:
         return max((described.applied, *(node.applied for node in described.nodes)))
 
 
-def _description(found: Any, asked: Place) -> Description:
+def _description(found: Any, asked: GrpcAddress) -> Description:
     files = found.kind == logs_pb2.LOG_KIND_FILES
     log = LogAddress(
         found.tablespace,
@@ -144,7 +144,7 @@ def _description(found: Any, asked: Place) -> Description:
     )
 
 
-def door(address: str, like: Place) -> Place | None:
+def door(address: str, like: GrpcAddress) -> GrpcAddress | None:
     """The gRPC door at "host:port", called as ``like`` is; None where that is no address."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
@@ -164,17 +164,17 @@ def servers_of_url(url: str, user: str | None, password: str | None, doors: str 
         herdpy.InterfaceError: the URL makes no sense.
     """
     from herdpy.dbapi.remote.options import remote_options
-    from herdpy.dbapi.url import Server, parse
+    from herdpy.dbapi.url import ServersUrl, parse
 
     server = parse(url)
-    assert isinstance(server, Server)
+    assert isinstance(server, ServersUrl)
     given = {} if server.user or user is None else {"user": user}
     if server.password is None and password is not None:
         given["password"] = password
     options = remote_options(server, {**server.options, **given})
     mode = options.libpq.get("sslmode", "prefer")
     ca = options.libpq.get("sslrootcert")
-    like = Place(
+    like = GrpcAddress(
         "",
         user=options.user,
         password=options.password,
@@ -217,7 +217,7 @@ def _own_door(connection: Any) -> list[str]:
     return [f"{connection.info.host}:{port}"] if port != "0" else []
 
 
-def _doors(addresses: Sequence[str], like: Place) -> list[Place]:
+def _doors(addresses: Sequence[str], like: GrpcAddress) -> list[GrpcAddress]:
     places = [place for address in addresses if (place := door(address.strip(), like)) is not None]
     if not places:
         raise AccessError("no server tells where its gRPC door is: set the option grpc to host:port")

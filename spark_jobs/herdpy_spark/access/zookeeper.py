@@ -11,9 +11,9 @@ from pathlib import Path
 
 from herdpy.dbapi.errors import InterfaceError
 from herdpy.dbapi.remote.options import RemoteOptions, remote_options
-from herdpy.dbapi.url import Server, boolean, parse
+from herdpy.dbapi.url import ServersUrl, boolean, parse
 from herdpy.dbapi.zookeeper import ZnodeReader, ZooKeeperError
-from herdpy.rpc.place import Place
+from herdpy.rpc.address import GrpcAddress
 from herdpy_spark.access.errors import AccessError
 from herdpy_spark.access.servers import Servers, door
 from herdpy_spark.log import LogAddress
@@ -53,7 +53,7 @@ def find(url: str, user: str | None, password: str | None) -> tuple[LogAddress, 
             )
     except ZooKeeperError as error:
         raise AccessError(error.message, is_transient=True) from error
-    like = Place("", user=options.user, password=options.password, tls=tls, ca=ca)
+    like = GrpcAddress("", user=options.user, password=options.password, tls=tls, ca=ca)
     places = []
     for node in nodes:
         address = (node or {}).get("grpc") or {}
@@ -78,7 +78,7 @@ def _parsed(url: str, user: str | None, password: str | None) -> tuple[RemoteOpt
     """
     try:
         server = parse(url)
-        assert isinstance(server, Server)
+        assert isinstance(server, ServersUrl)
         given = dict(server.options)
         short, ca = given.pop("tls", ""), given.pop("ca", "")
         if user is not None and server.user is None:

@@ -15,7 +15,7 @@ import grpc
 
 from herdpy.log.lsn import LSN, START
 from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc
-from herdpy.rpc.place import Place
+from herdpy.rpc.address import GrpcAddress
 from herdpy_spark.access import AccessError, Servers
 from herdpy_spark.access.servers import CALL_TIMEOUT_S
 from herdpy_spark.batch.rows import LapsedError
@@ -57,7 +57,7 @@ class LogLease:
         """Raises AccessError (``is_gone``: it is over)."""
         request = logs_pb2.RenewLogLeaseRequest(id=self.id, tablespace=self.tablespace, lease_s=self.lease_s)
 
-        def renew(channel: grpc.Channel, place: Place) -> None:
+        def renew(channel: grpc.Channel, place: GrpcAddress) -> None:
             stub: Any = logs_pb2_grpc.LogsStub(channel)
             stub.Renew(request, metadata=place.metadata, timeout=CALL_TIMEOUT_S)
 
@@ -86,7 +86,7 @@ def lease_log(servers: Servers, at: LSN | int | None, lease_s: float) -> LogLeas
     elif at is not None:
         request.upto_us = at
 
-    def lease(channel: grpc.Channel, place: Place) -> LogLease:
+    def lease(channel: grpc.Channel, place: GrpcAddress) -> LogLease:
         stub: Any = logs_pb2_grpc.LogsStub(channel)
         made = stub.Lease(request, metadata=place.metadata, timeout=CALL_TIMEOUT_S)
         return LogLease(servers, made.id, made.tablespace, request.lease_s)

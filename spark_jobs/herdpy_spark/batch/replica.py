@@ -18,7 +18,7 @@ import pyarrow as pa
 from herdpy.codec.arrow import ArrowStreamReader
 from herdpy.log.lsn import LSN, START
 from herdpy.rpc import common_pb2, partitions_pb2, partitions_pb2_grpc
-from herdpy.rpc.place import Place
+from herdpy.rpc.address import GrpcAddress
 from herdpy_spark.access import AccessError, Description, Servers, told
 from herdpy_spark.access.servers import CALL_TIMEOUT_S, LEADS
 from herdpy_spark.batch.rows import LapsedError
@@ -38,7 +38,7 @@ class ReplicaRows:
         tickets: of the partitions.
     """
 
-    place: Place
+    place: GrpcAddress
     plan: str
     lsn: LSN
     definitions: tuple[bytes, ...]
@@ -146,7 +146,7 @@ def _planned(servers: Servers, request: Any, lease_s: float) -> ReplicaRows:
     if newest > START:
         request.reached.CopyFrom(common_pb2.Lsn(ledger_id=newest.ledger_id, entry_id=newest.entry_id))
 
-    def plan(channel: grpc.Channel, place: Place) -> ReplicaRows:
+    def plan(channel: grpc.Channel, place: GrpcAddress) -> ReplicaRows:
         stub: Any = partitions_pb2_grpc.PartitionsStub(channel)
         made = stub.Plan(request, metadata=place.metadata, timeout=_PLAN_TIMEOUT_S)
         return ReplicaRows(
@@ -161,7 +161,7 @@ def _planned(servers: Servers, request: Any, lease_s: float) -> ReplicaRows:
     return servers.call(plan, candidates(described) or servers.places)
 
 
-def candidates(described: Description) -> list[Place]:
+def candidates(described: Description) -> list[GrpcAddress]:
     """Who is asked to hold a state, in this order: those that follow, any of them first so that work spreads;
     then those that lead, or are alone.
     """

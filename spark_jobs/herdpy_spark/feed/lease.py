@@ -14,7 +14,7 @@ import grpc
 
 from herdpy.log.lsn import LSN
 from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc
-from herdpy.rpc.place import Place
+from herdpy.rpc.address import GrpcAddress
 from herdpy_spark.access import AccessError, Servers
 from herdpy_spark.access.servers import CALL_TIMEOUT_S
 
@@ -85,7 +85,7 @@ class FeedLease:
         return request
 
     def _call(self, method: str, request: Any) -> Any:
-        def do(channel: grpc.Channel, place: Place) -> Any:
+        def do(channel: grpc.Channel, place: GrpcAddress) -> Any:
             stub: Any = logs_pb2_grpc.LogsStub(channel)
             return getattr(stub, method)(request, metadata=place.metadata, timeout=CALL_TIMEOUT_S)
 

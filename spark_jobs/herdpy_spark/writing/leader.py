@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 import grpc
 
 from herdpy.rpc import loads_pb2_grpc
+from herdpy.rpc.address import GrpcAddress
 from herdpy.rpc.errors import RemoteError
-from herdpy.rpc.place import Place
 
 T = TypeVar("T")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 _NOT_LEADER = "25006"
 
-Call = Callable[[Any, Place], Awaitable[T]]
+Call = Callable[[Any, GrpcAddress], Awaitable[T]]
 """What is done with a stub of the service, and with the place it leads to."""
 
 
@@ -60,7 +60,7 @@ class LeaderCalls:
     """
 
     def __init__(
-        self, places: Sequence[Place], patience_s: float, clock: Callable[[], float] = time.monotonic
+        self, places: Sequence[GrpcAddress], patience_s: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Args:
         places: servers to begin with, at least one.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from herdpy.rpc import loads_pb2 as pb
-from herdpy.rpc.place import Place
+from herdpy.rpc.address import GrpcAddress
 from herdpy_spark.access.errors import AccessError
 from herdpy_spark.access.servers import Servers
 from herdpy_spark.writing.errors import LoadError, LoadUnknownError
@@ -69,7 +69,7 @@ class ServerLoads:
 
     def __init__(
         self,
-        places: Sequence[Place],
+        places: Sequence[GrpcAddress],
         tablespace: str,
         *,
         patience_s: float = PATIENCE_S,
@@ -94,7 +94,7 @@ class ServerLoads:
             load_id=load_id, tablespace=self._tablespace, table=table, mode=_MODES[mode], columns=columns
         )
 
-        async def ask(stub: Any, place: Place) -> Any:
+        async def ask(stub: Any, place: GrpcAddress) -> Any:
             return await stub.Begin(request, metadata=place.metadata, timeout=_CALL_TIMEOUT_S)
 
         answer = self._run(ask)
@@ -124,7 +124,7 @@ class ServerLoads:
             parts=_parts(staged),
         )
 
-        async def ask(stub: Any, place: Place) -> Any:
+        async def ask(stub: Any, place: GrpcAddress) -> Any:
             async for message in stub.Publish(request, metadata=place.metadata):
                 self._calls.progressed()
                 if progress is not None:
@@ -139,7 +139,7 @@ class ServerLoads:
         """See Loads."""
         request = pb.AbortLoadRequest(load_id=plan.load_id, tablespace=self._tablespace, parts=_parts(staged))
 
-        async def ask(stub: Any, place: Place) -> Any:
+        async def ask(stub: Any, place: GrpcAddress) -> Any:
             return await stub.Abort(request, metadata=place.metadata, timeout=_CALL_TIMEOUT_S)
 
         try:
@@ -149,7 +149,7 @@ class ServerLoads:
 
     def _run(
         self,
-        ask: Callable[[Any, Place], Any],
+        ask: Callable[[Any, GrpcAddress], Any],
         publishes: str = "",
         staged: Sequence[TaskRows] = (),
         patience_s: float | None = None,

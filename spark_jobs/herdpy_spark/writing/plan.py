@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from herdpy.rpc.place import Place
+from herdpy.rpc.address import GrpcAddress
 from herdpy_spark.writing.target import TargetColumn, of_table, target_columns
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Ledgers:
 class ServerFiles:
     """Rows are staged in files of the server that leads, sent by gRPC."""
 
-    place: Place
+    place: GrpcAddress
     tablespace: str
 
 

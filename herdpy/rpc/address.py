@@ -26,7 +26,7 @@ Metadata = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GrpcAddress:
     """A gRPC door.
 
     Attributes:
@@ -46,7 +46,7 @@ class Place:
     proof: Callable[[], str | None] | None = field(default=None, repr=False)
 
     @classmethod
-    def parse(cls, url: str, *, password: str | None = None, ca: Path | None = None) -> Place:
+    def parse(cls, url: str, *, password: str | None = None, ca: Path | None = None) -> GrpcAddress:
         """The place that a URL names; ValueError, without the password, when it names none.
 
         Args:

@@ -48,7 +48,8 @@ class Command:
             of DROP, "IF EXISTS", "CASCADE".
         inner: the statement that EXPLAIN explains.
         names: (schema or None, name) of what is dropped, truncated or altered.
-        actions: of ALTER TABLE.
+        actions: of ALTER TABLE, and of ALTER INDEX.
+        listed_columns: of VACUUM and ANALYZE, the columns in parentheses after each of the names.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Command:
     inner: Statement | None = field(default=None)
     names: tuple[tuple[str | None, str], ...] = ()
     actions: tuple[AlterAction, ...] = ()
+    listed_columns: tuple[tuple[str, ...], ...] = field(default=(), kw_only=True)
 
 
 def parse_command(statement: Statement) -> Command:

@@ -20,6 +20,8 @@ MAINTENANCE = frozenset({"ALTER", "REINDEX", "CLUSTER", "VACUUM", "ANALYZE", "AN
 """The first words that :func:`parse_maintenance` knows."""
 
 _VACUUM_WORDS = frozenset({"FULL", "FREEZE", "VERBOSE", "ANALYZE", "ANALYSE"})
+_MAX_PARALLEL = 1024
+_REINDEX_OPTIONS = frozenset({"VERBOSE", "CONCURRENTLY", "TABLESPACE"})
 _VACUUM_OPTIONS = _VACUUM_WORDS | {
     "DISABLE_PAGE_SKIPPING", "SKIP_LOCKED", "INDEX_CLEANUP", "PROCESS_TOAST", "TRUNCATE", "PARALLEL",
 }  # fmt: skip
@@ -36,32 +38,52 @@ def parse_maintenance(cursor: TokenCursor) -> Command:
 
 def _vacuum(cursor: TokenCursor, keyword: str) -> Command:
     name = "VACUUM" if keyword == "VACUUM" else "ANALYZE"
-    options: list[str] = []
-    if cursor.accept("("):
-        while True:
-            word = cursor.name().upper()
-            if word not in _VACUUM_OPTIONS:
-                raise SqlError("42601", f'unrecognized {name} option "{word.lower()}"')
-            if cursor.peek() not in {",", ")"}:
-                if cursor.value().upper() not in {"FALSE", "OFF", "0"}:
-                    options.append(word)
-            else:
-                options.append(word)
-            if not cursor.accept(","):
-                break
-        if not cursor.accept(")"):
-            raise cursor.fail()
+    options = [word for word, given in _options(cursor, name, _VACUUM_OPTIONS).items() if given]
     while (cursor.peek() in _VACUUM_WORDS and name == "VACUUM") or cursor.peek() == "VERBOSE":
         options.append(cursor.name().upper())
-    names = []
+    names: list[tuple[str | None, str]] = []
+    columns: list[tuple[str, ...]] = []
     if cursor.peek():
         while True:
             names.append(cursor.qualified_name())
-            if cursor.accept("("):
-                _columns(cursor)
+            columns.append(tuple(_columns(cursor)) if cursor.accept("(") else ())
             if not cursor.accept(","):
                 break
-    return Command(name, options=tuple(options), names=tuple(names))
+    return Command(name, options=tuple(options), names=tuple(names), listed_columns=tuple(columns))
+
+
+def _options(cursor: TokenCursor, statement: str, known: frozenset[str]) -> dict[str, bool]:
+    """What stands in parentheses before the names: each option, and whether it is switched on."""
+    found: dict[str, bool] = {}
+    if not cursor.accept("("):
+        return found
+    while True:
+        word = cursor.name().upper()
+        if word not in known:
+            raise SqlError("42601", f'unrecognized {statement} option "{word.lower()}"')
+        value = cursor.value().upper() if cursor.peek() not in {",", ")"} else ""
+        found[word] = _is_on(word, value)
+        if not cursor.accept(","):
+            break
+    if not cursor.accept(")"):
+        raise cursor.fail()
+    return found
+
+
+def _is_on(word: str, value: str) -> bool:
+    """Whether an option's value switches it on. SqlError 42601."""
+    if word == "PARALLEL":
+        if not value.isdigit() or int(value) > _MAX_PARALLEL:
+            limits = f"between 0 and {_MAX_PARALLEL}"
+            raise SqlError("42601", f"parallel workers for vacuum must be {limits}")
+        return True
+    if word == "TABLESPACE" or (word == "INDEX_CLEANUP" and value == "AUTO"):
+        return True
+    if value in {"", "TRUE", "ON", "1"}:
+        return True
+    if value in {"FALSE", "OFF", "0"}:
+        return False
+    raise SqlError("42601", f"{word.lower()} requires a Boolean value")
 
 
 def _columns(cursor: TokenCursor) -> list[str]:
@@ -92,28 +114,16 @@ def _alter_index(cursor: TokenCursor) -> Command:
     index = cursor.qualified_name()
     if cursor.accept("RENAME", "TO"):
         return Command("ALTER INDEX", cursor.name(), options=options, names=(index,))
-    if cursor.accept("SET", "(") or cursor.accept("RESET", "("):  # there is nothing to be set
-        while cursor.peek() not in {")", ""}:
-            cursor.at += 1
-        if not cursor.accept(")"):
-            raise cursor.fail()
-        return Command("ALTER INDEX", options=options, names=(index,))
+    if cursor.accept("SET", "(") or cursor.accept("RESET", "("):
+        actions = (_storage_action(cursor),)
+        return Command("ALTER INDEX", options=options, names=(index,), actions=actions)
     raise _unsupported(cursor, f"ALTER INDEX ... {cursor.peek()}")
 
 
 def _reindex(cursor: TokenCursor) -> Command:
     """REINDEX [(options)] {INDEX | TABLE | SCHEMA | DATABASE | SYSTEM} [CONCURRENTLY] name."""
-    if cursor.accept("("):
-        while True:
-            word = cursor.name().upper()
-            if word not in {"VERBOSE", "CONCURRENTLY", "TABLESPACE"}:
-                raise SqlError("42601", f'unrecognized REINDEX option "{word.lower()}"')
-            if cursor.peek() not in {",", ")"}:
-                cursor.value()
-            if not cursor.accept(","):
-                break
-        if not cursor.accept(")"):
-            raise cursor.fail()
+    if "TABLESPACE" in _options(cursor, "REINDEX", _REINDEX_OPTIONS):
+        raise _unsupported(cursor, "REINDEX (TABLESPACE ...)")
     for kind in ("INDEX", "TABLE", "SCHEMA", "DATABASE", "SYSTEM"):
         if cursor.accept(kind):
             cursor.accept("CONCURRENTLY")
@@ -225,9 +235,17 @@ def _alter_action(cursor: TokenCursor) -> AlterAction:
         if cursor.accept(*kind.split()):
             options = {"IF EXISTS"} if cursor.accept("IF", "EXISTS") else set()
             return AlterAction(kind, name, options=frozenset(options))
-    for word in ("STATISTICS", "STORAGE", "COMPRESSION"):
+    if cursor.accept("SET", "STATISTICS"):
+        cursor.accept("-")
+        if not cursor.peek().isdigit():
+            raise cursor.fail()
+        cursor.value()
+        return AlterAction("STORAGE", name)
+    for word, known in _COLUMN_STORAGE.items():
         if cursor.accept("SET", word):
-            cursor.value()
+            value = cursor.value().lower()
+            if value not in known:
+                raise SqlError("22023", f'invalid {word.lower()} {_STORAGE_NOUNS[word]} "{value}"')
             return AlterAction("STORAGE", name)
     if cursor.accept("SET", "(") or cursor.accept("RESET", "("):
         return _storage_action(cursor)
@@ -236,6 +254,13 @@ def _alter_action(cursor: TokenCursor) -> AlterAction:
             cursor.at -= len(words)
             return AlterAction("ALTER IDENTITY", name, _text_to_comma(cursor))
     raise cursor.fail()
+
+
+_COLUMN_STORAGE = {
+    "STORAGE": frozenset({"plain", "external", "extended", "main"}),
+    "COMPRESSION": frozenset({"pglz", "lz4", "default"}),
+}
+_STORAGE_NOUNS = {"STORAGE": "type", "COMPRESSION": "method"}
 
 
 def _storage_action(cursor: TokenCursor) -> AlterAction:
@@ -253,9 +278,8 @@ def _no_action(cursor: TokenCursor) -> AlterAction:
     return AlterAction("STORAGE")
 
 
-def _tablespace_action(cursor: TokenCursor) -> AlterAction:
-    cursor.name()
-    return AlterAction("STORAGE")
+def _cluster_action(cursor: TokenCursor) -> AlterAction:
+    return AlterAction("CLUSTER ON", cursor.name())
 
 
 def _owner_action(cursor: TokenCursor) -> AlterAction:
@@ -293,7 +317,7 @@ _READERS: tuple[tuple[tuple[str, ...], Callable[[TokenCursor], AlterAction]], ..
     (("SET", "UNLOGGED"), _no_action),
     (("SET", "WITHOUT", "CLUSTER"), _no_action),
     (("SET", "WITHOUT", "OIDS"), _no_action),
-    (("CLUSTER", "ON"), _tablespace_action),
+    (("CLUSTER", "ON"), _cluster_action),
 )
 
 

@@ -27,7 +27,7 @@ from herdpy_sql.parse.lexer import TokenCursor
 from herdpy_sql.parse.object_commands import sequence_option, sequence_options
 from herdpy_sql.plan.create_table import (
     MAX_COLUMNS,
-    check_storage_parameter,
+    check_storage_parameters,
     column_draft,
     column_name,
     column_of,
@@ -993,11 +993,20 @@ def _identity(change: TableChange, action: AlterAction) -> None:
 
 def _storage(change: TableChange, action: AlterAction) -> None:
     """Known parameters, which have no meaning here."""
-    for one in action.text.split(","):
-        if one.strip() and not action.name:
-            check_storage_parameter(one.split("=")[0].strip().lower())
-    if action.name:
+    if not action.name:
+        check_storage_parameters(action.text)
+    else:
         change.position(action.name)
+
+
+def _cluster_on(change: TableChange, action: AlterAction) -> None:
+    """The index is there; rows lie in the order of the primary key all the same. SqlError 42704."""
+    table = change.table
+    named = {index.name for index in table.indexes}
+    if not table.has_hidden_key:
+        named.add(table.key_name)
+    if action.name not in named:
+        raise SqlError("42704", f'index "{action.name}" for table "{table.name}" does not exist')
 
 
 def _owner(change: TableChange, action: AlterAction) -> None:
@@ -1041,6 +1050,7 @@ _ACTIONS: dict[str, Callable[[TableChange, AlterAction], None]] = {
     "ALTER IDENTITY": _alter_identity,
     "REPLICA IDENTITY": _identity,
     "STORAGE": _storage,
+    "CLUSTER ON": _cluster_on,
     "OWNER TO": _owner,
     "SET SCHEMA": _set_schema,
 }

@@ -238,12 +238,27 @@ def command_plan(command: Command) -> Plan:
 
 
 def vacuum_plan(command: Command, catalog: Catalog) -> Plan:
-    """The plan of VACUUM or ANALYZE. SqlError 42P01."""
+    """The plan of VACUUM or ANALYZE, which looks at all columns. SqlError 42P01, 42703, 42701, 0A000."""
+    analyzes = command.name == "ANALYZE" or bool({"ANALYZE", "ANALYSE"} & set(command.options))
+    if not analyzes and any(command.listed_columns):
+        raise SqlError("0A000", "ANALYZE option must be specified when a column list is provided")
     tables = [find_table(catalog, schema, name) for schema, name in command.names]
-    if command.name == "VACUUM" and not {"ANALYZE", "ANALYSE"} & set(command.options):
+    for table, columns in zip(tables, command.listed_columns, strict=True):
+        _check_columns(table, columns)
+    if not analyzes:
         return Vacuum(command.name)
     chosen = tables or sorted(own_tables(catalog), key=lambda table: table.id)
     return Vacuum(command.name, tuple(map(AnalyzePlan, chosen)))
+
+
+def _check_columns(table: Table, names: Sequence[str]) -> None:
+    """Each is a column, and stands once. SqlError 42703, 42701."""
+    for at, name in enumerate(names):
+        position = table.positions.get(name)
+        if position is None or table.columns[position].hidden:
+            raise SqlError("42703", f'column "{name}" of relation "{table.name}" does not exist', column=name)
+        if name in names[:at]:
+            raise SqlError("42701", f'column "{name}" of relation "{table.name}" appears more than once')
 
 
 class AnalyzePlan(Plan):

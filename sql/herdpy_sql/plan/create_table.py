@@ -147,13 +147,27 @@ def _check_properties(properties: exp.Properties | None) -> None:
         name = one.name.lower() if isinstance(one, exp.Property) and type(one) is exp.Property else ""
         if not name:
             raise SqlError("0A000", f"CREATE TABLE: {one.sql('postgres')} is not supported")
-        check_storage_parameter(name)
+        check_storage_parameter(name, one.args["value"].name)
 
 
-def check_storage_parameter(name: str) -> None:
-    """22023 for a storage parameter that PostgreSQL does not know either."""
+def check_storage_parameter(name: str, value: str = "") -> None:
+    """22023 for a storage parameter or a fill factor that PostgreSQL does not know either."""
+    if name == "fillfactor" and value and not (value.isdigit() and 10 <= int(value) <= 100):
+        raise SqlError(
+            "22023",
+            f'value {value} out of bounds for option "fillfactor"',
+            detail='Valid values are between "10" and "100".',
+        )
     if not name.startswith(_STORAGE_PARAMETERS):
         raise SqlError("22023", f'unrecognized parameter "{name}"')
+
+
+def check_storage_parameters(text: str) -> None:
+    """The same of what stands in the parentheses of SET and RESET."""
+    for one in text.split(","):
+        name, _, value = one.partition("=")
+        if name.strip():
+            check_storage_parameter(name.strip().lower(), value.strip())
 
 
 _STORAGE_PARAMETERS = (

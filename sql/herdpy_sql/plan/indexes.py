@@ -18,7 +18,7 @@ from herdpy_sql.execute.alter_table import (
     TableChange,
 )
 from herdpy_sql.execute.define import CreateIndexPlan, duplicate
-from herdpy_sql.plan.create_table import check_storage_parameter, only, ordered
+from herdpy_sql.plan.create_table import check_storage_parameter, check_storage_parameters, only, ordered
 from herdpy_sql.plan.expression_index import expression_column, predicate_column
 from herdpy_sql.plan.names import FreshNames, checked_name
 from herdpy_sql.plan.remarks import absent_relation, taken, with_remarks
@@ -130,7 +130,7 @@ def _check_included(change: TableChange, given: exp.Expression) -> None:
         if position is None or change.table.columns[position].hidden:
             raise SqlError("42703", f'column "{name}" does not exist', column=name)
     for one in given.args.get("with_storage") or ():
-        check_storage_parameter(one.this.name.lower())
+        check_storage_parameter(one.this.name.lower(), one.args["value"].name)
 
 
 def alter_index(command: Command, catalog: Catalog) -> Plan:
@@ -143,6 +143,8 @@ def alter_index(command: Command, catalog: Catalog) -> Plan:
             return with_remarks(AlterNothing("ALTER INDEX"), [absent_relation(catalog, "relation", *named)])
         raise
     if not command.argument:
+        for action in command.actions:
+            check_storage_parameters(action.text)
         return AlterNothing("ALTER INDEX")
     name = checked_name(command.argument)
     if catalog.is_taken(table.schema, name):

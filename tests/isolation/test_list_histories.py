@@ -17,8 +17,7 @@ from list_histories import World
 
 from herdpy.drill.checkers import list_append
 from herdpy_server.embedded import Database, opened
-from herdpy_server.store.reads import Reads, Scanned
-from herdpy_server.store.snapshot_transaction import SnapshotTransaction
+from herdpy_server.store.snapshot_transaction import Reads, Scanned, SnapshotTransaction
 
 TRANSACTIONS = 40
 SEEDS = int(os.environ.get("HERDPY_ISOLATION_SEEDS", "6"))

@@ -13,7 +13,7 @@ from herdpy_server.embedded import Database, opened
 from herdpy_server.sessions import Session
 from herdpy_server.store.history import History, _joined
 from herdpy_server.store.layers import Delta
-from herdpy_server.store.reads import MAX_KEYS, MAX_RANGES, Reads
+from herdpy_server.store.snapshot_transaction import MAX_KEYS, MAX_RANGES, Reads
 from herdpy_sql.errors import SqlError
 
 Ask = Callable[..., list[tuple[Any, ...]]]

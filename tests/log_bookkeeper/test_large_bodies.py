@@ -13,7 +13,7 @@ from herdpy.log.bookkeeper.queue import AppendQueue, LeaderAppend
 from herdpy.log.entry import FIRST, LAST, WHOLE, decode_parts
 from herdpy.log.records import Insert, Record
 from herdpy.log.transaction import Transaction, encode_records
-from herdpy_server.store.spool import Spool
+from herdpy_server.store.spilling import Spool
 from tests.log_bookkeeper.kit import Place, transaction
 
 

@@ -17,9 +17,7 @@ from herdpy_server.embedded import Database, opened
 from herdpy_server.sessions import Session
 from herdpy_server.store import spilling, transaction_state
 from herdpy_server.store.limits import ADDRESS_SPACE
-from herdpy_server.store.spill_file import SpillFile, spill_error
-from herdpy_server.store.spilled import SpilledRows
-from herdpy_server.store.spool import Spool
+from herdpy_server.store.spilling import SpilledRows, SpillFile, Spool, spill_error
 from herdpy_server.tablespace import tablespace
 from herdpy_sql.errors import SqlError
 from tests.tablespace.test_threads import sql

@@ -9,7 +9,7 @@ import pytest
 from herdpy.codec.arrow import datums_to_array
 from herdpy.log.lsn import LSN
 from herdpy.log.records import InsertBatch, decode_record
-from herdpy_server.store import NoLocks, Store, columns, flush, layers, memory, sorted_keys, workspace
+from herdpy_server.store import NoLocks, Store, columns, flush, layers, memory, workspace
 from herdpy_sql.catalog import Catalog, Column, Index, KeyPart, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.types import BIGINT, BYTEA, INTEGER, TEXT
@@ -356,8 +356,8 @@ def limits(request, monkeypatch):
             (flush, "_CHUNK", 3),
             (columns, "_BLOCK_ROWS", 4),
             (columns, "_FEW", 6),
-            (sorted_keys, "_MANY", 6),
-            (sorted_keys, "_SEARCHED", 2),
+            (columns, "_MANY", 6),
+            (columns, "_SEARCHED", 2),
         ):
             assert hasattr(module, name)
             monkeypatch.setattr(module, name, value)

@@ -5,14 +5,14 @@ import random
 import threading
 
 from herdpy.log.lsn import LSN
-from herdpy_server.store import NoLocks, Store, columns, sorted_keys
+from herdpy_server.store import NoLocks, Store, columns
 from herdpy_sql.catalog import Column, Index, KeyPart, Table
 from herdpy_sql.types import INTEGER
 
 
 def test_flushes_and_readers_beside_the_engine_see_exact_states(tmp_path, monkeypatch):
     monkeypatch.setattr(columns, "_FEW", 50)
-    monkeypatch.setattr(sorted_keys, "_MANY", 50)
+    monkeypatch.setattr(columns, "_MANY", 50)
     monkeypatch.setattr(columns, "_BLOCK_ROWS", 64)
     store = Store.open(tmp_path / "store")
     rng = random.Random(7)

@@ -56,8 +56,7 @@ from herdpy_server.store.layers import (
     showing,
 )
 from herdpy_server.store.memory import Memory
-from herdpy_server.store.spill_file import SpillFile
-from herdpy_server.store.spilling import SpillSettings, move_rows
+from herdpy_server.store.spilling import SpillFile, SpillSettings, move_rows
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog
 from herdpy_sql.definitions import decode_index, decode_table

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import lmdb
 
 from herdpy_server.store import loads, outcomes
-from herdpy_server.store.disk_view import DiskView
+from herdpy_server.store.disk import DiskView
 from herdpy_server.store.flush import row_hash
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog, Table

@@ -6,7 +6,7 @@ catalog, applied LSN, checksums and states of sequences.
 Everything above reads through a :class:`DiskView`, one read transaction with the handles it knows;
 ``current`` is the newest and is replaced as one attribute, so that a reader in another thread keeps
 a view that fits together.
-Only the checkpointer writes (``flush``).
+Only the checkpointer writes (``flush``). Keys of any length: see ``physical``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import struct
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,13 +25,157 @@ import lmdb
 import msgspec
 
 from herdpy.log.lsn import LSN, START
-from herdpy_server.store import loads, outcomes, probe
-from herdpy_server.store.catalog_image import decode_catalog, encode_catalog
-from herdpy_server.store.disk_view import DiskView
+from herdpy_server.store import loads, outcomes, physical, probe
 from herdpy_server.store.errors import StoreDamagedError
+from herdpy_server.store.layers import Item
 from herdpy_server.store.limits import ADDRESS_SPACE
 from herdpy_sql.catalog import Catalog
+from herdpy_sql.definitions import decode_table, encode_table
+from herdpy_sql.enum_types import relabelled
 from herdpy_sql.errors import SqlError
+from herdpy_sql.objects import decode_object, encode_object
+
+
+class DiskView:
+    """One state of LMDB, held for as long as anyone refers to it, by one reader for all of them.
+
+    Any number of threads may read it at a time: LMDB changes nothing in a read transaction whose databases
+    have been looked at once, which ``Disk.renewed`` sees to. A scan is its thread's own.
+    """
+
+    __slots__ = ("__weakref__", "_get", "handles", "txn")
+
+    def __init__(self, txn: Any, handles: Mapping[int, Any]) -> None:
+        self.txn = txn
+        self.handles = handles
+        self._get = txn.get
+
+    def end(self) -> None:
+        """Let go of the state, though somebody may still refer to the view: nobody reads it any more."""
+        self.txn.abort()
+        self.txn = self._get = None
+
+    def get(self, db: int, key: bytes) -> bytes | None:
+        """The value under ``key`` in a table's or index's database, or None."""
+        handle = self.handles.get(db)
+        if handle is None:
+            return None
+        if len(key) <= physical.MAX_PLAIN:
+            return self._get(key, None, handle)  # type: ignore[no-any-return]
+        value = self._get(physical.long_key(key), None, handle)
+        return None if value is None else value[4 + len(key) :]
+
+    def scan(
+        self, db: int, low: bytes | None, high: bytes | None, *, reverse: bool, may_be_long: bool
+    ) -> Iterator[Item]:
+        """The items with keys in [low, high), in order."""
+        handle = self.handles.get(db)
+        if handle is None:
+            return iter(())
+        if not may_be_long:
+            return self._scan(handle, low, high, reverse)
+        items = self._scan(handle, physical.physical_low(low), physical.physical_high(high), reverse)
+        return physical.in_order(items, low, high, reverse)
+
+    def values(self, db: int) -> Iterator[bytes]:
+        """Every value in key order, for databases without long keys: half the price of items."""
+        handle = self.handles.get(db)
+        if handle is None:
+            return iter(())
+        cursor = self.txn.cursor(handle)
+        return cursor.iternext(keys=False) if cursor.first() else iter(())
+
+    def _scan(self, handle: Any, low: bytes | None, high: bytes | None, reverse: bool) -> Iterator[Item]:
+        cursor = self.txn.cursor(handle)
+        if reverse:
+            beyond = high is not None and cursor.set_range(high)
+            if not (cursor.prev() if beyond else cursor.last()):
+                return iter(())
+            return cursor.iterprev() if low is None else _down_to(cursor, low)
+        if not (cursor.first() if low is None else cursor.set_range(low)):
+            return iter(())
+        return cursor.iternext() if high is None else _up_to(cursor, high)
+
+    def existing(self, db: int, keys: Sequence[bytes]) -> list[bytes]:
+        """Those of the sorted ``keys`` (none of them long) that are there."""
+        handle = self.handles.get(db)
+        if handle is None or not keys:
+            return []
+        cursor = self.txn.cursor(handle)
+        found = []
+        at, count = 0, len(keys)
+        while at < count and cursor.set_range(keys[at]):
+            there = cursor.key()
+            if there == keys[at]:
+                found.append(there)
+                at += 1
+            elif there > keys[-1]:
+                break
+            else:
+                # Step over the keys before what is there: by galloping, since both lists are sorted.
+                step = 1
+                while at + step < count and keys[at + step] < there:
+                    step *= 2
+                stop = min(at + step, count)
+                at += step // 2
+                while at < stop:
+                    middle = (at + stop) // 2
+                    if keys[middle] < there:
+                        at = middle + 1
+                    else:
+                        stop = middle
+        return found
+
+    def entries(self, db: int) -> int:
+        """How many items the database holds."""
+        handle = self.handles.get(db)
+        return 0 if handle is None else self.txn.stat(handle)["entries"]
+
+
+def _up_to(cursor: Any, high: bytes) -> Iterator[Item]:
+    for item in cursor.iternext():
+        if item[0] >= high:
+            return
+        yield item
+
+
+def _down_to(cursor: Any, low: bytes) -> Iterator[Item]:
+    for item in cursor.iterprev():
+        if item[0] < low:
+            return
+        yield item
+
+
+def encode_catalog(catalog: Catalog) -> bytes:
+    """Definitions are kept as the log has them."""
+    tables = [msgspec.Raw(encode_table(table)) for table in catalog.tables.values()]
+    roles = None if catalog.roles is None else {n: msgspec.Raw(one) for n, one in catalog.roles.items()}
+    objects = [msgspec.Raw(encode_object(one)) for one in catalog.objects.values()]
+    return msgspec.json.encode(_CatalogImage(catalog.version, catalog.next_id, tables, roles, objects))
+
+
+class _CatalogImage(msgspec.Struct, omit_defaults=True):
+    version: int
+    next_id: int
+    tables: list[msgspec.Raw]
+    roles: dict[str, msgspec.Raw] | None = None
+    objects: list[msgspec.Raw] = []
+
+
+def decode_catalog(data: bytes) -> Catalog:
+    """What ``encode_catalog`` was given. ValueError when it was not."""
+    image = msgspec.json.decode(data, type=_CatalogImage)
+    tables = [decode_table(bytes(one)) for one in image.tables]
+    roles = None if image.roles is None else {name: bytes(one) for name, one in image.roles.items()}
+    objects = {one.id: one for one in (decode_object(bytes(raw)) for raw in image.objects)}
+    return Catalog(
+        image.version,
+        image.next_id,
+        {table.id: relabelled(table, objects) for table in tables},
+        roles,
+        objects,
+    )
+
 
 FORMAT = 1
 MAX_DATABASES = 16_384

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Protocol
 
-from herdpy_server.store.spill_file import SpillFile
+from herdpy_server.store.spilling import SpillFile
 from herdpy_sql.lock_modes import ACCESS_EXCLUSIVE, UPDATE
 
 CATALOG_DATABASE = 0

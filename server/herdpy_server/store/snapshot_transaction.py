@@ -5,7 +5,7 @@ with the transaction's own changes over it; what a write checks (keys that exist
 up in the newest state, as always. The first statement pins the snapshot: from then on ``history`` keeps
 what others commit. Before a row is written or locked, it is asked whether anybody has changed the row
 since: the first one to change it wins, and who comes later gets 40001. A serializable transaction also
-notes what it reads (``reads``), and at its commit none of that may have been changed since: then everything
+notes what it reads (``Reads``), and at its commit none of that may have been changed since: then everything
 it has read and done is as if done at that moment, one transaction after another. One that writes nothing is
 as if done at the moment of its snapshot, and need not be judged.
 """
@@ -21,10 +21,9 @@ from herdpy.codec.kinds import Datum
 from herdpy.log.records import InsertBatch
 from herdpy_server.store.batches import Expanded
 from herdpy_server.store.definitions import differs
-from herdpy_server.store.history import Pin
+from herdpy_server.store.history import History, Pin, Range
 from herdpy_server.store.layers import MISSING, Item, Missing, find, overlay, showing
 from herdpy_server.store.locks import Locks
-from herdpy_server.store.reads import Reads
 from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_server.store.state import StoreState
 from herdpy_server.store.transaction_state import watched
@@ -32,6 +31,84 @@ from herdpy_server.store.workspace import Workspace
 from herdpy_sql.catalog import Catalog, Index, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.lock_modes import UPDATE
+
+MAX_KEYS = 100_000
+MAX_RANGES = 10_000
+"""Of one database; when there are more, all of it counts as read."""
+
+
+class Scanned:
+    """A range that a scan has read so far."""
+
+    __slots__ = ("high", "low")
+
+    def __init__(self, low: bytes | None, high: bytes | None) -> None:
+        self.low, self.high = low, high
+
+
+class Reads:
+    """What a serializable transaction has read: keys and ranges by database.
+
+    Keys that were asked for and ranges that were scanned, of tables and of indexes alike, whether something
+    was found there or not: what was not there is read too. A scan that stops early has read what it came past.
+    """
+
+    def __init__(self) -> None:
+        self._keys: dict[int, set[bytes]] = {}
+        self._ranges: dict[int, list[Scanned]] = {}
+
+    def key(self, db: int, key: bytes) -> None:
+        """A key was asked for."""
+        keys = self._keys.get(db)
+        if keys is None:
+            keys = self._keys[db] = set()
+        keys.add(key)
+        if len(keys) > MAX_KEYS:
+            keys.clear()
+            self.range(db, None, None)
+
+    def range(self, db: int, low: bytes | None, high: bytes | None) -> Scanned:
+        """A range was scanned; what is given back may still be narrowed."""
+        ranges = self._ranges.setdefault(db, [])
+        if len(ranges) >= MAX_RANGES:
+            ranges[:] = [Scanned(None, None)]
+        scanned = Scanned(low, high)
+        ranges.append(scanned)
+        return scanned
+
+    def scan(
+        self, db: int, low: bytes | None, high: bytes | None, items: Iterator[Item], *, reverse: bool
+    ) -> Iterator[Item]:
+        """``items`` of a range, of which only that counts which the reader comes past."""
+        first = b"" if low is None else low
+        scanned = self.range(db, high, high) if reverse else self.range(db, first, first)
+        for item in items:
+            if reverse:
+                scanned.low = item[0]
+            else:
+                scanned.high = item[0] + b"\0"
+            yield item
+        scanned.low, scanned.high = low, high
+
+    def covers(self, db: int, key: bytes) -> bool:
+        """Whether a key was read."""
+        if key in self._keys.get(db, ()):
+            return True
+        return any(
+            (one.low is None or one.low <= key) and (one.high is None or key < one.high)
+            for one in self._ranges.get(db, ())
+        )
+
+    def were_changed(self, history: History, since: int) -> bool:
+        """Whether anybody has changed any of it since."""
+        for db, keys in self._keys.items():
+            if history.any_changed(db, keys, since) is not None:
+                return True
+        for db, scanned in self._ranges.items():
+            ranges: list[Range] = [(one.low, one.high) for one in scanned]
+            if history.changed_within(db, ranges, since):
+                return True
+        return False
 
 
 class SnapshotTransaction(Workspace):

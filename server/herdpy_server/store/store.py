@@ -22,8 +22,7 @@ from herdpy_server.store import check, copy, flush
 from herdpy_server.store.check import Finding
 from herdpy_server.store.columns import ColumnCache
 from herdpy_server.store.copy import Progress
-from herdpy_server.store.disk import MAX_READERS, Disk
-from herdpy_server.store.disk_view import DiskView
+from herdpy_server.store.disk import MAX_READERS, Disk, DiskView
 from herdpy_server.store.errors import ApplyError
 from herdpy_server.store.flush import Begun
 from herdpy_server.store.limits import ADDRESS_SPACE, Limit

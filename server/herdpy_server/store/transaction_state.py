@@ -37,8 +37,7 @@ from herdpy_server.store.layers import (
 from herdpy_server.store.locks import Locks
 from herdpy_server.store.physical import is_plain
 from herdpy_server.store.snapshot import StoreSnapshot
-from herdpy_server.store.spilling import AT_ONCE, Spill, SpillSettings, move_rows
-from herdpy_server.store.spool import Spool
+from herdpy_server.store.spilling import AT_ONCE, Spill, SpillSettings, Spool, move_rows
 from herdpy_server.store.state import StoreState
 from herdpy_server.store.tables import TableOps
 from herdpy_sql.catalog import Catalog, Index, Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from herdpy_server.store.physical import MAX_PLAIN
-from herdpy_server.store.spill_file import SpillFile
+from herdpy_server.store.spilling import SpillFile
 
 
 class KeysApart:

@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from itertools import islice
 
-from herdpy_server.store.spill_file import SpillFile
+from herdpy_server.store.spilling import SpillFile
 from herdpy_server.tablespace.keys_apart import KeysApart
 from herdpy_server.tablespace.lock import Lock, LockWait, Owner
 from herdpy_sql.errors import SqlError

@@ -14,8 +14,7 @@ from pathlib import Path
 import lmdb
 
 from herdpy.log.lsn import LSN
-from herdpy_server.store.disk import Disk
-from herdpy_server.store.disk_view import DiskView
+from herdpy_server.store.disk import Disk, DiskView
 from herdpy_server.store.errors import StoreDamagedError
 from herdpy_server.store.layers import Item
 

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from herdpy_server.store.columns import ColumnCache
-from herdpy_server.store.disk_view import DiskView
+from herdpy_server.store.disk import DiskView
 from herdpy_server.store.layers import ENTRY_BYTES, Chain, Delta
 from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_server.workers.messages import AskQuestion, DeltaRows, FlushedDelta

@@ -151,7 +151,7 @@ def snapshot_command(
       herdpy sql ./backup -c "SELECT count(*) FROM flight"
     """
     found, tablespace = grpc_door(url, tablespace, ca)
-    seeding = target.needed("herdpy_server.tablespace.seeding")
+    seeding = target.needed("herdpy_server.tablespace.directory")
     directory = directory.expanduser().absolute()
     seeding.check_room(directory, frozenset({_DOWNLOAD}))
     folder = directory / _DOWNLOAD
@@ -250,7 +250,7 @@ def rescue_command(
       herdpy sql ./rescued -c "SELECT count(*) FROM item"
     """
     stores = target.needed("herdpy_server.store")
-    seeding = target.needed("herdpy_server.tablespace.seeding")
+    seeding = target.needed("herdpy_server.tablespace.directory")
     source, directory = replica.expanduser() / "store", directory.expanduser().absolute()
     if not (source / "data.mdb").is_file():
         raise CliError(f"{replica} is no replica: it has no store/data.mdb", code=USAGE)

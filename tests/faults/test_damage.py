@@ -9,7 +9,7 @@ import pytest
 
 import herdpy
 from herdpy_server.embedded import Database, opened
-from herdpy_server.tablespace.seeding import check_room
+from herdpy_server.tablespace.directory import check_room
 from herdpy_sql.errors import SqlError
 
 ROWS = 50

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from herdpy_server.tablespace.lock import LockWait
+from herdpy_server.tablespace.locks import LockWait
 from herdpy_sql.errors import SqlError
 from herdpy_sql.values import to_text
 

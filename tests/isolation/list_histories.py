@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from herdpy.drill.history import ClientOperation, DrillHistory, OperationOutcome
-from herdpy_server.tablespace.lock import LockWait
+from herdpy_server.tablespace.locks import LockWait
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:

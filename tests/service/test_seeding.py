@@ -10,7 +10,7 @@ import herdpy
 from herdpy.log import inspect
 from herdpy.log.lsn import LSN
 from herdpy_server.store import Store
-from herdpy_server.tablespace.seeding import check_room, seed
+from herdpy_server.tablespace.directory import check_room, seed
 from herdpy_sql.errors import SqlError
 
 

@@ -14,7 +14,7 @@ from herdpy.log import FileLog, LogSettings, TransactionAssembler
 from herdpy.log.lsn import LSN, START
 from herdpy.rpc import snapshots_pb2 as pb
 from herdpy_server.store import Store
-from herdpy_server.tablespace.seeding import seed
+from herdpy_server.tablespace.directory import seed
 from tests.service.calls import refused, snapshots, told
 
 MIB = 1 << 20

@@ -18,7 +18,7 @@ from herdpy.log import TransactionAssembler
 from herdpy.log.wait import run_blocking
 from herdpy_server.embedded import Database, opened
 from herdpy_server.store import NoLocks, Store
-from herdpy_server.tablespace.lock import LockWait
+from herdpy_server.tablespace.locks import LockWait
 from herdpy_sql.errors import SqlError
 from tests.sessions.definitions_model import NAMES, STEPS, Actor
 

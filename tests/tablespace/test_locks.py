@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from herdpy_server.tablespace.lock import LockWait
-from herdpy_server.tablespace.locks import LockTable
+from herdpy_server.tablespace.locks import LockTable, LockWait
 from herdpy_sql.errors import SqlError
 from herdpy_sql.lock_modes import KEY_SHARE, NO_KEY_UPDATE, SHARE, UPDATE
 from herdpy_sql.storage import MustWait

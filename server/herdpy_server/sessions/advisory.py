@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from herdpy_server.sessions.identity import Identity
     from herdpy_server.sessions.settings import Settings
     from herdpy_server.tablespace import Tablespace, Transaction
-    from herdpy_server.tablespace.lock import Owner
-    from herdpy_server.tablespace.locks import LockTable, Resource
+    from herdpy_server.tablespace.locks import LockTable, Owner, Resource
 
 MAX_LOCKS = 10_000
 """So many different ones may a session have."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from herdpy.log.wait import Wait
 from herdpy_server.sessions.deadline import CANCELLED, StatementDeadline
 from herdpy_server.tablespace import Tablespace, Transaction
-from herdpy_server.tablespace.lock import LockWait
+from herdpy_server.tablespace.locks import LockWait
 from herdpy_sql.columnar import Interrupt
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.references import settle_deferred

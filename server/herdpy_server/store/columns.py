@@ -14,8 +14,8 @@ it is a few percent of the table and the columns are built again. A snapshot old
 use them: then, and for ranges of what is not kept, rows are read one by one.
 
 ``SortedKeys`` finds the rows that changed: the key columns of a table come in, block by block; keys are
-looked for by binary search, and the rows' own columns serve as their keys until so many were asked for that packing
-all pays.
+looked for by binary search, and the rows' own columns serve as their keys until so many were asked for that
+packing all pays.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ class Reads:
     """What a serializable transaction has read: keys and ranges by database.
 
     Keys that were asked for and ranges that were scanned, of tables and of indexes alike, whether something
-    was found there or not: what was not there is read too. A scan that stops early has read what it came past.
+    was found there or not: what was not there is read too. A scan that stops early has read what it
+    came past.
     """
 
     def __init__(self) -> None:

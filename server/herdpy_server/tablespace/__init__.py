@@ -2,8 +2,7 @@
 
 from herdpy_server.tablespace.checkpointer import Checkpointer
 from herdpy_server.tablespace.directory import Directory, DirectoryLock
-from herdpy_server.tablespace.lock import LockWait
-from herdpy_server.tablespace.locks import LockTable
+from herdpy_server.tablespace.locks import LockTable, LockWait
 from herdpy_server.tablespace.log_errors import sql_error, store_error
 from herdpy_server.tablespace.opening import open_log, open_store
 from herdpy_server.tablespace.requests import DuplicateRequestError, Requests

@@ -15,18 +15,20 @@ turn, so nobody can come between, and they need to look at locks but not to take
 has to wait stops being instant.
 
 A bulk load locks its keys as one set: a lock of its own is made for a key when somebody asks for it. The
-locks of a large transaction lie *apart*, in its file, and come back in the same way.
+locks of a large transaction lie in its file (``SpilledKeys``), and come back in the same way.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
+from typing import Any, Protocol
 
+from herdpy.log.wait import Wait
+from herdpy_server.store.physical import MAX_PLAIN
 from herdpy_server.store.spilling import SpillFile
-from herdpy_server.tablespace.keys_apart import KeysApart
-from herdpy_server.tablespace.lock import Lock, LockWait, Owner
 from herdpy_sql.errors import SqlError
 from herdpy_sql.lock_modes import (
     ACCESS_EXCLUSIVE,
@@ -39,6 +41,107 @@ from herdpy_sql.lock_modes import (
 )
 from herdpy_sql.storage import MustWait
 
+
+class SpilledKeys:
+    """The keys of one database that one transaction has locked, each with its mask of modes."""
+
+    __slots__ = ("_file", "_slot")
+
+    def __init__(self, file: SpillFile, slot: int) -> None:
+        self._file = file
+        self._slot = slot
+
+    def put(self, masks: Mapping[bytes, int]) -> None:
+        """Add keys, or give those that are there another mask. SqlError 53100, 58030: nothing was added."""
+        self._file.write(self._slot, [(key, bytes((masks[key],))) for key in sorted(masks)])
+
+    def mask(self, key: bytes) -> int:
+        """The modes in which a key is locked; 0 when it is not."""
+        found = self._file.view().get(self._slot, key)
+        return 0 if found is None else found[0]
+
+    def first_of(self, keys: Collection[bytes]) -> bytes | None:
+        """One of the ``keys`` that is here; None when none is."""
+        view = self._file.view()
+        if max(map(len, keys)) > MAX_PLAIN:
+            return next((key for key in keys if view.get(self._slot, key) is not None), None)
+        return next(iter(view.existing(self._slot, sorted(keys))), None)
+
+
+class Owner(Protocol):
+    """What locks need to know of a transaction, or of a session with locks of its own."""
+
+    instant: bool
+
+    @property
+    def partner(self) -> Owner | None:
+        """Who waits and goes on with it: see ``locks.would_deadlock``."""
+
+    @property
+    def lock_timeout_s(self) -> float | None:
+        """How long a lock is waited for; None for ever."""
+
+
+class LockWait(Wait[None]):
+    """Granted when the lock is the waiter's; fails with 55P03 when its time-out passes first.
+
+    Who waits must call :meth:`LockTable.forget` in the engine's turn when it fails.
+    """
+
+    __slots__ = ("timeout_s",)
+
+    def __init__(self, timeout_s: float | None) -> None:
+        super().__init__()
+        self.timeout_s = timeout_s
+
+    def block(self, timeout_s: float | None = None) -> bool:
+        if timeout_s is not None or self.timeout_s is None:
+            return super().block(timeout_s)
+        if not super().block(self.timeout_s):
+            self.expire()
+        return True
+
+    def add_done_callback(self, callback: Callable[[Any], object], *, context: Any = None) -> None:
+        super().add_done_callback(callback, context=context)
+        if self.timeout_s is not None and not self.done():
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(self.timeout_s, self.expire)
+            super().add_done_callback(lambda _wait: timer.cancel())
+
+    def expire(self) -> None:
+        """The time-out has passed: whoever keeps the time calls this."""
+        self.fail(SqlError("55P03", "canceling statement due to lock timeout"))
+
+
+Queued = tuple[Owner, LockWait, int]
+"""Who waits, for what, and in which mode."""
+
+
+class Lock:
+    """One held lock, with the mask of modes of each holder, and those who wait for it."""
+
+    __slots__ = ("holders", "queue")
+
+    def __init__(self, owner: Owner, mask: int) -> None:
+        self.holders = {owner: mask}
+        self.queue: deque[Queued] | tuple[()] = ()  # a queue of its own once somebody waits
+
+    def join(self, queued: Queued) -> None:
+        """Somebody waits: behind all others, or, who has the lock already in a weaker mode, before them."""
+        if isinstance(self.queue, tuple):
+            self.queue = deque()
+        at = len(self.queue)
+        if queued[0] in self.holders:
+            at = sum(1 for other, _wait, _mode in self.queue if other in self.holders)
+        self.queue.insert(at, queued)
+
+    def admits(self, owner: Owner, mode: int) -> bool:
+        """Whether no other holder excludes it."""
+        excluded = CONFLICTS[mode]
+        holders = self.holders
+        return not any(mask & excluded and holder is not owner for holder, mask in holders.items())
+
+
 _BULK = 64
 """From how many keys on a request is kept as a set."""
 _FEW, _SET = 4096, 16_384
@@ -47,7 +150,7 @@ _FEW, _SET = 4096, 16_384
 Resource = tuple[int, bytes | None]
 """(database id, key); a key of None is the whole database (a table)."""
 _NOTHING: dict[Resource, int] = {}
-_NOBODY: dict[Owner, KeysApart] = {}
+_NOBODY: dict[Owner, SpilledKeys] = {}
 
 
 class LockTable:
@@ -66,7 +169,7 @@ class LockTable:
         self.beside: LockTable | None = None
         self.waits = self.deadlocks = 0
         self._bulk: dict[int, list[tuple[Owner, set[bytes]]]] = {}
-        self._apart: dict[int, dict[Owner, KeysApart]] = {}
+        self._spilled: dict[int, dict[Owner, SpilledKeys]] = {}
 
     def acquire(self, owner: Owner, database_id: int, key: bytes, mode: int = UPDATE) -> None:
         """Lock one row or index entry (and share its table with other writers)."""
@@ -78,16 +181,16 @@ class LockTable:
         if not held.get(whole, 0) & COVERED_BY[of_table]:
             self._request(owner, whole, of_table)
         if not held.get(row, 0) & COVERED_BY[mode] and not (
-            (self._bulk or self._apart) and self._holds_in_bulk(owner, database_id, key, mode)
+            (self._bulk or self._spilled) and self._holds_in_bulk(owner, database_id, key, mode)
         ):
             self._request(owner, row, mode)
 
     def try_acquire(self, owner: Owner, database_id: int, key: bytes, mode: int = UPDATE) -> bool:
         """As :meth:`acquire`, but where the row's lock is not free: False, and nobody waits."""
-        if not self._locks and not self._bulk and owner.instant:  # who has locks apart has its table's
+        if not self._locks and not self._bulk and owner.instant:  # who has locks in a file has its table's
             return True
         self._request(owner, (database_id, None), ROW_EXCLUSIVE if mode > SHARE else ROW_SHARE)
-        if (self._bulk or self._apart) and self._holds_in_bulk(owner, database_id, key, mode):
+        if (self._bulk or self._spilled) and self._holds_in_bulk(owner, database_id, key, mode):
             return True
         return self._granted(owner, (database_id, key), mode)
 
@@ -104,8 +207,8 @@ class LockTable:
         for other, held in self._bulk.get(database_id, ()):
             if other is not owner and not held.isdisjoint(wanted):
                 self._request(owner, (database_id, min(held & wanted)), UPDATE)
-        for other, apart in self._apart.get(database_id, _NOBODY).items():
-            if other is not owner and (clash := apart.first_of(wanted)) is not None:
+        for other, spilled in self._spilled.get(database_id, _NOBODY).items():
+            if other is not owner and (clash := spilled.first_of(wanted)) is not None:
                 self._request(owner, (database_id, clash), UPDATE)
         locks = self._locks
         if len(locks) < len(wanted):
@@ -125,8 +228,8 @@ class LockTable:
         """Whether ``owner`` has the key as one of many: until it ends, whoever asks for it meanwhile."""
         if any(holder is owner and key in keys for holder, keys in self._bulk.get(database_id, ())):
             return True
-        apart = self._apart.get(database_id, _NOBODY).get(owner)
-        return apart is not None and bool(apart.mask(key) & COVERED_BY[mode])
+        spilled = self._spilled.get(database_id, _NOBODY).get(owner)
+        return spilled is not None and bool(spilled.mask(key) & COVERED_BY[mode])
 
     def move_some(self, owner: Owner, file: SpillFile, most: int) -> None:
         """Keep the oldest of the owner's locks of keys, about ``most``, in a file from now on.
@@ -138,7 +241,7 @@ class LockTable:
             if at is None:
                 continue
             masks = dict.fromkeys(sets[at][1], 1 << UPDATE)
-            if self._put_apart(owner, database_id, file, masks):
+            if self._spill_keys(owner, database_id, file, masks):
                 most -= len(sets.pop(at)[1])
         for database_id in [one for one, sets in self._bulk.items() if not sets]:
             del self._bulk[database_id]
@@ -148,20 +251,20 @@ class LockTable:
             if key is not None and database_id > 0 and not lock.queue and len(lock.holders) == 1:
                 picked.setdefault(database_id, {})[key] = mask
         for database_id, masks in picked.items():
-            if self._put_apart(owner, database_id, file, masks):
+            if self._spill_keys(owner, database_id, file, masks):
                 for key in masks:
                     del self._held[owner][database_id, key], self._locks[database_id, key]
 
-    def _put_apart(self, owner: Owner, database_id: int, file: SpillFile, masks: dict[bytes, int]) -> bool:
+    def _spill_keys(self, owner: Owner, database_id: int, file: SpillFile, masks: dict[bytes, int]) -> bool:
         """Write locks of one database to the file; False when there is no place for them in it."""
-        there = self._apart.setdefault(database_id, {})
-        apart = there.get(owner)
-        if apart is None:
+        there = self._spilled.setdefault(database_id, {})
+        spilled = there.get(owner)
+        if spilled is None:
             slot = file.slot()
             if slot is None:
                 return False
-            apart = there[owner] = KeysApart(file, slot)
-        apart.put(masks)
+            spilled = there[owner] = SpilledKeys(file, slot)
+        spilled.put(masks)
         return True
 
     def acquire_table(self, owner: Owner, database_id: int, mode: int = ACCESS_EXCLUSIVE) -> None:
@@ -201,7 +304,7 @@ class LockTable:
     def _granted(self, owner: Owner, resource: Resource, mode: int) -> bool:
         """Whether the lock is, or now becomes, the owner's; one that is instant takes none."""
         lock = self._locks.get(resource)
-        if lock is None and (self._bulk or self._apart):
+        if lock is None and (self._bulk or self._spilled):
             lock = self._out_of_bulk(resource)
         if lock is None:
             if not owner.instant:
@@ -232,8 +335,8 @@ class LockTable:
             if key in keys:
                 return self._take(holder, resource, 1 << UPDATE)
         if isinstance(key, bytes):
-            for holder, apart in self._apart.get(database_id, _NOBODY).items():
-                if mask := apart.mask(key):
+            for holder, spilled in self._spilled.get(database_id, _NOBODY).items():
+                if mask := spilled.mask(key):
                     return self._take(holder, resource, mask)
         return None
 
@@ -281,10 +384,10 @@ class LockTable:
             self._bulk[database_id] = rest
             if not rest:
                 del self._bulk[database_id]
-        for database_id in [one for one, there in self._apart.items() if owner in there]:
-            del self._apart[database_id][owner]
-            if not self._apart[database_id]:
-                del self._apart[database_id]
+        for database_id in [one for one, there in self._spilled.items() if owner in there]:
+            del self._spilled[database_id][owner]
+            if not self._spilled[database_id]:
+                del self._spilled[database_id]
         for resource in self._held.pop(owner, ()):
             lock = self._locks[resource]
             lock.holders.pop(owner, None)
@@ -293,7 +396,7 @@ class LockTable:
     def clear(self, error: SqlError) -> None:
         """Every lock is given back, and whoever waits for one gets ``error``."""
         waiting = [wait for _resource, wait in self._waiting.values()]
-        for held in (self._locks, self._held, self._waiting, self._bulk, self._apart):
+        for held in (self._locks, self._held, self._waiting, self._bulk, self._spilled):
             held.clear()
         for wait in waiting:
             wait.fail(error)

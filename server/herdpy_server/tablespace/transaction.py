@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from herdpy_server.store import Workspace
-from herdpy_server.tablespace.lock import Owner
+from herdpy_server.tablespace.locks import Owner
 from herdpy_sql.storage import Clock
 
 
@@ -56,7 +56,7 @@ class Transaction:
         self.started_us = now_us()
 
     def begin_statement(self) -> None:
-        """A statement begins to read or write. SqlError 72000 when what it stands on is too old."""
+        """A statement begins to read or write. SqlError 72000 when its snapshot is too old."""
         self.queried = True
         self.workspace.begin_statement()
 

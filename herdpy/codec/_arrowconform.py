@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from herdpy.codec._arrowlists import LISTS, element_of
 from herdpy.codec._arrowtypes import (
+    LISTS,
     Array,
     array_to_datums,
     arrow_type,
     dress,
+    element_of,
     has_type,
     nulls_of,
     pc,
@@ -32,9 +33,9 @@ from herdpy.codec._arrowtypes import (
     storage,
 )
 from herdpy.codec._compile import quantum
-from herdpy.codec._rowencode import decimal_text
 from herdpy.codec.jsonb import canonical_jsonb
 from herdpy.codec.kinds import Field, KeyField, Kind
+from herdpy.codec.rows import decimal_text
 
 _PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
 ROUNDING = Context(prec=200_000)

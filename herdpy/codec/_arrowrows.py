@@ -15,14 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from herdpy.codec._arrowconform import conform
-from herdpy.codec._arrowlists import (
-    LISTS,
-    contents_reader,
-    contents_writer,
-    intervals_from_slots,
-    slots_from_intervals,
-)
 from herdpy.codec._arrowtypes import (
+    LISTS,
     NUMBERS,
     Array,
     Buffer,
@@ -30,20 +24,24 @@ from herdpy.codec._arrowtypes import (
     array_to_datums,
     arrow_type,
     buffer_of,
+    contents_reader,
+    contents_writer,
     datums_to_array,
     dress,
     hide_negative_infinity,
     integers_of,
+    intervals_from_slots,
     nulls_of,
     pc,
+    slots_from_intervals,
     spans_of,
     storage,
     storage_type,
     validity,
     words_of,
 )
-from herdpy.codec._rowslots import VARIABLE, bitmap_width, slot_width
 from herdpy.codec.kinds import Field, Kind
+from herdpy.codec.rows import VARIABLE, bitmap_width, slot_width
 
 _LIMIT = 2**31 - 1
 _SLOTS = NUMBERS | {

@@ -18,8 +18,7 @@ Arrow has no infinite dates, DuckDB has: infinity is the greatest integer in bot
 from __future__ import annotations
 
 from herdpy.codec._arrowconform import OutOfRangeError, conform
-from herdpy.codec._arrowkeydecode import keys_to_arrays
-from herdpy.codec._arrowkeys import batch_to_keys
+from herdpy.codec._arrowkeys import batch_to_keys, keys_to_arrays
 from herdpy.codec._arrowrows import batch_to_images, images_to_batch
 from herdpy.codec._arrowstream import (
     END_OF_STREAM,

@@ -43,31 +43,330 @@ Values that compare equal in PostgreSQL have the same bytes: 1.0 and 1.00, -0.0 
 back from ``decode`` is therefore equal to what went in, but not always displayed alike; the row
 image keeps the display. JSON has no order and is refused.
 
-``KeyCodec.encode`` is one function written for the fields; ``_keydecode`` reads column by column.
+The order of JSONB is that of PostgreSQL 15's compareJsonbContainers: by type, then arrays and objects by how
+many they hold, then by what they hold in turn. An empty array at the top is less than all else, as there.
+
+``KeyCodec.encode`` is one function written for the fields. Keys are read column by column: a column's reader
+takes the key and where the column starts, and gives the datum and where the next one starts.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import reprlib
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from decimal import Decimal
+from typing import Any, NoReturn, cast
 
-from herdpy.codec._compile import EXACT, compile_function, quantum, unscaled
-from herdpy.codec._keybytes import (
-    FLIP,
-    bytes_bytes,
-    decimal_bytes,
-    float32_bits,
-    float64_bits,
-    text_bytes,
-    uuid_bytes,
-)
-from herdpy.codec._keydecode import BITS, INTEGERS, NULL_FIRST, NULL_LAST, VALUE, column_decoder
-from herdpy.codec.grids import Grid, sizes_of
-from herdpy.codec.jsonkeys import jsonb_bytes
-from herdpy.codec.kinds import Datum, Field, KeyField, Kind
+from herdpy.codec._compile import EXACT, compile_function, plain, quantum, unscaled
+from herdpy.codec.grids import Grid, shaped, sizes_of
+from herdpy.codec.kinds import Datum, Field, Interval, KeyField, Kind
+
+# One value to its ascending bytes, and back.
+
+#: bytes.translate() tables.
+FLIP = bytes(range(255, -1, -1))
+_PLUS_ONE = bytes((i + 1) % 256 for i in range(256))
+_MINUS_ONE = bytes((i - 1) % 256 for i in range(256))
+_NAN32, _NAN64 = 0xFFC0_0000, 0xFFF8_0000_0000_0000
+
+_FLOAT32, _FLOAT64 = struct.Struct(">f"), struct.Struct(">d")
+_BITS32, _BITS64 = struct.Struct(">I"), struct.Struct(">Q")
+
+
+def float32_bits(value: float) -> int:
+    """Return the unsigned integer whose order is the floats' own; OverflowError if it needs 64 bits."""
+    if math.isnan(value):
+        return _NAN32
+    bits: int = _BITS32.unpack(_FLOAT32.pack(value + 0.0))[0]
+    return bits ^ 0xFFFF_FFFF if bits >> 31 else bits | 0x8000_0000
+
+
+def float64_bits(value: float) -> int:
+    """Return the unsigned integer whose order is the doubles' own."""
+    if math.isnan(value):
+        return _NAN64
+    bits: int = _BITS64.unpack(_FLOAT64.pack(value + 0.0))[0]
+    return bits ^ 0xFFFF_FFFF_FFFF_FFFF if bits >> 63 else bits | 0x8000_0000_0000_0000
+
+
+def bits_float32(bits: int) -> float:
+    """Return the float of ``float32_bits``."""
+    bits = bits ^ 0x8000_0000 if bits >> 31 else bits ^ 0xFFFF_FFFF
+    value: float = _FLOAT32.unpack(_BITS32.pack(bits))[0]
+    return value
+
+
+def bits_float64(bits: int) -> float:
+    """Return the double of ``float64_bits``."""
+    bits = bits ^ 0x8000_0000_0000_0000 if bits >> 63 else bits ^ 0xFFFF_FFFF_FFFF_FFFF
+    value: float = _FLOAT64.unpack(_BITS64.pack(bits))[0]
+    return value
+
+
+def text_bytes(value: str) -> bytes:
+    """Return the bytes of an ascending TEXT column; ValueError if it contains U+0000."""
+    content = value.encode()
+    if b"\0" in content:
+        raise ValueError("text cannot contain the character U+0000")
+    return content + b"\0"
+
+
+def bytes_bytes(value: bytes) -> bytes:
+    """Return the bytes of an ascending BYTES column."""
+    return value.replace(b"\0", b"\0\xff") + b"\0\0"
+
+
+def uuid_bytes(value: bytes) -> bytes:
+    """Return the bytes of an ascending UUID column; ValueError if there are not 16."""
+    if len(value) != 16:
+        raise ValueError("a UUID has 16 bytes")
+    return value
+
+
+def decimal_bytes(value: Decimal) -> bytes:
+    """Return the bytes of an ascending DECIMAL column; ValueError if it is not finite."""
+    if not value.is_finite():
+        raise ValueError(f"{value} is not a finite number")
+    if not value:
+        return b"\x02"
+    exponent = value.adjusted()
+    digits = str(EXACT.scaleb(value.copy_abs(), -exponent)).replace(".", "").rstrip("0")
+    digits += "0" if len(digits) % 2 else ""
+    body = struct.pack(">I", exponent + 0x8000_0000) + bytes.fromhex(digits).translate(_PLUS_ONE) + b"\0"
+    return b"\x03" + body if value > 0 else b"\x01" + body.translate(FLIP)
+
+
+def read_text(key: bytes, at: int) -> tuple[str, int]:
+    """Return the ascending TEXT that starts there, and where the next column starts."""
+    end = key.index(b"\0", at)
+    return key[at:end].decode(), end + 1
+
+
+def read_bytes(key: bytes, at: int) -> tuple[bytes, int]:
+    """Return the ascending BYTES that starts there, and where the next column starts."""
+    end = key.index(b"\0", at)
+    while key[end + 1] == 0xFF:
+        end = key.index(b"\0", end + 2)
+    return key[at:end].replace(b"\0\xff", b"\0"), end + 2
+
+
+def read_decimal(key: bytes, at: int) -> tuple[Decimal, int]:
+    """Return the ascending DECIMAL that starts there, and where the next column starts."""
+    if key[at] == 2:
+        return Decimal(0), at + 1
+    negative = key[at] == 1
+    exponent = int.from_bytes(key[at + 1 : at + 5], "big")
+    end = key.index(b"\xff" if negative else b"\0", at + 5)
+    digits = key[at + 5 : end]
+    if negative:
+        exponent, digits = 0xFFFF_FFFF - exponent, digits.translate(FLIP)
+    text = digits.translate(_MINUS_ONE).hex()
+    whole = EXACT.create_decimal(text).scaleb(exponent - 0x8000_0000 - len(text) + 1, EXACT)
+    return plain(whole.copy_negate() if negative else whole), end + 1
+
+
+_EMPTY, _NULL, _STRING, _NUMBER, _FALSE, _TRUE, _ARRAY, _OBJECT = range(8)
+# JSONB.
+
+_DECODER = json.JSONDecoder(parse_int=Decimal, parse_float=Decimal)
+
+
+def jsonb_bytes(text: str) -> bytes:
+    """Return the ascending bytes of a JSONB datum."""
+    value = _DECODER.decode(text)
+    if value == [] and isinstance(value, list):
+        return bytes((_EMPTY,))
+    out = bytearray()
+    _write(value, out)
+    return bytes(out)
+
+
+def _write(value: Any, out: bytearray) -> None:
+    match value:
+        case None:
+            out.append(_NULL)
+        case bool():
+            out.append(_TRUE if value else _FALSE)
+        case str():
+            out.append(_STRING)
+            out += text_bytes(value)
+        case Decimal():
+            out.append(_NUMBER)
+            out += decimal_bytes(value)
+        case list():
+            out.append(_ARRAY)
+            out += len(value).to_bytes(4, "big")
+            for one in value:
+                _write(one, out)
+        case _:
+            out.append(_OBJECT)
+            out += len(value).to_bytes(4, "big")
+            for key, one in value.items():
+                out += text_bytes(key)
+                _write(one, out)
+
+
+def read_jsonb(key: bytes, at: int) -> tuple[str, int]:
+    """Return the ascending JSONB that starts there, and where the next column starts."""
+    tag = key[at]
+    at += 1
+    match tag:
+        case 0:
+            return "[]", at
+        case 1:
+            return "null", at
+        case 2:
+            text, at = read_text(key, at)
+            return json.dumps(text, ensure_ascii=False), at
+        case 3:
+            number, at = read_decimal(key, at)
+            return format(number, "f"), at
+        case 4 | 5:
+            return ("false" if tag == _FALSE else "true"), at
+    count = int.from_bytes(key[at : at + 4], "big")
+    at += 4
+    parts = []
+    for _ in range(count):
+        name = ""
+        if tag == _OBJECT:
+            name, at = read_text(key, at)
+            name = f"{json.dumps(name, ensure_ascii=False)}: "
+        value, at = read_jsonb(key, at)
+        parts.append(name + value)
+    inner = ", ".join(parts)
+    return (f"{{{inner}}}" if tag == _OBJECT else f"[{inner}]"), at
+
+
+# Reading a key.
+
+ColumnDecoder = Callable[[bytes, int], tuple[Datum, int]]
+
+#: The struct format of the kinds that are integers in a key.
+INTEGERS = {
+    Kind.BOOL: "B",
+    Kind.INT16: "H",
+    Kind.INT32: "I",
+    Kind.INT64: "Q",
+    Kind.DATE: "I",
+    Kind.TIME: "Q",
+    Kind.TIMESTAMP: "Q",
+    Kind.TIMESTAMPTZ: "Q",
+    Kind.DECIMAL64: "Q",
+}
+BITS = {"B": 8, "H": 16, "I": 32, "Q": 64}
+#: A nullable column's tags.
+VALUE, NULL_FIRST, NULL_LAST = 1, b"\x00", b"\x02"
+
+
+def column_decoder(one: KeyField) -> ColumnDecoder:
+    """Return a function from (key, where the column starts) to its datum and where the next starts."""
+    decode = _value_decoder(one)
+    if not one.nullable:
+        return decode
+    null = (NULL_FIRST if one.nulls_first else NULL_LAST)[0]
+
+    def decode_nullable(key: bytes, at: int) -> tuple[Datum, int]:
+        tag = key[at]
+        if tag == null:
+            return None, at + 1
+        if tag != VALUE:
+            raise ValueError(f"no value has the tag {tag}")
+        return decode(key, at + 1)
+
+    return decode_nullable
+
+
+def _value_decoder(one: KeyField) -> ColumnDecoder:
+    match one.kind:
+        case Kind.TEXT | Kind.BYTES | Kind.DECIMAL | Kind.JSONB | Kind.ARRAY | Kind.VECTOR:
+            return _variable_decoder(one)
+        case Kind.UUID:
+            width = 16
+        case Kind.FLOAT32 | Kind.FLOAT64:
+            width = 4 if one.kind == Kind.FLOAT32 else 8
+        case Kind.DECIMAL128 | Kind.INTERVAL:
+            width = 16
+        case _:
+            width = BITS[INTEGERS[one.kind]] // 8
+    top, half = (1 << 8 * width) - 1, 1 << 8 * width - 1
+    unit = quantum(one.scale)
+
+    def decode_fixed(key: bytes, at: int) -> tuple[Datum, int]:
+        end = at + width
+        if end > len(key):
+            raise ValueError("it ends too early")
+        bits = int.from_bytes(key[at:end], "big")
+        if one.descending:
+            bits = top - bits
+        match one.kind:
+            case Kind.BOOL:
+                return bool(bits), end
+            case Kind.UUID:
+                return bits.to_bytes(16, "big"), end
+            case Kind.FLOAT32:
+                return bits_float32(bits), end
+            case Kind.FLOAT64:
+                return bits_float64(bits), end
+            case Kind.DECIMAL64 | Kind.DECIMAL128:
+                return EXACT.multiply(bits - half, unit), end
+            case Kind.INTERVAL:
+                return _interval(bits - half), end
+            case _:
+                return bits - half, end
+
+    return decode_fixed
+
+
+def _variable_decoder(one: KeyField) -> ColumnDecoder:
+    readers: dict[Kind, ColumnDecoder] = {
+        Kind.TEXT: read_text,
+        Kind.BYTES: read_bytes,
+        Kind.DECIMAL: read_decimal,
+        Kind.JSONB: read_jsonb,
+    }
+    read = readers.get(one.kind) or _array_reader(one)
+
+    def decode_descending(key: bytes, at: int) -> tuple[Datum, int]:
+        value, end = read(key[at:].translate(FLIP), 0)
+        return value, at + end
+
+    return decode_descending if one.descending else read
+
+
+def _interval(span: int) -> Interval:
+    """Return the interval of that span with the most months and days that are in it, all of one sign."""
+    sign = -1 if span < 0 else 1
+    days, us = divmod(abs(span), 86_400_000_000)
+    months = min(days // 30, 2**31 - 1)
+    rest = min(days - months * 30, 2**31 - 1)
+    us += (days - months * 30 - rest) * 86_400_000_000
+    return Interval(sign * months, sign * rest, sign * us)
+
+
+def _array_reader(one: KeyField) -> ColumnDecoder:
+    element = one.element or Field(Kind.FLOAT32)
+    read = column_decoder(KeyField(element.kind, element.scale, nullable=True, element=element.element))
+
+    def read_array(key: bytes, at: int) -> tuple[Datum, int]:
+        found: list[Datum] = []
+        while key[at]:
+            value, at = read(key, at)
+            found.append(value)
+        return tuple(found), at + 1
+
+    def read_shaped(key: bytes, at: int) -> tuple[Datum, int]:
+        found, at = read_array(key, at)
+        sizes = struct.unpack_from(f">{key[at]}I", key, at + 1)
+        return shaped(cast("tuple[Datum, ...]", found), sizes), at + 1 + 4 * len(sizes)
+
+    return read_shaped if one.kind == Kind.ARRAY and one.scale > 1 else read_array
+
+
+# The codec of a key.
 
 KeyEncoder = Callable[[Sequence[Datum]], bytes]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from herdpy.codec.jsonkeys import jsonb_bytes
+from herdpy.codec.keys import jsonb_bytes
 from herdpy.codec.kinds import Interval
 from herdpy_sql.columnar import exact
 from herdpy_sql.columnar.exact import stand_in

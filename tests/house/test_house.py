@@ -21,11 +21,11 @@ class Limit(NamedTuple):
 
 
 LIMITS = {
-    "class names in several modules": Limit(28, 3),
-    "modules in import knots": Limit(2, 3),
+    "class names in several modules": Limit(25, 3),
+    "modules in import knots": Limit(0, 3),
     "classes in the longest chain": Limit(4, 0),
     "private names of other files": Limit(6, 3),
-    "functions over 70 lines": Limit(4, 1),
+    "functions over 70 lines": Limit(3, 1),
 }
 
 

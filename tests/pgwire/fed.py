@@ -1,4 +1,4 @@
-"""An analyst that makes rows as they are asked for, and tells how many were."""
+"""A query backend that makes rows as they are asked for, and tells how many were."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from herdpy_server.sessions.analyst import Answer, Export, Form, Question
+from herdpy_server.sessions.query_backend import Answer, Export, Form, QueryRequest
 from herdpy_sql.errors import SqlError
 from tests.pgwire.servers import ThreadServer
 
@@ -27,15 +27,15 @@ class Fed:
         self.fails_at = fails_at
         self.made = self.opened = self.closed = 0
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: QueryRequest) -> Answer:
         return FedAnswer(self, question)
 
-    async def export(self, question: Question, form: Form) -> Export:
+    async def export(self, question: QueryRequest, form: Form) -> Export:
         return FedExport(self, question, form)
 
 
 class FedAnswer:
-    def __init__(self, fed: Fed, question: Question) -> None:
+    def __init__(self, fed: Fed, question: QueryRequest) -> None:
         question.open_snapshot().close()
         self.schema = question.query.schema
         self._fed = fed
@@ -68,7 +68,7 @@ class FedAnswer:
 
 
 class FedExport:
-    def __init__(self, fed: Fed, question: Question, form: Form) -> None:
+    def __init__(self, fed: Fed, question: QueryRequest, form: Form) -> None:
         self._answer = FedAnswer(fed, question)
         self._form = form
         self._step = "start"
@@ -98,7 +98,7 @@ def feeding(server: ThreadServer, fed: Fed) -> Iterator[Fed]:
 
     def session():  # type: ignore[no-untyped-def]
         made = begin()
-        made.queries.analyst = fed
+        made.queries.backend = fed
         return made
 
     server.database.session = session  # type: ignore[method-assign]

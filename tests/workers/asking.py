@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from herdpy_server.serving import ServedDatabase
 from herdpy_server.sessions import Session
-from herdpy_server.sessions.analyst import Analyst, Question
 from herdpy_server.sessions.in_process import IN_PROCESS
+from herdpy_server.sessions.query_backend import QueryBackend, QueryRequest
 from herdpy_server.store import StoreSnapshot
 from herdpy_sql.columnar import Interrupt, Limits
 from herdpy_sql.storage import Clock
@@ -22,7 +22,7 @@ def question(
     *params: object,
     session: Session | None = None,
     before_snapshot: Callable[[], object] = lambda: None,
-) -> Question:
+) -> QueryRequest:
     """What a session asks when it runs the text now; its own changes are part of what it sees.
 
     ``before_snapshot`` is called when the worker has LMDB open, and before the snapshot is taken.
@@ -37,12 +37,12 @@ def question(
         return transaction.workspace.snapshot()
 
     limits = Limits(memory_bytes=256 << 20)
-    return Question(plan.source, values, Clock(0, 0), open_snapshot, limits, Interrupt())
+    return QueryRequest(plan.source, values, Clock(0, 0), open_snapshot, limits, Interrupt())
 
 
-async def answered(analyst: Analyst, asked: Question) -> pa.Table:
+async def answered(backend: QueryBackend, asked: QueryRequest) -> pa.Table:
     """The whole answer."""
-    answer = await analyst.ask(asked)
+    answer = await backend.ask(asked)
     try:
         return await answer.all()
     finally:

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from herdpy_server.copy import CopyDataForm, CopyTarget
-from herdpy_server.sessions.analyst import Analyst
 from herdpy_server.sessions.in_process import IN_PROCESS
+from herdpy_server.sessions.query_backend import QueryBackend
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.copying import CopyOptions
 from tests.serving.conftest import DiskGate
@@ -222,8 +222,8 @@ def arrow_table(messages: bytes) -> pa.Table:
 
 
 def test_an_export_is_what_the_own_process_makes(tmp_path: Path, on_loop) -> None:
-    async def exported(analyst: Analyst, asked: object, target: CopyTarget) -> tuple[int, bytes]:
-        export = await analyst.export(asked, CopyDataForm(target))  # type: ignore[arg-type]
+    async def exported(backend: QueryBackend, asked: object, target: CopyTarget) -> tuple[int, bytes]:
+        export = await backend.export(asked, CopyDataForm(target))  # type: ignore[arg-type]
         pieces = []
         try:
             while (piece := await export.next()) is not None:

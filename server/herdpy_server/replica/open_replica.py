@@ -112,7 +112,7 @@ class OpenReplica:
         session.allowed = self._host.limits
         session.settings.max_custom = self._host.limits.custom_settings
         if self.workers is not None:
-            session.queries.analyst = self.workers
+            session.queries.backend = self.workers
         self.sessions.add(session)
         return session
 

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from herdpy_server.roles.role import Role, Roles
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import SYSTEM
 from herdpy_sql.system.state import OWNER
-
-if TYPE_CHECKING:
-    from herdpy_server.roles.role_session import RoleSession
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,8 +81,48 @@ def by_keys(roles: Iterable[Role]) -> dict[str, Role]:
     return {role.ident: role for role in roles}
 
 
+class RoleIdentity(Protocol):
+    """Who a session's client is; see ``sessions.identity``."""
+
+    @property
+    def user(self) -> str:
+        """As who he logged in."""
+
+    @property
+    def key(self) -> str:
+        """That role's key, SYSTEM of who is no role."""
+
+    @property
+    def database(self) -> str:
+        """Where to."""
+
+
+class RoleSettings(Protocol):
+    """A session's settings; see ``sessions.settings``."""
+
+    read_only: bool
+    standby: bool
+    path: tuple[str, ...]
+
+    def __getitem__(self, name: str) -> str:
+        """The value of a setting."""
+
+
+class RoleBearer(Protocol):
+    """A session, as far as it says whose rights count in it."""
+
+    @property
+    def identity(self) -> RoleIdentity:
+        """Who the client is."""
+
+    @property
+    def settings(self) -> RoleSettings:
+        """What SET and SHOW act upon."""
+
+
 class EffectiveRoles:
-    """Standings by role. For the engine's turn.
+    """What the roles of a server may do, made when wanted and kept until any role changes. For the engine's
+    turn.
 
     Args:
         roles: those that there are; None: there are none, and everybody may do everything.
@@ -125,7 +162,7 @@ class EffectiveRoles:
         role = None if self._roles is None else self._roles.get(name)
         return unlimited_role(name) if role is None else self.of_key(role.ident)
 
-    def of_session(self, session: RoleSession) -> EffectiveRole:
+    def of_session(self, session: RoleBearer) -> EffectiveRole:
         """Of the role whose rights count in a session: SET ROLE's, or its user's."""
         settings, identity = session.settings, session.identity
         role, user = settings["role"], settings["session_authorization"]
@@ -137,11 +174,11 @@ class EffectiveRoles:
             return self.of_key(found.ident)
         return self._of_login(session) if name == identity.user else dropped_role(name)
 
-    def _of_login(self, session: RoleSession) -> EffectiveRole:
+    def _of_login(self, session: RoleBearer) -> EffectiveRole:
         identity = session.identity
         return unlimited_role(identity.user) if identity.key == SYSTEM else self.of_key(identity.key)
 
-    def check(self, session: RoleSession, name: str, value: str) -> None:
+    def check(self, session: RoleBearer, name: str, value: str) -> None:
         """Before a session takes on a role by SET ROLE or SET SESSION AUTHORIZATION.
 
         Raises:

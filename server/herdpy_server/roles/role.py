@@ -27,7 +27,7 @@ FORMAT = 1
 MAX_ROLES = 100_000
 
 
-class Membership(msgspec.Struct, frozen=True, omit_defaults=True):
+class RoleMembership(msgspec.Struct, frozen=True, omit_defaults=True):
     """That a role is a member of another.
 
     Attributes:
@@ -66,7 +66,7 @@ class Role(msgspec.Struct, frozen=True, omit_defaults=True):
     connection_limit: int = -1
     valid_until: str | None = None
     key: str = ""
-    memberships: tuple[Membership, ...] = ()
+    memberships: tuple[RoleMembership, ...] = ()
 
     @property
     def ident(self) -> str:

@@ -17,8 +17,8 @@ import msgspec
 from herdpy_server.roles.passwords import Verifier
 from herdpy_server.roles.role import (
     Change,
-    Membership,
     Role,
+    RoleMembership,
     Roles,
     created,
     dropped,
@@ -268,7 +268,7 @@ def joined(granted: list[str], members: list[str], *, admin: bool, grantor: str 
                     raise SqlError("0LP01", f'role "{name}" is a member of role "{member}"')
                 rest = [other for other in one.memberships if other.role != role.ident]
                 before = next((other for other in one.memberships if other.role == role.ident), None)
-                kept = Membership(role.ident, admin or (before is not None and before.admin), grantor)
+                kept = RoleMembership(role.ident, admin or (before is not None and before.admin), grantor)
                 made[member] = msgspec.structs.replace(one, memberships=(*rest, kept))
         return made
 
@@ -287,7 +287,7 @@ def left(granted: list[str], members: list[str], *, option_only: bool) -> Change
                 rest = tuple(other for other in one.memberships if other.role != key)
                 if option_only:
                     rest = tuple(
-                        Membership(other.role, False, other.grantor) if other.role == key else other
+                        RoleMembership(other.role, False, other.grantor) if other.role == key else other
                         for other in one.memberships
                     )
                 made[member] = msgspec.structs.replace(one, memberships=rest)
@@ -339,7 +339,7 @@ def _not_members(
     ]
 
 
-def _membership(get: Callable[[str], Role | None], name: str, member: str) -> Membership | None:
+def _membership(get: Callable[[str], Role | None], name: str, member: str) -> RoleMembership | None:
     role, one = get(name), get(member)
     if one is None or role is None:
         raise no_role(member)

@@ -125,7 +125,7 @@ class ServedDatabase:
         session.allowed = self.limits
         session.settings.max_custom = self.limits.custom_settings
         if self.workers is not None:
-            session.queries.analyst = self.workers
+            session.queries.backend = self.workers
         self.sessions.add(session)
         return session
 

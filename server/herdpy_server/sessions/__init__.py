@@ -2,7 +2,7 @@
 
 from herdpy_server.sessions.fast_path import FastAnswer
 from herdpy_server.sessions.limits import SessionLimits
-from herdpy_server.sessions.notices import Notice
+from herdpy_server.sessions.notices import SessionNotice
 from herdpy_server.sessions.plans import Declared, PlanCache
 from herdpy_server.sessions.portals import Portal
 from herdpy_server.sessions.prepared import PreparedStatement, StatementDescription
@@ -17,7 +17,6 @@ __all__ = [
     "Declared",
     "FastAnswer",
     "LastWait",
-    "Notice",
     "PlanCache",
     "Portal",
     "PortalStep",
@@ -25,6 +24,7 @@ __all__ = [
     "Result",
     "Session",
     "SessionLimits",
+    "SessionNotice",
     "SimpleQuery",
     "StatementDescription",
 ]

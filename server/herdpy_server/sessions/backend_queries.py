@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from herdpy_server.sessions.analyst import Analyst, Answer, Question
 from herdpy_server.sessions.in_process import IN_PROCESS
 from herdpy_server.sessions.limits import HeldSize, ResultSize
+from herdpy_server.sessions.query_backend import Answer, QueryBackend, QueryRequest
 from herdpy_server.sessions.system_state import SessionState
 from herdpy_server.tablespace import Transaction
 from herdpy_sql.columnar import ColumnarQuery, Interrupt, Limits
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.analyst import Export, Form
     from herdpy_server.sessions.binding import Replan
     from herdpy_server.sessions.block import TransactionBlock
     from herdpy_server.sessions.cursors import Cursors
+    from herdpy_server.sessions.query_backend import Export, Form
     from herdpy_server.store import StoreSnapshot
     from herdpy_server.tablespace.cluster import Facts
 
@@ -42,19 +42,19 @@ class BackendQueries:
 
     Attributes:
         block, limits: as given.
-        analyst: answers what DuckDB is asked; this process itself, unless a server sets another.
+        backend: answers what DuckDB is asked; this process itself, unless a server sets another.
     """
 
     def __init__(self, block: TransactionBlock, cursors: Cursors, limits: Limits) -> None:
         self.block = block
         self.limits = limits
-        self.analyst: Analyst = IN_PROCESS
+        self.backend: QueryBackend = IN_PROCESS
         self._cursors = cursors
         self._facts: Facts | None = None  # what the cluster said for the query that begins; None: nothing
 
     def request(
         self, transaction: Transaction, plan: Plan, values: Sequence[Datum], clock: Clock
-    ) -> Question:
+    ) -> QueryRequest:
         """What the plan asks of the columnar engine."""
         query = plan.source
         assert query is not None
@@ -72,7 +72,7 @@ class BackendQueries:
             return workspace.snapshot()
 
         limits = self.limits.within(self.block.settings.statement_timeout_s)
-        return Question(query, values, clock, open_snapshot, limits, Interrupt())
+        return QueryRequest(query, values, clock, open_snapshot, limits, Interrupt())
 
     def held_bytes(self, plan: Plan) -> int:
         """How much of a plan's answer may be in memory at the same time; 0: as much as there is."""
@@ -80,19 +80,19 @@ class BackendQueries:
         is_endless = isinstance(query, ColumnarQuery) and query.is_recursive
         return (self.limits.memory_bytes or 0) if is_endless else 0
 
-    def analyst_of(self, question: Question) -> Analyst:
+    def backend_of(self, request: QueryRequest) -> QueryBackend:
         """Who is asked; what the system catalog knows, this process alone does."""
-        return IN_PROCESS if isinstance(question.query, SystemQuery) else self.analyst
+        return IN_PROCESS if isinstance(request.query, SystemQuery) else self.backend
 
     async def whole(
         self, transaction: Transaction, plan: Plan, values: Sequence[Datum], clock: Clock
     ) -> pa.Table:
         """All that DuckDB says of the plan's source, as of now; the engine is free meanwhile."""
         await self._hear(plan)
-        question = self.request(transaction, plan, values, clock)
+        request = self.request(transaction, plan, values, clock)
         self._facts = None
-        with self.block.waits.interruptible(question.interrupt):
-            answer = await self.analyst_of(question).ask(question)
+        with self.block.waits.interruptible(request.interrupt):
+            answer = await self.backend_of(request).ask(request)
             try:
                 return await _all_of(answer, self.block.settings.max_result_bytes, self.held_bytes(plan))
             finally:
@@ -134,27 +134,27 @@ class RemoteQuery:
         self._queries = queries
         self._plan, self._values = plan, values
         self._rebind = rebind
-        self._question: Question | None = None
+        self._request: QueryRequest | None = None
 
     async def answer(self) -> Answer:
         """See PendingQuery."""
-        return await self._ask(lambda analyst, question: analyst.ask(question))
+        return await self._ask(lambda backend, request: backend.ask(request))
 
     async def export(self, form: Form) -> Export:
         """See PendingQuery."""
-        return await self._ask(lambda analyst, question: analyst.export(question, form))
+        return await self._ask(lambda backend, request: backend.export(request, form))
 
     def asking(self) -> AbstractContextManager[None]:
         """See PendingQuery."""
-        assert self._question is not None
-        return self._queries.block.waits.interruptible(self._question.interrupt)
+        assert self._request is not None
+        return self._queries.block.waits.interruptible(self._request.interrupt)
 
     @property
     def held_bytes(self) -> int:
         """See PendingQuery."""
         return self._queries.held_bytes(self._plan)
 
-    async def _ask(self, ask: Callable[[Analyst, Question], Awaitable[Found]]) -> Found:
+    async def _ask(self, ask: Callable[[QueryBackend, QueryRequest], Awaitable[Found]]) -> Found:
         queries = self._queries
         block, checks = queries.block, queries.block.checks
         await queries.settle_cursors()
@@ -180,15 +180,15 @@ class RemoteQuery:
         return found
 
     async def _asked(
-        self, transaction: Transaction, ask: Callable[[Analyst, Question], Awaitable[Found]]
+        self, transaction: Transaction, ask: Callable[[QueryBackend, QueryRequest], Awaitable[Found]]
     ) -> Found:
         queries = self._queries
         clock = transaction.clock(queries.block.settings.zone)
         while True:
-            self._question = question = queries.request(transaction, self._plan, self._values, clock)  # type: ignore[arg-type]
+            self._request = request = queries.request(transaction, self._plan, self._values, clock)  # type: ignore[arg-type]
             try:
-                with queries.block.waits.interruptible(question.interrupt):
-                    return await ask(queries.analyst_of(question), question)
+                with queries.block.waits.interruptible(request.interrupt):
+                    return await ask(queries.backend_of(request), request)
             except SourceChanged:
                 columns = self._plan.columns
                 self._plan, self._values = self._rebind()

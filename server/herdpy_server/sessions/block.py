@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, cast
 from herdpy.log import LogError
 from herdpy_server.roles.effective_role import EffectiveRole, dropped_role, unlimited_role
 from herdpy_server.sessions.answer_checks import AnswerChecks
-from herdpy_server.sessions.identity import Directory, Identity
+from herdpy_server.sessions.identity import Identity, SessionDirectory
 from herdpy_server.sessions.known_settings import MODES
 from herdpy_server.sessions.limits import SessionLimits
-from herdpy_server.sessions.notices import Notice
+from herdpy_server.sessions.notices import SessionNotice
 from herdpy_server.sessions.observer import Observer
 from herdpy_server.sessions.settings import Settings
 from herdpy_server.sessions.time_slices import let_go, prepare
@@ -91,7 +91,7 @@ class TransactionBlock:
         self.prepared: dict[str, PreparedStatement] = {}
         self.portals: dict[str, Portal] = {}
         self.allowed = SessionLimits()
-        self.notices: list[Notice] = []
+        self.notices: list[SessionNotice] = []
         self.roles: Roles | None = None
         self.observer: Observer | None = None
         self.identity = Identity()
@@ -100,7 +100,7 @@ class TransactionBlock:
         self.effective_role: EffectiveRole = unlimited_role()
         self.checked_role: EffectiveRole | None = None
         self.effective_role_of: Callable[[str], EffectiveRole] = dropped_role
-        self.directory: Directory | None = None
+        self.directory: SessionDirectory | None = None
         self.advisory: AdvisoryLocks | None = None
         self.exposed = False
         self.text = self.source = ""
@@ -156,7 +156,7 @@ class TransactionBlock:
 
     def notice(self, severity: str, sqlstate: str, message: str) -> None:
         """Have something said to the client, if it wants to know."""
-        notice = Notice(severity, sqlstate, message)
+        notice = SessionNotice(severity, sqlstate, message)
         if notice.is_wanted(self.settings["client_min_messages"]):
             self.notices.append(notice)
 

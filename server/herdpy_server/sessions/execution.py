@@ -22,7 +22,7 @@ from herdpy_server.sessions.backend_queries import BackendQueries, RemoteQuery
 from herdpy_server.sessions.binding import Binding, Bound, Rebind, Replan, session_closed
 from herdpy_server.sessions.block import TransactionBlock
 from herdpy_server.sessions.cursors import Cursors
-from herdpy_server.sessions.notices import Notice
+from herdpy_server.sessions.notices import SessionNotice
 from herdpy_server.sessions.result import Delivery, Result, RowStream
 from herdpy_server.sessions.time_slices import (
     LIMITED,
@@ -151,26 +151,44 @@ class Execution:
                 outcome = plan.run(workspace, values, Clock(now, now, self._settings.zone, workspace))
                 settle_deferred(workspace)
                 append = tablespace.commit(transaction, self._settings.take_request_id())
-            except MustWait:
-                workspace.give_back()
-                tablespace.rollback(transaction)
-                return None
-            except TooLong:
-                tablespace.rollback(transaction)
-                return await self._otherwise(plan, values, Rebind(self.binding, prepared, params))
-            except LogError as error:
-                raise sql_error(error) from error
-            except SqlError as error:
-                self._settings.take_request_id()
-                await self._checks.confirm(error, workspace)
-                raise
+            except (MustWait, TooLong, LogError, SqlError) as error:
+                rebind = Rebind(self.binding, prepared, params)
+                return await self._stopped(error, transaction, plan, values, rebind)
         if append is not None or workspace.read_position:
             await self._checks.durable(append, workspace, last=True)
         if append is None and tablespace.guard is not None:
             await self._checks.vouch(plan)
         return answer(self.block, plan, outcome)
 
+    async def _stopped(
+        self,
+        error: Exception,
+        transaction: Transaction,
+        plan: Plan,
+        values: Sequence[object],
+        rebind: Rebind,
+    ) -> Result | None:
+        """What becomes of a statement that ``at_once`` could not run or commit; None: it goes the long
+        way."""
+        if isinstance(error, MustWait):
+            transaction.workspace.give_back()
+            self._tablespace.rollback(transaction)
+            return None
+        if isinstance(error, TooLong):
+            self._tablespace.rollback(transaction)
+            return await self._otherwise(plan, values, rebind)
+        if isinstance(error, LogError):
+            raise sql_error(error) from error
+        self._settings.take_request_id()
+        await self._checks.confirm(error, transaction.workspace)
+        raise error
+
     async def statement(self, prepared: Bound, params: Sequence[object], *, many: bool = False) -> Result:
+        """Run any statement, as the session's state demands it; ``params`` are rows of them if ``many``.
+
+        Raises:
+            SqlError: 08003 the session is closed, and whatever went wrong.
+        """
         if self._waits.is_closed:
             raise session_closed()
         bound = self._reading(prepared, params) if self.block.exposed else None
@@ -502,7 +520,7 @@ def answer(session: TransactionBlock, plan: Plan, outcome: Outcome) -> Result:
     """The result of a statement; its remarks become the session's notices."""
     least = session.settings["client_min_messages"] if plan.remarks else ""
     for remark in plan.remarks:
-        notice = Notice(*remark)
+        notice = SessionNotice(*remark)
         if notice.is_wanted(least):
             session.notices.append(notice)
             del session.notices[:-_KEPT]

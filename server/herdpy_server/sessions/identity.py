@@ -32,7 +32,7 @@ class Identity:
     address: str | None = None
 
 
-class Directory(Protocol):
+class SessionDirectory(Protocol):
     """Who else there is, and who might be."""
 
     def roles(self) -> Iterable[RoleRow]:

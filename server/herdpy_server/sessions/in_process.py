@@ -1,7 +1,7 @@
-"""The analyst of an embedded database: DuckDB in this process, in the thread that waits.
+"""The backend of an embedded database: DuckDB in this process, in the thread that waits.
 
-Beside ``analyst``, whose protocols these are. A query's columns are read first and the snapshot let go of;
-rows are made when they are asked for, a batch at a time, and none that nobody asks for.
+Beside ``query_backend``, whose protocols these are. A query's columns are read first and the snapshot let
+go of; rows are made when they are asked for, a batch at a time, and none that nobody asks for.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from herdpy_server.sessions.analyst import BATCH_ROWS
+from herdpy_server.sessions.query_backend import BATCH_ROWS
 from herdpy_server.tablespace.work import Pause, Work
 from herdpy_sql.columnar import ColumnarQuery
 from herdpy_sql.system import SystemQuery
 
 if TYPE_CHECKING:
-    from herdpy_server.sessions.analyst import Answer, Export, Form, Question
+    from herdpy_server.sessions.query_backend import Answer, Export, Form, QueryRequest
 
 
 class InProcess:
@@ -26,33 +26,33 @@ class InProcess:
     What the system catalog answers is all there before ``ask`` returns.
     """
 
-    async def ask(self, question: Question) -> Answer:
-        """See :class:`Analyst`."""
-        sources = await self._sources(question)
-        if isinstance(question.query, ColumnarQuery):
-            return MadeAnswer(question, sources)
-        query, values = question.query, question.values
+    async def ask(self, request: QueryRequest) -> Answer:
+        """See :class:`QueryBackend`."""
+        sources = await self._sources(request)
+        if isinstance(request.query, ColumnarQuery):
+            return MadeAnswer(request, sources)
+        query, values = request.query, request.values
         work: Work[pa.Table] = Work(
-            lambda: query.run(sources, values, question.clock, question.limits, question.interrupt)
+            lambda: query.run(sources, values, request.clock, request.limits, request.interrupt)
         )
         found = await work
         if isinstance(query, SystemQuery):
             found = query.ended(found)
-            question.interrupt.check()  # it may have cancelled itself
+            request.interrupt.check()  # it may have cancelled itself
         return WholeAnswer(found)
 
-    async def export(self, question: Question, form: Form) -> Export:
-        """See :class:`Analyst`. The bytes are made where the session runs."""
-        return MadeExport(await self.ask(question), form)
+    async def export(self, request: QueryRequest, form: Form) -> Export:
+        """See :class:`QueryBackend`. The bytes are made where the session runs."""
+        return MadeExport(await self.ask(request), form)
 
-    async def _sources(self, question: Question) -> dict[str, pa.Table]:
+    async def _sources(self, request: QueryRequest) -> dict[str, pa.Table]:
         """What the query reads of tables; the snapshot is let go of as soon as that is there."""
-        values = question.values
-        snapshot = question.open_snapshot()
+        values = request.values
+        snapshot = request.open_snapshot()
 
         def read() -> dict[str, pa.Table]:
             found = {}
-            for scan in question.query.scans:
+            for scan in request.query.scans:
                 low, high = scan.bounds(values)
                 found[scan.name] = snapshot.arrow(scan.table, scan.positions, low, high)
             return found
@@ -66,24 +66,24 @@ class InProcess:
 class MadeAnswer:
     """An answer of a ColumnarQuery that is made while it is read, by DuckDB in this process."""
 
-    def __init__(self, question: Question, sources: dict[str, pa.Table]) -> None:
-        self.schema: pa.Schema = question.query.schema
-        self._question: Question | None = question
+    def __init__(self, request: QueryRequest, sources: dict[str, pa.Table]) -> None:
+        self.schema: pa.Schema = request.query.schema
+        self._request: QueryRequest | None = request
         self._sources = sources
         self._batches: Generator[pa.RecordBatch] | None = None
 
     async def next(self) -> pa.RecordBatch | None:
         """See :class:`Answer`."""
-        question = self._question
-        if question is None:
+        request = self._request
+        if request is None:
             return None
         if self._batches is None:
-            self._batches = question.query.stream(
+            self._batches = request.query.stream(
                 self._sources,
-                question.values,
-                question.clock,
-                question.limits,
-                question.interrupt,
+                request.values,
+                request.clock,
+                request.limits,
+                request.interrupt,
                 BATCH_ROWS,
             )
         batches = self._batches
@@ -95,12 +95,12 @@ class MadeAnswer:
 
     async def all(self) -> pa.Table:
         """See :class:`Answer`. From the beginning it is made in one go, which is faster."""
-        question = self._question
-        if question is None:
+        request = self._request
+        if request is None:
             return self.schema.empty_table()
         if self._batches is None:
-            given = question.values, question.clock, question.limits, question.interrupt
-            work: Work[pa.Table] = Work(lambda: question.query.run(self._sources, *given))
+            given = request.values, request.clock, request.limits, request.interrupt
+            work: Work[pa.Table] = Work(lambda: request.query.run(self._sources, *given))
             whole = await work
             self.close()
             return whole
@@ -111,14 +111,14 @@ class MadeAnswer:
 
     def close(self) -> None:
         """See :class:`Answer`."""
-        question, self._question = self._question, None
+        request, self._request = self._request, None
         batches, self._batches = self._batches, None
         self._sources = {}
-        if question is not None and batches is not None:
+        if request is not None and batches is not None:
             try:
                 batches.close()
             except ValueError:  # another thread is within it, whose session was shut
-                question.interrupt.cancel()
+                request.interrupt.cancel()
 
 
 class WholeAnswer:

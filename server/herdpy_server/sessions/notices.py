@@ -9,7 +9,7 @@ MESSAGE_LEVELS = ("debug5", "debug4", "debug3", "debug2", "debug1", "log", "noti
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class SessionNotice:
     """One message that is no error.
 
     Attributes:

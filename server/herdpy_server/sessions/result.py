@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from herdpy.codec.kinds import Datum
-    from herdpy_server.sessions.analyst import Answer, Export, Form
     from herdpy_server.sessions.observer import Observer
+    from herdpy_server.sessions.query_backend import Answer, Export, Form
     from herdpy_server.sessions.waits import StatementWaits
     from herdpy_sql.plan import OutputColumn
 
@@ -188,7 +188,7 @@ class Result:
 
 
 class PendingQuery(Protocol):
-    """A question that is asked when the first rows are wanted."""
+    """A query that is asked for when its first rows are wanted."""
 
     async def answer(self) -> Answer:
         """Ask for batches. SqlError as the query raises them."""

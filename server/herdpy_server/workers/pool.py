@@ -1,4 +1,5 @@
-"""Who a server's sessions ask: an Analyst whose answers are made in worker processes. The top of ``workers``.
+"""Who a server's sessions ask: a QueryBackend whose answers are made in worker processes. The top of
+``workers``.
 
     get a worker -> it opens LMDB's newest state and says which -> the statement's snapshot, taken here when
     its changes fit over that state -> the changes that the worker does not have -> the question -> batches
@@ -20,8 +21,8 @@ from typing import Any
 import pyarrow as pa
 
 from herdpy.log.lsn import LSN
-from herdpy_server.sessions.analyst import Answer, Export, Form, Question
 from herdpy_server.sessions.in_process import IN_PROCESS
+from herdpy_server.sessions.query_backend import Answer, Export, Form, QueryRequest
 from herdpy_server.store import Store, StoreSnapshot
 from herdpy_server.tablespace.work import Pause
 from herdpy_server.workers.counts import WorkerCounts
@@ -99,22 +100,22 @@ class WorkerPool:
 
     # Asking.
 
-    async def ask(self, question: Question) -> Answer:
-        """See sessions.analyst.Analyst."""
+    async def ask(self, question: QueryRequest) -> Answer:
+        """See sessions.query_backend.QueryBackend."""
         try:
             return WorkerAnswer(*await self._begun(question, None))
         except _GoneOnError:
             return await IN_PROCESS.ask(question)
 
-    async def export(self, question: Question, form: Form) -> Export:
-        """See sessions.analyst.Analyst."""
+    async def export(self, question: QueryRequest, form: Form) -> Export:
+        """See sessions.query_backend.QueryBackend."""
         try:
             exchange, _ = await self._begun(question, form)
         except _GoneOnError:
             return await IN_PROCESS.export(question, form)
         return WorkerExport(exchange)
 
-    async def _begun(self, question: Question, form: Form | None) -> tuple[WorkerExchange, pa.Schema]:
+    async def _begun(self, question: QueryRequest, form: Form | None) -> tuple[WorkerExchange, pa.Schema]:
         """An exchange whose answer has begun, and its schema."""
         tables = {scan.table.id for scan in question.query.scans}
         for left in reversed(range(_TRIES)):
@@ -128,7 +129,7 @@ class WorkerPool:
         raise AssertionError
 
     async def _asked(
-        self, worker: WorkerProcess, question: Question, form: Form | None
+        self, worker: WorkerProcess, question: QueryRequest, form: Form | None
     ) -> tuple[WorkerExchange, pa.Schema]:
         limit_s = self.settings.query_timeout_s or None
         exchange = WorkerExchange(next(self._numbers), self._loop, worker, question.interrupt, limit_s)
@@ -167,7 +168,7 @@ class WorkerPool:
         self,
         worker: WorkerProcess,
         exchange: WorkerExchange,
-        question: Question,
+        question: QueryRequest,
         form: Form | None,
         ready: WorkerReady,
         snapshot: StoreSnapshot,
@@ -205,7 +206,7 @@ class WorkerPool:
 
 
 class WorkerAnswer:
-    """An answer that a worker makes; see sessions.analyst.Answer."""
+    """An answer that a worker makes; see sessions.query_backend.Answer."""
 
     def __init__(self, exchange: WorkerExchange, schema: pa.Schema) -> None:
         self.schema = schema
@@ -229,7 +230,7 @@ class WorkerAnswer:
 
 
 class WorkerExport:
-    """An answer as bytes that a worker makes; see sessions.analyst.Export."""
+    """An answer as bytes that a worker makes; see sessions.query_backend.Export."""
 
     def __init__(self, exchange: WorkerExchange) -> None:
         self.rows = 0

@@ -1,8 +1,8 @@
 """Who answers what DuckDB is asked: the seam between sessions and where CPU-bound reading is done.
 
-Below ``backend_queries``, above ``work``. A session has an :class:`Analyst` and does not know which: the
+Below ``backend_queries``, above ``work``. A session has an :class:`QueryBackend` and does not know which: the
 embedded database's is ``in_process``, a thread of the same process; a server's is the pool of ``workers``.
-Both answer a :class:`Question` as of the snapshot that is opened while it is asked, in batches
+Both answer a :class:`QueryRequest` as of the snapshot that is opened while it is asked, in batches
 (:class:`Answer`) or as bytes for the client (:class:`Export`). All of it is for the thread that runs the
 session, and awaits :class:`~herdpy.log.wait.Wait` alone, since sessions are stepped by hand.
 """
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from herdpy_sql.columnar import Interrupt, Limits
     from herdpy_sql.storage import Clock
 
+
 BATCH_ROWS = 8192
 """The most rows of a batch that an answer gives."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QueryRequest:
     """What is asked.
 
     Attributes:
@@ -61,7 +62,7 @@ class Answer(Protocol):
 
         Raises:
             SqlError: what the query did wrong, 57014 when it was cancelled, 58000 when its worker died
-                and others as the analyst says. After an error there is nothing more to be had.
+                and others as the backend says. After an error there is nothing more to be had.
         """
 
     async def all(self) -> pa.Table:
@@ -101,16 +102,16 @@ class Export(Protocol):
         """End it; a second call does nothing."""
 
 
-class Analyst(Protocol):
+class QueryBackend(Protocol):
     """Answers questions.
 
-    When ``ask`` or ``export`` has returned, the question's snapshot was taken: the workspace's
+    When ``ask`` or ``export`` has returned, the request's snapshot was taken: the workspace's
     ``read_position`` tells what the answer rests on. Nothing may be told to the client before that is
     durable. What is raised while asking is as of ``Answer.next``, and SourceChanged of ``open_snapshot``.
     """
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, request: QueryRequest) -> Answer:
         """Begin to answer."""
 
-    async def export(self, question: Question, form: Form) -> Export:
+    async def export(self, request: QueryRequest, form: Form) -> Export:
         """Begin to answer in the client's format."""

@@ -1,6 +1,6 @@
 """What a way to authenticate at bookies looks like: for callers to write, and the connections to use.
 
-Beside the settings, which carry one; ``bookie/auth.py`` runs its exchanges.
+Beside the settings, which carry one; ``bookie/connector.py`` runs its exchanges.
 """
 
 from __future__ import annotations

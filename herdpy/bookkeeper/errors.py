@@ -2,7 +2,7 @@
 
 Every layer of ``herdpy.bookkeeper`` raises these and nothing else. Each carries what is known of the
 operation that failed (``outcome``) and where it failed (bookie, ledger, entry). A status that came
-over the wire becomes an exception through ``statuses.error_of``.
+over the wire becomes an exception through ``error_of``.
 
 ``code`` is the number of BookKeeper's protocol (version 3) for what a bookie answered, and the number of
 BookKeeper's client API (client/api/BKException.java, negative) for what the client itself found.
@@ -11,7 +11,7 @@ BookKeeper's client API (client/api/BKException.java, negative) for what the cli
 from __future__ import annotations
 
 import enum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class Outcome(enum.Enum):
@@ -310,3 +310,48 @@ class SessionExpiredError(BookKeeperError):
     """The ZooKeeper session expired; a change asked for may have been made."""
 
     default_message = "the ZooKeeper session expired"
+
+
+TIMED_OUT: Final = -1001
+"""Instead of a status: no answer came in time."""
+
+UNAVAILABLE: Final = -1002
+"""Instead of a status: no connection, or it broke."""
+
+_BY_STATUS: Final[dict[int, type[BookKeeperError]]] = {
+    402: NoSuchLedgerError,
+    403: NoSuchEntryError,
+    404: BadRequestError,
+    501: BookieIOError,
+    502: UnauthorizedError,
+    503: BadVersionError,
+    504: LedgerFencedError,
+    505: ReadOnlyBookieError,
+    506: TooManyRequestsError,
+    507: UnknownLedgerStateError,
+    TIMED_OUT: TimedOutError,
+    UNAVAILABLE: BookieUnavailableError,
+}
+
+
+def error_of(
+    status: int,
+    *,
+    message: str | None = None,
+    outcome: Outcome | None = None,
+    bookie: str | None = None,
+    ledger_id: int | None = None,
+    entry_id: int | None = None,
+) -> BookKeeperError:
+    """The exception for a status of a reply, or for TIMED_OUT or UNAVAILABLE; not raised here.
+
+    A number nobody knows becomes UnknownStatusError. Raises ValueError for EOK, which is no error.
+    """
+    if status == 0:
+        raise ValueError("EOK is not an error")
+    found = _BY_STATUS.get(status)
+    if found is None:
+        return UnknownStatusError(
+            message, status=status, outcome=outcome, bookie=bookie, ledger_id=ledger_id, entry_id=entry_id
+        )
+    return found(message, outcome=outcome, bookie=bookie, ledger_id=ledger_id, entry_id=entry_id)

@@ -5,6 +5,7 @@ Below ``client``, which checks what callers pass and remembers the readers and w
 
 from __future__ import annotations
 
+import hmac
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,17 +13,37 @@ from dataclasses import dataclass
 from herdpy.bookkeeper.bookie.metrics import Metrics
 from herdpy.bookkeeper.bookie.pool import BookiePool
 from herdpy.bookkeeper.digest import Digest, DigestType
-from herdpy.bookkeeper.metadata.layout import read_layout
+from herdpy.bookkeeper.errors import WrongDigestTypeError, WrongPasswordError
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
-from herdpy.bookkeeper.metadata.paths import Scheme
+from herdpy.bookkeeper.metadata.paths import Scheme, read_layout
 from herdpy.bookkeeper.metadata.registry import Registry
 from herdpy.bookkeeper.metadata.znodes import Znodes
 from herdpy.bookkeeper.placement import Placement
 from herdpy.bookkeeper.read import LedgerReader, missing_copies, recover_ledger
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.unlocking import unlocked
 from herdpy.bookkeeper.write import LedgerWriter
+
+
+def unlocked(ledger_id: int, metadata: LedgerMetadata, password: bytes, digest: DigestType | None) -> Digest:
+    """The digest of a ledger for whoever knows its password (client/LedgerOpenOp.java).
+
+    Args:
+        digest: the type that the caller insists on; None: what the ledger has.
+
+    Raises:
+        WrongPasswordError, WrongDigestTypeError: it was created otherwise.
+    """
+    if not metadata.has_password:
+        # Before BookKeeper 4.2 neither was stored: the caller's word is all there is.
+        return Digest.of(digest or metadata.digest, password)
+    if not hmac.compare_digest(metadata.password, password):
+        raise WrongPasswordError("the ledger has another password", ledger_id=ledger_id)
+    if digest is not None and digest is not metadata.digest:
+        raise WrongDigestTypeError(
+            f"the ledger's digest type is {metadata.digest.name}, not {digest.name}", ledger_id=ledger_id
+        )
+    return Digest.of(metadata.digest, password)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 import trustme
 
 from herdpy.bookkeeper.bookie import UNAVAILABLE
-from herdpy.bookkeeper.bookie.auth import MAX_ROUNDS, NO_AUTHENTICATION_PLUGIN
+from herdpy.bookkeeper.bookie.connector import MAX_ROUNDS, NO_AUTHENTICATION_PLUGIN
 from herdpy.bookkeeper.errors import AuthenticationError, BookieUnavailableError
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.wire.status import Operation, ReplyStatus

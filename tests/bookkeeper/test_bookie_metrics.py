@@ -8,8 +8,14 @@ import re
 import pytest
 
 from herdpy.bookkeeper.bookie import TIMED_OUT, Bookie, BookieMetrics, BookiePool, Metrics, address_of
-from herdpy.bookkeeper.bookie.histogram import BUCKETS, LatencyHistogram, bucket_of, upper_bound_s
-from herdpy.bookkeeper.bookie.metrics import COUNTERS, status_name
+from herdpy.bookkeeper.bookie.metrics import (
+    BUCKETS,
+    COUNTERS,
+    LatencyHistogram,
+    bucket_of,
+    status_name,
+    upper_bound_s,
+)
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
 from tests.bookkeeper.scripted_bookie import Op, run, scripted, send_add

@@ -18,9 +18,9 @@ from herdpy.bookkeeper.errors import (
     NoSuchEntryError,
     NoSuchLedgerError,
     UnauthorizedError,
+    error_of,
 )
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.statuses import error_of
 from herdpy.bookkeeper.wire.adds import AddEncoder
 from herdpy.bookkeeper.wire.status import ReplyStatus
 from herdpy.testing.cluster import BookKeeperCluster, ClusterView

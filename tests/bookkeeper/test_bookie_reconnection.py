@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from herdpy.bookkeeper.bookie import UNAVAILABLE, BookiePool
-from herdpy.bookkeeper.bookie.backoff import Backoff
+from herdpy.bookkeeper.bookie.connector import Backoff
 from herdpy.bookkeeper.bookie.handle import MAX_AWAITED
 from herdpy.bookkeeper.errors import (
     BackPressureError,

@@ -8,8 +8,7 @@ import pickle
 import pytest
 
 from herdpy.bookkeeper import errors
-from herdpy.bookkeeper.errors import BookKeeperError, Outcome
-from herdpy.bookkeeper.statuses import TIMED_OUT, UNAVAILABLE, error_of
+from herdpy.bookkeeper.errors import TIMED_OUT, UNAVAILABLE, BookKeeperError, Outcome, error_of
 from herdpy.bookkeeper.wire.status import ReplyStatus
 
 CLASSES = [

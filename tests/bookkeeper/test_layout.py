@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herdpy.bookkeeper.errors import MetadataError, UnknownLayoutError
-from herdpy.bookkeeper.metadata.layout import LedgerLayout, parse_layout, read_layout
-from herdpy.bookkeeper.metadata.paths import LedgerPaths, Scheme
+from herdpy.bookkeeper.metadata.paths import LedgerLayout, LedgerPaths, Scheme, parse_layout, read_layout
 from herdpy.bookkeeper.metadata.uri import MetadataUri, parse_uri
 from tests.support.znode_worlds import ModelWorld
 

@@ -15,10 +15,9 @@ from herdpy.bookkeeper.errors import (
     Outcome,
     ZooKeeperUnavailableError,
 )
-from herdpy.bookkeeper.metadata.layout import LedgerLayout
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState, Segment
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, Versioned, update
-from herdpy.bookkeeper.metadata.paths import Scheme
+from herdpy.bookkeeper.metadata.paths import LedgerLayout, Scheme
 from herdpy.bookkeeper.metadata.serde import encode
 from herdpy.bookkeeper.metadata.znodes import Znodes
 from tests.support.znode_worlds import Meddler, Seen, World

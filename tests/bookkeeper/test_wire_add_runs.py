@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herdpy.bookkeeper.errors import ProtocolError
-from herdpy.bookkeeper.wire.add_runs import find_adds
-from herdpy.bookkeeper.wire.adds import parse_add_reply
+from herdpy.bookkeeper.wire.adds import find_adds, parse_add_reply
 from herdpy.bookkeeper.wire.frames import FrameSplitter
 from herdpy.bookkeeper.wire.proto import protocol_pb2 as pb
 from herdpy.bookkeeper.wire.replies import parse_reply

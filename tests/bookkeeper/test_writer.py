@@ -8,6 +8,7 @@ import pytest
 
 from herdpy.bookkeeper.digest import Digest, DigestType
 from herdpy.bookkeeper.errors import (
+    TIMED_OUT,
     BookKeeperError,
     ClosedClientError,
     EntryTooLargeError,
@@ -17,7 +18,6 @@ from herdpy.bookkeeper.errors import (
     UnauthorizedError,
 )
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.statuses import TIMED_OUT
 from herdpy.bookkeeper.wire.status import ReplyStatus
 from herdpy.bookkeeper.write import LedgerWriter
 from tests.bookkeeper.writer_fakes import (

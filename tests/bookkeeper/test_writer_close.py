@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from herdpy.bookkeeper.errors import (
+    UNAVAILABLE,
     LedgerClosedError,
     LedgerFencedError,
     NotEnoughBookiesError,
@@ -14,7 +15,6 @@ from herdpy.bookkeeper.errors import (
     ZooKeeperUnavailableError,
 )
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerState
-from herdpy.bookkeeper.statuses import UNAVAILABLE
 from tests.bookkeeper.writer_fakes import FENCED, Bench, confirmed, end_of, error_in, run, settle, start
 
 

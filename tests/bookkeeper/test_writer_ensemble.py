@@ -7,6 +7,8 @@ import asyncio
 import pytest
 
 from herdpy.bookkeeper.errors import (
+    TIMED_OUT,
+    UNAVAILABLE,
     LedgerFencedError,
     NotEnoughBookiesError,
     Outcome,
@@ -14,7 +16,6 @@ from herdpy.bookkeeper.errors import (
     ZooKeeperUnavailableError,
 )
 from herdpy.bookkeeper.metadata.ledger_metadata import Segment
-from herdpy.bookkeeper.statuses import TIMED_OUT, UNAVAILABLE
 from herdpy.bookkeeper.wire.status import ReplyStatus
 from tests.bookkeeper.writer_fakes import OK, Bench, confirmed, error_in, run, settle
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from herdpy.bookkeeper.errors import LedgerClosedError, LedgerFencedError
-from herdpy.bookkeeper.statuses import UNAVAILABLE
+from herdpy.bookkeeper.errors import UNAVAILABLE, LedgerClosedError, LedgerFencedError
 from tests.bookkeeper.writer_fakes import FENCED, LEDGER, Bench, run
 
 

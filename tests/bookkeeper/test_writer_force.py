@@ -7,13 +7,14 @@ import asyncio
 import pytest
 
 from herdpy.bookkeeper.errors import (
+    TIMED_OUT,
+    UNAVAILABLE,
     BookieUnavailableError,
     LedgerFencedError,
     Outcome,
     TimedOutError,
 )
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerState
-from herdpy.bookkeeper.statuses import TIMED_OUT, UNAVAILABLE
 from tests.bookkeeper.writer_fakes import FENCED, Bench, end_of, error_in, run, settle, start
 
 

@@ -16,9 +16,9 @@ from herdpy.bookkeeper.errors import (
     NotEnoughBookiesError,
     Outcome,
 )
-from herdpy.bookkeeper.metadata.layout import read_layout
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState, Segment
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
+from herdpy.bookkeeper.metadata.paths import read_layout
 from herdpy.bookkeeper.metadata.registry import Registry
 from herdpy.bookkeeper.placement import Placement
 from herdpy.bookkeeper.read.recovery import recover_ledger

@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from herdpy.bookkeeper.errors import (
+    TIMED_OUT,
     BackPressureError,
     LedgerClosedError,
     LedgerFencedError,
     Outcome,
 )
-from herdpy.bookkeeper.statuses import TIMED_OUT
 from tests.bookkeeper.writer_fakes import FENCED, Bench, run, settle
 
 

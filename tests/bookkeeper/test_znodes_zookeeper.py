@@ -13,10 +13,9 @@ from herdpy.bookkeeper.errors import (
     SessionExpiredError,
     ZooKeeperUnavailableError,
 )
-from herdpy.bookkeeper.metadata.layout import LedgerLayout
 from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, Segment
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
-from herdpy.bookkeeper.metadata.paths import Scheme
+from herdpy.bookkeeper.metadata.paths import LedgerLayout, Scheme
 from herdpy.bookkeeper.metadata.znodes import NodeExistsError, ZooKeeperState
 from herdpy.bookkeeper.metadata.zookeeper import KazooZnodes
 from herdpy.testing import ZooKeeperServer

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from herdpy.bookkeeper.write.ensemble_change import EnsembleChange
 from herdpy.bookkeeper.write.pipeline import Add, Pipeline
+from herdpy.bookkeeper.write.upkeep import EnsembleChange
 from tests.bookkeeper.writer_fakes import FENCED
 
 real_use = Pipeline.use

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from herdpy.bookkeeper.digest import Digest, DigestType, Entry, master_key
-from herdpy.bookkeeper.errors import BookKeeperError, MetadataVersionError
-from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, Segment
-from herdpy.bookkeeper.metadata.versioned import Versioned
+from herdpy.bookkeeper.errors import BookKeeperError, MetadataVersionError, error_of
+from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, Segment, Versioned
 from herdpy.bookkeeper.placement import Placement
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.statuses import error_of
 from herdpy.bookkeeper.wire.proto.protocol_pb2 import Request
 from herdpy.bookkeeper.wire.status import ReplyStatus
 from herdpy.bookkeeper.write import LedgerWriter

@@ -12,13 +12,14 @@ import random
 from typing import Any
 
 from herdpy.bookkeeper.errors import (
+    TIMED_OUT,
+    UNAVAILABLE,
     BackPressureError,
     BookKeeperError,
     LedgerFencedError,
     NotEnoughBookiesError,
 )
 from herdpy.bookkeeper.schedule import write_set
-from herdpy.bookkeeper.statuses import TIMED_OUT, UNAVAILABLE
 from herdpy.bookkeeper.wire.status import ReplyStatus
 from tests.bookkeeper.writer_fakes import FENCED, OK, Bench, FakeBookie, Sent, settle
 

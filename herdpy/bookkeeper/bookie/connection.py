@@ -1,8 +1,8 @@
 """One TCP connection to a bookie, as asyncio sees it: bytes in, whole frames out, and the reverse.
 
-Between asyncio's transport and whoever owns the connection: first the handshake (`establish`), then the
-handle (`handle.Bookie`), which lives longer than any connection. It knows frames, not what is in them.
-Works on asyncio's and uvloop's loops alike.
+Between asyncio's transport and whoever owns the connection: first the handshake (`connector.establish`),
+then the handle (`handle.Bookie`), which lives longer than any connection. It knows frames, not what is in
+them. Works on asyncio's and uvloop's loops alike.
 """
 
 from __future__ import annotations

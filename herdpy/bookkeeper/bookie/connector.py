@@ -1,21 +1,244 @@
-"""When to connect to a bookie, and when to leave it alone.
+"""Connecting to a bookie: when to connect and when to leave it alone, TLS, and authentication.
 
-Between the handle, which wants a connection, and `establish`, which makes one: one attempt at a time, a pause
-after each failure, no attempt while pausing. On demand only: nothing here runs while nobody asks.
+Between the handle, which wants a connection, and asyncio. From the top of the file: Backoff says how long
+to leave a bookie alone after a connection to it failed (pure: no clock of its own, its randomness is handed
+in); `authenticate` is the exchange of tokens with which a new connection begins, if the bookie asks for
+one; `establish` connects, asks for TLS and authenticates if asked for, and gives a BookieConnection that is
+ready for requests, or an error that says which step failed, all steps together within `connect_timeout_s`;
+the Connector makes one attempt at a time, with a pause after each failure. On demand only: nothing here
+runs while nobody asks.
+
+Format: START_TLS (proto/BookieRequestProcessor.java) and AUTH (proto/AuthHandler.java, auth/) of
+BookKeeper.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+import random
+import ssl
+from collections.abc import Awaitable, Callable
 
-from herdpy.bookkeeper.bookie.backoff import Backoff
-from herdpy.bookkeeper.bookie.connection import BookieConnection
-from herdpy.bookkeeper.bookie.establish import establish
+from herdpy.bookkeeper.auth_provider import AuthExchange, AuthProvider
+from herdpy.bookkeeper.bookie.connection import BookieConnection, Frame
 from herdpy.bookkeeper.bookie.metrics import BookieMetrics
-from herdpy.bookkeeper.errors import BookieUnavailableError, BookKeeperError
+from herdpy.bookkeeper.errors import (
+    AuthenticationError,
+    BookieUnavailableError,
+    BookKeeperError,
+    ProtocolError,
+)
 from herdpy.bookkeeper.settings import ClientSettings
+from herdpy.bookkeeper.wire import requests
+from herdpy.bookkeeper.wire.replies import AuthReply, Reply, parse_reply
+from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
+
+
+class Backoff:
+    """Pauses that double from `first_s` up to `max_s`, each shortened at random by up to a quarter.
+
+    The randomness keeps many clients that lost the same bookie from coming back at the same moment.
+    """
+
+    __slots__ = ("_first_s", "_max_s", "_next_s", "_rng")
+
+    def __init__(self, first_s: float, max_s: float, rng: random.Random) -> None:
+        self._first_s = first_s
+        self._max_s = max_s
+        self._rng = rng
+        self._next_s = first_s
+
+    def pause_s(self) -> float:
+        """The pause, in seconds, after one more failure."""
+        pause_s = self._next_s
+        self._next_s = min(self._max_s, pause_s * 2)
+        return pause_s * (1.0 - 0.25 * self._rng.random())
+
+    def reset(self) -> None:
+        """Forget the failures: the bookie answered."""
+        self._next_s = self._first_s
+
+
+__all__ = ["MAX_ROUNDS", "NO_AUTHENTICATION_PLUGIN", "AuthExchange", "AuthProvider", "authenticate"]
+
+NO_AUTHENTICATION_PLUGIN = "AuthDisabledPlugin"
+"""The plugin named by a bookie that authenticates nobody (auth/AuthProviderFactoryFactory.java)."""
+
+MAX_ROUNDS = 16
+"""Tokens sent before the exchange is given up: more than any mechanism needs, and not for ever."""
+
+
+async def authenticate(
+    provider: AuthProvider, host: str, ask: Callable[[str, bytes], Awaitable[tuple[int, AuthReply | None]]]
+) -> None:
+    """Run one exchange to its end; `ask(plugin, payload)` sends a token and gives status and reply.
+
+    Returns also when the bookie says that it authenticates nobody. Raises AuthenticationError when the bookie
+    refuses, runs another plugin, or does not come to an end.
+    """
+    exchange = provider.exchange(host)
+    payload = exchange.start()
+    for _ in range(MAX_ROUNDS):
+        status, reply = await ask(provider.plugin, payload)
+        if status != ReplyStatus.EOK or reply is None:
+            raise AuthenticationError(f"the bookie refused to authenticate this client (status {status})")
+        if reply.plugin == NO_AUTHENTICATION_PLUGIN:
+            return
+        if reply.plugin != provider.plugin:
+            raise AuthenticationError(f"the bookie answered with the plugin {reply.plugin[:100]!r}")
+        answer = exchange.respond(reply.payload)
+        if answer is None:
+            return
+        payload = answer
+    raise AuthenticationError(f"authentication did not end within {MAX_ROUNDS} rounds")
+
+
+class Handshake:
+    """Owner of a connection until it is ready: one request at a time, each answered before the next.
+
+    `step` is what is being done, for error messages; `under_tls`: nothing in the clear can arrive any more.
+    """
+
+    def __init__(self, next_txn: Callable[[], int]) -> None:
+        self.step = "connecting"
+        self.under_tls = False
+        self._next_txn = next_txn
+        self._answer: asyncio.Future[Frame] | None = None
+        self._failure: Exception | None = None
+
+    def frames_received(self, frames: list[Frame]) -> None:
+        """One frame, and only when one was asked for."""
+        try:
+            for frame in frames:
+                if self.under_tls and _is_complaint_about_tls(frame):
+                    continue
+                if self._answer is None or self._answer.done():
+                    raise ProtocolError("the bookie spoke without being asked")
+                self._answer.set_result(frame)
+        except ProtocolError as error:
+            self._fail(error)
+
+    def adds_acknowledged(self, txns: list[int]) -> None:
+        """Nothing was added yet."""
+        self._fail(ProtocolError("the bookie spoke without being asked"))
+
+    def frame_malformed(self, error: ProtocolError) -> None:
+        """End the handshake."""
+        self._fail(error)
+
+    def connection_ended(self, error: Exception | None) -> None:
+        """End the handshake."""
+        self._fail(BookieUnavailableError(f"the connection was lost while {self.step}"))
+
+    def writing_paused(self, paused: bool) -> None:
+        """Nothing to do: a handshake writes little."""
+
+    def check(self) -> None:
+        """Raise what has gone wrong so far, if anything."""
+        if self._failure is not None:
+            raise self._failure
+
+    async def ask(
+        self, connection: BookieConnection, operation: Operation, encode: Callable[[int], bytes]
+    ) -> Reply:
+        """Send one request and await its reply."""
+        self.check()
+        txn = self._next_txn()
+        self._answer = asyncio.get_running_loop().create_future()
+        try:
+            connection.write([encode(txn)])
+            reply = parse_reply(await self._answer)
+            self.check()
+        finally:
+            self._answer = None
+        if reply.txn != txn or reply.operation != operation:
+            raise ProtocolError(f"the bookie answered something else while {self.step}")
+        return reply
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = self._failure or error
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
+
+
+def _is_complaint_about_tls(frame: Frame) -> bool:
+    """Whether a bookie says once more, under TLS, that TLS failed.
+
+    One that authenticates by SASL says so after each handshake that authenticated nobody by itself, and goes
+    on (proto/BookieRequestProcessor.java; seen with 4.17.3): SASL's turn is only now.
+    """
+    reply = parse_reply(frame)
+    return reply.operation == Operation.START_TLS and reply.status != ReplyStatus.EOK
+
+
+async def establish(
+    address: tuple[str, int], settings: ClientSettings, next_txn: Callable[[], int], metrics: BookieMetrics
+) -> BookieConnection:
+    """A connection ready for requests; whoever gets it makes itself its owner at once.
+
+    Raises BookieUnavailableError (no connection in time, refused, lost), AuthenticationError (the bookie or
+    we refuse TLS or the credentials) or ProtocolError.
+    """
+    handshake = Handshake(next_txn)
+    connection = BookieConnection(settings.max_frame_bytes, metrics, handshake)
+    try:
+        async with asyncio.timeout(settings.connect_timeout_s):
+            await _connect(connection, address)
+            if settings.tls is not None:
+                await _start_tls(connection, handshake, settings.tls, address[0])
+            if settings.auth is not None:
+                await _authenticate(connection, handshake, settings.auth, address[0])
+        handshake.check()
+    except TimeoutError as error:
+        connection.abort()
+        silent = f"no answer within {settings.connect_timeout_s:g} s while {handshake.step}"
+        if handshake.step == "authenticating":
+            silent += " (a bookie may reject credentials by staying silent)"
+        raise BookieUnavailableError(silent) from error
+    except BaseException:
+        connection.abort()
+        raise
+    return connection
+
+
+async def _connect(connection: BookieConnection, address: tuple[str, int]) -> None:
+    loop = asyncio.get_running_loop()
+    try:
+        await loop.create_connection(lambda: connection, *address)
+    except OSError as error:
+        raise BookieUnavailableError(f"cannot connect: {error}") from error
+
+
+async def _start_tls(
+    connection: BookieConnection, handshake: Handshake, context: ssl.SSLContext, host: str
+) -> None:
+    handshake.step = "starting TLS"
+    reply = await handshake.ask(connection, Operation.START_TLS, requests.start_tls)
+    if reply.status != ReplyStatus.EOK:
+        raise AuthenticationError(f"the bookie refuses TLS (status {reply.status})")
+    handshake.under_tls = True
+    try:
+        await connection.start_tls(context, host)
+    except ssl.SSLError as error:
+        raise AuthenticationError(f"TLS failed: {error}") from error
+    except OSError as error:
+        raise BookieUnavailableError(f"the connection was lost while starting TLS: {error}") from error
+
+
+async def _authenticate(
+    connection: BookieConnection, handshake: Handshake, provider: AuthProvider, host: str
+) -> None:
+    handshake.step = "authenticating"
+
+    async def ask(plugin: str, payload: bytes) -> tuple[int, AuthReply | None]:
+        reply = await handshake.ask(
+            connection, Operation.AUTH, lambda txn: requests.auth(txn, plugin, payload)
+        )
+        return reply.status, reply.body if isinstance(reply.body, AuthReply) else None
+
+    await authenticate(provider, host, ask)
+
 
 log = logging.getLogger("herdpy.bookkeeper.bookie")
 

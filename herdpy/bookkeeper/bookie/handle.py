@@ -6,6 +6,12 @@ by `RequestOutcomes`. Connections are made on demand by `Connector`; when one is
 fails at once, because it cannot be known what the bookie has done of it.
 
 Adds are the hot path: one entry of a dict for each, no future, no timer, no task.
+
+The parts, from the top of the file: BookieOperations has one method for each operation but adds, which send
+a frame and await the body of the reply; RequestOutcomes matches replies with what is pending, in one pass,
+and ends what runs out of time or loses its connection: each request ends once, is counted once, and its
+bytes are given back once. The hot path is the loop of `match`, whose every turn is one acknowledged add or
+one entry read. Bookie is the handle.
 """
 
 from __future__ import annotations
@@ -13,17 +19,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Sized
+from typing import Final, TypeVar
 
-from herdpy.bookkeeper.bookie.backoff import Backoff
 from herdpy.bookkeeper.bookie.connection import BookieConnection, Frame
-from herdpy.bookkeeper.bookie.connector import Connector
+from herdpy.bookkeeper.bookie.connector import Backoff, Connector
 from herdpy.bookkeeper.bookie.deadlines import Deadlines
 from herdpy.bookkeeper.bookie.metrics import BookieMetrics
-from herdpy.bookkeeper.bookie.operations import BookieOperations
-from herdpy.bookkeeper.bookie.outcomes import RequestOutcomes, copy_of
 from herdpy.bookkeeper.bookie.pending import (
     AddReceiver,
+    AnsweringBookie,
     Awaited,
     AwaitedEntry,
     PendingRequests,
@@ -31,6 +38,8 @@ from herdpy.bookkeeper.bookie.pending import (
     Settling,
 )
 from herdpy.bookkeeper.errors import (
+    TIMED_OUT,
+    UNAVAILABLE,
     BackPressureError,
     BookieUnavailableError,
     BookKeeperError,
@@ -38,13 +47,338 @@ from herdpy.bookkeeper.errors import (
     Outcome,
     ProtocolError,
     TimedOutError,
+    error_of,
 )
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.statuses import TIMED_OUT, UNAVAILABLE
-from herdpy.bookkeeper.wire.reads import encode_read
-from herdpy.bookkeeper.wire.status import Operation
+from herdpy.bookkeeper.wire import requests
+from herdpy.bookkeeper.wire.adds import parse_add_reply
+from herdpy.bookkeeper.wire.reads import encode_read, find_body, parse_read_reply
+from herdpy.bookkeeper.wire.replies import InfoReply, LacReply, ListReply, ReadReply, parse_reply
+from herdpy.bookkeeper.wire.status import LAST_ENTRY, Operation, ReplyStatus
+
+T = TypeVar("T")
+
+_READ_ENTRY: Final = Operation.READ_ENTRY
+
+
+class BookieOperations(ABC):
+    """The requests that are awaited one by one."""
+
+    id: str
+    _settings: ClientSettings
+    _next_txn: Callable[[], int]
+
+    @abstractmethod
+    async def call(
+        self,
+        operation: Operation,
+        txn: int,
+        frame: bytes,
+        timeout_s: float,
+        ledger_id: int | None = None,
+        entry_id: int | None = None,
+    ) -> object:
+        """Send a request and await the body of its reply; ledger and entry are for the errors."""
+
+    @abstractmethod
+    def request(
+        self,
+        operation: Operation,
+        txn: int,
+        frame: bytes,
+        timeout_s: float,
+        sink: ReplySink,
+        ledger_id: int | None = None,
+        entry_id: int | None = None,
+    ) -> None:
+        """Send a request and have `sink` told the outcome, once, later."""
+
+    def send_read(
+        self, ledger_id: int, entry_id: int, sink: ReplySink, *, fence_key: bytes | None = None
+    ) -> None:
+        """Read an entry as `read` does, without a task: `sink` gets the reply, or what `read` raises."""
+        txn = self._next_txn()
+        if fence_key is None:
+            frame = encode_read(txn, ledger_id, entry_id)
+        else:
+            frame = requests.fence_read(txn, ledger_id, fence_key, entry_id)
+        timeout_s = self._settings.request_timeout_s
+        self.request(_READ_ENTRY, txn, frame, timeout_s, sink, ledger_id, entry_id)
+
+    async def read(
+        self,
+        ledger_id: int,
+        entry_id: int = LAST_ENTRY,
+        *,
+        fence_key: bytes | None = None,
+        timeout_s: float | None = None,
+    ) -> ReadReply:
+        """Read an entry (-1: the last one this bookie has).
+
+        With `fence_key`, the ledger's master key, the bookie fences the ledger first: it accepts no further
+        adds except a recovery's. Raises NoSuchEntryError, NoSuchLedgerError and what the class says.
+        """
+        txn = self._next_txn()
+        if fence_key is None:
+            frame = encode_read(txn, ledger_id, entry_id)
+        else:
+            frame = requests.fence_read(txn, ledger_id, fence_key, entry_id)
+        if timeout_s is None:
+            timeout_s = self._settings.request_timeout_s
+        body = await self.call(Operation.READ_ENTRY, txn, frame, timeout_s, ledger_id, entry_id)
+        return self._expect(body, ReadReply)
+
+    async def long_poll(self, ledger_id: int, previous_lac: int, timeout_s: float) -> ReadReply:
+        """Wait at the bookie, at most `timeout_s`, until its last add confirmed is above `previous_lac`.
+
+        The reply then carries `max_lac` and, when this bookie has it, the entry after `previous_lac`; when
+        the time is over it carries `max_lac` alone. The bookie may take `request_timeout_s` more to answer.
+        """
+        txn = self._next_txn()
+        frame = requests.long_poll(txn, ledger_id, previous_lac, round(timeout_s * 1000))
+        patience_s = timeout_s + self._settings.request_timeout_s
+        body = await self.call(Operation.READ_ENTRY, txn, frame, patience_s, ledger_id)
+        return self._expect(body, ReadReply)
+
+    def send_long_poll(self, ledger_id: int, previous_lac: int, timeout_s: float, sink: ReplySink) -> None:
+        """As `long_poll`, without a task: `sink` gets the reply, or what `long_poll` raises."""
+        txn = self._next_txn()
+        frame = requests.long_poll(txn, ledger_id, previous_lac, round(timeout_s * 1000))
+        patience_s = timeout_s + self._settings.request_timeout_s
+        self.request(_READ_ENTRY, txn, frame, patience_s, sink, ledger_id)
+
+    def send_read_lac(self, ledger_id: int, sink: ReplySink) -> None:
+        """As `read_lac`, without a task: `sink` gets the reply, or what `read_lac` raises."""
+        txn = self._next_txn()
+        frame = requests.read_lac(txn, ledger_id)
+        self.request(Operation.READ_LAC, txn, frame, self._settings.request_timeout_s, sink, ledger_id)
+
+    async def read_lac(self, ledger_id: int) -> LacReply:
+        """What the bookie knows of the last add confirmed: the explicit one and the last entry it has."""
+        body = await self._ask(Operation.READ_LAC, lambda txn: requests.read_lac(txn, ledger_id), ledger_id)
+        return self._expect(body, LacReply)
+
+    async def write_lac(self, ledger_id: int, master_key: bytes, body: bytes) -> None:
+        """Tell the bookie the last add confirmed; `body` is sealed by `Digest.seal_lac`."""
+        await self._ask(
+            Operation.WRITE_LAC,
+            lambda txn: requests.write_lac(txn, ledger_id, master_key, body),
+            ledger_id,
+        )
+
+    async def force(self, ledger_id: int) -> None:
+        """Have everything added to the ledger at this bookie so far put on its disks."""
+        await self._ask(Operation.FORCE_LEDGER, lambda txn: requests.force(txn, ledger_id), ledger_id)
+
+    async def info(self) -> InfoReply:
+        """The bookie's disk space, in bytes."""
+        return self._expect(await self._ask(Operation.GET_BOOKIE_INFO, requests.bookie_info), InfoReply)
+
+    async def list_entries(self, ledger_id: int) -> list[int]:
+        """The ids of the ledger's entries that this bookie has, ascending."""
+        body = await self._ask(
+            Operation.GET_LIST_OF_ENTRIES, lambda txn: requests.list_entries(txn, ledger_id), ledger_id
+        )
+        return list(self._expect(body, ListReply).entry_ids)
+
+    async def _ask(
+        self, operation: Operation, encode: Callable[[int], bytes], ledger_id: int | None = None
+    ) -> object:
+        txn = self._next_txn()
+        return await self.call(operation, txn, encode(txn), self._settings.request_timeout_s, ledger_id)
+
+    def _expect(self, body: object, kind: type[T]) -> T:
+        if not isinstance(body, kind):
+            raise ProtocolError(f"a reply without its {kind.__name__}", bookie=self.id)
+        return body
+
 
 log = logging.getLogger("herdpy.bookkeeper.bookie")
+
+# Reaching into an enum takes as long as matching a reply.
+_EOK: Final = ReplyStatus.EOK
+_ADD_ENTRY: Final = Operation.ADD_ENTRY
+_READ_AT_5: Final = bytes([Operation.READ_ENTRY])  # where the usual header has the operation
+
+
+class RequestOutcomes:
+    """Ends the pending requests of one bookie."""
+
+    def __init__(self, bookie: AnsweringBookie, pending: PendingRequests) -> None:
+        self._bookie = bookie
+        self._pending = pending
+        self._metrics = bookie.metrics
+        self._awaited = pending.awaited
+        self._add_latency = bookie.metrics.latency[_ADD_ENTRY]
+        self._read_latency = bookie.metrics.latency[_READ_ENTRY]
+        self._reads_sent_s: list[float] = []  # of those that this turn answers
+        self._loop = asyncio.get_running_loop()
+        self._stray_logged = False
+
+    def connected(self) -> None:
+        """A new connection: it has done nothing odd yet."""
+        self._stray_logged = False
+
+    def match(self, frames: list[Frame], now_s: float) -> None:
+        """End what these replies answer. What was sent together is counted together.
+
+        Raises ProtocolError for a frame that is no reply; the frames before it have had their effect.
+        """
+        added: list[int] = []
+        awaited, reads_sent_s = self._awaited, self._reads_sent_s
+        try:
+            for frame in frames:
+                if frame[5:6] == _READ_AT_5:
+                    found = find_body(frame)
+                    one = None if found is None else awaited.get(found[0])
+                    if found is None or one is None or isinstance(one, Awaited):
+                        self._other_reply(frame, now_s)
+                        continue
+                    del awaited[found[0]]
+                    reads_sent_s.append(one.sent_s)
+                    try:
+                        one.entry_arrived(frame, found[1], found[2])
+                    except Exception as error:  # noqa: BLE001 - its bug must not take the others' replies away
+                        self._report(one, error)
+                    continue
+                reply = parse_add_reply(frame)
+                if reply is None:
+                    self._other_reply(frame, now_s)
+                else:
+                    added.append(reply[0])
+        finally:
+            if added:
+                self.acknowledge(added, now_s)
+            if reads_sent_s:
+                self._count_reads(now_s)
+
+    def acknowledge(self, txns: list[int], now_s: float) -> None:
+        """End the adds that succeeded."""
+        bookie = self._bookie
+        take = self._pending.adds.pop
+        run = answered = 0
+        run_sent_s = now_s
+        unsettled: dict[Settling, None] = {}
+        bookie.unsettled = unsettled
+        for txn in txns:
+            pair = take(txn, None)
+            if pair is None:
+                self._stray_reply(txn)
+                continue
+            receiver, sent_s = pair
+            if sent_s != run_sent_s:
+                if run:
+                    self._add_latency.record(now_s - run_sent_s, run)
+                    answered += run
+                    run = 0
+                run_sent_s = sent_s
+            run += 1
+            bookie.pending_bytes -= receiver.size_bytes
+            try:
+                receiver.on_add_reply(bookie, 0)
+            except Exception as error:  # noqa: BLE001 - its bug must not take the others' replies away
+                self._report(receiver, error)
+        bookie.unsettled = None
+        self._add_latency.record(now_s - run_sent_s, run)
+        self._metrics.count(_ADD_ENTRY, _EOK, answered + run)
+        for one in unsettled:
+            try:
+                one.settle()
+            except Exception as error:  # noqa: BLE001 - as above
+                self._report(one, error)
+
+    def end(
+        self,
+        adds: list[tuple[AddReceiver, float]],
+        awaited: list[Awaited | AwaitedEntry],
+        status: int,
+        failure: BookKeeperError,
+    ) -> None:
+        """End requests that get no reply: adds with `status`, the others with a copy of `failure`."""
+        self._metrics.count(_ADD_ENTRY, status, len(adds))
+        for receiver, _ in adds:
+            self._bookie.pending_bytes -= receiver.size_bytes
+        for one in awaited:
+            self._metrics.count(one.operation, status)
+            self._fail(one, copy_of(failure, self._bookie.id, one.ledger_id, one.entry_id))
+        for receiver, _ in adds:
+            self._tell(receiver, status)
+
+    def _other_reply(self, frame: Frame, now_s: float) -> None:
+        """A reply that is no plain success of an add."""
+        reply = parse_read_reply(frame) or parse_reply(frame)
+        operation, status = reply.operation, reply.status
+        pair = self._pending.adds.pop(reply.txn, None) if operation == _ADD_ENTRY else None
+        if pair is not None:
+            receiver, sent_s = pair
+            self._metrics.answered(_ADD_ENTRY, status, now_s - sent_s)
+            self._bookie.pending_bytes -= receiver.size_bytes
+            self._tell(receiver, status)
+            return
+        one = self._awaited.get(reply.txn)
+        if one is None:
+            self._stray_reply(reply.txn)
+            return
+        if one.operation != operation:
+            raise ProtocolError(f"a reply to operation {operation} for a request of {one.operation}")
+        del self._awaited[reply.txn]
+        if status == _EOK and operation == _READ_ENTRY:
+            self._reads_sent_s.append(one.sent_s)
+        else:
+            self._metrics.answered(one.operation, status, now_s - one.sent_s)
+        if status != _EOK:
+            bookie_id = self._bookie.id
+            self._fail(
+                one, error_of(status, bookie=bookie_id, ledger_id=one.ledger_id, entry_id=one.entry_id)
+            )
+        elif not one.sink.done():  # it is when its task was cancelled in this very turn of the loop
+            try:
+                one.sink.set_result(reply.body)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._report(one.sink, error)
+
+    def _count_reads(self, now_s: float) -> None:
+        sent, self._reads_sent_s = self._reads_sent_s, []
+        self._metrics.count(_READ_ENTRY, _EOK, len(sent))
+        for sent_s, times in Counter(sent).items():
+            self._read_latency.record(now_s - sent_s, times)
+
+    def _stray_reply(self, txn: int) -> None:
+        if self._pending.was_abandoned(txn):
+            self._metrics.late_replies += 1
+            return
+        self._metrics.unknown_replies += 1
+        if not self._stray_logged:
+            self._stray_logged = True  # once a connection: a bookie could fill the log with them
+            log.warning("reply to no request", extra={"bookie": self._bookie.id, "txn": txn})
+
+    def _tell(self, receiver: AddReceiver, status: int) -> None:
+        try:
+            receiver.on_add_reply(self._bookie, status)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._report(receiver, error)
+
+    def _fail(self, one: Awaited | AwaitedEntry, failure: BookKeeperError) -> None:
+        if not one.sink.done():
+            try:
+                one.sink.set_exception(failure)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._report(one.sink, error)
+
+    def _report(self, receiver: object, error: Exception) -> None:
+        self._loop.call_exception_handler(
+            {"message": f"{receiver!r} failed on what bookie {self._bookie.id} answered", "exception": error}
+        )
+
+
+def copy_of(
+    failure: BookKeeperError, bookie: str, ledger_id: int | None, entry_id: int | None
+) -> BookKeeperError:
+    """One exception for each who waited: an instance raised in many tasks would mix their tracebacks."""
+    error = type(failure)(failure.message, bookie=bookie, ledger_id=ledger_id, entry_id=entry_id)
+    error.__cause__ = failure.__cause__
+    return error
+
 
 MAX_AWAITED = 10_000
 """Awaited requests (reads and the like) at one bookie; one more is refused with BackPressureError."""

@@ -1,7 +1,8 @@
 """SASL DIGEST-MD5: a user name and a password for bookies that run BookKeeper's SASL plugin.
 
-A provider for `auth.authenticate`. MD5 protects nothing by today's measure: use it under TLS, which keeps the
-exchange from being read and guessed at. (The plugin's other mechanism, Kerberos, is not built here.)
+A provider for `connector.authenticate`. MD5 protects nothing by today's measure: use it under TLS, which
+keeps the exchange from being read and guessed at. (The plugin's other mechanism, Kerberos, is not built
+here.)
 
 Format: RFC 2831, with service and host "bookkeeper" as BookKeeper has them (sasl/SaslConstants.java).
 """

@@ -15,8 +15,8 @@ import logging
 import re
 
 from herdpy.bookkeeper.errors import MetadataError, Outcome, ZooKeeperUnavailableError
+from herdpy.bookkeeper.metadata.backoff import UNANSWERED, ZooKeeperBackoff
 from herdpy.bookkeeper.metadata.paths import Scheme
-from herdpy.bookkeeper.metadata.patience import UNANSWERED, ZooKeeperBackoff
 from herdpy.bookkeeper.metadata.znodes import NodeExistsError, NoNodeError, Znodes
 
 _log = logging.getLogger("herdpy.bookkeeper.ids")

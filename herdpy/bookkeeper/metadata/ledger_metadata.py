@@ -176,3 +176,11 @@ class LedgerMetadata:
 def is_bookie_id(text: str) -> bool:
     """Whether BookKeeper takes this as a bookie's id: its alphabet, at most 255 long, not "readonly"."""
     return _BOOKIE_ID.fullmatch(text) is not None and text.lower() != "readonly"
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """Metadata and the version of the znode it is in, for the next compare-and-set."""
+
+    metadata: LedgerMetadata
+    version: int

@@ -4,6 +4,9 @@ Between ``Znodes`` (a tree of versioned bytes) and those who own ledgers (the cl
 a ledger id becomes a path (``paths``), a ``LedgerMetadata`` becomes bytes (``serde``), a lost reply becomes
 a known outcome wherever reading again can tell.
 
+Listing walks the trees of ``paths`` in the order of ids: at most one directory of each level is in memory
+(10,000 names at most, except in the flat scheme, where the root holds everything), and no znode is read.
+
 Sources: BookKeeper's meta/AbstractZkLedgerManager.java, client/MetadataUpdateLoop.java.
 """
 
@@ -22,14 +25,11 @@ from herdpy.bookkeeper.errors import (
     Outcome,
     ZooKeeperUnavailableError,
 )
+from herdpy.bookkeeper.metadata.backoff import UNANSWERED, ZooKeeperBackoff
 from herdpy.bookkeeper.metadata.ids import LedgerIdGenerator
-from herdpy.bookkeeper.metadata.layout import LedgerLayout
-from herdpy.bookkeeper.metadata.ledger_metadata import FORMAT_VERSION, LedgerMetadata
-from herdpy.bookkeeper.metadata.listing import list_ledgers
-from herdpy.bookkeeper.metadata.paths import LedgerPaths, Scheme
-from herdpy.bookkeeper.metadata.patience import UNANSWERED, ZooKeeperBackoff
+from herdpy.bookkeeper.metadata.ledger_metadata import FORMAT_VERSION, LedgerMetadata, Versioned
+from herdpy.bookkeeper.metadata.paths import LedgerLayout, LedgerPaths, Scheme, Walk
 from herdpy.bookkeeper.metadata.serde import decode, encode
-from herdpy.bookkeeper.metadata.versioned import Versioned
 from herdpy.bookkeeper.metadata.znodes import (
     NodeExistsError,
     NoNodeError,
@@ -39,6 +39,53 @@ from herdpy.bookkeeper.metadata.znodes import (
     Znodes,
     ZnodeVersionError,
 )
+
+
+async def list_ledgers(znodes: Znodes, paths: LedgerPaths) -> AsyncIterator[int]:
+    """Yield the ids of all ledgers, ascending.
+
+    Ledgers created or deleted meanwhile may or may not be met. Names that are no ledger's (``available``,
+    ``idgen``, ``LAYOUT`` and the like) are passed over.
+
+    Raises:
+        MetadataError: the root does not exist.
+        ZooKeeperUnavailableError: ZooKeeper did not answer.
+    """
+    try:
+        top = await znodes.children(paths.root)
+    except NoNodeError:
+        raise MetadataError(f"{paths.root} does not exist") from None
+    for walk in paths.walks:
+        async for ledger_id in _walk(znodes, paths, walk, top):
+            yield ledger_id
+
+
+async def _walk(znodes: Znodes, paths: LedgerPaths, walk: Walk, top: list[str]) -> AsyncIterator[int]:
+    """Depth first without recursion: a stack of what is left to visit in each open directory."""
+    stack = [_visit(paths.root, top, walk, 0)]
+    while stack:
+        if not stack[-1]:
+            stack.pop()
+            continue
+        path = stack[-1].pop()
+        if len(stack) == len(walk):
+            try:
+                yield paths.id_of(path)
+            except MetadataError:
+                _log.warning("not a ledger's znode", extra={"path": path})
+            continue
+        try:
+            names = await znodes.children(path)
+        except NoNodeError:
+            continue  # emptied and removed since its parent was listed
+        stack.append(_visit(path, names, walk, len(stack)))
+
+
+def _visit(parent: str, names: list[str], walk: Walk, level: int) -> list[str]:
+    """The paths to visit in a directory, last one first. Longer numbers are larger ones (flat scheme)."""
+    wanted = (name for name in names if walk[level].fullmatch(name))
+    return [f"{parent}/{name}" for name in sorted(wanted, key=lambda name: (len(name), name), reverse=True)]
+
 
 __all__ = ["LedgerStore", "Versioned", "update"]
 
@@ -249,7 +296,7 @@ class LedgerStore:
                 return
 
     def list(self) -> AsyncIterator[int]:
-        """The ids of all ledgers, ascending, found while they are asked for (see ``listing``)."""
+        """The ids of all ledgers, ascending, found while they are asked for."""
         return list_ledgers(self._znodes, self._paths)
 
     def watch(self, ledger_id: int, callback: Callable[[Versioned | None], None]) -> Watch:

@@ -1,12 +1,24 @@
 """``Znodes`` over kazoo: ZooKeeper's protocol in kazoo's threads, every result brought to the event loop.
 
 Kazoo runs three threads (its connection, completions, watch events). Each request is handed to it with a
-future of the loop, and what its threads find is posted to the loop (``zookeeper_bridge``,
-``zookeeper_reads``, ``zookeeper_ending``). Nothing above knows of threads.
+future of the loop, and what its threads find is posted to the loop with ``call_soon_threadsafe``, and
+dropped when the loop is closed (``Bridge``). Nothing above knows of threads.
 
-Lost connections: kazoo reconnects by itself, and opens a new session when the old one expired. Reads wait for
-that and are repeated until their deadline. A change that was handed over and not answered is never repeated;
-it raises with ``Outcome.UNKNOWN``. Persistent watches are in ``zookeeper_watch``.
+Lost connections: kazoo reconnects by itself, and opens a new session when the old one expired. Reads wait
+for that and are repeated until their deadline. A change that was handed over and not answered is never
+repeated; it raises with ``Outcome.UNKNOWN``. Losing the connection comes out of the bridge as kazoo's own
+errors (``LOST``): what they mean depends on whether the request was a read or a change.
+
+Watches that last (``PersistentWatch``) are made of ZooKeeper's, which fire once and die with the
+connection. A watch reads the state and leaves a one-shot watch in the same request, tells the state, and
+does so again each time the one-shot watch fires and each time the session is (re)connected. At most one
+read is under way; what changes meanwhile causes another one after it, so the last state told is the last
+state there was.
+
+A session ends in a bounded time (``end_session``), also when ZooKeeper is silent. Kazoo's ``stop`` waits
+for the server's answer, or until its own time-outs have found out that none comes, which takes longer than
+a session. Here a connection whose server does not answer in time is shut down, which wakes kazoo's thread;
+the server then ends the session by itself when it times out.
 """
 
 from __future__ import annotations
@@ -14,15 +26,20 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
+import socket
+import threading
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from kazoo import exceptions as kz
 from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
 from kazoo.exceptions import SessionExpiredError as KazooSessionExpiredError
 from kazoo.protocol.states import KazooState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from herdpy.bookkeeper.errors import (
+    BookKeeperError,
     ClosedClientError,
     MetadataError,
     Outcome,
@@ -34,22 +51,301 @@ from herdpy.bookkeeper.metadata.znodes import (
     ANY_VERSION,
     NodeExistsError,
     NoNodeError,
+    NotEmptyError,
     Watch,
     Znode,
+    ZnodeVersionError,
     ZooKeeperState,
 )
-from herdpy.bookkeeper.metadata.zookeeper_bridge import LOST, AsyncResult, Bridge
-from herdpy.bookkeeper.metadata.zookeeper_ending import KazooLog, end_session
-from herdpy.bookkeeper.metadata.zookeeper_reads import Fire, ZnodeReads
-from herdpy.bookkeeper.metadata.zookeeper_watch import PersistentWatch
 from herdpy.zookeeper_access import IN_THE_CLEAR, ZooKeeperAccess
 
 _log = logging.getLogger("herdpy.bookkeeper.zookeeper")
 
+LOST = (kz.ConnectionLoss, kz.ConnectionClosedError, kz.SessionExpiredError, kz.OperationTimeoutError)
+"""Kazoo's errors that say nothing of what became of a request."""
+
+
+class AsyncResult(Protocol):
+    """What kazoo's asynchronous calls return."""
+
+    exception: BaseException | None
+    value: Any
+
+    def rawlink(self, callback: Callable[[AsyncResult], None]) -> None:
+        """Call back in kazoo's completion thread."""
+
+
+class Bridge:
+    """Requests handed to kazoo and not yet answered."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pending: set[asyncio.Future[Any]] = set()
+
+    def open(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Bring results to this loop."""
+        self._loop = loop
+
+    async def request(self, path: str, start: Callable[[], AsyncResult]) -> Any:
+        """Hand one request to kazoo and wait for its result."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._pending.add(future)
+        try:
+            start().rawlink(lambda result: self.post(_settle, future, result))
+            return await future
+        except kz.NoNodeError:
+            raise NoNodeError(path) from None
+        except kz.NodeExistsError:
+            raise NodeExistsError(path) from None
+        except kz.BadVersionError:
+            raise ZnodeVersionError(path) from None
+        except kz.NotEmptyError:
+            raise NotEmptyError(path) from None
+        except LOST:
+            raise
+        except kz.KazooException as refused:
+            raise MetadataError(
+                f"ZooKeeper refused an operation on {path}: {type(refused).__name__} {refused}"
+            ) from refused
+        finally:
+            self._pending.discard(future)
+
+    def post(self, call: Callable[..., object], *arguments: object) -> None:
+        """Call something on the loop, from any thread, unless the loop is closed."""
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(call, *arguments)
+        except RuntimeError:
+            _log.debug("the loop was closed before the ZooKeeper client")
+
+    def fail_pending(self) -> None:
+        """Answer what waits: kazoo's threads are about to end and will not."""
+        for future in tuple(self._pending):
+            if not future.done():
+                future.set_exception(kz.ConnectionClosedError("closed"))
+
+
+def _settle(future: asyncio.Future[Any], result: AsyncResult) -> None:
+    if future.done():
+        return
+    if result.exception is not None:
+        future.set_exception(result.exception)
+    else:
+        future.set_result(result.value)
+
+
+T = TypeVar("T")
+
+Fire = Callable[[Any], None]
+"""What kazoo calls, in one of its threads, when a one-shot watch fires."""
+
+
+class ZnodeReads:
+    """Each method asks once; it raises kazoo's own error when the connection is lost (``LOST``)."""
+
+    def __init__(self, client: Any, bridge: Bridge) -> None:
+        self._client = client
+        self._bridge = bridge
+
+    async def data(self, path: str, fire: Fire | None = None) -> Znode:
+        """A znode; raises NoNodeError, and then nothing is watched."""
+        data, stat = await self._bridge.request(path, lambda: self._client.get_async(path, fire))
+        return Znode(data or b"", stat.version, stat.ctime, stat.czxid)
+
+    async def children(self, path: str, fire: Fire | None = None) -> list[str]:
+        """The names of its children, in any order; raises NoNodeError, and then nothing is watched."""
+        names: list[str] = await self._bridge.request(
+            path, lambda: self._client.get_children_async(path, fire)
+        )
+        return names
+
+    async def data_watched(self, path: str, fire: Fire) -> Znode | None:
+        """The znode, watched; None when there is none, and then its creation is watched."""
+        return await self._watched(path, fire, lambda: self.data(path, fire))
+
+    async def children_watched(self, path: str, fire: Fire) -> list[str] | None:
+        """The sorted names of the children, watched as above."""
+        names = await self._watched(path, fire, lambda: self.children(path, fire))
+        return None if names is None else sorted(names)
+
+    async def _watched(self, path: str, fire: Fire, read: Callable[[], Awaitable[T]]) -> T | None:
+        while True:
+            try:
+                return await read()
+            except NoNodeError:
+                made_meanwhile = await self._bridge.request(
+                    path, lambda: self._client.exists_async(path, fire)
+                )
+                if made_meanwhile is None:
+                    return None
+
+
+S = TypeVar("S")
+
+_RETRY_S = 1.0
+_NOTHING_TOLD = object()
+
+
+class PersistentWatch(Generic[S]):
+    """One watched znode; the protocol ``Watch`` says what ``cancel`` does.
+
+    Args:
+        read: reads the state of a path now, and sets the one-shot watch.
+        callback: gets each new state.
+        post: calls something on the loop, from one of kazoo's threads.
+        forget: called when the watch is cancelled.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        read: Callable[[str, Fire], Awaitable[S]],
+        callback: Callable[[S], None],
+        post: Callable[[Callable[[], None]], None],
+        forget: Callable[[PersistentWatch[S]], None],
+    ) -> None:
+        self._read = read
+        self._post = post
+        self._forget = forget
+        self._path = path
+        self._callback: Callable[[S], None] | None = callback
+        self._told: object = _NOTHING_TOLD
+        self._has_fired = False  # since the state was last told
+        self._stale = False
+        self._reading: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        # One object for the watch's life: kazoo keeps a set of them for each path, and it does not grow.
+        self._fire = self._fired_in_thread
+
+    def refresh(self) -> None:
+        """Read the state (again); on the loop."""
+        if self._callback is None:
+            return
+        self._stale = True
+        if self._reading is None:
+            self._reading = asyncio.get_running_loop().create_task(self._follow())
+
+    def cancel(self) -> None:
+        self._callback = None
+        if self._reading is not None:
+            self._reading.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._forget(self)
+
+    def _fired_in_thread(self, _event: Any) -> None:
+        self._post(self._fired)
+
+    def _fired(self) -> None:
+        self._has_fired = True
+        self.refresh()
+
+    async def _follow(self) -> None:
+        try:
+            while self._stale:
+                self._stale = False
+                has_fired, self._has_fired = self._has_fired, False
+                try:
+                    state = await self._read(self._path, self._fire)
+                except BaseException:
+                    self._has_fired |= has_fired
+                    raise
+                # What came and went between two reads is a change too: a leader made and removed.
+                if self._callback is not None and (has_fired or state != self._told):
+                    self._told = state
+                    # Not from here: what a callback raises is the loop's to report, not this watch's end.
+                    asyncio.get_running_loop().call_soon(self._tell, state)
+        except ClosedClientError:
+            return
+        except BookKeeperError as error:
+            # Unavailable for a whole operation: the next connection refreshes; a refusal is tried again.
+            _log.warning("watched znode not read", extra={"path": self._path, "reason": str(error)})
+            self._timer = asyncio.get_running_loop().call_later(_RETRY_S, self.refresh)
+        finally:
+            self._reading = None
+
+    def _tell(self, state: S) -> None:
+        if self._callback is not None:
+            self._callback(state)
+
+
+ANSWER_PATIENCE_S = 2.0
+"""How long the server may take to confirm the end of the session."""
+
+CUT_PATIENCE_S = 0.5
+"""How long kazoo's threads may take to end after their connection was shut down."""
+
+
+class KazooLog(logging.LoggerAdapter[logging.Logger]):
+    """What kazoo logs of one client, until that is closed on purpose.
+
+    A client that is closed while ZooKeeper is away would say that it failed to connect: it was told not to.
+
+    Attributes:
+        is_over: the client is being closed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.getLogger("kazoo.client"), {})
+        self.is_over = False
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - logging names it so
+        """Whether anybody is told."""
+        return not self.is_over and super().isEnabledFor(level)
+
+
+async def end_session(client: Any, bridge: Bridge) -> None:
+    """Stop a kazoo client, and wait for the end of its threads for at most the two times above.
+
+    Only a thread that is just trying to connect to a host that says nothing cannot be woken: it is a daemon
+    thread, ends by itself after the session time-out, and then lets go of its socket.
+    """
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[None] = loop.create_future()
+    # Not the loop's executor, whose threads would stay: stopping waits for kazoo's threads.
+    stopper = threading.Thread(
+        target=_stop_in_thread, args=(client, bridge, stopped), name="end of a ZooKeeper session", daemon=True
+    )
+    stopper.start()
+    await asyncio.wait([stopped], timeout=ANSWER_PATIENCE_S)
+    if not stopped.done():
+        _log.warning("ZooKeeper did not confirm the end of the session")
+        _shut_down(client)
+        await asyncio.wait([stopped], timeout=CUT_PATIENCE_S)
+    if stopped.done():
+        stopper.join()  # it has nothing left to do but to end
+    else:
+        _log.warning("left a thread that connects to ZooKeeper to its time-out")
+
+
+def _stop_in_thread(client: Any, bridge: Bridge, stopped: asyncio.Future[None]) -> None:
+    try:
+        client.stop()
+        client.close()
+    except KazooException as stuck:
+        _log.error("kazoo did not stop", extra={"reason": str(stuck)})
+    finally:
+        bridge.post(_settle_stop, stopped)
+
+
+def _settle_stop(stopped: asyncio.Future[None]) -> None:
+    if not stopped.done():
+        stopped.set_result(None)
+
+
+def _shut_down(client: Any) -> None:
+    """End the TCP connection under kazoo's feet: it has no call for that."""
+    connected = getattr(client._connection, "_socket", None)
+    if connected is not None:
+        try:
+            connected.shutdown(socket.SHUT_RDWR)
+        except OSError as error:
+            _log.debug("the connection ended by itself", extra={"reason": str(error)})
+
+
 MAX_DATA_BYTES = 1_000_000
 """The most data of one znode: a server drops the connection of whoever sends more (jute.maxbuffer, 1 MiB)."""
 
-T = TypeVar("T")
 
 _MAX_PARENT_ROUNDS = 16
 _STATES = {
@@ -143,7 +439,7 @@ class KazooZnodes:
     async def close(self) -> None:
         """End the session; what waits fails with ClosedClientError. May be repeated.
 
-        A silent ZooKeeper holds this up for 2.5 s at most (``zookeeper_ending``); the session then ends with
+        A silent ZooKeeper holds this up for 2.5 s at most (``end_session``); the session then ends with
         its time-out.
         """
         if self._closing is None:

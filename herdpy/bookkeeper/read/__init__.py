@@ -2,9 +2,9 @@
 
 Between the client above and the bookies and the ledger store below. ``reader.LedgerReader`` is what users
 hold. Under it: ``view`` (what is known of one ledger), ``entry_read`` (one entry from its replicas),
-``window`` (many entries ahead of their consumer), ``quorum`` and ``last_confirmed`` (questions to a whole
+``ranges`` (many entries ahead of their consumer), ``quorum`` and ``last_confirmed`` (questions to a whole
 ensemble), ``tail`` and ``polls`` (following a ledger as it is written). ``recovery`` takes a ledger from its
-writer with ``fencing``, finds its end and writes it again with ``readds``.
+writer, finds its end and writes it again.
 """
 
 from herdpy.bookkeeper.read.copies import missing_copies

@@ -1,6 +1,6 @@
 """One entry from one of its replicas: the next is asked when one fails, lacks it, lies, or is late.
 
-Between those who want entries (``window``, ``recovery``) and the bookies. ``EntryReader`` holds what all
+Between those who want entries (``ranges``, ``recovery``) and the bookies. ``EntryReader`` holds what all
 reads of a ledger share; ``EntryRead`` is one read, a receiver of replies rather than a task, because
 reading is the path where microseconds count. The first body whose digest and ids are right wins; replies
 that come later are ignored.

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from herdpy.bookkeeper.digest import Digest, entry_id_in
 from herdpy.bookkeeper.errors import BookieUnavailableError, BookKeeperError
 from herdpy.bookkeeper.metadata.ledger_metadata import NO_ENTRY
-from herdpy.bookkeeper.read.patience import BookieBackoff
-from herdpy.bookkeeper.read.quorum import EnsembleQuestion
+from herdpy.bookkeeper.read.quorum import BookieBackoff, EnsembleQuestion
 from herdpy.bookkeeper.read.view import LedgerView
 
 if TYPE_CHECKING:

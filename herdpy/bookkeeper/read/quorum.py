@@ -1,10 +1,14 @@
 """One question to every bookie of an ensemble, until the answers cover every write set.
 
-Between ``last_confirmed`` and ``fencing``, which ask, and the bookies. An entry is in a write set, and its
+Between ``last_confirmed`` and ``recovery``, which ask, and the bookies. An entry is in a write set, and its
 ack quorum can be any A of that set's W bookies: so what all of the answers do not show cannot have been
 confirmed only when fewer than A bookies of *every* write set are silent
 (client/RoundRobinDistributionSchedule.java). Counting answers of the whole ensemble instead is right only
 when every entry goes to every bookie.
+
+After a failed connection a handle refuses requests for a while (``bookie.connector.Backoff``), also when
+the bookie has just come back. Whoever needs that very bookie waits (``BookieBackoff``) until it may be
+asked again, instead of failing because of a pause of this client's own.
 
 A bookie that cannot be reached is asked again as long as it is needed and the caller has patience. One that
 lost its disks and came back under its name has nothing of what it acknowledged: that it has nothing is no
@@ -14,7 +18,7 @@ answer (BookKeeper calls the state of such a ledger on such a bookie "limbo").
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from herdpy.bookkeeper.errors import (
@@ -28,8 +32,43 @@ from herdpy.bookkeeper.errors import (
 from herdpy.bookkeeper.schedule import Coverage
 
 if TYPE_CHECKING:
+    from herdpy.bookkeeper.bookie import BookiePool
     from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata
-    from herdpy.bookkeeper.read.patience import BookieBackoff
+
+
+MIN_PAUSE_S = 0.05
+"""Before a bookie is asked again whose handle does not pause: its connection was lost just now."""
+
+
+class BookieBackoff:
+    """A deadline, and the pauses until then. Times are the loop's.
+
+    Args:
+        limit_s: how long to wait in all, from now on; 0: not at all.
+
+    Attributes:
+        deadline_s: when it ends.
+    """
+
+    def __init__(self, pool: BookiePool, limit_s: float) -> None:
+        self._pool = pool
+        self._loop = asyncio.get_running_loop()
+        self.deadline_s = self._loop.time() + limit_s
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no time is left for another pause."""
+        return self._loop.time() + MIN_PAUSE_S >= self.deadline_s
+
+    async def pause(self, bookie_ids: Iterable[str]) -> bool:
+        """Wait until the first of these may be asked again; False (at once) when that is too late."""
+        pauses = [self._pool.get(bookie_id).pause_left_s for bookie_id in bookie_ids]
+        pause_s = max(MIN_PAUSE_S, min((one for one in pauses if one > 0), default=0.0))
+        if self._loop.time() + pause_s >= self.deadline_s:
+            return False
+        await asyncio.sleep(pause_s)
+        return True
+
 
 T = TypeVar("T")
 

@@ -1,19 +1,181 @@
-"""Ranges of entries: windows over the replicas, repeated where the metadata have moved.
+"""Many entries in order: windows over the replicas, repeated where the metadata have moved.
 
-Between ``reader`` and ``tail``, which know what may be read, and ``window``, which reads.
+Between ``reader`` and ``tail``, which know what may be read, or recovery, and ``entry_read``. A ReadWindow
+reads ahead of its consumer within a bound of bytes and of entries. There is no task: taking an entry makes
+room and starts further reads, replies wake the consumer only when it waits. So a consumer that stops leaves
+nothing behind but replies that nobody looks at. The size of an entry is known only when it is there. What
+is under way is counted at the largest size seen lately, and the first reads are few, so that the bound
+holds unless sizes jump.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from typing import Final
 
 from herdpy.bookkeeper.digest import Entry
 from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError, NoSuchEntryError, NoSuchLedgerError
 from herdpy.bookkeeper.read.ahead import Ahead
 from herdpy.bookkeeper.read.entry_read import EntryRead, EntryReader
 from herdpy.bookkeeper.read.view import LedgerView
-from herdpy.bookkeeper.read.window import ReadWindow
 from herdpy.bookkeeper.settings import ClientSettings
+
+MAX_TAKEN: Final = 32
+"""Entries given to the consumer at a time."""
+
+FIRST_READS: Final = 4
+"""Reads started before the size of any entry is known; doubled with each answer."""
+
+
+class ReadWindow:
+    """The reads of entries ``first`` to ``last``, started in order and taken in order.
+
+    Args:
+        members_of: the ensemble of an entry, as known when its read starts, and where the next one begins.
+        last: may grow (``extend``) while entries are taken.
+    """
+
+    __slots__ = (
+        "_expected_bytes",
+        "_given",
+        "_given_bytes",
+        "_held_bytes",
+        "_limit_bytes",
+        "_limit_entries",
+        "_members_of",
+        "_next",
+        "_reader",
+        "_reads",
+        "_started_at_most",
+        "_under_way",
+        "_waiter",
+        "last",
+    )
+
+    def __init__(
+        self,
+        reader: EntryReader,
+        members_of: Callable[[int], tuple[tuple[str, ...], int | None]],
+        settings: ClientSettings,
+        first: int,
+        last: int,
+    ) -> None:
+        self.last = last
+        self._reader = reader
+        self._members_of = members_of
+        self._limit_bytes = settings.read_ahead_bytes
+        self._limit_entries = settings.read_ahead_entries
+        self._next = first
+        self._reads: deque[EntryRead] = deque()
+        self._held_bytes = 0
+        self._given = self._given_bytes = 0
+        self._under_way = 0
+        self._expected_bytes = 0
+        self._started_at_most = min(FIRST_READS, self._limit_entries)
+        self._waiter: asyncio.Future[None] | None = None
+        self._fill()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every entry up to ``last`` was taken."""
+        return not self._reads
+
+    def extend(self, last: int) -> None:
+        """Read further than was said at first."""
+        if last > self.last:
+            self.last = last
+            self._fill()
+
+    def head(self) -> EntryRead | None:
+        """The next read in order if it is done, else None."""
+        read = self._reads[0]
+        return read if read.is_done else None
+
+    async def ready(self) -> None:
+        """Wait until the next read in order is done."""
+        while not self._reads[0].is_done:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+
+    def take(self) -> list[Entry]:
+        """Take out the next entries that are there, some at most; none when the next read is not done or
+        failed. They count for the bounds until the next call.
+        """
+        reads = self._reads
+        taken: list[Entry] = []
+        size_bytes = 0
+        while reads and len(taken) < MAX_TAKEN:
+            entry = reads[0].entry
+            if entry is None:
+                break
+            reads.popleft()
+            size_bytes += len(entry.data)
+            taken.append(entry)
+        self._held_bytes -= self._given_bytes
+        self._given, self._given_bytes = len(taken), size_bytes
+        if self._next <= self.last and (
+            not reads or 4 * (len(reads) + self._given) <= 3 * self._started_at_most
+        ):
+            self._fill()
+        return taken
+
+    def pop(self) -> None:
+        """Take the next read out, which makes room for more (started several at a time)."""
+        reads = self._reads
+        read = reads.popleft()
+        if read.entry is not None:
+            self._held_bytes -= len(read.entry.data)
+        if self._next <= self.last and 4 * len(reads) <= 3 * self._started_at_most:
+            self._fill()
+
+    def again(self, members: tuple[str, ...]) -> None:
+        """Read the next entry in order once more, from these bookies, because it failed."""
+        failed = self._reads[0]
+        self._under_way += 1
+        self._reads[0] = self._reader.begin(failed.entry_id, members, self._on_done)
+
+    def close(self) -> None:
+        """Want no more entries."""
+        for read in self._reads:
+            read.cancel()
+        self._reads.clear()
+
+    def _fill(self) -> None:
+        reads = self._reads
+        room = self._started_at_most - len(reads) - self._given
+        if self._expected_bytes:
+            free_bytes = self._limit_bytes - self._held_bytes - self._under_way * self._expected_bytes
+            room = min(room, free_bytes // self._expected_bytes)
+        if not reads:
+            room = max(room, 1)  # an entry larger than the bound is read alone
+        first = entry_id = self._next
+        stop = min(first + room, self.last + 1)
+        while entry_id < stop:
+            members, end = self._members_of(entry_id)
+            end = stop if end is None else min(stop, end)
+            reads.extend(self._reader.begin_many(entry_id, end, members, self._on_done))
+            entry_id = end
+        if entry_id > first:
+            self._next = entry_id
+            self._under_way += entry_id - first
+
+    def _on_done(self, read: EntryRead) -> None:
+        self._under_way -= 1
+        entry = read.entry
+        if entry is not None:
+            size = len(entry.data)
+            self._held_bytes += size
+            self._expected_bytes = max(size, self._expected_bytes - (self._expected_bytes >> 4))
+            if self._started_at_most < self._limit_entries:
+                self._started_at_most = min(2 * self._started_at_most, self._limit_entries)
+        waiter = self._waiter
+        if waiter is not None and self._reads[0].is_done and not waiter.done():
+            waiter.set_result(None)
 
 
 class RangeReader:

@@ -13,7 +13,7 @@ import struct
 from typing import Final
 
 from herdpy.bookkeeper.errors import ProtocolError
-from herdpy.bookkeeper.wire.add_runs import find_adds
+from herdpy.bookkeeper.wire.adds import find_adds
 from herdpy.bookkeeper.wire.status import DEFAULT_MAX_FRAME_BYTES
 
 _unpack_length: Final = struct.Struct(">I").unpack_from

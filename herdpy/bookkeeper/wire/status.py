@@ -1,7 +1,7 @@
 """The numbers of the protocol: statuses, operations, flags.
 
 Lowest layer of ``wire``: every other module of it takes its numbers from here. Replies carry a status
-as a plain int, so that a number this client does not know survives (``statuses.error_of`` then names it).
+as a plain int, so that a number this client does not know survives (``errors.error_of`` then names it).
 
 Format: BookKeeper's proto/BookkeeperProtocol.proto (version 3) and proto/BookieProtocol.java (version 2).
 """

@@ -3,8 +3,7 @@
 The core of the write path, with no clock, socket or metadata in it. ``Pipeline`` owns the order of the
 entries; ``Add`` is one entry, until each of its bookies has answered. Every reply comes in at ``Add``, so
 this is the hot path: an entry counts its acknowledgements as bits of one integer, one bit for each index of
-the ensemble.
- In: entries in order (``push``), what
+the ensemble. In: entries in order (``push``), what
 bookies answered (``Add.on_add_reply``), a changed ensemble (``use``), an end (``fail``). Out: frames handed
 to bookies, futures resolved strictly in entry order, and calls of the hooks below.
 
@@ -22,21 +21,56 @@ The rules, from BookKeeper's client/PendingAddOp.java and LedgerHandle.java:
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from herdpy.bookkeeper.errors import BookKeeperError, Outcome
+from herdpy.bookkeeper.errors import BookKeeperError, Outcome, error_of
 from herdpy.bookkeeper.schedule import write_set
 from herdpy.bookkeeper.settings import ClientSettings
-from herdpy.bookkeeper.statuses import error_of
 from herdpy.bookkeeper.wire.status import ReplyStatus
-from herdpy.bookkeeper.write.milestones import Milestones
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie.handle import Bookie
     from herdpy.bookkeeper.bookie.pending import AnsweringBookie
+
+
+class Milestones:
+    """Futures by the entry that they wait for.
+
+    Attributes:
+        waiting: those, with their entries.
+    """
+
+    __slots__ = ("waiting",)
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[int, asyncio.Future[None]]] = []
+
+    async def wait_for(self, entry_id: int) -> None:
+        """Return when ``passed`` is told this entry or a later one, or ``ended`` is called."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiting.append((entry_id, future))
+        await future
+
+    def passed(self, confirmed: int) -> None:
+        """The entries up to this one are complete."""
+        waiting, self.waiting = self.waiting, []
+        for entry_id, future in waiting:
+            if confirmed < entry_id:
+                self.waiting.append((entry_id, future))
+            elif not future.done():
+                future.set_result(None)
+
+    def ended(self) -> None:
+        """Nothing more will be complete."""
+        waiting, self.waiting = self.waiting, []
+        for _, future in waiting:
+            if not future.done():
+                future.set_result(None)
+
 
 _EUA = int(ReplyStatus.EUA)
 _EFENCED = int(ReplyStatus.EFENCED)

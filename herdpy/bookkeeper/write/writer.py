@@ -1,10 +1,17 @@
 """What callers hold to write a ledger: append, force, close.
 
-The top of the write path: it ties the pipeline (entries in flight, pure) to what has a clock or does I/O: the
-bookies' connections, room for callers that must wait, the upkeep of ensemble and metadata, the explicit last
-add confirmed, force and close.
+The top of the write path: it ties the pipeline (entries in flight, pure) to what has a clock or does I/O:
+the bookies' connections, room for callers that must wait, the upkeep of ensemble and metadata, the explicit
+last add confirmed, force and close.
 
 An append goes: room -> id, length, frame -> pipeline -> W bookies' connections -> A replies -> future.
+
+`close_ledger` fixes the last entry and the length in the metadata, once and for all readers
+(client/LedgerHandle.java, doAsyncCloseInternal; unlike there, a ledger in recovery is left to whoever
+recovers it). `force_ledger` makes deferred writes safe, for ledgers whose bookies acknowledge entries
+before they are on disk: every bookie syncs its journal, then the last add confirmed moves. An entry that
+was complete when the requests went out is then on the disks of all who acknowledged it, if all E bookies
+say so (client/ForceLedgerOp.java).
 """
 
 from __future__ import annotations
@@ -22,22 +29,77 @@ from herdpy.bookkeeper.errors import (
     LedgerFencedError,
     NoSuchLedgerError,
     Outcome,
+    UnauthorizedError,
 )
-from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata
-from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
-from herdpy.bookkeeper.metadata.versioned import Versioned
+from herdpy.bookkeeper.metadata.ledger_metadata import LedgerMetadata, LedgerState, Versioned
+from herdpy.bookkeeper.metadata.ledger_store import LedgerStore, update
 from herdpy.bookkeeper.placement import Placement
 from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.wire.adds import AddEncoder
-from herdpy.bookkeeper.write.ending import close_ledger
 from herdpy.bookkeeper.write.explicit_lac import ExplicitLac
-from herdpy.bookkeeper.write.force import force_ledger
 from herdpy.bookkeeper.write.pipeline import Add, AppendSink, Pipeline, restated
 from herdpy.bookkeeper.write.room import Room
 from herdpy.bookkeeper.write.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from herdpy.bookkeeper.bookie.pool import BookiePool
+
+
+async def close_ledger(
+    store: LedgerStore, ledger_id: int, versioned: Versioned, last_entry_id: int, length_bytes: int
+) -> Versioned:
+    """Close at this end, or find that it is closed there already.
+
+    Raises:
+        LedgerFencedError: another client is recovering the ledger.
+        LedgerClosedError: another client closed it at another end.
+        ZooKeeperUnavailableError: unknown whether it is closed now; closing again finds out.
+        NoSuchLedgerError: it was deleted.
+    """
+
+    def end(metadata: LedgerMetadata) -> LedgerMetadata | None:
+        if metadata.state is LedgerState.IN_RECOVERY:
+            raise LedgerFencedError(
+                "another client is recovering the ledger", outcome=Outcome.NOT_DONE, ledger_id=ledger_id
+            )
+        if metadata.state is LedgerState.OPEN:
+            return metadata.closed(last_entry_id, length_bytes)
+        if (metadata.last_entry_id, metadata.length_bytes) != (last_entry_id, length_bytes):
+            raise LedgerClosedError(
+                f"another client closed the ledger at entry {metadata.last_entry_id} with "
+                f"{metadata.length_bytes} bytes, not at entry {last_entry_id} with {length_bytes} bytes",
+                outcome=Outcome.NOT_DONE,
+                ledger_id=ledger_id,
+            )
+        return None
+
+    return await update(store, ledger_id, versioned, end)
+
+
+async def force_ledger(ledger_id: int, pipeline: Pipeline) -> None:
+    """Move the last add confirmed to the last complete entry.
+
+    Raises:
+        BookieUnavailableError, TimedOutError, ...: what the first bookie that did not sync said. Fencing ends
+            the pipeline.
+    """
+    entry_id, length = pipeline.confirmed, pipeline.confirmed_length
+    if entry_id <= pipeline.lac:
+        return
+    answers = await asyncio.gather(
+        *(bookie.force(ledger_id) for bookie in pipeline.bookies), return_exceptions=True
+    )
+    failures = [answer for answer in answers if answer is not None]
+    for failure in failures:
+        if isinstance(failure, LedgerFencedError | UnauthorizedError):
+            pipeline.fail(failure)
+    if failures:
+        raise failures[0]
+    if pipeline.failure is not None:
+        # Fenced meanwhile: the entries are on disks, and whoever recovers the ledger decides on them.
+        raise restated(pipeline.failure, Outcome.UNKNOWN)
+    pipeline.advance(entry_id, length)
+
 
 _log = logging.getLogger("herdpy.bookkeeper.writer")
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from herdpy.bookkeeper.errors import ClosedClientError
-from herdpy.bookkeeper.metadata.patience import UNANSWERED, ZooKeeperBackoff
+from herdpy.bookkeeper.metadata.backoff import UNANSWERED, ZooKeeperBackoff
 from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, NoNodeError, Znode, Znodes, ZnodeVersionError
 from herdpy.log.lsn import LSN
 from herdpy_server.cluster.certain import GivenUpError, create_own, delete_own, set_from, token

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable
 
 from herdpy.bookkeeper.errors import BookKeeperError, Outcome
-from herdpy.bookkeeper.metadata.patience import UNANSWERED, ZooKeeperBackoff
+from herdpy.bookkeeper.metadata.backoff import UNANSWERED, ZooKeeperBackoff
 from herdpy.bookkeeper.metadata.znodes import (
     ANY_VERSION,
     NodeExistsError,

@@ -6,7 +6,7 @@ lease; see ``replica.publishing`` for how that and the removal of old snapshots 
 
 from __future__ import annotations
 
-from herdpy.bookkeeper.metadata.patience import ZooKeeperBackoff
+from herdpy.bookkeeper.metadata.backoff import ZooKeeperBackoff
 from herdpy.bookkeeper.metadata.znodes import Znodes
 from herdpy_server.cluster.certain import change, create_own, delete_own, token
 from herdpy_server.cluster.layout import (

@@ -12,7 +12,7 @@ import logging
 import msgspec
 
 from herdpy.bookkeeper.errors import BookKeeperError
-from herdpy.bookkeeper.metadata.patience import ZooKeeperBackoff
+from herdpy.bookkeeper.metadata.backoff import ZooKeeperBackoff
 from herdpy.bookkeeper.metadata.znodes import NoNodeError, Znodes, ZnodeVersionError
 from herdpy.log.lsn import LSN
 from herdpy_server.cluster.certain import create_own, delete_own, set_from, token

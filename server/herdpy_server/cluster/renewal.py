@@ -13,7 +13,7 @@ import asyncio
 import logging
 
 from herdpy.bookkeeper.errors import ClosedClientError, SessionExpiredError
-from herdpy.bookkeeper.metadata.patience import UNANSWERED
+from herdpy.bookkeeper.metadata.backoff import UNANSWERED
 from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, NoNodeError, Znodes, ZooKeeperState
 from herdpy_server.cluster.certain import token
 from herdpy_server.cluster.layout import Layout

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from herdpy.bookkeeper.errors import Outcome
-from herdpy.bookkeeper.metadata.patience import UNANSWERED, ZooKeeperBackoff
+from herdpy.bookkeeper.metadata.backoff import UNANSWERED, ZooKeeperBackoff
 from herdpy.bookkeeper.metadata.znodes import NodeExistsError, NoNodeError, NotEmptyError, Znodes
 from herdpy_server.cluster.certain import change, create_own
 from herdpy_server.cluster.layout import DroppedRecord, Layout, decode, encode

@@ -15,7 +15,7 @@ from unittest.mock import patch
 from herdpy.bookkeeper.errors import BookKeeperError, Outcome
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
 from herdpy.bookkeeper.read.entry_read import EntryReader
-from herdpy.bookkeeper.read.readds import ReAdds
+from herdpy.bookkeeper.read.recovery import ReAdds
 from herdpy.bookkeeper.schedule import Coverage
 from herdpy.bookkeeper.wire import requests
 from herdpy.bookkeeper.wire.adds import AddEncoder

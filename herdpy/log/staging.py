@@ -28,8 +28,8 @@ from herdpy.bookkeeper.errors import (
 )
 from herdpy.bookkeeper.read import LedgerReader
 from herdpy.bookkeeper.write import LedgerWriter
+from herdpy.log.bookkeeper.backoff import FINAL, ReaderBackoff
 from herdpy.log.bookkeeper.ensembles import APPLICATION, TABLESPACE, create_sized
-from herdpy.log.bookkeeper.patience import FINAL, ReaderBackoff
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
 from herdpy.log.errors import CorruptLedgerError, LogTrimmedError, LogWriteError
 from herdpy.log.load_records import StagedPart

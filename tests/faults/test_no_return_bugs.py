@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from herdpy.log import LogError
-from herdpy.log.bookkeeper.log_tasks import LogTasks
+from herdpy.log.bookkeeper.succession import LogTasks
 from herdpy.log.file_ledgers import FileLedgers
 from herdpy.log.group_commit import GroupCommit
 from herdpy_server.store import Store

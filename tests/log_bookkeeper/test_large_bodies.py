@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from herdpy.log import LogError, LogWriteError
-from herdpy.log.bookkeeper.queue import AppendQueue, LeaderAppend
+from herdpy.log.bookkeeper.sender import AppendQueue, LeaderAppend
 from herdpy.log.entry import FIRST, LAST, WHOLE, decode_parts
 from herdpy.log.records import Insert, Record
 from herdpy.log.transaction import Transaction, encode_records

@@ -9,7 +9,7 @@ import pytest
 
 from herdpy.log import LSN, START, CorruptLedgerError
 from herdpy.log.bookkeeper import ZnodeLedgerList
-from herdpy.log.bookkeeper.list_format import decode_list, encode_list
+from herdpy.log.bookkeeper.znode_list import decode_list, encode_list
 from herdpy.log.errors import LedgerListConflictError, LogFullError
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from tests.log_bookkeeper.kit import PATH, Place, numbers, transaction

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from herdpy.log import LogError
-from herdpy.log.bookkeeper.log_tasks import LogTasks
+from herdpy.log.bookkeeper.succession import LogTasks
 
 
 async def _cancelled(*, stops: bool) -> list[LogError]:

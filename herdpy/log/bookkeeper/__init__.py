@@ -1,10 +1,9 @@
 """The commit log of a tablespace in ledgers of Apache BookKeeper: one leader writes, everybody may read.
 
-From the bottom: ``settings``; ``list_format`` and ``znode_list``, the ledger list in a znode; ``walk``,
-``followed_list`` and ``followed_log``, reading across ledgers; ``ensembles`` and ``own_ledgers``,
-ledgers as the leader makes, lists and trims them; ``queue`` and ``sender``, from appends to entries in
-flight; ``acknowledger`` and ``pauses``, those who appended and those who wait; ``insisting``,
-``leader_tasks`` and ``succession``, from ledger to ledger; ``loop_log`` and ``leader_log``, the log that
+From the bottom: ``settings``; ``znode_list``, the ledger list in a znode; ``walk``
+and ``followed_log``, reading across ledgers; ``ensembles`` and ``own_ledgers``,
+ledgers as the leader makes, lists and trims them; ``sender``, from appends to entries in
+flight; ``succession``, from ledger to ledger; ``leader_log``, the log that
 is written; ``takeover``, how one becomes its leader;
 ``going_on``, how after a loss an operator has the log go on. The format is in docs/log-format.md, the reasons
 are in herdpy/log/DESIGN.md.

@@ -1,27 +1,156 @@
 """A log in BookKeeper for those who only read it: followers, checkers, Spark. It never fences.
 
-Above ``walk``, which does the checking, and ``followed_list``, which watches the list; here ledgers are
-opened. What is unreachable is waited for: a reader of a range for a while, a follower for ever.
+Above ``walk``, which does the checking, and ``znode_list``. FollowedList watches the list, and reads it
+again now and then: a watch that says nothing costs no more than the time to the next reading; ZooKeeper
+that does not answer is waited for as long as ``read_patience_s``. In FollowedLog ledgers are opened. What
+is unreachable is waited for: a reader of a range for a while, a follower for ever.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
 from herdpy.bookkeeper.client import BookKeeper
 from herdpy.bookkeeper.digest import Entry as RawEntry
-from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError, NoSuchLedgerError
+from herdpy.bookkeeper.errors import (
+    BookKeeperError,
+    ClosedClientError,
+    NoSuchLedgerError,
+    SessionExpiredError,
+    ZooKeeperUnavailableError,
+)
+from herdpy.bookkeeper.metadata.znodes import Watch
 from herdpy.bookkeeper.read import LedgerReader
-from herdpy.log.bookkeeper.followed_list import FollowedList
-from herdpy.log.bookkeeper.patience import FINAL, ReaderBackoff
+from herdpy.log.bookkeeper.backoff import FINAL, PAUSE_FIRST_S, PAUSE_MAX_S, ReaderBackoff
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
 from herdpy.log.bookkeeper.walk import next_ledger, walk
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
 from herdpy.log.entry import LogEntry
-from herdpy.log.errors import LogTrimmedError
+from herdpy.log.errors import (
+    CorruptLedgerError,
+    LogClosedError,
+    LogError,
+    LogTrimmedError,
+    LogUnavailableError,
+)
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN, START
+
+_log = logging.getLogger("herdpy.log.followed")
+
+
+class FollowedList:
+    """The list of one tablespace, as it changes. All methods are called on the client's loop.
+
+    Attributes:
+        known: the list as it was last seen; None before.
+        changed: set, and replaced by another, when something was heard of or it was closed.
+    """
+
+    def __init__(self, ledger_list: ZnodeLedgerList, settings: LedgerLogSettings) -> None:
+        self.known: LedgerListState | None = None
+        self.changed = asyncio.Event()
+        self._list = ledger_list
+        self._settings = settings
+        self._bad: LogError | None = None
+        self._watch: Watch | None = None
+        self._closed = False
+
+    async def state(self) -> LedgerListState:
+        """The list as it is known here, which is watched from now on; read, if it never was.
+
+        Raises:
+            CorruptLedgerError: it is damaged.
+            LogClosedError: it is gone, or another log's.
+            LogUnavailableError: ZooKeeper did not answer in time.
+        """
+        if self._bad is not None:
+            raise self._bad
+        if self._watch is None and not self._closed:
+            self._watch = self._list.watch(self._told)
+        if self.known is None:
+            return await self.refresh()
+        return self.known
+
+    async def newer(self, version: int) -> bool:
+        """Wait for a version newer than this; False: the list was closed before there was one.
+
+        Errors as ``state``.
+        """
+        while not self._closed:
+            if (await self.state()).version > version:
+                return True
+            changed = self.changed
+            try:
+                async with asyncio.timeout(self._settings.follow_interval_s):
+                    await changed.wait()
+            except TimeoutError:
+                try:
+                    await self.refresh()
+                except LogUnavailableError as error:
+                    _log.warning("the ledger list cannot be read", extra={"error": str(error)})
+        return False
+
+    async def refresh(self) -> LedgerListState:
+        """Read it now. Errors as ``state``."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._settings.read_patience_s
+        pause_s = PAUSE_FIRST_S
+        while True:
+            known = self.known is not None and self.known.version > 0
+            try:
+                state = await self._list.read()
+                if state is not None or known:
+                    break
+                if self.known is None or not self.known.version:
+                    break
+                # The list came to be while this read was on its way: look again.
+            except (ZooKeeperUnavailableError, SessionExpiredError) as error:
+                if loop.time() + pause_s > deadline_s:
+                    raise LogUnavailableError(f"the ledger list cannot be read: {error}") from error
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, PAUSE_MAX_S)
+        self._heard(state)
+        if self._bad is not None:
+            raise self._bad
+        assert self.known is not None
+        return self.known
+
+    def _told(self, state: LedgerListState | CorruptLedgerError | None) -> None:
+        if state is not None:  # that it is gone is believed only when it is read
+            self._heard(state)
+
+    def _heard(self, state: LedgerListState | CorruptLedgerError | None) -> None:
+        known = self.known
+        if isinstance(state, CorruptLedgerError):
+            self._bad = state
+        elif state is None:
+            if known is not None and known.version:
+                self._bad = LogClosedError("the ledger list is gone: the log was dropped")
+            self.known = self.known or LedgerListState(0, "")
+        elif known is not None and known.log_id not in ("", state.log_id):
+            self._bad = LogClosedError("the ledger list is another log's: this one was dropped")
+        elif known is None or state.version > known.version:
+            self.known = state
+        else:
+            return
+        self.notify()
+
+    def notify(self) -> None:
+        """Wake those who wait for ``changed``."""
+        changed, self.changed = self.changed, asyncio.Event()
+        changed.set()
+
+    def close(self) -> None:
+        """Watch no more, and let go of those who wait; may be repeated."""
+        self._closed = True
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        self.notify()
 
 
 class FollowedLog:

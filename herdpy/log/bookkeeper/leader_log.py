@@ -1,9 +1,11 @@
 """The log of a tablespace as its leader writes it: ledgers in BookKeeper. Top of the package.
 
-On the loop: an append is encoded and queued; at the end of the loop's pass what waited becomes an
-entry (``queue``, ``sender``); bookies acknowledge it; the hook is told, and the appends are resolved,
-in order (``acknowledger``). Beside that, in tasks: the next ledger is made before this one is full,
-ledgers are closed behind the writing, and one whose bookies are gone is replaced (``succession``).
+On the loop: an append is encoded and queued; at the end of the loop's pass what waited becomes an entry
+(``sender``); bookies acknowledge it; the hook is told, and the appends are resolved, in order
+(Acknowledger; the state machine's hook may fail, then nothing more can be acknowledged). Beside that, in
+tasks: the next ledger is made before this one is full, ledgers are closed behind the writing, and one whose
+bookies are gone is replaced (``succession``). Threads call LoopLog, whose methods block until the loop has
+done it.
 
 When another node has taken the log over, or nothing can be written any more, everything that is under
 way fails, in order: unknown what the bookies may have, not done what was never sent.
@@ -13,24 +15,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from time import perf_counter
+from typing import Any, TypeVar
 
 from herdpy.bookkeeper.client import BookKeeper
 from herdpy.bookkeeper.write import LedgerWriter
-from herdpy.log.bookkeeper import insisting
-from herdpy.log.bookkeeper.acknowledger import Acknowledger, outcome_of
+from herdpy.log.bookkeeper import succession
 from herdpy.log.bookkeeper.ensembles import Quorums
-from herdpy.log.bookkeeper.loop_log import LoopLog
 from herdpy.log.bookkeeper.own_ledgers import OwnLedgers, boot_time_s
 from herdpy.log.bookkeeper.own_view import OwnView
-from herdpy.log.bookkeeper.pauses import Pauses
-from herdpy.log.bookkeeper.queue import AppendQueue, LeaderAppend
-from herdpy.log.bookkeeper.sender import Sender
+from herdpy.log.bookkeeper.sender import AppendQueue, LeaderAppend, Pauses, Sender
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
 from herdpy.log.bookkeeper.succession import Succession
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
-from herdpy.log.commit_log import Acknowledge, Append
+from herdpy.log.commit_log import Acknowledge, Append, CommitLog
 from herdpy.log.counts import LogCounts
 from herdpy.log.entry import LogEntry
 from herdpy.log.errors import (
@@ -44,6 +44,102 @@ from herdpy.log.errors import (
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN
 from herdpy.log.transaction import Transaction
+
+
+class Acknowledger:
+    """That of one log.
+
+    Args:
+        hook: as ``LeaderLog``'s ``acknowledge``.
+    """
+
+    def __init__(self, hook: Acknowledge | None) -> None:
+        self._hook = hook
+
+    def tell(self, appends: Sequence[Append], lsn: LSN) -> None:
+        """Have the hook know that these took effect at ``lsn``; raises what it raises."""
+        for append in appends:
+            append.lsn = lsn
+        if self._hook is not None:
+            self._hook(appends, None)
+
+    def fail(self, appends: Sequence[Append], error: LogError, cause: LogError) -> None:
+        """The log can write no more, because of ``cause``: ``error`` says what that means for these."""
+        if not appends:
+            return
+        error.__cause__ = cause
+        try:
+            if self._hook is not None:
+                self._hook(appends, error)
+        finally:
+            for append in appends:
+                append.fail(error)
+
+    def break_down(self, appends: Sequence[Append], error: BaseException) -> LogError:
+        """The hook failed with ``error`` at these: it is asked no more. Returns why the log is lost."""
+        failure = LogError(f"the log failed while it acknowledged: {error!r}", outcome="unknown")
+        failure.__cause__ = error
+        self._hook = None
+        for append in appends:
+            append.fail(failure)
+        return failure
+
+
+def outcome_of(error: LogError, outcome: Outcome, note: str = "") -> LogError:
+    """The error of appends when the log was lost by ``error``, of its class where one can be made of a
+    message."""
+    kind = type(error)
+    fits = kind.__init__ is LogError.__init__ and kind is not LogClosedError
+    return (kind if fits else LogError)(f"{error}{note}", outcome=outcome)
+
+
+T = TypeVar("T")
+
+
+class LoopLog(CommitLog):
+    """To be made on the loop that it lives on.
+
+    What is blocking in ``CommitLog`` has a twin with an a before its name, to be awaited on the loop. There
+    the blocking one raises RuntimeError: it would wait for itself.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+
+    @abstractmethod
+    async def aflush(self) -> None:
+        """As ``flush``."""
+
+    @abstractmethod
+    async def aroll(self) -> None:
+        """As ``roll``."""
+
+    @abstractmethod
+    async def atrim(self, before: LSN) -> list[int]:
+        """As ``trim``."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """As ``close``."""
+
+    def flush(self) -> None:
+        self._from_thread(self.aflush())
+
+    def roll(self) -> None:
+        self._from_thread(self.aroll())
+
+    def trim(self, before: LSN) -> list[int]:
+        return self._from_thread(self.atrim(before))
+
+    def close(self) -> None:
+        self._from_thread(self.aclose())
+
+    def _from_thread(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        if asyncio._get_running_loop() is self._loop:
+            coroutine.close()
+            raise RuntimeError("this would block the loop: await the method with an a before its name")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
 
 _log = logging.getLogger("herdpy.log.leader")
 
@@ -98,7 +194,7 @@ class LeaderLog(LoopLog):
         on_lost, self._on_lost = self._on_lost, None  # what is lost before it is won is raised here
         try:
             async with asyncio.timeout(self._settings.write_patience_s):
-                writer = await insisting.make(self._ledgers)
+                writer = await succession.make(self._ledgers)
                 self._sender.begin(writer, self._lac, self._lac_crc)
                 self._succession.begun()
                 await self._pauses.quiet()

@@ -1,6 +1,6 @@
 """From one ledger to the next: made ahead, switched to, closed behind, replaced when its bookies are gone.
 
-Beside ``leader_log``, above ``own_ledgers``, ``sender`` and ``pauses``; everything here happens in tasks,
+Beside ``leader_log``, above ``own_ledgers``, and ``sender``; everything here happens in tasks,
 while appends go on. A ledger ends in one of two ways:
 
 - It is large or old, or bookies are back that it lacks: the next one is made and listed; when nothing is
@@ -9,29 +9,146 @@ while appends go on. A ledger ends in one of two ways:
 - Its writer fails because bookies are missing: it is closed in BookKeeper where it is confirmed. What was
   in flight behind that is certainly not in the log, so it is sent again, to a ledger of the bookies that
   are left. Nobody who appends notices, unless that takes longer than ``write_patience_s``.
+
+Ledgers are made and closed however long that takes: while bookies or ZooKeeper are away it is tried again
+(``make``, ``close``). What no trying can mend is a ``LogError``. LogTasks has the tasks by name, and
+says what becomes of the log when one fails.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 from herdpy.bookkeeper.client import BookKeeper
-from herdpy.bookkeeper.errors import BookKeeperError, ClosedClientError
+from herdpy.bookkeeper.errors import (
+    BookKeeperError,
+    ClosedClientError,
+    LedgerClosedError,
+    LedgerFencedError,
+    NoSuchLedgerError,
+    UnauthorizedError,
+)
 from herdpy.bookkeeper.metadata.znodes import Watch
 from herdpy.bookkeeper.write import LedgerWriter
-from herdpy.log.bookkeeper import insisting
 from herdpy.log.bookkeeper.ensembles import Quorums, quorums_for, wanted
-from herdpy.log.bookkeeper.log_tasks import LogTasks
 from herdpy.log.bookkeeper.own_ledgers import OwnLedgers
-from herdpy.log.bookkeeper.pauses import Pauses
-from herdpy.log.bookkeeper.sender import Sender
+from herdpy.log.bookkeeper.sender import Pauses, Sender
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
-from herdpy.log.errors import LogError, LogUnavailableError, LogWriteError, Outcome
+from herdpy.log.errors import LogError, LogFencedError, LogUnavailableError, LogWriteError, Outcome
 from herdpy.log.lsn import LSN
 
+
+class LogTasks:
+    """The tasks of one leader, on its loop; at most one of each name matters.
+
+    Args:
+        on_failed: the log cannot go on, because a task failed.
+        on_done: a task came to its end.
+    """
+
+    def __init__(self, on_failed: Callable[[LogError], None], on_done: Callable[[], object]) -> None:
+        self._on_failed = on_failed
+        self._on_done = on_done
+        self._loop = asyncio.get_running_loop()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._stopped = False
+
+    def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Begin a task."""
+        task = self._loop.create_task(work, name=f"herdpy-log-{name}")
+        self._tasks[name] = task
+        task.add_done_callback(lambda task: self._ended(name, task))
+
+    def _ended(self, name: str, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(name) is task:
+            del self._tasks[name]
+        if task.cancelled():
+            if not self._stopped:  # what it was to bring to memory may be in ZooKeeper already
+                self._on_failed(LogError(f"the log failed: {name} was cancelled", outcome="unknown"))
+            return
+        error = task.exception()
+        if isinstance(error, LogError):
+            self._on_failed(error)
+        elif isinstance(error, BookKeeperError):
+            self._on_failed(LogWriteError(f"the log cannot be written: {error}"))
+        elif error is not None:
+            self._on_failed(LogError(f"the log failed: {error!r}", outcome="unknown"))
+            raise error
+        else:
+            self._on_done()
+
+    def under_way(self, *names: str) -> bool:
+        """Whether any of these tasks is."""
+        return any(name in self._tasks for name in names)
+
+    async def wait(self, *names: str) -> None:
+        """Wait until those of these tasks that are under way have ended, however they do."""
+        tasks = [self._tasks[name] for name in names if name in self._tasks]
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def stop(self) -> None:
+        """Cancel every task but the one that calls."""
+        self._stopped = True
+        current = asyncio.current_task()
+        for task in self._tasks.values():
+            if task is not current:
+                task.cancel()
+
+
+PAUSE_S = 0.2
+
 _log = logging.getLogger("herdpy.log.succession")
+_TAKEN = (LedgerFencedError, LedgerClosedError, NoSuchLedgerError, UnauthorizedError)
+
+
+def final(error: BookKeeperError) -> LogError | None:
+    """What it means for the log when a ledger cannot be written to or closed for good; None: try again."""
+    if isinstance(error, _TAKEN):
+        return LogFencedError(f"another node has taken the log: {error}")
+    if isinstance(error, ClosedClientError):
+        return LogWriteError(f"the BookKeeper client is gone: {error}")
+    return None
+
+
+async def make(ledgers: OwnLedgers) -> LedgerWriter:
+    """A ledger that is made and listed; tries until there are bookies for one.
+
+    Raises:
+        LogError: another node owns the log, or the client is closed.
+    """
+    while True:
+        try:
+            return await ledgers.add()
+        except ClosedClientError as error:
+            raise LogWriteError(f"the BookKeeper client is gone: {error}") from error
+        except BookKeeperError as error:
+            _log.warning("a ledger could not be made", extra={"error": str(error)})
+            await asyncio.sleep(PAUSE_S)
+
+
+async def close(writer: LedgerWriter) -> None:
+    """Close a ledger in BookKeeper.
+
+    Raises:
+        LogFencedError: another node has taken it.
+        LogWriteError: the client is closed.
+    """
+    while True:
+        try:
+            await writer.close()
+            return
+        except BookKeeperError as error:
+            failure = final(error)
+            if failure is not None:
+                raise failure from error
+            _log.warning("a ledger could not be closed", extra={"error": str(error)})
+            await asyncio.sleep(PAUSE_S)
+
+
 _KEEP_S = 10.0
 
 
@@ -143,7 +260,7 @@ class Succession:
             following = await self._ledgers.add()
         except BookKeeperError as error:
             _log.warning("the next ledger could not be made", extra={"error": str(error)})
-            self._looking = self._loop.call_later(insisting.PAUSE_S, self._look_again)
+            self._looking = self._loop.call_later(PAUSE_S, self._look_again)
             return
         if self._stopped:
             following.abandon(ClosedClientError("the log was given up"))
@@ -166,7 +283,7 @@ class Succession:
         self._tasks.spawn("retire", self._retire(writer, last, crc))
 
     async def _retire(self, writer: LedgerWriter, last: LSN, crc: int) -> None:
-        await insisting.close(writer)
+        await close(writer)
         end = writer.metadata.last_entry_id
         if end != last.entry_id:
             raise LogError(f"ledger {last.ledger_id} was closed at entry {end}, but {last} is confirmed")
@@ -219,7 +336,7 @@ class Succession:
 
     def replace(self, writer: LedgerWriter, error: BookKeeperError) -> None:
         """The ledger cannot be written to any more; go on in another one, unless it was taken from us."""
-        failure = insisting.final(error)
+        failure = final(error)
         if failure is not None:
             self._owner.lose(failure)
         else:
@@ -235,17 +352,17 @@ class Succession:
             # Even when patience is at its end: whoever waits then learns what became of it.
             async with asyncio.timeout(self._settings.write_patience_s):
                 await self._tasks.wait("prepare", "retire")
-                await insisting.close(writer)
+                await close(writer)
                 # Behind this end there is nothing, for good.
                 end, length = writer.metadata.last_entry_id, writer.metadata.length_bytes
                 last, crc = self._owner.ledger_ended(writer.ledger_id, end)
                 outcome = "not done"
             async with asyncio.timeout_at(self._trouble_s + self._settings.write_patience_s):
                 if again:  # a new ledger failed before anything was written to it
-                    await asyncio.sleep(insisting.PAUSE_S)
+                    await asyncio.sleep(PAUSE_S)
                 await self._ledgers.settle(writer.ledger_id, end, length, crc)
                 self._tell_settled()
-                following = self._sender.following or await insisting.make(self._ledgers)
+                following = self._sender.following or await make(self._ledgers)
                 self._sender.following = None
         except TimeoutError:
             self._owner.lose(LogUnavailableError(f"the log cannot be written: {error}"), outcome)
@@ -281,11 +398,11 @@ class Succession:
                 last, crc = self._sender.last, self._sender.crc
                 self._sender.stop()
                 if writer is not None:
-                    await insisting.close(writer)
+                    await close(writer)
                     end, length = writer.metadata.last_entry_id, writer.metadata.length_bytes
                     await self._ledgers.settle(writer.ledger_id, end, length, crc)
                 if following is not None:
-                    await insisting.close(following)
+                    await close(following)
                     await self._ledgers.settle(following.ledger_id, -1, 0, 0)
                 await self._ledgers.sweep_unlisted()
         except (TimeoutError, BookKeeperError) as error:

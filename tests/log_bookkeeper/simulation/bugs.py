@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from herdpy.bookkeeper.errors import BookKeeperError, ZooKeeperUnavailableError
 from herdpy.bookkeeper.write import LedgerWriter
-from herdpy.log.bookkeeper import insisting, takeover, walk
+from herdpy.log.bookkeeper import succession, takeover, walk
 from herdpy.log.bookkeeper.followed_log import FollowedLog
 from herdpy.log.bookkeeper.leader_log import LeaderLog
 from herdpy.log.bookkeeper.own_ledgers import OwnLedgers, create_ledger
@@ -137,7 +137,7 @@ def sends_again_without_closing() -> Iterator[None]:
     closed = Succession._replace
 
     async def replace_ledger(self: Succession, writer: LedgerWriter, error: Any) -> None:
-        with patch.object(insisting, "close", close):
+        with patch.object(succession, "close", close):
             await closed(self, writer, error)
 
     with patch.object(Succession, "_replace", replace_ledger):

@@ -16,7 +16,7 @@ from unittest.mock import patch
 from herdpy.bookkeeper.metadata.ledger_store import LedgerStore
 from herdpy.log import LSN, Append, LogEntry, LogError, TransactionAssembler
 from herdpy.log.bookkeeper import FollowedLog, takeover
-from herdpy.log.bookkeeper.acknowledger import Acknowledger
+from herdpy.log.bookkeeper.leader_log import Acknowledger
 from herdpy.log.entry import decode_entry
 from herdpy_server.cluster import positions
 from herdpy_server.cluster.term import Term

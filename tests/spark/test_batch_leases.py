@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from herdpy.rpc.address import GrpcAddress
-from herdpy_spark.access import AccessError, Servers
-from herdpy_spark.batch.leases import LogLease
+from herdpy_spark.access import AccessError, TablespaceServers
+from herdpy_spark.batch.leases import BatchLogLease
 from herdpy_spark.batch.rows import LapsedError
 
 
-class Asked(Servers):
+class Asked(TablespaceServers):
     """Servers that note each call, and answer as they are told."""
 
     def __init__(self, error: AccessError | None = None) -> None:
@@ -32,7 +32,7 @@ class Asked(Servers):
 
 def test_a_lease_is_renewed_as_long_as_a_task_reads():
     servers = Asked()
-    with LogLease(servers, "id", "t", 0.03).held():
+    with BatchLogLease(servers, "id", "t", 0.03).held():
         assert servers.often.wait(60)
     last = servers.calls
     assert not [one for one in threading.enumerate() if one.name == "herdpy-lease"]
@@ -40,16 +40,16 @@ def test_a_lease_is_renewed_as_long_as_a_task_reads():
 
 
 def test_a_lease_that_is_over_is_told_before_anything_is_read():
-    lease = LogLease(Asked(AccessError("not there", is_gone=True)), "id", "t", 600.0)
+    lease = BatchLogLease(Asked(AccessError("not there", is_gone=True)), "id", "t", 600.0)
     with pytest.raises(LapsedError, match="Make the DataFrame again"), lease.held():
         pytest.fail("it was read")
 
 
 def test_servers_that_are_away_do_not_stop_a_reading_of_the_log():
-    with LogLease(Asked(AccessError("away", is_transient=True)), "id", "t", 600.0).held():
+    with BatchLogLease(Asked(AccessError("away", is_transient=True)), "id", "t", 600.0).held():
         pass
 
 
 def test_an_error_of_the_reading_is_its_own():
-    with pytest.raises(ZeroDivisionError), LogLease(Asked(), "id", "t", 600.0).held():
+    with pytest.raises(ZeroDivisionError), BatchLogLease(Asked(), "id", "t", 600.0).held():
         raise ZeroDivisionError

@@ -7,7 +7,7 @@ from typing import Any
 from herdpy.log.lsn import LSN
 from herdpy.rpc import partitions_pb2
 from herdpy.rpc.address import GrpcAddress
-from herdpy_spark.access import AccessError, Description, Node, Servers
+from herdpy_spark.access import AccessError, Description, Node, TablespaceServers
 from herdpy_spark.batch import replica
 from herdpy_spark.log import LogAddress
 
@@ -15,7 +15,7 @@ LEADER, ONE, OTHER, NEW = (GrpcAddress(name) for name in ("leader", "one", "othe
 LOG = LogAddress("t", directory="/log")
 
 
-class Said(Servers):
+class Said(TablespaceServers):
     """A leader that has applied 5:9, followers behind it; the first to be asked for a plan is too busy."""
 
     def __init__(self, *, leader_answers: bool = True) -> None:

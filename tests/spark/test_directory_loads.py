@@ -10,7 +10,7 @@ from herdpy_spark.writing.beginning import begin
 from herdpy_spark.writing.conforming import ColumnError
 from herdpy_spark.writing.directory import DirectoryLoads
 from herdpy_spark.writing.errors import LoadError
-from herdpy_spark.writing.plan import LoadMode, LoadOutcome
+from herdpy_spark.writing.plan import WriteMode, WriteOutcome
 from herdpy_spark.writing.task import stage
 
 SCHEMA = pa.schema([("ID", pa.int32()), ("amount", pa.int64())])
@@ -37,7 +37,7 @@ def batches(**columns):
     yield pa.RecordBatch.from_pydict(columns, SCHEMA)
 
 
-def staged(loads, mode=LoadMode.APPEND, load_id="one", **columns):
+def staged(loads, mode=WriteMode.APPEND, load_id="one", **columns):
     plan = begin(loads, load_id, "t", mode, SCHEMA)
     return plan, [stage(plan, batches(**columns), 0, 7)]
 
@@ -45,9 +45,9 @@ def staged(loads, mode=LoadMode.APPEND, load_id="one", **columns):
 @pytest.mark.parametrize(
     ("mode", "after"),
     [
-        (LoadMode.OVERWRITE, [(2, 20), (3, 30)]),
-        (LoadMode.IGNORE, [(1, 1), (2, 2), (3, 30)]),
-        (LoadMode.DELETE, [(1, 1)]),
+        (WriteMode.OVERWRITE, [(2, 20), (3, 30)]),
+        (WriteMode.IGNORE, [(1, 1), (2, 2), (3, 30)]),
+        (WriteMode.DELETE, [(1, 1)]),
     ],
 )
 def test_each_mode(path, tmp_path, mode, after):
@@ -63,10 +63,10 @@ def test_a_load_is_done_once(path):
     plan, parts = staged(loads, ID=[3], amount=[30])
     outcome = loads.publish(plan, parts)
     assert (outcome.inserted, rows(path)) == (1, [(1, 1), (2, 2), (3, 30)])
-    assert begin(loads, "one", "t", LoadMode.APPEND, SCHEMA) == outcome
+    assert begin(loads, "one", "t", WriteMode.APPEND, SCHEMA) == outcome
     loads.abort(plan, parts)
     assert rows(path) == [(1, 1), (2, 2), (3, 30)]
-    assert isinstance(outcome, LoadOutcome)
+    assert isinstance(outcome, WriteOutcome)
 
 
 def test_a_row_that_is_there_is_refused_and_named(path):
@@ -80,7 +80,7 @@ def test_a_row_that_is_there_is_refused_and_named(path):
 
 def test_columns_that_are_not_the_tables_are_refused(path):
     with pytest.raises(ColumnError, match='no column "colour"'):
-        begin(DirectoryLoads(path), "one", "t", LoadMode.APPEND, pa.schema([("colour", pa.string())]))
+        begin(DirectoryLoads(path), "one", "t", WriteMode.APPEND, pa.schema([("colour", pa.string())]))
 
 
 def test_damaged_files_are_noticed(path, tmp_path):
@@ -100,4 +100,4 @@ def test_a_directory_that_is_open_elsewhere_says_so(path, monkeypatch):
         herdpy.connect(path),
         pytest.raises(LoadError, match=r"in use|open|another"),
     ):
-        begin(DirectoryLoads(path), "one", "t", LoadMode.APPEND, SCHEMA)
+        begin(DirectoryLoads(path), "one", "t", WriteMode.APPEND, SCHEMA)

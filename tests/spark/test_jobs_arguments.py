@@ -30,7 +30,7 @@ from herdpy_spark.jobs import JOBS, arguments, bulk_load
 from herdpy_spark.jobs.__main__ import run as run_module
 from herdpy_spark.jobs.archived import Closed, closed_ledgers, entry_bytes
 from herdpy_spark.jobs.errors import JobError, UsageError
-from herdpy_spark.jobs.job import Job, Run
+from herdpy_spark.jobs.job import JobRun, SparkJob
 from herdpy_spark.jobs.loading import checking, creating, sources
 from herdpy_spark.jobs.running import job_named, main, said
 
@@ -104,21 +104,21 @@ def test_verifying_what_is_no_export_fails(tmp_path: Path):
     assert "has no manifest" in said_in["error"]["message"]
 
 
-def _job(run: object) -> Job:
-    return Job("try", "Try.", (), lambda parser: None, run)  # type: ignore[arg-type]
+def _job(run: object) -> SparkJob:
+    return SparkJob("try", "Try.", (), lambda parser: None, run)  # type: ignore[arg-type]
 
 
 def test_a_report_says_how_it_ended(tmp_path: Path):
-    def good(this: Run) -> None:
+    def good(this: JobRun) -> None:
         this.report["rows"] = 3
 
-    def bad(this: Run) -> None:
+    def bad(this: JobRun) -> None:
         raise JobError("no", hint="Try yes.")
 
-    def broken(this: Run) -> None:
+    def broken(this: JobRun) -> None:
         raise RuntimeError("at java\n  x.RowError: partition 2, row 7\n")
 
-    def stopped(this: Run) -> None:
+    def stopped(this: JobRun) -> None:
         raise KeyboardInterrupt
 
     ends = {}

@@ -11,13 +11,13 @@ import pytest
 
 import herdpy
 from herdpy.log.lsn import LSN
-from herdpy_spark.jobs.database import Database
+from herdpy_spark.jobs.database import JobDatabase
 from herdpy_spark.jobs.errors import JobError
 from herdpy_spark.jobs.exporting.generations import Generations
-from herdpy_spark.jobs.exporting.manifest import DamagedManifestError, DataFile, Fingerprint, Manifest
+from herdpy_spark.jobs.exporting.manifest import DamagedManifestError, DataFile, ExportManifest, Fingerprint
 from herdpy_spark.jobs.exporting.places import LocalPlace, is_local, local_path
 
-MANIFEST = Manifest(
+MANIFEST = ExportManifest(
     generation=1,
     kind="full",
     table="flights",
@@ -48,7 +48,7 @@ def put(generations: Generations, number: int, run: str, content: bytes = b"abc"
 def test_a_manifest_is_read_as_it_was_written():
     later = replace(MANIFEST, generation=2, kind="incremental", since=LSN(7, 1), selection={"where": "a > 1"})
     for one in (MANIFEST, later):
-        assert Manifest.parse(one.dump()) == one
+        assert ExportManifest.parse(one.dump()) == one
 
 
 def test_damage_is_noticed_wherever_it_is():
@@ -58,12 +58,12 @@ def test_damage_is_noticed_wherever_it_is():
     damaged = [document[:-20], b"", b"[]", b'{"format": 1}', json.dumps(other).encode()]
     for one in damaged:
         with pytest.raises(DamagedManifestError, match=r"m\.json"):
-            Manifest.parse(one, "m.json")
+            ExportManifest.parse(one, "m.json")
 
 
 def test_a_newer_format_is_not_guessed_at():
     with pytest.raises(DamagedManifestError, match="format 2"):
-        Manifest.parse(MANIFEST.dump().replace(b'"format": 1', b'"format": 2'))
+        ExportManifest.parse(MANIFEST.dump().replace(b'"format": 1', b'"format": 2'))
 
 
 def test_fingerprints_add_up_in_any_order():
@@ -142,7 +142,7 @@ def test_a_directory_that_is_made_anew_has_another_log(tmp_path: Path) -> None:
     def log_id() -> str:
         shutil.rmtree(tmp_path / "shop", ignore_errors=True)
         herdpy.connect(tmp_path / "shop").close()
-        return Database({"url": f"herdpy://{tmp_path}/shop"}, "t").log_id
+        return JobDatabase({"url": f"herdpy://{tmp_path}/shop"}, "t").log_id
 
     first = log_id()
     assert first

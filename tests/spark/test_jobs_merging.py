@@ -21,7 +21,7 @@ from herdpy_spark.jobs.errors import JobError
 from herdpy_spark.jobs.exporting import changeset, formats, rewriting
 from herdpy_spark.jobs.exporting.fingerprint import fingerprint
 from herdpy_spark.jobs.exporting.generations import Generations
-from herdpy_spark.jobs.exporting.manifest import Manifest
+from herdpy_spark.jobs.exporting.manifest import ExportManifest
 from herdpy_spark.jobs.exporting.places import HadoopPlace, LocalPlace
 from herdpy_spark.jobs.exporting.rewriting import FileWriter
 from herdpy_spark.jobs.verify import differences
@@ -94,10 +94,10 @@ def export(spark: SparkSession, directory: Path, file_format: str) -> tuple[File
     return FileWriter(spark, generations, file_format=file_format, compression=None, run_id="r"), generations
 
 
-def manifest(spark: SparkSession, file_format: str) -> Manifest:
+def manifest(spark: SparkSession, file_format: str) -> ExportManifest:
     """A generation without rows."""
     schema = json.loads(spark.createDataFrame([], ROW).schema.json())
-    return Manifest(0, "full", "t", LSN(0, 0), file_format, schema, ("id",), (), "r", "now")
+    return ExportManifest(0, "full", "t", LSN(0, 0), file_format, schema, ("id",), (), "r", "now")
 
 
 @pytest.mark.parametrize("file_format", [formats.PARQUET, formats.CSV])

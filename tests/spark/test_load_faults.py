@@ -18,7 +18,7 @@ from herdpy_spark.writing.beginning import begin
 from herdpy_spark.writing.errors import LoadError
 from herdpy_spark.writing.ledger_sink import LedgerSink
 from herdpy_spark.writing.loads import ServerLoads
-from herdpy_spark.writing.plan import LoadMode, LoadOutcome, LoadPlan
+from herdpy_spark.writing.plan import WriteMode, WriteOutcome, WritePlan
 from herdpy_spark.writing.task import stage
 from herdpy_spark.writing.writer import LoadWriter
 from tests.spark.staged import staged_ledgers
@@ -38,7 +38,7 @@ def batches(first, count):
 class Driver:
     """One run of a job that loads rows 0 to 3999 in four partitions."""
 
-    def __init__(self, url, table, load_id, mode=LoadMode.APPEND):
+    def __init__(self, url, table, load_id, mode=WriteMode.APPEND):
         self.url, self.table, self.load_id, self.mode = url, table, load_id, mode
         self.servers = find(Options.parse({"url": url, "table": table}, "write")).servers
         self.loads = ServerLoads(self.servers.places, self.servers.tablespace)
@@ -66,7 +66,7 @@ def table(sql, new_name):
 @pytest.fixture
 def driver(cluster, table):
     load_id = f"load-{next(_LOADS)}"
-    return lambda mode=LoadMode.APPEND: Driver(cluster.url, table, load_id, mode)
+    return lambda mode=WriteMode.APPEND: Driver(cluster.url, table, load_id, mode)
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_abort_after_a_commit_that_was_told_as_failed_does_nothing(driver, is_lo
 def test_a_driver_that_died_before_publishing_is_followed_by_one_that_does(driver, is_loaded):
     driver().tasks()
     rerun = driver()
-    assert isinstance(rerun.plan, LoadPlan)
+    assert isinstance(rerun.plan, WritePlan)
     rerun.writer.commit(rerun.tasks())
     assert is_loaded()
 
@@ -137,7 +137,7 @@ def test_a_driver_that_died_after_publishing_is_followed_by_one_that_adds_nothin
     run = driver()
     run.writer.commit(run.tasks())
     rerun = driver()
-    assert isinstance(rerun.plan, LoadOutcome)
+    assert isinstance(rerun.plan, WriteOutcome)
     assert rerun.plan.inserted == 4000
     rerun.writer.commit([])
     assert is_loaded()
@@ -181,7 +181,7 @@ def test_a_leader_killed_between_staging_and_publishing_loses_nothing(driver, is
     finally:
         cluster.start(leader)
     assert is_loaded()
-    assert isinstance(driver().plan, LoadOutcome)
+    assert isinstance(driver().plan, WriteOutcome)
 
 
 def test_a_leader_killed_while_it_publishes_adds_the_rows_once(driver, is_loaded, cluster):

@@ -10,7 +10,7 @@ from herdpy_spark.options import Options
 from herdpy_spark.writing.beginning import begin
 from herdpy_spark.writing.errors import LoadError
 from herdpy_spark.writing.loads import ServerLoads
-from herdpy_spark.writing.plan import LoadMode, LoadOutcome, ServerFiles
+from herdpy_spark.writing.plan import ServerFiles, WriteMode, WriteOutcome
 from herdpy_spark.writing.task import stage
 from herdpy_spark.writing.writer import LoadWriter
 from tests.support.server_process import RunningServer
@@ -37,8 +37,8 @@ def run(server):
         loads = ServerLoads(servers.places, servers.tablespace)
 
         def run(load_id):
-            plan = begin(loads, load_id, "t", LoadMode.APPEND, SCHEMA)
-            if isinstance(plan, LoadOutcome):
+            plan = begin(loads, load_id, "t", WriteMode.APPEND, SCHEMA)
+            if isinstance(plan, WriteOutcome):
                 return LoadWriter(loads, plan), []
             assert isinstance(plan.staging, ServerFiles)
             ids = [range(500), range(500, 1000)]

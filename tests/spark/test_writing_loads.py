@@ -13,14 +13,14 @@ from herdpy.rpc.address import GrpcAddress
 from herdpy_spark.writing.errors import LoadError, LoadUnknownError
 from herdpy_spark.writing.loads import ServerLoads
 from herdpy_spark.writing.messages import StagedFile, TaskRows
-from herdpy_spark.writing.plan import LoadMode, LoadOutcome, LoadPlan, ServerFiles
+from herdpy_spark.writing.plan import ServerFiles, WriteMode, WriteOutcome, WritePlan
 from herdpy_spark.writing.target import target_columns
 from herdpy_spark.writing.task import stage
 from tests.spark.loads_server import LoadsServer, ScriptedLoads, refuse
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 DONE = pb.LoadOutcome(load_id="nightly", lsn={"ledger_id": 7, "entry_id": 3}, inserted=5)
-OUTCOME = LoadOutcome("nightly", "7:3", 5, 0, 0, 0)
+OUTCOME = WriteOutcome("nightly", "7:3", 5, 0, 0, 0)
 ANYWHERE = GrpcAddress("127.0.0.1", 1)
 UNAVAILABLE, UNKNOWN = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN
 
@@ -28,7 +28,7 @@ UNAVAILABLE, UNKNOWN = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN
 def plan(place=ANYWHERE, max_chunk_bytes=1 << 20):
     columns = target_columns(SCHEMA)
     staging = ServerFiles(place, "shop")
-    return LoadPlan("nightly", "shop", "orders", LoadMode.APPEND, 9, columns, b"", max_chunk_bytes, staging)
+    return WritePlan("nightly", "shop", "orders", WriteMode.APPEND, 9, columns, b"", max_chunk_bytes, staging)
 
 
 def begun(_request, _context):
@@ -72,8 +72,8 @@ def nowhere():
 def test_a_follower_names_the_leader():
     leader = ScriptedLoads(Begin=begun)
     with LoadsServer(leader) as there, LoadsServer(ScriptedLoads(Begin=not_leader(there))) as here:
-        made = ServerLoads([here], "shop").begin("nightly", "orders", LoadMode.UPSERT, ["id", "name"])
-    assert isinstance(made, LoadPlan)
+        made = ServerLoads([here], "shop").begin("nightly", "orders", WriteMode.UPSERT, ["id", "name"])
+    assert isinstance(made, WritePlan)
     assert made.staging == ServerFiles(there, "shop")
     ((_, request),) = leader.asked
     assert (request.mode, list(request.columns), request.tablespace) == (
@@ -85,8 +85,8 @@ def test_a_follower_names_the_leader():
 
 def test_servers_that_are_down_are_passed_over(nowhere):
     with LoadsServer(ScriptedLoads(Begin=begun)) as here:
-        made = ServerLoads([nowhere, nowhere, here], "").begin("nightly", "orders", LoadMode.APPEND, ["id"])
-    assert isinstance(made, LoadPlan)
+        made = ServerLoads([nowhere, nowhere, here], "").begin("nightly", "orders", WriteMode.APPEND, ["id"])
+    assert isinstance(made, WritePlan)
 
 
 def test_without_a_leader_nothing_is_added_and_that_is_said():
@@ -94,14 +94,14 @@ def test_without_a_leader_nothing_is_added_and_that_is_said():
         LoadsServer(ScriptedLoads(Begin=not_leader())) as here,
         pytest.raises(LoadError, match=r"no server leads .*this server follows") as caught,
     ):
-        ServerLoads([here], "", patience_s=0.2).begin("nightly", "orders", LoadMode.APPEND, ["id"])
+        ServerLoads([here], "", patience_s=0.2).begin("nightly", "orders", WriteMode.APPEND, ["id"])
     assert not isinstance(caught.value, LoadUnknownError)
 
 
 def test_a_load_that_was_published_has_its_outcome_at_once():
     answer = pb.BeginLoadResponse(done=DONE)
     with LoadsServer(ScriptedLoads(Begin=lambda _request, _context: answer)) as here:
-        assert ServerLoads([here], "").begin("nightly", "orders", LoadMode.APPEND, ["id"]) == OUTCOME
+        assert ServerLoads([here], "").begin("nightly", "orders", WriteMode.APPEND, ["id"]) == OUTCOME
 
 
 # Publishing.

@@ -12,11 +12,11 @@ from herdpy.bookkeeper import BookKeeper
 from herdpy.log import CreateTable, Delete, Insert, LoadBatch, LoadDone, LoadOp, Transaction
 from herdpy.log.bookkeeper import LedgerLogSettings, ZnodeLedgerList, take_over
 from herdpy.log.staging import StagedLedger, delete_staged
-from herdpy_spark.access import Database
+from herdpy_spark.access import SparkDatabase
 from herdpy_spark.feed import driver as feed_driver
 from herdpy_spark.feed.driver import FeedDriver
 from herdpy_spark.feed.reading import read_task
-from herdpy_spark.feed.shape import Shape
+from herdpy_spark.feed.shape import FeedShape
 from herdpy_spark.log import LogAddress, bookies
 from herdpy_sql.catalog import Column, KeyPart, Table
 from herdpy_sql.definitions import encode_table
@@ -24,7 +24,7 @@ from herdpy_sql.types import INTEGER, TEXT
 from tests.support.feed_replay import Replica
 
 TABLE = Table(7, "t", (Column("id", INTEGER, not_null=True), Column("v", TEXT)), (KeyPart(0),), "t_pkey")
-SHAPE = Shape.of(TABLE)
+SHAPE = FeedShape.of(TABLE)
 
 
 def insert(number):
@@ -75,7 +75,7 @@ def test_a_feed_beside_a_leader_that_goes_on(bookkeeper_cluster, address, monkey
                 positions.append(await log.append(Transaction(1, list(records))))
 
             await commit(CreateTable(encode_table(TABLE)), insert(1))
-            driver = FeedDriver(Database(None, log=address), "t", SHAPE, partitions=8)
+            driver = FeedDriver(SparkDatabase(None, log=address), "t", SHAPE, partitions=8)
             at = await asyncio.to_thread(lambda: follow(driver, driver.first("earliest")))
             for number in range(10, 40):
                 await commit(insert(number))

@@ -27,7 +27,7 @@ from herdpy.log import (
 )
 from herdpy_spark.feed.changes import ChangeReader
 from herdpy_spark.feed.followed import FollowedTable
-from herdpy_spark.feed.shape import SchemaChangedError, Shape
+from herdpy_spark.feed.shape import FeedShape, SchemaChangedError
 from herdpy_sql.catalog import HIDDEN_KEY, Column, Index, KeyPart, Table
 from herdpy_sql.definitions import encode_index, encode_table
 from herdpy_sql.types import BIGINT, INTEGER, TEXT
@@ -93,7 +93,7 @@ def none_staged(record, part):
 def feed(*transactions, table=TABLE, shape=None, staged=none_staged, parts=None, first=0):
     """The changes of transactions, each in an entry of its own, as dictionaries."""
     entries = [Entry(LSN(3, first + number), [one]) for number, one in enumerate(transactions)]
-    reader = ChangeReader(FollowedTable("t", table), shape or Shape.of(TABLE), staged, parts)
+    reader = ChangeReader(FollowedTable("t", table), shape or FeedShape.of(TABLE), staged, parts)
     found = []
     for batch in reader.batches(entries):
         batch.validate(full=True)
@@ -121,7 +121,7 @@ def test_several_transactions_of_an_entry_are_told_apart():
     entry = Entry(
         LSN(3, 5), [Transaction(1, [insert(1, "a")]), Transaction(2, [insert(2, "b"), insert(3, "c")])]
     )
-    reader = ChangeReader(FollowedTable("t", TABLE), Shape.of(TABLE), none_staged)
+    reader = ChangeReader(FollowedTable("t", TABLE), FeedShape.of(TABLE), none_staged)
     (batch,) = reader.batches([entry])
     assert told(batch.to_pylist(), "transaction_id", "position") == [("3:5/0", 0), ("3:5/1", 0), ("3:5/1", 1)]
 
@@ -244,7 +244,7 @@ def test_loads_number_the_rows_of_tables_without_a_key():
     found = feed(
         load(LoadOp.INSERT, parts, first_row_id=50, table_id=8),
         table=UNKEYED,
-        shape=Shape.of(UNKEYED),
+        shape=FeedShape.of(UNKEYED),
         staged=staged,
     )
     assert told(found, "key", "after") == [
@@ -285,7 +285,7 @@ def test_a_part_with_other_rows_than_the_log_says_is_refused():
 
 def test_many_changes_come_in_batches_of_bounded_size():
     many = [insert(number, "v") for number in range(25_000)]
-    reader = ChangeReader(FollowedTable("t", TABLE), Shape.of(TABLE), none_staged)
+    reader = ChangeReader(FollowedTable("t", TABLE), FeedShape.of(TABLE), none_staged)
     batches = list(reader.batches([Entry(LSN(3, 0), [Transaction(1, many)])]))
     assert [batch.num_rows for batch in batches] == [10_000, 10_000, 5_000]
     keys = batch_to_keys(

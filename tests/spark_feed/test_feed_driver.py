@@ -11,13 +11,13 @@ import pytest
 import herdpy
 from herdpy.log import LSN, START, LogClosedError
 from herdpy_server import embedded
-from herdpy_spark.access import Database
+from herdpy_spark.access import SparkDatabase
 from herdpy_spark.directory import publish
 from herdpy_spark.feed import driver as feed_driver
 from herdpy_spark.feed.driver import FeedDriver, newest_table
 from herdpy_spark.feed.offsets import Offset
 from herdpy_spark.feed.reading import read_task
-from herdpy_spark.feed.shape import SchemaChangedError, Shape
+from herdpy_spark.feed.shape import FeedShape, SchemaChangedError
 from herdpy_spark.log import LogAddress, end, entries
 from herdpy_spark.options import OptionError
 from tests.spark_feed.feed_workload import TABLES, work
@@ -25,12 +25,12 @@ from tests.support.feed_replay import Replica
 
 
 def database_of(path):
-    return Database(None, str(path), LogAddress.of_database(path))
+    return SparkDatabase(None, str(path), LogAddress.of_database(path))
 
 
 def driver_of(path, table="t", shape=None, **options):
     database = database_of(path)
-    shape = shape or Shape.of(newest_table(database, table))
+    shape = shape or FeedShape.of(newest_table(database, table))
     return FeedDriver(database, table, shape, **options), shape
 
 

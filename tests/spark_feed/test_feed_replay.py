@@ -7,7 +7,7 @@ import pytest
 from herdpy.log import START
 from herdpy_spark.feed.changes import ChangeReader
 from herdpy_spark.feed.followed import FollowedTable
-from herdpy_spark.feed.shape import Shape
+from herdpy_spark.feed.shape import FeedShape
 from herdpy_spark.log import LogAddress, bounds, entries
 from herdpy_sql.definitions import decode_table
 from tests.spark_feed.feed_workload import TABLES, work
@@ -34,7 +34,7 @@ def test_a_replayed_feed_is_the_table_after_every_commit(tmp_path, create, seed)
     assert len(states) > 20
     address = LogAddress.of_database(tmp_path / "db")
     assert bounds(address).base == START
-    shape = Shape.of(first_definition(address))
+    shape = FeedShape.of(first_definition(address))
     reader = ChangeReader(FollowedTable("t", None), shape, none_staged)
     replica, seen = Replica(), [None]
     before = None

@@ -19,12 +19,12 @@ from herdpy.log import (
     Transaction,
 )
 from herdpy.log.published import KEY_COLUMN, SnapshotWriter
-from herdpy_spark.access import Database
+from herdpy_spark.access import SparkDatabase
 from herdpy_spark.feed.definitions import DefinitionUnknownError, Described, table_at
 from herdpy_spark.feed.driver import FeedDriver
 from herdpy_spark.feed.offsets import Offset
 from herdpy_spark.feed.reading import read_task
-from herdpy_spark.feed.shape import Shape
+from herdpy_spark.feed.shape import FeedShape
 from herdpy_spark.log import LogAddress, bounds
 from herdpy_spark.log.ledgers import opened
 from herdpy_sql.catalog import Column, KeyPart, Table
@@ -33,7 +33,7 @@ from herdpy_sql.types import INTEGER, TEXT
 from tests.support.feed_replay import Replica
 
 TABLE = Table(7, "t", (Column("id", INTEGER, not_null=True), Column("v", TEXT)), (KeyPart(0),), "t_pkey")
-SHAPE = Shape.of(TABLE)
+SHAPE = FeedShape.of(TABLE)
 
 
 def insert(number, table=TABLE):
@@ -76,7 +76,7 @@ class Place:
         writer.finish(log_id=log_id or self.log.state.log_id, crc=None, time_us=1)
 
     def driver(self, **options):
-        return FeedDriver(Database(None, log=self.address), "t", SHAPE, **options)
+        return FeedDriver(SparkDatabase(None, log=self.address), "t", SHAPE, **options)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from herdpy_spark.batch.reader import table_schema
 from herdpy_spark.feed.columns import SPARK
 from herdpy_spark.feed.driver import FeedDriver, newest_table
 from herdpy_spark.feed.reading import read_task
-from herdpy_spark.feed.shape import Shape
+from herdpy_spark.feed.shape import FeedShape
 from herdpy_spark.log import LogAddress, plan_table, read_partition
 from herdpy_spark.types import to_spark
 from herdpy_sql.definitions import decode_table
@@ -40,8 +40,8 @@ def test_labels_are_read_as_text_whenever_they_came(tmp_path):
         (3, "between", ["between"]),
         (4, "fresh", []),
     ]
-    database = access.Database(None, str(path), address)
-    shape = Shape.of(newest_table(database, "t"), SPARK)
+    database = access.SparkDatabase(None, str(path), address)
+    shape = FeedShape.of(newest_table(database, "t"), SPARK)
     driver = FeedDriver(database, "t", shape)
     start = driver.first("earliest")
     tasks = driver.tasks(start, driver.next(start, None))

@@ -12,7 +12,7 @@ from herdpy.log.bookkeeper import LedgerLogSettings, ZnodeLedgerList, take_over
 from herdpy.log.records import Insert, LoadBatch, Truncate
 from herdpy.log.staging import StagedLedger, delete_staged
 from herdpy_spark.log import LogAddress, bookies, partition, plan_table, read_partition
-from herdpy_spark.log.directory import FileLedgers
+from herdpy_spark.log.directory import DirectoryLedgers
 from tests.spark_log.loads import KEYED, Loads
 from tests.spark_log.workload import plain
 
@@ -40,7 +40,7 @@ def test_loads_of_every_kind_among_other_changes(tmp_path, monkeypatch, seed, ke
         data = loads.staged[staged.ledger_id]
         yield from (data[at : at + 100] for at in range(0, len(data), 100))
 
-    monkeypatch.setattr(FileLedgers, "part", part)
+    monkeypatch.setattr(DirectoryLedgers, "part", part)
     monkeypatch.setattr(partition, "KEPT_BYTES", kept_bytes)
     address = LogAddress.of_database(tmp_path)
     parted = 0
@@ -76,7 +76,7 @@ def test_a_part_that_lacks_rows_is_damage(tmp_path, monkeypatch):
     log.close()
     other = Loads(2)
     other._hidden_load()
-    monkeypatch.setattr(FileLedgers, "part", lambda _, staged: iter([other.staged[100][:-8]]))
+    monkeypatch.setattr(DirectoryLedgers, "part", lambda _, staged: iter([other.staged[100][:-8]]))
     with pytest.raises(CorruptLedgerError, match="ledger 100"):
         rows_of(plan_table(LogAddress.of_database(tmp_path), "hidden"))
 

@@ -12,10 +12,10 @@ from herdpy.log.published import load, newest
 from herdpy_server.embedded import Database
 from herdpy_spark import access
 from herdpy_spark.batch import from_log
-from herdpy_spark.batch.query import Query
+from herdpy_spark.batch.query import BatchQuery
 from herdpy_spark.feed.driver import FeedDriver, describe, newest_table
 from herdpy_spark.feed.reading import read_task
-from herdpy_spark.feed.shape import Shape
+from herdpy_spark.feed.shape import FeedShape
 from herdpy_spark.log import LogAddress, NoSuchTableError, plan_table, read_partition
 from herdpy_spark.options import OptionError
 
@@ -29,7 +29,7 @@ class House:
     def __init__(self, path: Path, order: list[str]) -> None:
         self.path, self.url = path / "db", str(path / "published")
         self.address = LogAddress.of_database(self.path, snapshot_url=self.url)
-        self.database = access.Database(None, str(self.path), self.address)
+        self.database = access.SparkDatabase(None, str(self.path), self.address)
         self.connection: Any = None
         self("CREATE SCHEMA s2")
         for name in order:
@@ -71,12 +71,12 @@ class House:
     def changes(self, name: str, starting: str = "earliest", **options: Any) -> list[tuple[str, Any]]:
         self.close()
         table = newest_table(self.database, name)
-        driver = FeedDriver(self.database, name, Shape.of(table), **options)
+        driver = FeedDriver(self.database, name, FeedShape.of(table), **options)
         at = driver.first(starting)  # type: ignore[arg-type]
         found = []
         while (end := driver.next(at, None)) != at:
             for task in driver.tasks(at, end):
-                for batch in read_task(task, Shape.of(table)):
+                for batch in read_task(task, FeedShape.of(table)):
                     found += [(row["op"], row["after"] and row["after"]["v"]) for row in batch.to_pylist()]
             at = end
         return found
@@ -165,11 +165,11 @@ def test_a_name_with_a_dot_in_it_is_a_name_in_public_first(house):
 
 
 def test_a_query_reads_the_tables_that_it_names(house):
-    query = Query.of("SELECT a.v AS x, b.v AS y FROM t AS a JOIN s2.t AS b ON a.id = b.id")
+    query = BatchQuery.of("SELECT a.v AS x, b.v AS y FROM t AS a JOIN s2.t AS b ON a.id = b.id")
     assert query.tables() == ("t", "s2.t")
     house.close()
     rows = from_log.plan_tables(house.address, query.tables(), None, None)
     assert [batch.to_pylist() for batch in query.run(rows)] == [[{"x": "public!", "y": "second!"}]]
     for name in ("pg_catalog.pg_class", "other.s2.t"):
         with pytest.raises(OptionError, match="is no table of the tablespace"):
-            Query.of(f"SELECT * FROM {name}")
+            BatchQuery.of(f"SELECT * FROM {name}")

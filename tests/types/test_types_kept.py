@@ -14,7 +14,7 @@ from herdpy.log import START, CreateTable
 from herdpy_server.store import Store
 from herdpy_spark.feed.changes import ChangeReader
 from herdpy_spark.feed.followed import FollowedTable
-from herdpy_spark.feed.shape import Shape
+from herdpy_spark.feed.shape import FeedShape
 from herdpy_spark.log import LogAddress, entries
 from herdpy_sql.definitions import decode_table
 from tests.spark.reading import read
@@ -158,7 +158,7 @@ def test_a_feed_replayed_is_the_table(place: Place) -> None:
         if isinstance(record, CreateTable) and (found := decode_table(record.definition)).name == "every"
     )
     replica = Replica()
-    reader = ChangeReader(FollowedTable("every", None), Shape.of(table), lambda *_: pytest.fail("staged"))
+    reader = ChangeReader(FollowedTable("every", None), FeedShape.of(table), lambda *_: pytest.fail("staged"))
     for batch in reader.batches(entries(address, START)):
         for change in batch.to_pylist():
             replica.apply(change)

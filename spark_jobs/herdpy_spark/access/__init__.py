@@ -15,18 +15,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from herdpy_spark.access.errors import AccessError, told
-from herdpy_spark.access.servers import Description, Node, Servers, servers_of_url
+from herdpy_spark.access.servers import Description, Node, TablespaceServers, servers_of_url
 from herdpy_spark.access.zookeeper import SCHEME as _ZOOKEEPER
 from herdpy_spark.access.zookeeper import find as _find_in_zookeeper
 from herdpy_spark.log import LogAddress
 from herdpy_spark.options import OptionError, Options
 from herdpy_sql.catalog import Table
 
-__all__ = ["AccessError", "Database", "Description", "Node", "Servers", "find", "told"]
+__all__ = ["AccessError", "Description", "Node", "SparkDatabase", "TablespaceServers", "find", "told"]
 
 
 @dataclass(frozen=True)
-class Database:
+class SparkDatabase:
     """A tablespace, as far as the URL alone tells; it can be pickled.
 
     Attributes:
@@ -35,7 +35,7 @@ class Database:
         log: where the log is; None: the servers are to be asked.
     """
 
-    servers: Servers | None
+    servers: TablespaceServers | None
     directory: str | None = None
     log: LogAddress | None = None
 
@@ -60,7 +60,7 @@ class Database:
         return found
 
 
-def find(options: Options) -> Database:
+def find(options: Options) -> SparkDatabase:
     """The database of the option url.
 
     Raises:
@@ -69,14 +69,14 @@ def find(options: Options) -> Database:
     """
     if options.url.lower().startswith(_ZOOKEEPER):
         log, servers = _find_in_zookeeper(options.url, options.user, options.password)
-        return Database(servers, log=log)
+        return SparkDatabase(servers, log=log)
     from herdpy.dbapi.errors import InterfaceError
     from herdpy.dbapi.url import DirectoryUrl, parse
 
     try:
         target = parse(options.url)
         if not isinstance(target, DirectoryUrl):
-            return Database(servers_of_url(options.url, options.user, options.password, options.doors))
+            return SparkDatabase(servers_of_url(options.url, options.user, options.password, options.doors))
     except InterfaceError as error:
         raise OptionError(f"the option url: {error}") from error
-    return Database(None, target.path, LogAddress.of_database(target.path))
+    return SparkDatabase(None, target.path, LogAddress.of_database(target.path))

@@ -60,7 +60,7 @@ class Description:
     table: Table | None
 
 
-class Servers:
+class TablespaceServers:
     """Servers of one tablespace; it can be pickled.
 
     Attributes:
@@ -152,7 +152,7 @@ def door(address: str, like: GrpcAddress) -> GrpcAddress | None:
     return replace(like, host=host.removeprefix("[").removesuffix("]"), port=int(port))
 
 
-def servers_of_url(url: str, user: str | None, password: str | None, doors: str | None) -> Servers:
+def servers_of_url(url: str, user: str | None, password: str | None, doors: str | None) -> TablespaceServers:
     """The servers of ``herdpy://...``.
 
     Args:
@@ -205,7 +205,7 @@ def servers_of_url(url: str, user: str | None, password: str | None, doors: str 
             f"{options.name}: {error}", sqlstate=error.sqlstate or "08006", is_transient=True
         ) from error
     # A server that is alone serves what it has under any name.
-    return Servers((server.database or "") if nodes else "", _doors(found, like))
+    return TablespaceServers((server.database or "") if nodes else "", _doors(found, like))
 
 
 def _own_door(connection: Any) -> list[str]:

@@ -15,7 +15,7 @@ from herdpy.dbapi.url import ServersUrl, boolean, parse
 from herdpy.dbapi.zookeeper import ZnodeReader, ZooKeeperError
 from herdpy.rpc.address import GrpcAddress
 from herdpy_spark.access.errors import AccessError
-from herdpy_spark.access.servers import Servers, door
+from herdpy_spark.access.servers import TablespaceServers, door
 from herdpy_spark.log import LogAddress
 from herdpy_spark.options import OptionError
 
@@ -25,7 +25,7 @@ _TIMEOUT_S = 15.0
 _TLS_MODES = ("require", "verify-ca", "verify-full")
 
 
-def find(url: str, user: str | None, password: str | None) -> tuple[LogAddress, Servers | None]:
+def find(url: str, user: str | None, password: str | None) -> tuple[LogAddress, TablespaceServers | None]:
     """The log of the tablespace that ``herdpy+zk://zk1:2181,zk2:2181/root?tablespace=name`` names, and the
     servers that are there now; None: none is.
 
@@ -69,7 +69,7 @@ def find(url: str, user: str | None, password: str | None) -> tuple[LogAddress, 
         list_path=f"{info_path}/ledgers",
         snapshot_url=str(info.get("snapshot_url") or ""),
     )
-    return log, Servers(name or "", places) if places else None
+    return log, TablespaceServers(name or "", places) if places else None
 
 
 def _parsed(url: str, user: str | None, password: str | None) -> tuple[RemoteOptions, bool, Path | None]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from herdpy.log.lsn import LSN, START
-from herdpy_spark.access import AccessError, Database, find
+from herdpy_spark.access import AccessError, SparkDatabase, find
 from herdpy_spark.batch import from_log, replica
 from herdpy_spark.batch.leases import lease_log
-from herdpy_spark.batch.query import Query
+from herdpy_spark.batch.query import BatchQuery
 from herdpy_spark.batch.selection import Selection
 from herdpy_spark.directory import publish
 from herdpy_spark.log import LogAddress
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader
     from pyspark.sql.types import StructType
 
-    from herdpy_spark.batch.rows import Keeper, Rows
+    from herdpy_spark.batch.rows import BatchRows, StateKeeper
 
 __all__ = ["batch_reader", "batch_schema", "table_definition"]
 
@@ -44,7 +44,7 @@ def batch_schema(options: Options) -> StructType:
 
     database = find(options)
     if options.query is not None:
-        query = Query.of(options.query)
+        query = BatchQuery.of(options.query)
         return query_schema(query, _definitions(database, options, query.tables()))
     assert options.table is not None
     (definition,) = _definitions(database, options, (options.table,))
@@ -72,7 +72,7 @@ def batch_reader(options: Options, schema: StructType) -> DataSourceReader:
 
     database = find(options)
     if options.query is not None:
-        query = Query.of(options.query)
+        query = BatchQuery.of(options.query)
         rows = _rows_of_tables(database, options, query.tables())
         there = query_schema(query, rows.definitions)
         check(schema, there)
@@ -86,7 +86,7 @@ def batch_reader(options: Options, schema: StructType) -> DataSourceReader:
     return TableReader(rows, selection, schema)
 
 
-def _definitions(database: Database, options: Options, tables: tuple[str, ...]) -> tuple[bytes, ...]:
+def _definitions(database: SparkDatabase, options: Options, tables: tuple[str, ...]) -> tuple[bytes, ...]:
     """Of tables, as they are read."""
     if database.servers is None or _reads_log(database, options):
         log = _log(database, options, lease=False)
@@ -94,7 +94,7 @@ def _definitions(database: Database, options: Options, tables: tuple[str, ...]) 
     return tuple(encode_table(table) for name in tables if (table := database.table(name)) is not None)
 
 
-def _rows_of_table(database: Database, options: Options, now_us: int) -> Rows:
+def _rows_of_table(database: SparkDatabase, options: Options, now_us: int) -> BatchRows:
     assert options.table is not None
     bounds = options.low, options.high
     partitions = options.partitions or _usual_partitions()
@@ -126,7 +126,7 @@ def _rows_of_table(database: Database, options: Options, now_us: int) -> Rows:
         definition = rows.definitions[0]  # made anew meanwhile, with another key
 
 
-def _rows_of_tables(database: Database, options: Options, tables: tuple[str, ...]) -> Rows:
+def _rows_of_tables(database: SparkDatabase, options: Options, tables: tuple[str, ...]) -> BatchRows:
     if _reads_log(database, options):
         log = _log(database, options)
         return from_log.plan_tables(log.address, tables, log.at, log.keeper, log.least)
@@ -134,7 +134,7 @@ def _rows_of_tables(database: Database, options: Options, tables: tuple[str, ...
     return replica.plan_tables(database.servers, tables, options.lease_s)
 
 
-def _reads_log(database: Database, options: Options) -> bool:
+def _reads_log(database: SparkDatabase, options: Options) -> bool:
     return database.servers is None or options.source == "log" or options.snapshot != "latest"
 
 
@@ -144,11 +144,11 @@ class _Log:
 
     address: LogAddress
     at: LSN | int | None
-    keeper: Keeper | None
+    keeper: StateKeeper | None
     least: LSN = START
 
 
-def _log(database: Database, options: Options, *, lease: bool = True) -> _Log:
+def _log(database: SparkDatabase, options: Options, *, lease: bool = True) -> _Log:
     """The log, the position in it, and who keeps it."""
     at = None if isinstance(options.snapshot, str) else options.snapshot
     if database.directory is not None:
@@ -163,7 +163,7 @@ def _log(database: Database, options: Options, *, lease: bool = True) -> _Log:
             if address is None or not error.is_transient:
                 raise  # otherwise ZooKeeper has said where the log is, and no server is needed
     assert address is not None, "whoever has no servers was found in ZooKeeper"
-    keeper: Keeper | None = None
+    keeper: StateKeeper | None = None
     if lease and database.servers is not None:
         keeper = lease_log(database.servers, at, options.lease_s)
     return _Log(address, at, keeper, least)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from herdpy.log.lsn import LSN, START
 from herdpy_spark import log
-from herdpy_spark.batch.rows import Keeper
+from herdpy_spark.batch.rows import StateKeeper
 from herdpy_spark.log import LogAddress, LogPlan
 from herdpy_spark.options import OptionError
 from herdpy_sql.catalog import Table
@@ -33,7 +33,7 @@ class LogRows:
     """
 
     plans: tuple[LogPlan, ...]
-    keeper: Keeper | None
+    keeper: StateKeeper | None
 
     @property
     def lsn(self) -> LSN:
@@ -90,7 +90,7 @@ def plan_table(
     *,
     partitions: int,
     bounds: tuple[str | None, str | None],
-    keeper: Keeper | None,
+    keeper: StateKeeper | None,
     least: LSN = START,
 ) -> LogRows:
     """Plan a table at one position.
@@ -116,7 +116,7 @@ def plan_tables(
     address: LogAddress,
     tables: Sequence[str],
     at: LSN | int | None,
-    keeper: Keeper | None,
+    keeper: StateKeeper | None,
     least: LSN = START,
 ) -> LogRows:
     """Plan several tables at one position. Errors as of :func:`plan_table`."""

@@ -16,7 +16,7 @@ import grpc
 from herdpy.log.lsn import LSN, START
 from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc
 from herdpy.rpc.address import GrpcAddress
-from herdpy_spark.access import AccessError, Servers
+from herdpy_spark.access import AccessError, TablespaceServers
 from herdpy_spark.access.servers import CALL_TIMEOUT_S
 from herdpy_spark.batch.rows import LapsedError
 
@@ -24,10 +24,10 @@ _PURPOSE = "a DataFrame"
 
 
 @dataclass(frozen=True, slots=True)
-class LogLease:
+class BatchLogLease:
     """A lease that the servers know by its id; it can be pickled."""
 
-    servers: Servers
+    servers: TablespaceServers
     id: str
     tablespace: str
     lease_s: float
@@ -69,7 +69,7 @@ class LogLease:
                 self.renew()
 
 
-def lease_log(servers: Servers, at: LSN | int | None, lease_s: float) -> LogLease | None:
+def lease_log(servers: TablespaceServers, at: LSN | int | None, lease_s: float) -> BatchLogLease | None:
     """Keep what a reading of the state ``at`` needs (None: the newest state).
 
     None when no server is there to keep it (nor one to remove it), and when there is nothing to keep: who
@@ -86,10 +86,10 @@ def lease_log(servers: Servers, at: LSN | int | None, lease_s: float) -> LogLeas
     elif at is not None:
         request.upto_us = at
 
-    def lease(channel: grpc.Channel, place: GrpcAddress) -> LogLease:
+    def lease(channel: grpc.Channel, place: GrpcAddress) -> BatchLogLease:
         stub: Any = logs_pb2_grpc.LogsStub(channel)
         made = stub.Lease(request, metadata=place.metadata, timeout=CALL_TIMEOUT_S)
-        return LogLease(servers, made.id, made.tablespace, request.lease_s)
+        return BatchLogLease(servers, made.id, made.tablespace, request.lease_s)
 
     for _try in range(2):
         try:

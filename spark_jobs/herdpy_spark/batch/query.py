@@ -15,7 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from herdpy.codec.arrow import arrow_type
-from herdpy_spark.batch.rows import Rows
+from herdpy_spark.batch.rows import BatchRows
 from herdpy_spark.options import OptionError
 from herdpy_sql.catalog import PUBLIC, Catalog
 from herdpy_sql.columnar import ColumnarQuery, Scan, translate
@@ -29,7 +29,7 @@ _SYSTEM = ("pg_catalog", "information_schema", "herdpy")
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class BatchQuery:
     """A SELECT.
 
     Attributes:
@@ -40,7 +40,7 @@ class Query:
     now_us: int
 
     @classmethod
-    def of(cls, text: str) -> Query:
+    def of(cls, text: str) -> BatchQuery:
         """The query of the option. OptionError when it is none."""
         made = cls(text, time.time_ns() // 1000)
         made.tables()
@@ -81,7 +81,7 @@ class Query:
                 raise OptionError(f"the option query: two columns are called {name}; give them names (AS)")
         return found
 
-    def run(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+    def run(self, rows: BatchRows) -> Iterator[pa.RecordBatch]:
         """The result's rows. SqlError for what the query meets."""
         query = self._translated(rows.definitions)
         ids = [decode_table(one).id for one in rows.definitions]

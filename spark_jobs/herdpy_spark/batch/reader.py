@@ -13,8 +13,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from herdpy.log.lsn import LSN
-from herdpy_spark.batch.query import Query
-from herdpy_spark.batch.rows import Rows
+from herdpy_spark.batch.query import BatchQuery
+from herdpy_spark.batch.rows import BatchRows
 from herdpy_spark.batch.selection import Selection
 from herdpy_spark.options import OptionError
 from herdpy_spark.types import column_of, spark_schema, to_spark
@@ -24,7 +24,7 @@ from herdpy_sql.catalog import Table
 class TableReader(DataSourceReader):
     """Reads a table in partitions; ``schema`` is what Spark expects of the batches."""
 
-    def __init__(self, rows: Rows, selection: Selection, schema: StructType) -> None:
+    def __init__(self, rows: BatchRows, selection: Selection, schema: StructType) -> None:
         self._rows, self._selection, self._schema = rows, selection, schema
 
     @property
@@ -50,7 +50,7 @@ class TableReader(DataSourceReader):
 class QueryReader(DataSourceReader):
     """Runs a query in one task; ``schema`` is what Spark expects of the batches."""
 
-    def __init__(self, rows: Rows, query: Query, schema: StructType) -> None:
+    def __init__(self, rows: BatchRows, query: BatchQuery, schema: StructType) -> None:
         self._rows, self._query, self._schema = rows, query, schema
 
     @property
@@ -76,7 +76,7 @@ def table_schema(table: Table, columns: Sequence[str]) -> StructType:
     return spark_schema([column_of(one.name, one.type, nullable=not one.not_null) for one in found])
 
 
-def query_schema(query: Query, definitions: Sequence[bytes]) -> StructType:
+def query_schema(query: BatchQuery, definitions: Sequence[bytes]) -> StructType:
     """Of a query's result. OptionError when it makes no sense."""
     columns = query.columns(definitions)
     return spark_schema([column_of(name, type_, nullable=True) for name, type_ in columns])

@@ -19,7 +19,7 @@ from herdpy.codec.arrow import ArrowStreamReader
 from herdpy.log.lsn import LSN, START
 from herdpy.rpc import common_pb2, partitions_pb2, partitions_pb2_grpc
 from herdpy.rpc.address import GrpcAddress
-from herdpy_spark.access import AccessError, Description, Servers, told
+from herdpy_spark.access import AccessError, Description, TablespaceServers, told
 from herdpy_spark.access.servers import CALL_TIMEOUT_S, LEADS
 from herdpy_spark.batch.rows import LapsedError
 
@@ -105,7 +105,7 @@ class ReplicaRows:
 
 
 def plan_table(
-    servers: Servers,
+    servers: TablespaceServers,
     table: str,
     *,
     partitions: int,
@@ -133,12 +133,12 @@ def plan_table(
     return _planned(servers, request, lease_s)
 
 
-def plan_tables(servers: Servers, tables: Sequence[str], lease_s: float) -> ReplicaRows:
+def plan_tables(servers: TablespaceServers, tables: Sequence[str], lease_s: float) -> ReplicaRows:
     """Hold several tables' state, one partition each. Errors as of :func:`plan_table`."""
     return _planned(servers, partitions_pb2.PlanRequest(tables=tables), lease_s)
 
 
-def _planned(servers: Servers, request: Any, lease_s: float) -> ReplicaRows:
+def _planned(servers: TablespaceServers, request: Any, lease_s: float) -> ReplicaRows:
     described = servers.describe()
     request.tablespace = described.tablespace
     request.lease_s = lease_s

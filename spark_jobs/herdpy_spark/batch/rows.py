@@ -11,7 +11,7 @@ import pyarrow as pa
 from herdpy.log.lsn import LSN
 
 
-class Rows(Protocol):
+class BatchRows(Protocol):
     """A state of some tables; it can be pickled, and tasks read it side by side.
 
     Attributes:
@@ -46,11 +46,11 @@ class Rows(Protocol):
         """
 
 
-class Keeper(Protocol):
+class StateKeeper(Protocol):
     """Who keeps a state of the log: a lease of a cluster, or a directory's snapshot. It can be pickled."""
 
     def held(self) -> AbstractContextManager[None]:
-        """See ``Rows``."""
+        """See ``BatchRows``."""
 
 
 class LapsedError(Exception):

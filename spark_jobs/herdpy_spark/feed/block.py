@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from herdpy.codec.arrow import images_to_batch, keys_to_arrays
 from herdpy.log.lsn import LSN
-from herdpy_spark.feed.shape import SEQUENCE_TYPE, Array, Field, Shape
+from herdpy_spark.feed.shape import SEQUENCE_TYPE, Array, FeedShape, Field
 from herdpy_sql.catalog import Table
 
 INSERT, UPDATE, DELETE, TRUNCATE, CREATE, DROP, ALTER = range(7)
@@ -38,7 +38,7 @@ class Structs(NamedTuple):
     present: NumpyArray | None = None
 
 
-class Changes(NamedTuple):
+class GatheredChanges(NamedTuple):
     """Many changes, by column; the arrays of ``after``, ``before`` and ``key`` are those of the shape."""
 
     ops: NumpyArray
@@ -51,7 +51,7 @@ class Changes(NamedTuple):
     schemas: dict[int, str]
 
 
-def to_batch(shape: Shape, changes: Changes) -> pa.RecordBatch:
+def to_batch(shape: FeedShape, changes: GatheredChanges) -> pa.RecordBatch:
     """The changes as a batch of the feed."""
     count = len(changes.ops)
     owners = _indices(changes.owners)
@@ -111,12 +111,12 @@ def _struct(structs: Structs | None, kind: Any, count: int) -> Array:
     return pa.StructArray.from_arrays(spread, fields=list(kind), mask=pa.array(~present))
 
 
-def row_columns(shape: Shape, table: Table, columns: dict[int, Array], count: int) -> list[Array]:
+def row_columns(shape: FeedShape, table: Table, columns: dict[int, Array], count: int) -> list[Array]:
     """The feed's columns of rows, from arrays by the table's positions (of the codecs' types)."""
     return _dressed(shape, table, shape.places(table).row, shape.row, columns, count)
 
 
-def key_columns(shape: Shape, table: Table, keys: Sequence[bytes]) -> list[Array]:
+def key_columns(shape: FeedShape, table: Table, keys: Sequence[bytes]) -> list[Array]:
     """The feed's columns of keys. They say what was compared: 1 for a NUMERIC 1.00, 0 for -0."""
     positions = table.key_positions
     precisions = [table.columns[at].type.precision for at in positions]
@@ -126,7 +126,7 @@ def key_columns(shape: Shape, table: Table, keys: Sequence[bytes]) -> list[Array
 
 
 def _dressed(
-    shape: Shape,
+    shape: FeedShape,
     table: Table,
     places: Sequence[int | None],
     fields: Sequence[Field],
@@ -139,7 +139,7 @@ def _dressed(
     ]
 
 
-def image_columns(shape: Shape, table: Table, images: Sequence[bytes]) -> list[Array]:
+def image_columns(shape: FeedShape, table: Table, images: Sequence[bytes]) -> list[Array]:
     """The feed's columns of rows, from their images."""
     positions = [at for at in shape.places(table).row if at is not None]
     precisions = [table.columns[at].type.precision for at in positions]
@@ -151,7 +151,7 @@ def image_columns(shape: Shape, table: Table, images: Sequence[bytes]) -> list[A
 class Block:
     """Changes that are being gathered. One definition holds for all of them; ``table`` may be None."""
 
-    def __init__(self, shape: Shape, table: Table | None) -> None:
+    def __init__(self, shape: FeedShape, table: Table | None) -> None:
         self._shape, self._table = shape, table
         self._ops = bytearray()
         self._keys: list[bytes | None] = []
@@ -201,7 +201,7 @@ class Block:
         """
         return to_batch(
             self._shape,
-            Changes(
+            GatheredChanges(
                 ops=np.frombuffer(bytes(self._ops), np.uint8),
                 key=self._structs(self._keys, key_columns),
                 after=self._structs(self._afters, image_columns),

@@ -27,7 +27,7 @@ from herdpy_spark.feed.block import (
     TRUNCATE,
     UPDATE,
     Block,
-    Changes,
+    GatheredChanges,
     NumpyArray,
     Origin,
     Structs,
@@ -36,7 +36,7 @@ from herdpy_spark.feed.block import (
     to_batch,
 )
 from herdpy_spark.feed.followed import DEFINING, FollowedTable
-from herdpy_spark.feed.shape import Array, SchemaChangedError, Shape
+from herdpy_spark.feed.shape import Array, FeedShape, SchemaChangedError
 from herdpy_sql.catalog import Table
 from herdpy_sql.definitions import encode_table
 from herdpy_sql.staged import kept_keys, kept_rows
@@ -71,7 +71,11 @@ class ChangeReader:
     """
 
     def __init__(
-        self, followed: FollowedTable, shape: Shape, staged: StagedRows, parts: tuple[int, int] | None = None
+        self,
+        followed: FollowedTable,
+        shape: FeedShape,
+        staged: StagedRows,
+        parts: tuple[int, int] | None = None,
     ) -> None:
         self._followed = followed
         self._shape = shape
@@ -230,7 +234,7 @@ class ChangeReader:
         """Changes of rows with these keys; ``after`` has all columns of the table."""
         shape = self._shape
         count = len(keys)
-        changes = Changes(
+        changes = GatheredChanges(
             ops=ops,
             key=Structs(key_columns(shape, table, keys)),
             after=self._after(table, after) if after is not None else None,

@@ -21,7 +21,7 @@ from herdpy_spark.feed.shape import (
     TRANSACTION,
     Array,
     Dress,
-    Shape,
+    FeedShape,
 )
 from herdpy_spark.options import OptionError
 from herdpy_spark.types import as_spark, spark_schema, spark_type
@@ -73,10 +73,10 @@ def columns_of(table: Table) -> spark.StructType:
     return spark.StructType([spark.StructField(name, kind) for name, kind in types.items()])
 
 
-def shape_of(schema: spark.StructType) -> Shape:
+def shape_of(schema: spark.StructType) -> FeedShape:
     """The shape of a stream with these columns; OptionError when they are not a feed's."""
     try:
-        return Shape.from_schema(to_arrow_schema(schema, timezone="UTC"), SPARK)
+        return FeedShape.from_schema(to_arrow_schema(schema, timezone="UTC"), SPARK)
     except ValueError as error:
         raise OptionError(
             f"{error}. Give the stream no schema, or one that a feed of the table has"

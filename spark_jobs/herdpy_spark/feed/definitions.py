@@ -17,7 +17,7 @@ from herdpy_spark.feed.followed import DEFINING, FollowedTable, published_table
 from herdpy_spark.feed.stretches import frames
 from herdpy_spark.log.address import LogAddress
 from herdpy_spark.log.entries import read
-from herdpy_spark.log.ledgers import Ledgers
+from herdpy_spark.log.ledgers import LogLedgers
 from herdpy_sql.catalog import Table
 from herdpy_sql.definitions import decode_table
 
@@ -34,7 +34,7 @@ class Described(NamedTuple):
 
 
 def table_at(
-    address: LogAddress, ledgers: Ledgers, name: str, at: LSN, describe: Callable[[], Described | None]
+    address: LogAddress, ledgers: LogLedgers, name: str, at: LSN, describe: Callable[[], Described | None]
 ) -> Table | None:
     """The table of this name at a position; None: there was none.
 
@@ -69,7 +69,7 @@ def table_at(
     )
 
 
-def _along(ledgers: Ledgers, followed: FollowedTable, after: LSN, upto: LSN) -> Table | None:
+def _along(ledgers: LogLedgers, followed: FollowedTable, after: LSN, upto: LSN) -> Table | None:
     """The table at ``upto``, given the one at ``after``."""
     for entry in read(ledgers, after, upto):
         for body in entry.bodies:
@@ -79,7 +79,7 @@ def _along(ledgers: Ledgers, followed: FollowedTable, after: LSN, upto: LSN) -> 
     return followed.table
 
 
-def _made(ledgers: Ledgers, table: Table, after: LSN, upto: LSN) -> bool:
+def _made(ledgers: LogLedgers, table: Table, after: LSN, upto: LSN) -> bool:
     """Whether this table came to be between the two."""
     for entry in read(ledgers, after, upto):
         for body in entry.bodies:

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from herdpy.log import LSN, START, LogClosedError, LogTrimmedError
 from herdpy.log.ledger_list import LedgerListState
 from herdpy.log.published import load
-from herdpy_spark.access import AccessError, Database
+from herdpy_spark.access import AccessError, SparkDatabase
 from herdpy_spark.feed.definitions import Described, table_at
 from herdpy_spark.feed.followed import FollowedTable, published_table
 from herdpy_spark.feed.offsets import Offset
-from herdpy_spark.feed.shape import Shape
-from herdpy_spark.feed.stretches import Skimmer, Stretch
+from herdpy_spark.feed.shape import FeedShape
+from herdpy_spark.feed.stretches import LogStretch, Skimmer
 from herdpy_spark.log.address import LogAddress
 from herdpy_spark.log.entries import bounds, read, time_position, transaction_end
-from herdpy_spark.log.ledgers import Ledgers, opened
+from herdpy_spark.log.ledgers import LogLedgers, opened
 from herdpy_spark.log.plan import LogPlan, NoSuchTableError, plan_table
 from herdpy_spark.options import OptionError, Position
 from herdpy_sql.catalog import Table
@@ -53,7 +53,7 @@ class StretchTask:
 
     address: LogAddress
     table: str
-    stretch: Stretch
+    stretch: LogStretch
 
 
 class FeedDriver:
@@ -67,9 +67,9 @@ class FeedDriver:
 
     def __init__(
         self,
-        database: Database,
+        database: SparkDatabase,
         table: str,
-        shape: Shape,
+        shape: FeedShape,
         *,
         on_trimmed: str = "error",
         partitions: int | None = None,
@@ -80,7 +80,7 @@ class FeedDriver:
         self._shape = shape
         self._on_trimmed = on_trimmed
         self._partitions = partitions or MOST_PARTITIONS
-        self._planned: tuple[LSN, LSN, list[Stretch]] | None = None
+        self._planned: tuple[LSN, LSN, list[LogStretch]] | None = None
         self._target: LSN | None = None
         self.newest: LSN | None = None
 
@@ -141,7 +141,7 @@ class FeedDriver:
 
     # Positions.
 
-    def _starting(self, ledgers: Ledgers, state: LedgerListState, starting: Position) -> LSN:
+    def _starting(self, ledgers: LogLedgers, state: LedgerListState, starting: Position) -> LSN:
         if starting == "earliest":
             return START if self._on_trimmed == "snapshot" else state.base
         end = transaction_end(ledgers, ledgers.confirmed())
@@ -161,14 +161,14 @@ class FeedDriver:
                 raise
             return START
 
-    def _end(self, ledgers: Ledgers) -> LSN:
+    def _end(self, ledgers: LogLedgers) -> LSN:
         end = transaction_end(ledgers, ledgers.confirmed())
         self.newest = end
         return end if self._target is None else min(end, self._target)
 
     def _skim(
-        self, ledgers: Ledgers, start: Offset, end: LSN, most_entries: int | None
-    ) -> tuple[Skimmer, list[Stretch]]:
+        self, ledgers: LogLedgers, start: Offset, end: LSN, most_entries: int | None
+    ) -> tuple[Skimmer, list[LogStretch]]:
         """The batch's stretches, and where they end."""
         table = start.table
         skimmer = Skimmer(FollowedTable(self._name, table), start.lsn)
@@ -194,7 +194,7 @@ class FeedDriver:
 
     # What is known.
 
-    def _table_at(self, ledgers: Ledgers, at: LSN) -> Table | None:
+    def _table_at(self, ledgers: LogLedgers, at: LSN) -> Table | None:
         return table_at(self._address, ledgers, self._name, at, lambda: describe(self._database, self._name))
 
     def _check_log(self, start: Offset, state: LedgerListState) -> None:
@@ -237,7 +237,7 @@ class FeedDriver:
         return [SnapshotTask(end.lsn, plan, number) for number in range(len(plan.ranges))]
 
 
-def describe(database: Database, name: str) -> Described | None:
+def describe(database: SparkDatabase, name: str) -> Described | None:
     """The table as a server has it; None: no server answers, or it has none of that name now.
 
     Of a directory's database: as its checkpoint has it, unless its log is whole, which says more.
@@ -255,7 +255,7 @@ def describe(database: Database, name: str) -> Described | None:
     return None if found.table is None else Described(found.table, found.applied)
 
 
-def _checkpointed(database: Database, directory: str, name: str) -> Described | None:
+def _checkpointed(database: SparkDatabase, directory: str, name: str) -> Described | None:
     if bounds(database.address()).base == START:
         return None
     from herdpy_spark.directory import publish
@@ -270,7 +270,7 @@ def _is_refused(error: AccessError) -> bool:
     return error.sqlstate.startswith("28") or error.sqlstate == "42501"
 
 
-def newest_table(database: Database, name: str) -> Table | None:
+def newest_table(database: SparkDatabase, name: str) -> Table | None:
     """The table as it is now; None: there is none of that name. Errors as :meth:`FeedDriver.first`."""
     if database.servers is not None:
         try:

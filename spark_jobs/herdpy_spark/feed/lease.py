@@ -15,7 +15,7 @@ import grpc
 from herdpy.log.lsn import LSN
 from herdpy.rpc import common_pb2, logs_pb2, logs_pb2_grpc
 from herdpy.rpc.address import GrpcAddress
-from herdpy_spark.access import AccessError, Servers
+from herdpy_spark.access import AccessError, TablespaceServers
 from herdpy_spark.access.servers import CALL_TIMEOUT_S
 
 _log = logging.getLogger("herdpy.spark.feed")
@@ -29,7 +29,7 @@ class FeedLease:
         lease_s: seconds without a renewal after which it is over.
     """
 
-    def __init__(self, servers: Servers, purpose: str, lease_s: float) -> None:
+    def __init__(self, servers: TablespaceServers, purpose: str, lease_s: float) -> None:
         self._servers = servers
         self._purpose = purpose
         self._lease_s = max(lease_s, 1.0)

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from herdpy_spark.access import Database, find
+from herdpy_spark.access import SparkDatabase, find
 from herdpy_spark.feed.columns import shape_of
 from herdpy_spark.feed.driver import FeedDriver
 from herdpy_spark.feed.lease import FeedLease
@@ -112,7 +112,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lease.keep(offset.lsn)
 
 
-def _lease(database: Database, options: Options) -> FeedLease | None:
+def _lease(database: SparkDatabase, options: Options) -> FeedLease | None:
     if database.servers is None:
         return None
     return FeedLease(database.servers, f"changes of {options.table}", options.lease_s)

@@ -14,7 +14,7 @@ from herdpy_spark.feed.block import (
     INSERT,
     TRUNCATE,
     Block,
-    Changes,
+    GatheredChanges,
     Origin,
     Structs,
     key_columns,
@@ -24,7 +24,7 @@ from herdpy_spark.feed.block import (
 from herdpy_spark.feed.changes import ChangeReader, keys_of, visible_columns
 from herdpy_spark.feed.driver import SnapshotTask, StretchTask
 from herdpy_spark.feed.followed import FollowedTable
-from herdpy_spark.feed.shape import Shape
+from herdpy_spark.feed.shape import FeedShape
 from herdpy_spark.feed.staged import StagedRows
 from herdpy_spark.log.entries import read
 from herdpy_spark.log.ledgers import opened
@@ -34,7 +34,7 @@ from herdpy_sql.definitions import decode_table
 _PARTITION_BITS = 40  # of positions: rows of a state have no order, and each has a position of its own
 
 
-def read_task(task: StretchTask | SnapshotTask, shape: Shape) -> Iterator[pa.RecordBatch]:
+def read_task(task: StretchTask | SnapshotTask, shape: FeedShape) -> Iterator[pa.RecordBatch]:
     """The task's batches of the feed; errors are those of ``ChangeReader.batches`` and of reading the log."""
     if isinstance(task, SnapshotTask):
         yield from _state(task, shape)
@@ -46,7 +46,7 @@ def read_task(task: StretchTask | SnapshotTask, shape: Shape) -> Iterator[pa.Rec
         yield from reader.batches(read(ledgers, stretch.after, stretch.upto, crc=stretch.crc))
 
 
-def _state(task: SnapshotTask, shape: Shape) -> Iterator[pa.RecordBatch]:
+def _state(task: SnapshotTask, shape: FeedShape) -> Iterator[pa.RecordBatch]:
     """Rows in place of changes that are gone: all that was there goes, then these come."""
     origin = Origin(task.at, 0, b"", None)
     if task.number == 0:
@@ -63,7 +63,7 @@ def _state(task: SnapshotTask, shape: Shape) -> Iterator[pa.RecordBatch]:
     for rows in read_partition(task.plan, task.number, live):
         count = rows.num_rows
         by_position = dict(zip(places, rows.columns, strict=True))
-        changes = Changes(
+        changes = GatheredChanges(
             ops=np.full(count, INSERT, np.uint8),
             key=Structs(key_columns(shape, table, keys_of(table, by_position))),
             after=Structs(row_columns(shape, table, visible_columns(table, by_position), count)),

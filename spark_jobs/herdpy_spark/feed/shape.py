@@ -74,7 +74,7 @@ class Places:
     row: tuple[int | None, ...]
 
 
-class Shape:
+class FeedShape:
     """The columns of a feed.
 
     Attributes:
@@ -105,7 +105,7 @@ class Shape:
         )
 
     @classmethod
-    def of(cls, table: Table, dress: Dress = PLAIN) -> Shape:
+    def of(cls, table: Table, dress: Dress = PLAIN) -> FeedShape:
         """The columns of a feed of this table."""
         columns = table.columns
         return cls(
@@ -115,7 +115,7 @@ class Shape:
         )
 
     @classmethod
-    def from_schema(cls, schema: pa.Schema, dress: Dress = PLAIN) -> Shape:
+    def from_schema(cls, schema: pa.Schema, dress: Dress = PLAIN) -> FeedShape:
         """The shape that has this schema; ValueError when it is not that of a feed."""
         try:
             key, row = schema.field(KEY).type, schema.field(AFTER).type

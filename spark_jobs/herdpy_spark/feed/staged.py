@@ -10,13 +10,13 @@ import pyarrow as pa
 from herdpy.codec.arrow import ArrowStreamReader
 from herdpy.log.load_records import LoadBatch
 from herdpy_spark.log.history import MAX_MESSAGE_BYTES
-from herdpy_spark.log.ledgers import Ledgers
+from herdpy_spark.log.ledgers import LogLedgers
 
 
 class StagedRows:
     """Reads parts of loads of a log that is open."""
 
-    def __init__(self, ledgers: Ledgers) -> None:
+    def __init__(self, ledgers: LogLedgers) -> None:
         self._ledgers = ledgers
 
     def __call__(self, record: LoadBatch, part: int) -> Iterator[pa.RecordBatch]:

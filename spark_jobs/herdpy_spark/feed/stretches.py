@@ -39,7 +39,7 @@ _GAP = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class LogStretch:
     """Entries of the log that one task reads.
 
     Attributes:
@@ -107,8 +107,8 @@ class Skimmer:
         self.changes = 0
         self._passed = 0
         self._resume: tuple[LSN, int | None] = (after, crc)
-        self._done: list[Stretch] = []
-        self._open: Stretch | None = None
+        self._done: list[LogStretch] = []
+        self._open: LogStretch | None = None
         self._touched = 0
 
     def take(self, entry: TransactionsAtEntry) -> None:
@@ -131,7 +131,7 @@ class Skimmer:
             ):
                 self._close()
 
-    def stretches(self, most: int, least_changes: int) -> list[Stretch]:
+    def stretches(self, most: int, least_changes: int) -> list[LogStretch]:
         """Everything that was passed and matters, in order, in at most ``most`` stretches (a few more where
         loads stand between), none with fewer changes than ``least_changes`` if it can be helped."""
         self._close()
@@ -144,7 +144,7 @@ class Skimmer:
             self._close()
         if self._open is None:
             after, crc = self._resume
-            self._open = Stretch(after, crc, entry.lsn, before, 0)
+            self._open = LogStretch(after, crc, entry.lsn, before, 0)
         one = self._open
         self._open = replace(one, upto=entry.lsn, changes=one.changes + changes, parts=(*one.parts, *parts))
         self._touched = self._passed
@@ -182,10 +182,10 @@ class Skimmer:
         return found
 
 
-def _grouped(stretches: Sequence[Stretch], most: int, least_changes: int) -> list[Stretch]:
+def _grouped(stretches: Sequence[LogStretch], most: int, least_changes: int) -> list[LogStretch]:
     """Neighbours joined, and loads taken apart, so that each has about as many changes."""
     wanted = max(least_changes, -(-sum(one.changes for one in stretches) // most), 1)
-    groups: list[Stretch] = []
+    groups: list[LogStretch] = []
     passed = 0
     for one in stretches:
         last = groups[-1] if groups else None
@@ -199,9 +199,9 @@ def _grouped(stretches: Sequence[Stretch], most: int, least_changes: int) -> lis
     return groups
 
 
-def _sliced(one: Stretch, wanted: int) -> list[Stretch]:
+def _sliced(one: LogStretch, wanted: int) -> list[LogStretch]:
     """A load in slices of whole parts."""
-    slices: list[Stretch] = []
+    slices: list[LogStretch] = []
     low = rows = 0
     for number, count in enumerate(one.parts):
         if rows and rows + count > wanted:

@@ -18,14 +18,14 @@ from herdpy import __version__
 from herdpy.log.lsn import LSN
 from herdpy_spark.jobs.archived import closed_ledgers, frame_of
 from herdpy_spark.jobs.arguments import run_id, shown_url, source_options
-from herdpy_spark.jobs.database import Database
+from herdpy_spark.jobs.database import JobDatabase
 from herdpy_spark.jobs.errors import JobError, UsageError
 from herdpy_spark.jobs.exporting import formats, places
 from herdpy_spark.jobs.exporting.asked import new_run_id, now
 from herdpy_spark.jobs.exporting.generations import Generations
-from herdpy_spark.jobs.exporting.manifest import Manifest
+from herdpy_spark.jobs.exporting.manifest import ExportManifest
 from herdpy_spark.jobs.exporting.rewriting import FileWriter
-from herdpy_spark.jobs.job import Job, Run
+from herdpy_spark.jobs.job import JobRun, SparkJob
 from herdpy_spark.jobs.running import main
 
 KIND = "archive"
@@ -44,7 +44,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--run-id", type=run_id, help="names this run's files")
 
 
-def run(this: Run) -> None:
+def run(this: JobRun) -> None:
     """Archive what is closed and not archived yet. JobError: ledgers in between are gone."""
     arguments = this.arguments
     base = source_options(arguments)
@@ -53,7 +53,7 @@ def run(this: Run) -> None:
     newest = generations.newest()
     if newest is not None and newest.kind != KIND:
         raise UsageError(f"{arguments.to} is an export of {newest.table}, no archive")
-    database = Database(base, None)
+    database = JobDatabase(base, None)
     address = database.address
     if newest is not None and newest.log_id != address.log_id:
         raise UsageError(f"{arguments.to} is the archive of another log, {newest.log_id}")
@@ -85,7 +85,7 @@ def run(this: Run) -> None:
     finally:
         if lease is not None:
             lease.close()
-    manifest = Manifest(
+    manifest = ExportManifest(
         generation=number,
         kind=KIND,
         table=f"the log of tablespace {address.tablespace}",
@@ -106,7 +106,7 @@ def run(this: Run) -> None:
     this.tell(f"{len(wanted)} ledgers archived, up to {manifest.lsn}")
 
 
-def _lease(database: Database, after: LSN) -> Any:
+def _lease(database: JobDatabase, after: LSN) -> Any:
     """What keeps the ledgers there meanwhile; None where no server is there to trim them."""
     if database.access.servers is None:
         return None
@@ -117,7 +117,7 @@ def _lease(database: Database, after: LSN) -> Any:
     return lease
 
 
-JOB = Job(
+JOB = SparkJob(
     name="archive",
     says=(
         "Archive the log: every closed ledger that is not archived yet, entry by entry, to Parquet.\n\n"

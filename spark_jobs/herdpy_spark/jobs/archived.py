@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from herdpy.log.ledger_list import LedgerListState
     from herdpy_spark.log import LogAddress
-    from herdpy_spark.log.ledgers import Ledgers
+    from herdpy_spark.log.ledgers import LogLedgers
 
 ENTRY, STAGED = "entry", "staged"
 _SCHEMA = "kind string, ledger bigint, number bigint, time timestamp, payload binary"
@@ -56,7 +56,7 @@ def closed_ledgers(state: LedgerListState, archived: LSN | None) -> tuple[list[C
     return found, archived is not None and state.base > archived
 
 
-def archived(ledgers: Ledgers, one: Closed) -> Iterator[tuple[str, int, int, int | None, bytes]]:
+def archived(ledgers: LogLedgers, one: Closed) -> Iterator[tuple[str, int, int, int | None, bytes]]:
     """Rows of a ledger: kind, ledger, number, commit time of the first transaction in it (us), bytes.
 
     Rows of loads follow the transaction that names them, which is archived with the ledger it begins in.
@@ -94,7 +94,9 @@ def _time(entry: LogEntry) -> int | None:
     return None
 
 
-def _staged(ledgers: Ledgers, transaction: Transaction) -> Iterator[tuple[str, int, int, int | None, bytes]]:
+def _staged(
+    ledgers: LogLedgers, transaction: Transaction
+) -> Iterator[tuple[str, int, int, int | None, bytes]]:
     for record in transaction.records:
         if isinstance(record, LoadBatch):
             for part in record.parts:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from herdpy_spark.jobs.errors import UsageError
-from herdpy_spark.jobs.job import Job
+from herdpy_spark.jobs.job import SparkJob
 
 URL_VARIABLE = "HERDPY_URL"
 USER_VARIABLE = "HERDPY_USER"
@@ -25,7 +25,7 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message, hint=f"{self.prog} --help tells what there is.")
 
 
-def parser(job: Job) -> argparse.ArgumentParser:
+def parser(job: SparkJob) -> argparse.ArgumentParser:
     """The parser of a job, with the arguments that all have."""
     examples = "\n".join(f"  herdpy spark {one}" for one in job.examples)
     made = _Parser(

@@ -17,7 +17,7 @@ from herdpy_spark.jobs.arguments import count, names, pair, shown_url, source_op
 from herdpy_spark.jobs.database import load_outcome
 from herdpy_spark.jobs.errors import JobError, UsageError
 from herdpy_spark.jobs.exporting.places import for_spark
-from herdpy_spark.jobs.job import Job, Run
+from herdpy_spark.jobs.job import JobRun, SparkJob
 from herdpy_spark.jobs.loading import checking, creating, sources
 from herdpy_spark.jobs.running import main
 
@@ -67,7 +67,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def source_of(arguments: argparse.Namespace) -> sources.Source:
+def source_of(arguments: argparse.Namespace) -> sources.LoadSource:
     """The source that is asked for; UsageError where it makes no sense."""
     options = dict(arguments.option)
     if arguments.jdbc_url or arguments.source == sources.JDBC:
@@ -81,7 +81,7 @@ def source_of(arguments: argparse.Namespace) -> sources.Source:
         if kind != sources.CSV:
             raise UsageError("--null is for CSV")
         options.setdefault("nullValue", arguments.null)
-    return sources.Source(kind, tuple(map(for_spark, arguments.paths)), options)
+    return sources.LoadSource(kind, tuple(map(for_spark, arguments.paths)), options)
 
 
 def _by_name(paths: list[str]) -> str:
@@ -95,7 +95,7 @@ def _by_name(paths: list[str]) -> str:
     return kinds.pop()
 
 
-def run(this: Run) -> None:
+def run(this: JobRun) -> None:
     """Load. JobError, UsageError as they say; nothing is loaded then."""
     arguments = this.arguments
     source = source_of(arguments)
@@ -137,7 +137,7 @@ def run(this: Run) -> None:
     this.tell(f"loaded: {_outcome(this, options, load_id, wanted.columns)}")
 
 
-def _create(this: Run, source: sources.Source, base: dict[str, str]) -> None:
+def _create(this: JobRun, source: sources.LoadSource, base: dict[str, str]) -> None:
     arguments = this.arguments
     from pyspark.sql.types import StructField, StructType
 
@@ -164,7 +164,7 @@ def _create(this: Run, source: sources.Source, base: dict[str, str]) -> None:
         raise
 
 
-def _without_bad(this: Run, fitting: DataFrame, load_id: str) -> DataFrame:
+def _without_bad(this: JobRun, fitting: DataFrame, load_id: str) -> DataFrame:
     """The good rows. The bad ones are set aside first, under the load's name: a second run replaces them."""
     arguments = this.arguments
     fitting = fitting.persist()
@@ -184,7 +184,7 @@ def _without_bad(this: Run, fitting: DataFrame, load_id: str) -> DataFrame:
     return checking.good(fitting)
 
 
-def _outcome(this: Run, options: dict[str, str], load_id: str, columns: list[str]) -> str:
+def _outcome(this: JobRun, options: dict[str, str], load_id: str, columns: list[str]) -> str:
     """What became of the load, as the database remembers it."""
     outcome = load_outcome(options, load_id, this.arguments.mode, columns)
     if outcome is None:
@@ -194,7 +194,7 @@ def _outcome(this: Run, options: dict[str, str], load_id: str, columns: list[str
     return ", ".join(f"{name} {value}" for name, value in told.items())
 
 
-JOB = Job(
+JOB = SparkJob(
     name="bulk-load",
     says=(
         "Load CSV, JSON, Parquet, or a table of another database into a table: all of it, or nothing.\n\n"

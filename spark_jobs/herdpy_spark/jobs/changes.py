@@ -14,11 +14,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from herdpy_spark.jobs.arguments import count, given, shown_url, source_options
-from herdpy_spark.jobs.database import Database
+from herdpy_spark.jobs.database import JobDatabase
 from herdpy_spark.jobs.errors import JobError, UsageError
 from herdpy_spark.jobs.exporting.formats import TIMES
 from herdpy_spark.jobs.exporting.places import for_spark
-from herdpy_spark.jobs.job import Job, Run
+from herdpy_spark.jobs.job import JobRun, SparkJob
 from herdpy_spark.jobs.running import main
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(this: Run) -> None:
+def run(this: JobRun) -> None:
     """Follow the table. UsageError for what does not fit together; what ends the stream otherwise."""
     arguments = this.arguments
     sink = arguments.format
@@ -76,7 +76,7 @@ def run(this: Run) -> None:
     }
     key: tuple[str, ...] = ()
     if arguments.apply:
-        key = Database(base, arguments.table).key
+        key = JobDatabase(base, arguments.table).key
         if not key:
             raise UsageError(f"table {arguments.table} has no primary key: its changes cannot be applied")
     if sink == "delta":
@@ -101,7 +101,7 @@ def run(this: Run) -> None:
             this.report["position"] = _told(last["sources"][0]["endOffset"])
 
 
-def _start(this: Run, feed: DataFrame, key: tuple[str, ...]) -> StreamingQuery:
+def _start(this: JobRun, feed: DataFrame, key: tuple[str, ...]) -> StreamingQuery:
     arguments = this.arguments
     sink = arguments.format
     shown = messages(feed) if sink == "json" else feed
@@ -123,7 +123,7 @@ def _start(this: Run, feed: DataFrame, key: tuple[str, ...]) -> StreamingQuery:
     return writer.format(sink).start(to)
 
 
-def _await(this: Run, query: StreamingQuery) -> None:
+def _await(this: JobRun, query: StreamingQuery) -> None:
     shown = -1
     rows = 0
     while True:
@@ -164,7 +164,7 @@ def _told(offset: Any) -> str | None:
     return None if found is None else f"{found['ledger']}:{found['entry']}"
 
 
-JOB = Job(
+JOB = SparkJob(
     name="changes",
     says=(
         "Follow a table: every change, once, in the order of the log.\n\n"

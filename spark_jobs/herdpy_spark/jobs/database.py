@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from herdpy_spark.access import Database as Access
+    from herdpy_spark.access import SparkDatabase as Access
     from herdpy_spark.log import LogAddress
-    from herdpy_spark.writing.plan import LoadOutcome
+    from herdpy_spark.writing.plan import WriteOutcome
     from herdpy_sql.catalog import Table
 
 
@@ -38,7 +38,7 @@ class Pinned:
     schema: StructType
 
 
-class Database:
+class JobDatabase:
     """A tablespace, and a table of it.
 
     Args:
@@ -120,13 +120,13 @@ def _frame(spark: SparkSession, reader: Any, partitions: list[Any], schema: Stru
     return numbers.mapInArrow(read, schema)
 
 
-def load_outcome(options: dict[str, str], load_id: str, mode: str, columns: list[str]) -> LoadOutcome | None:
+def load_outcome(options: dict[str, str], load_id: str, mode: str, columns: list[str]) -> WriteOutcome | None:
     """What a load came to, if it was published; None: it was not."""
     from herdpy_spark.writing import loads_of
-    from herdpy_spark.writing.plan import LoadMode, LoadOutcome
+    from herdpy_spark.writing.plan import WriteMode, WriteOutcome
 
     # Whoever begins a load that was published is told what it came to.
     found = loads_of(Options.parse(options, "write")).begin(
-        load_id, options["table"], LoadMode(mode), columns
+        load_id, options["table"], WriteMode(mode), columns
     )
-    return found if isinstance(found, LoadOutcome) else None
+    return found if isinstance(found, WriteOutcome) else None

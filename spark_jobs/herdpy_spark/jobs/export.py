@@ -13,9 +13,9 @@ import argparse
 
 from herdpy_spark.jobs.arguments import count, given, listed, names, run_id, shown_url, source_options
 from herdpy_spark.jobs.errors import UsageError
-from herdpy_spark.jobs.exporting.asked import Asked
+from herdpy_spark.jobs.exporting.asked import ExportRequest
 from herdpy_spark.jobs.exporting.formats import FORMATS
-from herdpy_spark.jobs.job import Job, Run
+from herdpy_spark.jobs.job import JobRun, SparkJob
 from herdpy_spark.jobs.running import main
 
 DELTA = "delta"
@@ -56,7 +56,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(this: Run) -> None:
+def run(this: JobRun) -> None:
     """Export. JobError and UsageError as they say."""
     arguments = this.arguments
     if arguments.format == ICEBERG:
@@ -76,7 +76,7 @@ def run(this: Run) -> None:
     if arguments.columns:
         selection["columns"] = listed(arguments.columns)
     reading = given(arguments, snapshot="snapshot", source="from", partitions="numPartitions", lease="lease")
-    asked = Asked(
+    asked = ExportRequest(
         base=base,
         selection=selection,
         reading=reading,
@@ -104,7 +104,7 @@ def run(this: Run) -> None:
         to_files.export(this, asked)
 
 
-JOB = Job(
+JOB = SparkJob(
     name="export",
     says=(
         "Export a table, or the rows of a query, as it is at one position of the log.\n\n"

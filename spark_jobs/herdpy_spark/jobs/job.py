@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Run:
+class JobRun:
     """One run of a job.
 
     Attributes:
@@ -41,7 +41,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SparkJob:
     """A program.
 
     Attributes:
@@ -56,4 +56,4 @@ class Job:
     says: str
     examples: tuple[str, ...]
     add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[Run], None]
+    run: Callable[[JobRun], None]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 INTERVAL_S = 3.0
 
 
-class Progress:
+class JobProgress:
     """Lines on standard error, unless ``quiet``."""
 
     def __init__(self, *, quiet: bool) -> None:

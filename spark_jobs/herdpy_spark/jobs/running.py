@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from herdpy import __version__
 from herdpy_spark.jobs import JOBS, arguments
 from herdpy_spark.jobs.errors import DONE, FAILED, INTERRUPTED, USAGE, JobError, UsageError
-from herdpy_spark.jobs.job import Job, Run
-from herdpy_spark.jobs.progress import Progress
+from herdpy_spark.jobs.job import JobRun, SparkJob
+from herdpy_spark.jobs.progress import JobProgress
 from herdpy_spark.jobs.session import open_session
 
 if TYPE_CHECKING:
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 _PYTHON_ERROR = re.compile(r"^\s*(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
 
 
-def job_named(name: str) -> Job:
+def job_named(name: str) -> SparkJob:
     """The job of that name; UsageError with those that there are."""
     module = JOBS.get(name)
     if module is None:
         raise UsageError(f"there is no job {name!r}: there are {', '.join(JOBS)}")
-    found: Job = importlib.import_module(f"herdpy_spark.jobs.{module}").JOB
+    found: SparkJob = importlib.import_module(f"herdpy_spark.jobs.{module}").JOB
     return found
 
 
-def main(job: Job, argv: Sequence[str] | None = None) -> int:
+def main(job: SparkJob, argv: Sequence[str] | None = None) -> int:
     """Run a job with these arguments (else the program's); its exit code."""
     began = time.perf_counter()
     report: dict[str, Any] = {
@@ -65,9 +65,9 @@ def main(job: Job, argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _run(job: Job, parsed: Any, report: dict[str, Any]) -> int:
+def _run(job: SparkJob, parsed: Any, report: dict[str, Any]) -> int:
     ours: list[SparkSession] = []
-    progress = Progress(quiet=parsed.quiet)
+    progress = JobProgress(quiet=parsed.quiet)
 
     def session() -> SparkSession:
         found, made = open_session(parsed, job.name)
@@ -78,7 +78,7 @@ def _run(job: Job, parsed: Any, report: dict[str, Any]) -> int:
 
     try:
         with progress:
-            job.run(Run(parsed, report, progress.tell, session))
+            job.run(JobRun(parsed, report, progress.tell, session))
     except KeyboardInterrupt:
         _tell("interrupted")
         report["error"] = {"message": "interrupted"}

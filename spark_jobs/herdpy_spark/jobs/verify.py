@@ -14,14 +14,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from herdpy_spark.jobs.arguments import count, given, shown_url, source_options
-from herdpy_spark.jobs.database import Database
+from herdpy_spark.jobs.database import JobDatabase
 from herdpy_spark.jobs.errors import JobError
 from herdpy_spark.jobs.exporting import formats, places
 from herdpy_spark.jobs.exporting.fingerprint import aggregates, fingerprint, from_row, quoted, row_hash
 from herdpy_spark.jobs.exporting.generations import Generations
-from herdpy_spark.jobs.exporting.manifest import Manifest
+from herdpy_spark.jobs.exporting.manifest import ExportManifest
 from herdpy_spark.jobs.exporting.rewriting import relative
-from herdpy_spark.jobs.job import Job, Run
+from herdpy_spark.jobs.job import JobRun, SparkJob
 from herdpy_spark.jobs.running import main
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--show", type=count, default=10, help="how many differing keys to tell (10)")
 
 
-def run(this: Run) -> None:
+def run(this: JobRun) -> None:
     """Compare. JobError when something differs."""
     arguments = this.arguments
     local = places.is_local(arguments.export)
@@ -88,7 +88,7 @@ def run(this: Run) -> None:
         _compare(this, generations, manifest, base)
 
 
-def damaged_files(this: Run, generations: Generations, manifest: Manifest) -> dict[str, str]:
+def damaged_files(this: JobRun, generations: Generations, manifest: ExportManifest) -> dict[str, str]:
     """Files of a generation that are gone, or hold other rows; each with what is wrong with it."""
     wrong: dict[str, str] = {}
     whole = []
@@ -119,7 +119,7 @@ def damaged_files(this: Run, generations: Generations, manifest: Manifest) -> di
 
 
 def _held(
-    this: Run, generations: Generations, names: list[str], schema: StructType, file_format: str
+    this: JobRun, generations: Generations, names: list[str], schema: StructType, file_format: str
 ) -> dict[str, Any]:
     files = [generations.place.join(name) for name in names]
     stored = formats.read(this.spark, files, schema, file_format, ("file_path",))
@@ -127,21 +127,21 @@ def _held(
     return {relative(row["file_path"]): from_row(row) for row in rows}
 
 
-def schema_of(manifest: Manifest) -> StructType:
+def schema_of(manifest: ExportManifest) -> StructType:
     """The columns of an export."""
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(manifest.schema)
 
 
-def _compare(this: Run, generations: Generations, manifest: Manifest, base: dict[str, str]) -> None:
+def _compare(this: JobRun, generations: Generations, manifest: ExportManifest, base: dict[str, str]) -> None:
     arguments = this.arguments
     reading = given(arguments, partitions="numPartitions")
     if arguments.latest:
         reading |= given(arguments, source="from")
     else:
         reading["snapshot"] = str(manifest.lsn)
-    database = Database(base, manifest.selection.get("table"))
+    database = JobDatabase(base, manifest.selection.get("table"))
     if manifest.log_id and database.log_id and manifest.log_id != database.log_id:
         raise JobError("the export is of another database: their logs have different identities")
     with database.pinned(this.spark, manifest.selection, reading) as pinned:
@@ -204,7 +204,7 @@ def differences(table: DataFrame, export: DataFrame, key: tuple[str, ...], most:
     ]
 
 
-JOB = Job(
+JOB = SparkJob(
     name="verify",
     says=(
         "Compare an export with itself and with the table it is of.\n\n"

@@ -31,9 +31,9 @@ from herdpy.log.records import (
 )
 from herdpy_spark.log.entries import read
 from herdpy_spark.log.history import MAX_MESSAGE_BYTES, Span, records_start
-from herdpy_spark.log.ledgers import Ledgers
+from herdpy_spark.log.ledgers import LogLedgers
 from herdpy_spark.log.ranges import KeyRange
-from herdpy_spark.log.shape import Array, Shape
+from herdpy_spark.log.shape import Array, TableShape
 from herdpy_sql.staged import kept_keys
 
 _HEAD = Struct(">BBIII").unpack_from  # type, version, length, table, and the first number of what follows
@@ -49,14 +49,14 @@ Row: TypeAlias = "bytes | int | None"
 """A row's image; or its number among the rows that came as Arrow; or None, where it is gone."""
 
 
-class Delta:
+class TableDelta:
     """The changes, when all spans were read: by column, so that a partition's are picked without a loop.
 
     Attributes:
         nbytes: how much memory they take.
     """
 
-    def __init__(self, shape: Shape, rows: dict[bytes, Row], batches: list[pa.RecordBatch]) -> None:
+    def __init__(self, shape: TableShape, rows: dict[bytes, Row], batches: list[pa.RecordBatch]) -> None:
         self._shape = shape
         self._keys: Array = pa.array(list(rows), pa.large_binary())
         self._arrow = pa.Table.from_batches(batches, shape.schema)
@@ -85,7 +85,9 @@ class Delta:
 class DeltaPart:
     """Those of a range of keys."""
 
-    def __init__(self, shape: Shape, keys: Array, images: Array, numbers: Array, arrow: pa.Table) -> None:
+    def __init__(
+        self, shape: TableShape, keys: Array, images: Array, numbers: Array, arrow: pa.Table
+    ) -> None:
         self._shape, self._keys, self._images = shape, keys, images
         self._numbers, self._arrow = numbers, arrow
 
@@ -114,7 +116,7 @@ class DeltaReader:
         is_whole: whether changes outside ``within`` are there, too.
     """
 
-    def __init__(self, ledgers: Ledgers, shape: Shape, bound_bytes: int, within: KeyRange) -> None:
+    def __init__(self, ledgers: LogLedgers, shape: TableShape, bound_bytes: int, within: KeyRange) -> None:
         self._ledgers, self._shape = ledgers, shape
         self._bound_bytes, self._within = bound_bytes, within
         self._rows: dict[bytes, Row] = {}
@@ -123,7 +125,7 @@ class DeltaReader:
         self._bytes = 0
         self.is_whole = True
 
-    def read(self, spans: Sequence[Span]) -> Delta:
+    def read(self, spans: Sequence[Span]) -> TableDelta:
         """The changes in these spans. Errors as ``entries``; those of staged rows are of the same kinds."""
         for span in spans:
             for entry in read(self._ledgers, span.after, span.upto, crc=span.crc):
@@ -136,7 +138,7 @@ class DeltaReader:
                         if self._apply(body, some):
                             self._rows.clear()
                         self._rows.update(self._inside(some))
-        return Delta(self._shape, self._rows, self._batches)
+        return TableDelta(self._shape, self._rows, self._batches)
 
     def _grown(self, size: int) -> None:
         self._bytes += size

@@ -18,7 +18,7 @@ from herdpy.log.records import StagedPart
 from herdpy_spark.log.address import LogAddress
 
 
-class FileLedgers:
+class DirectoryLedgers:
     """The ledgers of a directory as they were when ``confirmed`` was asked last, or when this was made."""
 
     def __init__(self, address: LogAddress) -> None:

@@ -15,7 +15,7 @@ from herdpy.log import LSN, START, LogEntry, LogTrimmedError, Transaction, Trans
 from herdpy.log.entry import Part
 from herdpy.log.ledger_list import LedgerListState
 from herdpy_spark.log.address import LogAddress
-from herdpy_spark.log.ledgers import Ledgers, opened, predecessor
+from herdpy_spark.log.ledgers import LogLedgers, opened, predecessor
 
 _WINDOW = 64
 _TIME = Struct(">q")  # what a transaction begins with, see docs/log-format.md
@@ -74,7 +74,7 @@ def entries(
 
 
 def read(
-    ledgers: Ledgers, after: LSN, upto: LSN | None = None, *, crc: int | None = None
+    ledgers: LogLedgers, after: LSN, upto: LSN | None = None, *, crc: int | None = None
 ) -> Generator[TransactionsAtEntry, None, None]:
     """As ``entries``, of a log that is open."""
     upto = ledgers.confirmed() if upto is None else upto
@@ -154,7 +154,7 @@ def position_at(address: LogAddress, time_us: int) -> LSN:
         return time_position(ledgers, time_us)
 
 
-def time_position(ledgers: Ledgers, time_us: int) -> LSN:
+def time_position(ledgers: LogLedgers, time_us: int) -> LSN:
     """As ``position_at``, of a log that is open."""
     last = transaction_end(ledgers, ledgers.confirmed())
     state = ledgers.state()
@@ -184,7 +184,7 @@ def time_position(ledgers: Ledgers, time_us: int) -> LSN:
     return transaction_end(ledgers, before) if found is None else found
 
 
-def _first_time(ledgers: Ledgers, after: LSN, upto: LSN) -> int | None:
+def _first_time(ledgers: LogLedgers, after: LSN, upto: LSN) -> int | None:
     """The commit time of the first transaction that begins after ``after``."""
     for entry in ledgers.read(after, upto):
         for time_us in _times(entry):
@@ -197,7 +197,7 @@ def _times(entry: LogEntry) -> list[int]:
     return [_TIME.unpack_from(part.data)[0] for part in entry.parts if part.first]
 
 
-def transaction_end(ledgers: Ledgers, lsn: LSN) -> LSN:
+def transaction_end(ledgers: LogLedgers, lsn: LSN) -> LSN:
     """The last transaction end at or before ``lsn``, which is an entry of the log, or its base."""
     state = ledgers.state()
     window, upto = 1, lsn

@@ -34,9 +34,9 @@ from herdpy.log.records import (
     decode_record,
 )
 from herdpy_spark.log.entries import TransactionsAtEntry
-from herdpy_spark.log.ledgers import Ledgers
+from herdpy_spark.log.ledgers import LogLedgers
 from herdpy_spark.log.ranges import Sample
-from herdpy_spark.log.shape import Shape, shape_of
+from herdpy_spark.log.shape import TableShape, shape_of
 from herdpy_sql.catalog import is_temporary, names_meant
 from herdpy_sql.definitions import encode_table
 from herdpy_sql.enum_types import relabelled
@@ -72,7 +72,7 @@ class Span:
 
 
 @dataclass(slots=True)
-class History:
+class TableHistory:
     """A table at the end of the stretch.
 
     Attributes:
@@ -124,7 +124,7 @@ class History:
         self._spans.clear()
 
 
-class Histories:
+class TableHistories:
     """Every table's, while the log is read: ``take`` each entry. Sessions' temporary tables are passed over.
 
     Args:
@@ -134,13 +134,13 @@ class Histories:
     def __init__(
         self, base: Iterable[SnapshotTable], after: LSN, crc: int | None, temporary: Iterable[int] = ()
     ) -> None:
-        self.tables: dict[int, History] = {}
+        self.tables: dict[int, TableHistory] = {}
         self._temporary = set(temporary)
         for one in base:
             if is_temporary(one.schema):
                 self._temporary.add(one.id)
             else:
-                self.tables[one.id] = History(one.schema, one.name, one.definition.encode(), one)
+                self.tables[one.id] = TableHistory(one.schema, one.name, one.definition.encode(), one)
         self._resume = (after, crc)
         self._number = 0
 
@@ -153,7 +153,7 @@ class Histories:
         if entry.complete:
             self._resume = (entry.lsn, entry.crc)
 
-    def named(self, text: str) -> History | None:
+    def named(self, text: str) -> TableHistory | None:
         """That of the table which this means now: a name in schema public, or "schema.name"."""
         there = {(one.schema, one.name): one for one in self.tables.values()}
         return next((there[meant] for meant in names_meant(text) if meant in there), None)
@@ -196,7 +196,7 @@ class Histories:
             if table.is_temporary:
                 self._temporary.add(table.id)
             else:
-                self.tables[table.id] = History(table.schema, table.name, record.definition, None)
+                self.tables[table.id] = TableHistory(table.schema, table.name, record.definition, None)
         elif isinstance(record, AlterTable):
             table = shape_of(record.definition).table
             if table.is_temporary:
@@ -221,14 +221,14 @@ class Histories:
             if changed is not table:
                 history.definition = encode_table(changed)
 
-    def _known(self, table_id: int) -> History:
+    def _known(self, table_id: int) -> TableHistory:
         history = self.tables.get(table_id)
         if history is None:
             raise RecordError(f"the log changes table {table_id}, which is not there")
         return history
 
 
-def _take_batch(history: History, record: Record) -> None:
+def _take_batch(history: TableHistory, record: Record) -> None:
     if isinstance(record, InsertBatch):
         history.inserted += record.rows
         batch = _first_batch(iter([record.stream]))
@@ -240,7 +240,7 @@ def _take_batch(history: History, record: Record) -> None:
         history.loads.append(record)
 
 
-def sample_loads(ledgers: Ledgers, history: History) -> None:
+def sample_loads(ledgers: LogLedgers, history: TableHistory) -> None:
     """Look at some keys of each part of the loads: their first rows, of which a part has enough."""
     shape = shape_of(history.definition)
     for record in history.loads:
@@ -264,7 +264,7 @@ def _first_batch(pieces: Iterator[bytes]) -> pa.RecordBatch | None:
     return next(found, None)
 
 
-def _at_positions(shape: Shape, batch: pa.RecordBatch) -> pa.RecordBatch:
+def _at_positions(shape: TableShape, batch: pa.RecordBatch) -> pa.RecordBatch:
     """A load's batch with its columns where the table has them."""
     visible = shape.table.visible
     places = {at: number for number, at in enumerate(visible)}
@@ -272,7 +272,7 @@ def _at_positions(shape: Shape, batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=[str(at) for at in range(len(arrays))])
 
 
-def _some_keys(shape: Shape, batch: pa.RecordBatch) -> list[bytes]:
+def _some_keys(shape: TableShape, batch: pa.RecordBatch) -> list[bytes]:
     """Keys of a few rows of a batch whose columns are the table's."""
     places = pa.array(range(0, batch.num_rows, max(1, batch.num_rows // _FROM_BATCH)))
     return shape.keys([batch.column(at).take(places) for at in shape.table.key_positions])

@@ -20,7 +20,7 @@ _GLANCE_S = 0.02
 _PATIENCE_S = 15.0
 
 
-class Ledgers(Protocol):
+class LogLedgers(Protocol):
     """An open log, for reading. Errors are those of ``herdpy.log``."""
 
     def state(self) -> LedgerListState:
@@ -38,7 +38,7 @@ class Ledgers(Protocol):
 
 
 @contextmanager
-def opened(address: LogAddress) -> Generator[Ledgers, None, None]:
+def opened(address: LogAddress) -> Generator[LogLedgers, None, None]:
     """The log at an address, closed again afterwards.
 
     Raises:
@@ -46,9 +46,9 @@ def opened(address: LogAddress) -> Generator[Ledgers, None, None]:
         LogClosedError: there is no log, or another one than the address names.
     """
     if address.directory:
-        from herdpy_spark.log.directory import FileLedgers
+        from herdpy_spark.log.directory import DirectoryLedgers
 
-        files = FileLedgers(address)
+        files = DirectoryLedgers(address)
         _check_identity(address, files)
         yield files
         return
@@ -59,7 +59,7 @@ def opened(address: LogAddress) -> Generator[Ledgers, None, None]:
         yield bookies
 
 
-def confirmed_from(ledgers: Ledgers, least: LSN) -> LSN:
+def confirmed_from(ledgers: LogLedgers, least: LSN) -> LSN:
     """The newest entry that is confirmed, once that is ``least`` or later.
 
     A leader knows that an entry is durable before readers do: they are told with its next entry, or on a
@@ -77,7 +77,7 @@ def confirmed_from(ledgers: Ledgers, least: LSN) -> LSN:
     return lsn
 
 
-def _check_identity(address: LogAddress, ledgers: Ledgers) -> None:
+def _check_identity(address: LogAddress, ledgers: LogLedgers) -> None:
     state = ledgers.state()
     if not state.version:
         raise LogClosedError(f"{address} is not there: it has no ledger list")

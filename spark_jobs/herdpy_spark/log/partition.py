@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from herdpy.log import LogTrimmedError
-from herdpy_spark.log.delta import Delta, DeltaReader
+from herdpy_spark.log.delta import DeltaReader, TableDelta
 from herdpy_spark.log.ledgers import opened
 from herdpy_spark.log.plan import LogPlan
 from herdpy_spark.log.shape import shape_of
@@ -53,7 +53,7 @@ def read_partition(
         yield from changes.batches(names)
 
 
-def _delta(plan: LogPlan, number: int) -> Delta | None:
+def _delta(plan: LogPlan, number: int) -> TableDelta | None:
     if not plan.spans:
         return None
     key = (plan.address, plan.definition, plan.spans)
@@ -79,5 +79,5 @@ def _delta(plan: LogPlan, number: int) -> Delta | None:
     return delta
 
 
-_kept: OrderedDict[object, Delta] = OrderedDict()
+_kept: OrderedDict[object, TableDelta] = OrderedDict()
 _guard = threading.Lock()

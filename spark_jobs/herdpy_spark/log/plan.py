@@ -16,8 +16,8 @@ from herdpy.log import LSN, START, ChainError, LogError, LogTrimmedError
 from herdpy.log.published import Manifest, SnapshotFile, SnapshotRef, SnapshotTable, load
 from herdpy_spark.log.address import LogAddress
 from herdpy_spark.log.entries import read, time_position, transaction_end
-from herdpy_spark.log.history import Histories, History, Span, sample_loads
-from herdpy_spark.log.ledgers import Ledgers, confirmed_from, opened
+from herdpy_spark.log.history import Span, TableHistories, TableHistory, sample_loads
+from herdpy_spark.log.ledgers import LogLedgers, confirmed_from, opened
 from herdpy_spark.log.ranges import KeyRange, cut
 from herdpy_spark.log.shape import shape_of
 
@@ -109,16 +109,16 @@ def plan_tables(
     wanted = _Wanted(address, partitions, low, high)
     if isinstance(at, LSN) and (ref := _published_at(address, at)) is not None:
         manifest = load(ref)
-        histories = Histories(manifest.tables, at, manifest.crc, manifest.temporary)
+        histories = TableHistories(manifest.tables, at, manifest.crc, manifest.temporary)
         return [wanted.plan(name, histories, None, ref, at, at) for name in tables]
     with opened(address) as ledgers:
         upto = _resolved(address, ledgers, at, least)
         ref, manifest_ = _snapshot_before(address, ledgers, upto)
         after, crc = (START, None) if manifest_ is None else (manifest_.lsn, manifest_.crc)
         histories = (
-            Histories((), after, crc)
+            TableHistories((), after, crc)
             if manifest_ is None
-            else Histories(manifest_.tables, after, crc, manifest_.temporary)
+            else TableHistories(manifest_.tables, after, crc, manifest_.temporary)
         )
         for entry in read(ledgers, after, upto, crc=crc):
             histories.take(entry)
@@ -137,8 +137,8 @@ class _Wanted:
     def plan(
         self,
         name: str,
-        histories: Histories,
-        ledgers: Ledgers | None,
+        histories: TableHistories,
+        ledgers: LogLedgers | None,
         ref: SnapshotRef | None,
         after: LSN,
         upto: LSN,
@@ -159,7 +159,7 @@ class _Wanted:
             ranges=self._ranges(history, ledgers),
         )
 
-    def _ranges(self, history: History, ledgers: Ledgers | None) -> tuple[KeyRange, ...]:
+    def _ranges(self, history: TableHistory, ledgers: LogLedgers | None) -> tuple[KeyRange, ...]:
         codec = shape_of(history.definition).table.key_codec
         low = None if self.low is None else codec.encode_prefix(self.low)
         high = None if self.high is None else codec.encode_prefix(self.high)
@@ -189,7 +189,7 @@ def _published_at(address: LogAddress, lsn: LSN) -> SnapshotRef | None:
     return ref if ref is not None and ref.lsn == lsn else None
 
 
-def _resolved(address: LogAddress, ledgers: Ledgers, at: LSN | int | None, least: LSN) -> LSN:
+def _resolved(address: LogAddress, ledgers: LogLedgers, at: LSN | int | None, least: LSN) -> LSN:
     """The LSN that is read at."""
     if at is None:
         return transaction_end(ledgers, confirmed_from(ledgers, least))
@@ -207,7 +207,7 @@ def _resolved(address: LogAddress, ledgers: Ledgers, at: LSN | int | None, least
         return base
 
 
-def _check_position(address: LogAddress, ledgers: Ledgers, at: LSN, confirmed: LSN) -> None:
+def _check_position(address: LogAddress, ledgers: LogLedgers, at: LSN, confirmed: LSN) -> None:
     state = ledgers.state()
     if at > confirmed:
         raise NoSuchPositionError(f"{address} is confirmed up to {confirmed}, and has no {at} yet")
@@ -221,7 +221,7 @@ def _check_position(address: LogAddress, ledgers: Ledgers, at: LSN, confirmed: L
 
 
 def _snapshot_before(
-    address: LogAddress, ledgers: Ledgers, upto: LSN
+    address: LogAddress, ledgers: LogLedgers, upto: LSN
 ) -> tuple[SnapshotRef | None, Manifest | None]:
     """The newest snapshot that holds nothing after ``upto``, from which the log goes on."""
     state = ledgers.state()

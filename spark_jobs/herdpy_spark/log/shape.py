@@ -19,7 +19,7 @@ from herdpy_sql.staged import kept_array
 Array = Any  # pyarrow's stubs know arrays by element type
 
 
-class Shape:
+class TableShape:
     """A definition, and what follows from it.
 
     Attributes:
@@ -81,6 +81,6 @@ class Shape:
 
 
 @functools.lru_cache(maxsize=64)
-def shape_of(definition: bytes) -> Shape:
+def shape_of(definition: bytes) -> TableShape:
     """The shape of a table whose definition is this JSON."""
-    return Shape(definition)
+    return TableShape(definition)

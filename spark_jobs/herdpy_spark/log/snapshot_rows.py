@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from herdpy.log.published import KEY_COLUMN, SnapshotFile, SnapshotRef, open_file
 from herdpy.log.published.reading import between
 from herdpy_spark.log.ranges import KeyRange
-from herdpy_spark.log.shape import Array, Shape
+from herdpy_spark.log.shape import Array, TableShape
 from herdpy_sql.values.interval_columns import has_intervals, intervals_of
 
 _BATCH_ROWS = 65_536
@@ -33,7 +33,12 @@ class SnapshotRows:
     """
 
     def __init__(
-        self, ref: SnapshotRef, shape: Shape, within: KeyRange, changed: Array | None, names: Sequence[str]
+        self,
+        ref: SnapshotRef,
+        shape: TableShape,
+        within: KeyRange,
+        changed: Array | None,
+        names: Sequence[str],
     ) -> None:
         self._ref, self._shape = ref, shape
         self._low, self._high = within

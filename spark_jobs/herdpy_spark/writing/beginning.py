@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 
 from herdpy_spark.writing.conforming import matched
 from herdpy_spark.writing.errors import LoadError
-from herdpy_spark.writing.plan import LoadMode, LoadOutcome, LoadPlan
+from herdpy_spark.writing.plan import WriteMode, WriteOutcome, WritePlan
 from herdpy_spark.writing.task import conformer_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from herdpy_spark.writing.loads import Loads
+    from herdpy_spark.writing.loads import LoadService
 
 _NO_SUCH_COLUMN = "42703"
 
 
 def begin(
-    loads: Loads, load_id: str, table: str, mode: LoadMode, schema: pa.Schema
-) -> LoadPlan | LoadOutcome:
+    loads: LoadService, load_id: str, table: str, mode: WriteMode, schema: pa.Schema
+) -> WritePlan | WriteOutcome:
     """What to stage of a DataFrame with this schema, or what the load came to when it was published before.
 
     Raises:
@@ -30,7 +30,7 @@ def begin(
         ColumnError: columns are not the table's, or cannot be stored there.
     """
     plan = _begun(loads, load_id, table, mode, schema.names)
-    if isinstance(plan, LoadOutcome):
+    if isinstance(plan, WriteOutcome):
         return plan
     definition = loads.definition(table)
     if definition is not None and definition.id == plan.table_id:
@@ -40,8 +40,8 @@ def begin(
 
 
 def _begun(
-    loads: Loads, load_id: str, table: str, mode: LoadMode, names: Sequence[str]
-) -> LoadPlan | LoadOutcome:
+    loads: LoadService, load_id: str, table: str, mode: WriteMode, names: Sequence[str]
+) -> WritePlan | WriteOutcome:
     """Begin with the table's own names for the columns: Spark's may differ in case."""
     try:
         return loads.begin(load_id, table, mode, names)

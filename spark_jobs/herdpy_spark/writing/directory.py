@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from herdpy_spark.writing.errors import LoadError
 from herdpy_spark.writing.messages import StagedFile, TaskRows
-from herdpy_spark.writing.plan import DirectoryFiles, LoadMode, LoadOutcome, LoadPlan
+from herdpy_spark.writing.plan import DirectoryFiles, WriteMode, WriteOutcome, WritePlan
 from herdpy_spark.writing.target import target_columns
 from herdpy_sql.errors import SqlError
 
@@ -39,7 +39,7 @@ ipc: Any = pa.ipc
 
 
 class DirectoryLoads:
-    """See ``loads.Loads``."""
+    """See ``loads.LoadService``."""
 
     def __init__(self, path: str) -> None:
         """Args:
@@ -48,16 +48,16 @@ class DirectoryLoads:
         self._path = path
 
     def begin(
-        self, load_id: str, table: str, mode: LoadMode, columns: Sequence[str]
-    ) -> LoadPlan | LoadOutcome:
-        """See Loads."""
+        self, load_id: str, table: str, mode: WriteMode, columns: Sequence[str]
+    ) -> WritePlan | WriteOutcome:
+        """See LoadService."""
         from herdpy_server.loading import directory
 
         begun = self._opened(lambda database: directory.begin(database, load_id, table, mode.value, columns))
         if hasattr(begun, "lsn"):
             return _outcome(begun)
         self._sweep()
-        return LoadPlan(
+        return WritePlan(
             load_id,
             "",
             table,
@@ -70,13 +70,13 @@ class DirectoryLoads:
         )
 
     def definition(self, table: str) -> Table | None:
-        """See Loads."""
+        """See LoadService."""
         return self._opened(lambda database: database.tablespace.catalog.table_named(table))
 
     def publish(
-        self, plan: LoadPlan, staged: Sequence[TaskRows], progress: Progress | None = None
-    ) -> LoadOutcome:
-        """See Loads."""
+        self, plan: WritePlan, staged: Sequence[TaskRows], progress: Progress | None = None
+    ) -> WriteOutcome:
+        """See LoadService."""
         from herdpy_server.loading import directory
 
         parts = [part for one in staged for part in one.parts if isinstance(part, StagedFile)]
@@ -93,8 +93,8 @@ class DirectoryLoads:
         self._remove(plan)
         return _outcome(done)
 
-    def abort(self, plan: LoadPlan, staged: Sequence[TaskRows]) -> None:
-        """See Loads. Files are read once, by the publishing, so none of them is needed any more."""
+    def abort(self, plan: WritePlan, staged: Sequence[TaskRows]) -> None:
+        """See LoadService. Files are read once, by the publishing, so none of them is needed any more."""
         del staged
         self._remove(plan)
 
@@ -112,7 +112,7 @@ class DirectoryLoads:
         digest = hashlib.blake2b(load_id.encode(), digest_size=16).hexdigest()
         return Path(self._path) / "loads" / digest
 
-    def _remove(self, plan: LoadPlan) -> None:
+    def _remove(self, plan: WritePlan) -> None:
         try:
             shutil.rmtree(self._staged(plan.load_id))
         except FileNotFoundError:
@@ -160,5 +160,5 @@ def _stream(batch: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _outcome(done: Any) -> LoadOutcome:
-    return LoadOutcome(done.load_id, str(done.lsn), done.inserted, done.updated, done.deleted, done.skipped)
+def _outcome(done: Any) -> WriteOutcome:
+    return WriteOutcome(done.load_id, str(done.lsn), done.inserted, done.updated, done.deleted, done.skipped)

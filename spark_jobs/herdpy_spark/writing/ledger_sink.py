@@ -18,7 +18,7 @@ from herdpy.log.load_records import StagedPart
 from herdpy.log.staging import StagedLedger, delete_staged
 from herdpy_spark.writing.errors import LoadError
 from herdpy_spark.writing.loop import LoadLoop
-from herdpy_spark.writing.plan import Ledgers
+from herdpy_spark.writing.plan import StagingLedgers
 
 _log = logging.getLogger("herdpy_spark.staging")
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class LedgerSink:
 
     part_bytes: float = PART_BYTES
 
-    def __init__(self, place: Ledgers, load_id: str, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, place: StagingLedgers, load_id: str, *, patience_s: float = PATIENCE_S) -> None:
         """Connect; LoadError when ZooKeeper does not answer.
 
         Args:

@@ -13,12 +13,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 from herdpy.rpc import loads_pb2 as pb
 from herdpy.rpc.address import GrpcAddress
 from herdpy_spark.access.errors import AccessError
-from herdpy_spark.access.servers import Servers
+from herdpy_spark.access.servers import TablespaceServers
 from herdpy_spark.writing.errors import LoadError, LoadUnknownError
 from herdpy_spark.writing.leader import LeaderCalls, RefusedError, UnreachedError
 from herdpy_spark.writing.loop import LoadLoop
 from herdpy_spark.writing.messages import Staged, StagedFile, TaskRows
-from herdpy_spark.writing.plan import Ledgers, LoadMode, LoadOutcome, LoadPlan, ServerFiles, columns_of
+from herdpy_spark.writing.plan import (
+    ServerFiles,
+    StagingLedgers,
+    WriteMode,
+    WriteOutcome,
+    WritePlan,
+    columns_of,
+)
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Table
@@ -28,31 +35,31 @@ PATIENCE_S = 60.0
 ABORT_PATIENCE_S = 10.0
 _CALL_TIMEOUT_S = 30.0
 _MODES = {
-    LoadMode.APPEND: pb.LOAD_MODE_APPEND,
-    LoadMode.OVERWRITE: pb.LOAD_MODE_OVERWRITE,
-    LoadMode.UPSERT: pb.LOAD_MODE_UPSERT,
-    LoadMode.IGNORE: pb.LOAD_MODE_IGNORE,
-    LoadMode.DELETE: pb.LOAD_MODE_DELETE,
+    WriteMode.APPEND: pb.LOAD_MODE_APPEND,
+    WriteMode.OVERWRITE: pb.LOAD_MODE_OVERWRITE,
+    WriteMode.UPSERT: pb.LOAD_MODE_UPSERT,
+    WriteMode.IGNORE: pb.LOAD_MODE_IGNORE,
+    WriteMode.DELETE: pb.LOAD_MODE_DELETE,
 }
 
 Progress = Callable[[int, int], object]
 """Called with the rows that were looked at, and how many there are in all."""
 
 
-class Loads(Protocol):
+class LoadService(Protocol):
     """Whoever publishes loads."""
 
     def begin(
-        self, load_id: str, table: str, mode: LoadMode, columns: Sequence[str]
-    ) -> LoadPlan | LoadOutcome:
+        self, load_id: str, table: str, mode: WriteMode, columns: Sequence[str]
+    ) -> WritePlan | WriteOutcome:
         """What to stage, or what the load came to when it was published before. LoadError."""
 
     def definition(self, table: str) -> Table | None:
         """The table as it is now; None where nobody tells."""
 
     def publish(
-        self, plan: LoadPlan, staged: Sequence[TaskRows], progress: Progress | None = None
-    ) -> LoadOutcome:
+        self, plan: WritePlan, staged: Sequence[TaskRows], progress: Progress | None = None
+    ) -> WriteOutcome:
         """Make the staged rows the table's, in one transaction; done once whatever is repeated.
 
         Raises:
@@ -60,7 +67,7 @@ class Loads(Protocol):
             LoadError: nothing was added.
         """
 
-    def abort(self, plan: LoadPlan, staged: Sequence[TaskRows]) -> None:
+    def abort(self, plan: WritePlan, staged: Sequence[TaskRows]) -> None:
         """Remove what was staged, unless the load was published. What cannot be removed now is swept."""
 
 
@@ -87,9 +94,9 @@ class ServerLoads:
         self._abort_patience_s = abort_patience_s
 
     def begin(
-        self, load_id: str, table: str, mode: LoadMode, columns: Sequence[str]
-    ) -> LoadPlan | LoadOutcome:
-        """See Loads."""
+        self, load_id: str, table: str, mode: WriteMode, columns: Sequence[str]
+    ) -> WritePlan | WriteOutcome:
+        """See LoadService."""
         request = pb.BeginLoadRequest(
             load_id=load_id, tablespace=self._tablespace, table=table, mode=_MODES[mode], columns=columns
         )
@@ -103,18 +110,18 @@ class ServerLoads:
         return self._plan(answer.plan, load_id, table, mode)
 
     def definition(self, table: str) -> Table | None:
-        """See Loads."""
+        """See LoadService."""
         leader = self._calls.place
         try:
-            return Servers(self._tablespace, [leader]).describe(table).table
+            return TablespaceServers(self._tablespace, [leader]).describe(table).table
         except AccessError as error:
             _log.info("a table is not described", extra={"table": table, "error": str(error)})
             return None
 
     def publish(
-        self, plan: LoadPlan, staged: Sequence[TaskRows], progress: Progress | None = None
-    ) -> LoadOutcome:
-        """See Loads."""
+        self, plan: WritePlan, staged: Sequence[TaskRows], progress: Progress | None = None
+    ) -> WriteOutcome:
+        """See LoadService."""
         request = pb.PublishLoadRequest(
             load_id=plan.load_id,
             tablespace=self._tablespace,
@@ -135,8 +142,8 @@ class ServerLoads:
 
         return _outcome(self._run(ask, plan.load_id, staged))
 
-    def abort(self, plan: LoadPlan, staged: Sequence[TaskRows]) -> None:
-        """See Loads."""
+    def abort(self, plan: WritePlan, staged: Sequence[TaskRows]) -> None:
+        """See LoadService."""
         request = pb.AbortLoadRequest(load_id=plan.load_id, tablespace=self._tablespace, parts=_parts(staged))
 
         async def ask(stub: Any, place: GrpcAddress) -> Any:
@@ -164,10 +171,10 @@ class ServerLoads:
                     raise LoadUnknownError(publishes, str(gone)) from None
                 raise LoadError(f"no server leads the tablespace, or none answers: {gone}") from None
 
-    def _plan(self, told: Any, load_id: str, table: str, mode: LoadMode) -> LoadPlan:
+    def _plan(self, told: Any, load_id: str, table: str, mode: WriteMode) -> WritePlan:
         ledgers = told.ledgers
-        staging: Ledgers | ServerFiles = (
-            Ledgers(
+        staging: StagingLedgers | ServerFiles = (
+            StagingLedgers(
                 ledgers.zookeeper,
                 ledgers.ledgers_root,
                 ledgers.password,
@@ -181,7 +188,7 @@ class ServerLoads:
             if told.HasField("ledgers")
             else ServerFiles(self._calls.place, self._tablespace)
         )
-        return LoadPlan(
+        return WritePlan(
             load_id,
             self._tablespace,
             table,
@@ -222,6 +229,6 @@ def _part(part: Staged) -> pb.LoadPart:
     return pb.LoadPart(ledger=ledger)
 
 
-def _outcome(done: Any) -> LoadOutcome:
+def _outcome(done: Any) -> WriteOutcome:
     lsn = f"{done.lsn.ledger_id}:{done.lsn.entry_id}"
-    return LoadOutcome(done.load_id, lsn, done.inserted, done.updated, done.deleted, done.skipped)
+    return WriteOutcome(done.load_id, lsn, done.inserted, done.updated, done.deleted, done.skipped)

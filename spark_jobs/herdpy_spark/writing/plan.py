@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ipc: Any = pa.ipc
 
 
-class LoadMode(enum.Enum):
+class WriteMode(enum.Enum):
     """What a load does with its rows."""
 
     APPEND = "append"
@@ -28,7 +28,7 @@ class LoadMode(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ledgers:
+class StagingLedgers:
     """Rows are staged in ledgers, written to the bookies by the tasks.
 
     Attributes:
@@ -63,11 +63,11 @@ class DirectoryFiles:
     path: str
 
 
-StagingPlace: TypeAlias = Ledgers | ServerFiles | DirectoryFiles
+StagingPlace: TypeAlias = StagingLedgers | ServerFiles | DirectoryFiles
 
 
 @dataclass(frozen=True, slots=True)
-class LoadPlan:
+class WritePlan:
     """What tasks need to stage their rows, and the driver to publish them.
 
     Attributes:
@@ -81,7 +81,7 @@ class LoadPlan:
     load_id: str
     tablespace: str
     table: str
-    mode: LoadMode
+    mode: WriteMode
     table_id: int
     columns: tuple[TargetColumn, ...]
     constants: bytes
@@ -89,7 +89,7 @@ class LoadPlan:
     staging: StagingPlace
     key: tuple[str, ...] = ()
 
-    def of_table(self, table: Table) -> LoadPlan:
+    def of_table(self, table: Table) -> WritePlan:
         """The plan with what only the table's definition says."""
         key = () if table.has_hidden_key else tuple(table.columns[at].name for at in table.key_positions)
         return replace(self, columns=of_table(self.columns, table), key=key)
@@ -103,7 +103,7 @@ class LoadPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadOutcome:
+class WriteOutcome:
     """What a published load came to.
 
     Attributes:

@@ -21,7 +21,7 @@ from herdpy.rpc.errors import RemoteError
 from herdpy_spark.writing.errors import LoadError
 from herdpy_spark.writing.ledger_sink import LedgerSink
 from herdpy_spark.writing.messages import Staged, StagedFile
-from herdpy_spark.writing.plan import DirectoryFiles, Ledgers, LoadPlan, ServerFiles
+from herdpy_spark.writing.plan import DirectoryFiles, ServerFiles, StagingLedgers, WritePlan
 
 _WAITING_CHUNKS = 4
 _LOOK_EVERY_S = 0.2
@@ -51,10 +51,10 @@ class Sink(Protocol):
         """
 
 
-def open_sink(plan: LoadPlan, partition: int, task_attempt: int) -> Sink:
+def open_sink(plan: WritePlan, partition: int, task_attempt: int) -> Sink:
     """A new sink for an attempt at a partition. LoadError when there is no place to write to."""
     match plan.staging:
-        case Ledgers() as place:
+        case StagingLedgers() as place:
             return LedgerSink(place, plan.load_id)
         case ServerFiles() as place:
             return ServerSink(place, plan.load_id, plan.max_chunk_bytes)

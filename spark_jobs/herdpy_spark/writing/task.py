@@ -9,28 +9,28 @@ import pyarrow as pa
 from herdpy_spark.writing.conforming import Conformer
 from herdpy_spark.writing.messages import Staged, TaskRows
 from herdpy_spark.writing.pieces import StreamPieces
-from herdpy_spark.writing.plan import LoadMode, LoadPlan
+from herdpy_spark.writing.plan import WriteMode, WritePlan
 from herdpy_spark.writing.staging import Sink, open_sink
 
 
-def conformer_of(plan: LoadPlan, partition: int | None = None) -> Conformer:
+def conformer_of(plan: WritePlan, partition: int | None = None) -> Conformer:
     """What makes a DataFrame's batches the plan's; rows to delete may have more columns than the key."""
     return Conformer(
         plan.columns,
         plan.constant_row(),
         key=plan.key,
         partition=partition,
-        more=plan.mode is LoadMode.DELETE,
+        more=plan.mode is WriteMode.DELETE,
     )
 
 
 def stage(
-    plan: LoadPlan,
+    plan: WritePlan,
     batches: Iterator[pa.RecordBatch],
     partition: int,
     task_attempt: int,
     *,
-    open_sink: Callable[[LoadPlan, int, int], Sink] = open_sink,
+    open_sink: Callable[[WritePlan, int, int], Sink] = open_sink,
 ) -> TaskRows:
     """Stage a partition's rows as one stream, or several; nothing is made for a partition without rows.
 

@@ -21,9 +21,9 @@ from herdpy_spark.options import OptionError, Options
 from herdpy_spark.writing.beginning import begin
 from herdpy_spark.writing.directory import DirectoryLoads
 from herdpy_spark.writing.errors import LoadError
-from herdpy_spark.writing.loads import Loads, ServerLoads
+from herdpy_spark.writing.loads import LoadService, ServerLoads
 from herdpy_spark.writing.messages import TaskRows, staged_in_order
-from herdpy_spark.writing.plan import LoadMode, LoadOutcome, LoadPlan
+from herdpy_spark.writing.plan import WriteMode, WriteOutcome, WritePlan
 from herdpy_spark.writing.task import stage
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _log = logging.getLogger("herdpy_spark.writer")
 class LoadWriter(DataSourceArrowWriter):
     """One load. Attempts at tasks stage their rows; the commit publishes the winners', in partition order."""
 
-    def __init__(self, loads: Loads, plan: LoadPlan | LoadOutcome) -> None:
+    def __init__(self, loads: LoadService, plan: WritePlan | WriteOutcome) -> None:
         """Args:
         plan: the outcome of a load that was published before: then nothing is written or read.
         """
@@ -50,20 +50,20 @@ class LoadWriter(DataSourceArrowWriter):
         context = TaskContext.get()
         assert context is not None, "a writer writes in a task"
         partition, attempt = context.partitionId(), context.taskAttemptId()
-        if isinstance(self._plan, LoadOutcome):
+        if isinstance(self._plan, WriteOutcome):
             return TaskRows(partition, attempt)
         return stage(self._plan, iterator, partition, attempt)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Beside the driver: publish. Raises LoadError, LoadUnknownError."""
-        if isinstance(self._plan, LoadOutcome):
+        if isinstance(self._plan, WriteOutcome):
             return
         outcome = self._loads.publish(self._plan, staged_in_order(_rows(messages)))
         _log.info("a load was published", extra={"load": outcome})
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Beside the driver: remove what was staged. After a commit that was done it does nothing."""
-        if not isinstance(self._plan, LoadOutcome):
+        if not isinstance(self._plan, WriteOutcome):
             self._loads.abort(self._plan, _rows(messages))
 
 
@@ -90,7 +90,7 @@ def load_writer(options: Options, schema: StructType, overwrite: bool) -> LoadWr
     return LoadWriter(loads, begin(loads, options.load_id or new_load_id(), options.table, mode, arrow))
 
 
-def loads_of(options: Options) -> Loads:
+def loads_of(options: Options) -> LoadService:
     """Who publishes loads where the options say. AccessError; LoadError: nobody does."""
     database = find(options)
     if database.directory is not None:
@@ -100,15 +100,15 @@ def loads_of(options: Options) -> Loads:
     return ServerLoads(database.servers.places, database.servers.tablespace)
 
 
-def mode_of(options: Options, overwrite: bool) -> LoadMode:
+def mode_of(options: Options, overwrite: bool) -> WriteMode:
     """The mode of Spark's save mode and the option ``mode``; OptionError when they contradict each other."""
     if overwrite:
         if options.mode not in {None, "append"}:
             raise OptionError(
                 f'the option mode is {options.mode}, and the save mode overwrite: use .mode("append") with it'
             )
-        return LoadMode.OVERWRITE
-    return LoadMode(options.mode or "append")
+        return WriteMode.OVERWRITE
+    return WriteMode(options.mode or "append")
 
 
 def new_load_id() -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ExportRequest:
     """An export that is wanted.
 
     Attributes:

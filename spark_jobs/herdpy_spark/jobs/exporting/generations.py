@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterable
 
 from herdpy_spark.jobs.errors import JobError
-from herdpy_spark.jobs.exporting.manifest import Manifest
-from herdpy_spark.jobs.exporting.places import Place
+from herdpy_spark.jobs.exporting.manifest import ExportManifest
+from herdpy_spark.jobs.exporting.places import ExportPlace
 
 MANIFESTS = "_herdpy"
 DATA = "_data"
@@ -28,7 +28,7 @@ _DIRECTORY = re.compile(r"(\d{8})-[\w.-]+")
 class Generations:
     """The export in a place."""
 
-    def __init__(self, at: Place) -> None:
+    def __init__(self, at: ExportPlace) -> None:
         self.place = at
 
     def numbers(self) -> list[int]:
@@ -36,7 +36,7 @@ class Generations:
         found = (_NAME.fullmatch(name) for name in self.place.names(MANIFESTS))
         return sorted(int(match[1]) for match in found if match)
 
-    def load(self, number: int) -> Manifest:
+    def load(self, number: int) -> ExportManifest:
         """That generation; JobError when there is none, DamagedManifestError when its manifest is damaged."""
         name = _manifest(number)
         try:
@@ -44,9 +44,9 @@ class Generations:
         except FileNotFoundError:
             there = ", ".join(map(str, self.numbers())) or "none"
             raise JobError(f"{self.place.url} has no generation {number}; there: {there}") from None
-        return Manifest.parse(document, self.place.join(name))
+        return ExportManifest.parse(document, self.place.join(name))
 
-    def newest(self) -> Manifest | None:
+    def newest(self) -> ExportManifest | None:
         """The generation that readers want; None where nothing was exported yet."""
         numbers = self.numbers()
         return self.load(numbers[-1]) if numbers else None
@@ -55,7 +55,7 @@ class Generations:
         """Where a run writes the files of its generation."""
         return f"{DATA}/{number:08d}-{run_id}"
 
-    def publish(self, manifest: Manifest) -> None:
+    def publish(self, manifest: ExportManifest) -> None:
         """Make the generation exist. JobError when its number is taken: another run was quicker."""
         taken = JobError(
             f"generation {manifest.generation} of {self.place.url} was published by another run meanwhile",
@@ -73,7 +73,7 @@ class Generations:
         if not self.place.create(_manifest(manifest.generation), manifest.dump()):
             raise taken
 
-    def files(self, manifest: Manifest) -> list[str]:
+    def files(self, manifest: ExportManifest) -> list[str]:
         """What Spark calls the generation's files."""
         return [self.place.join(one.path) for one in manifest.files]
 

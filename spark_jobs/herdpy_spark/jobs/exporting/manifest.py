@@ -55,7 +55,7 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class ExportManifest:
     """One generation.
 
     Attributes:
@@ -99,7 +99,7 @@ class Manifest:
         return json.dumps(body | {"checksum": _checksum(body)}, indent=1, sort_keys=True).encode() + b"\n"
 
     @classmethod
-    def parse(cls, document: bytes, name: str = "manifest") -> Manifest:
+    def parse(cls, document: bytes, name: str = "manifest") -> ExportManifest:
         """The generation of a document; DamagedManifestError, which names it, for any other text."""
         try:
             body = json.loads(document)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
-class Place(Protocol):
+class ExportPlace(Protocol):
     """A directory. Names are relative to it, with slashes."""
 
     url: str
@@ -60,7 +60,7 @@ def for_spark(url: str) -> str:
     return url if not is_local(url) else str(local_path(url))
 
 
-def place(url: str, spark: SparkSession | None = None) -> Place:
+def place(url: str, spark: SparkSession | None = None) -> ExportPlace:
     """The place of a path or URL. ValueError where it is not local and there is no session to reach it."""
     if is_local(url):
         return LocalPlace(local_path(url))

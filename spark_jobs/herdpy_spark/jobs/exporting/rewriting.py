@@ -14,7 +14,7 @@ from herdpy_spark.jobs.exporting import formats
 from herdpy_spark.jobs.exporting.changeset import GONE, ChangeSet
 from herdpy_spark.jobs.exporting.fingerprint import aggregates, from_row, quoted
 from herdpy_spark.jobs.exporting.generations import DATA, Generations
-from herdpy_spark.jobs.exporting.manifest import DataFile, Fingerprint, Manifest
+from herdpy_spark.jobs.exporting.manifest import DataFile, ExportManifest, Fingerprint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,7 +75,7 @@ class FileWriter:
         return files
 
     def merge(
-        self, number: int, previous: Manifest, schema: StructType, changes: ChangeSet
+        self, number: int, previous: ExportManifest, schema: StructType, changes: ChangeSet
     ) -> tuple[DataFile, ...]:
         """The files of the generation after ``previous``."""
         rows = changes.rows.cache()
@@ -104,7 +104,7 @@ class FileWriter:
         finally:
             rows.unpersist()
 
-    def _touched(self, previous: Manifest, schema: StructType, rows: DataFrame) -> tuple[DataFile, ...]:
+    def _touched(self, previous: ExportManifest, schema: StructType, rows: DataFrame) -> tuple[DataFile, ...]:
         """Files with a row whose key changed; and small ones."""
         if not previous.files:
             return ()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from herdpy.log.lsn import LSN
 from herdpy_spark.jobs.errors import JobError
-from herdpy_spark.jobs.exporting.places import Place
+from herdpy_spark.jobs.exporting.places import ExportPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +26,7 @@ _TRIMMED = "LogTrimmedError"
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ExportStretch:
     """Changes after one position up to another.
 
     Attributes:
@@ -40,8 +40,8 @@ class Stretch:
 
 @contextmanager
 def stretch(
-    spark: SparkSession, options: dict[str, str], after: LSN, at: Place, run_id: str
-) -> Iterator[Stretch]:
+    spark: SparkSession, options: dict[str, str], after: LSN, at: ExportPlace, run_id: str
+) -> Iterator[ExportStretch]:
     """The changes after a position.
 
     Raises:
@@ -79,7 +79,7 @@ def stretch(
         upto = after if end is None else _position(end)
         kept = [at.join(f"{scratch}/batch-{number}") for number in sorted(set(batches))]
         changes = spark.read.schema(schema).parquet(*kept) if kept else spark.createDataFrame([], schema)
-        yield Stretch(upto, changes)
+        yield ExportStretch(upto, changes)
     finally:
         at.remove(scratch)
 

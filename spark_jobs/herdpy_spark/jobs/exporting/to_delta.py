@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy import __version__
 from herdpy.log.lsn import LSN
-from herdpy_spark.jobs.database import Database
+from herdpy_spark.jobs.database import JobDatabase
 from herdpy_spark.jobs.errors import JobError, UsageError
 from herdpy_spark.jobs.exporting import changeset, places
-from herdpy_spark.jobs.exporting.asked import Asked, new_run_id, now
+from herdpy_spark.jobs.exporting.asked import ExportRequest, new_run_id, now
 from herdpy_spark.jobs.exporting.changeset import GONE, ChangeSet
 from herdpy_spark.jobs.exporting.fingerprint import quoted
 from herdpy_spark.jobs.exporting.stretch import SCRATCH, stretch
@@ -26,7 +26,7 @@ from herdpy_spark.jobs.session import has_delta, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from herdpy_spark.jobs.job import Run
+    from herdpy_spark.jobs.job import JobRun
 
 APPLICATION = "herdpy-export"
 _METADATA = "spark__databricks__delta__commitInfo__userMetadata"
@@ -39,7 +39,7 @@ DELTA_HINT = (
 )
 
 
-def export(this: Run, asked: Asked) -> None:
+def export(this: JobRun, asked: ExportRequest) -> None:
     """Bring the table up to date. JobError, UsageError as they say; the table is as it was then."""
     spark = this.spark
     if not has_delta(spark):
@@ -49,7 +49,7 @@ def export(this: Run, asked: Asked) -> None:
     if before is not None and asked.run_id is not None and before["run_id"] == asked.run_id:
         this.report |= before | {"repeated": True}
         return
-    database = Database(asked.base, asked.selection.get("table"))
+    database = JobDatabase(asked.base, asked.selection.get("table"))
     number = 1 if before is None else int(before["generation"]) + 1
     run_id = asked.run_id or new_run_id()
     told: dict[str, Any] = {
@@ -106,7 +106,9 @@ def _commit_settings(told: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _overwrite(this: Run, asked: Asked, database: Database, table: str, told: dict[str, Any]) -> None:
+def _overwrite(
+    this: JobRun, asked: ExportRequest, database: JobDatabase, table: str, told: dict[str, Any]
+) -> None:
     with database.pinned(this.spark, asked.selection, asked.reading) as pinned:
         told |= {"kind": FULL, "lsn": str(pinned.lsn)}
         this.tell(f"exporting {asked.subject} as it is at {pinned.lsn}")
@@ -116,7 +118,12 @@ def _overwrite(this: Run, asked: Asked, database: Database, table: str, told: di
 
 
 def _merge(
-    this: Run, asked: Asked, database: Database, table: str, before: dict[str, Any], told: dict[str, Any]
+    this: JobRun,
+    asked: ExportRequest,
+    database: JobDatabase,
+    table: str,
+    before: dict[str, Any],
+    told: dict[str, Any],
 ) -> None:
     for what, wanted in (("table", asked.subject), ("columns", told["columns"]), ("log_id", database.log_id)):
         if before[what] != wanted:

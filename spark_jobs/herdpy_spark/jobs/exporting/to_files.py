@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 from herdpy import __version__
 from herdpy.log.lsn import LSN
-from herdpy_spark.jobs.database import Database
+from herdpy_spark.jobs.database import JobDatabase
 from herdpy_spark.jobs.errors import JobError, UsageError
 from herdpy_spark.jobs.exporting import changeset, places
-from herdpy_spark.jobs.exporting.asked import Asked, new_run_id, now
+from herdpy_spark.jobs.exporting.asked import ExportRequest, new_run_id, now
 from herdpy_spark.jobs.exporting.generations import Generations
-from herdpy_spark.jobs.exporting.manifest import DataFile, Manifest
+from herdpy_spark.jobs.exporting.manifest import DataFile, ExportManifest
 from herdpy_spark.jobs.exporting.rewriting import FileWriter
 from herdpy_spark.jobs.exporting.stretch import SCRATCH, stretch
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from herdpy_spark.jobs.job import Run
+    from herdpy_spark.jobs.job import JobRun
 
 FULL = "full"
 INCREMENTAL = "incremental"
 
 
-def export(this: Run, asked: Asked) -> None:
+def export(this: JobRun, asked: ExportRequest) -> None:
     """Make the next generation. JobError, UsageError as they say; nothing is published then."""
     local = places.is_local(asked.to)
     generations = Generations(places.place(asked.to, None if local else this.spark))
@@ -34,7 +34,7 @@ def export(this: Run, asked: Asked) -> None:
         this.tell(f"generation {newest.generation} is of run {asked.run_id}: nothing is to be done")
         this.report |= _told(newest) | {"repeated": True}
         return
-    database = Database(asked.base, asked.selection.get("table"))
+    database = JobDatabase(asked.base, asked.selection.get("table"))
     if asked.incremental and newest is not None:
         manifest = _incremental(this, asked, generations, newest, database)
     else:
@@ -52,8 +52,12 @@ def export(this: Run, asked: Asked) -> None:
 
 
 def _full(
-    this: Run, asked: Asked, generations: Generations, newest: Manifest | None, database: Database
-) -> Manifest | None:
+    this: JobRun,
+    asked: ExportRequest,
+    generations: Generations,
+    newest: ExportManifest | None,
+    database: JobDatabase,
+) -> ExportManifest | None:
     number = 1 if newest is None else newest.generation + 1
     key = _key(asked, database)
     if asked.incremental:
@@ -70,8 +74,12 @@ def _full(
 
 
 def _incremental(
-    this: Run, asked: Asked, generations: Generations, newest: Manifest, database: Database
-) -> Manifest | None:
+    this: JobRun,
+    asked: ExportRequest,
+    generations: Generations,
+    newest: ExportManifest,
+    database: JobDatabase,
+) -> ExportManifest | None:
     from pyspark.sql.types import StructType
 
     _check_same(asked, newest, database)
@@ -99,7 +107,7 @@ def _incremental(
         )
 
 
-def check_definition(changes: changeset.ChangeSet, schema: StructType, this: Run) -> None:
+def check_definition(changes: changeset.ChangeSet, schema: StructType, this: JobRun) -> None:
     """Whether the table is still the one whose rows are there. JobError: it was dropped."""
     if changes.defined:
         this.report["defined"] = [op for op, _ in changes.defined]
@@ -107,7 +115,7 @@ def check_definition(changes: changeset.ChangeSet, schema: StructType, this: Run
             raise JobError("the table was dropped", hint="The export stays as it is.")
 
 
-def _check_same(asked: Asked, newest: Manifest, database: Database) -> None:
+def _check_same(asked: ExportRequest, newest: ExportManifest, database: JobDatabase) -> None:
     differs = {
         "table": (newest.table, asked.subject),
         "format": (newest.file_format, asked.file_format),
@@ -124,7 +132,7 @@ def _check_same(asked: Asked, newest: Manifest, database: Database) -> None:
         raise UsageError(f"the export in {asked.to} has only rows where {newest.selection['where']}")
 
 
-def _require_key(asked: Asked, key: tuple[str, ...]) -> None:
+def _require_key(asked: ExportRequest, key: tuple[str, ...]) -> None:
     if not key:
         raise UsageError(
             f"table {asked.subject} has no primary key: changes cannot be merged",
@@ -135,11 +143,11 @@ def _require_key(asked: Asked, key: tuple[str, ...]) -> None:
         raise UsageError(f"changes are merged by the key: --columns lacks {', '.join(missing)}")
 
 
-def _key(asked: Asked, database: Database) -> tuple[str, ...]:
+def _key(asked: ExportRequest, database: JobDatabase) -> tuple[str, ...]:
     return database.key if "table" in asked.selection else ()
 
 
-def _writer(this: Run, asked: Asked, generations: Generations) -> tuple[FileWriter, str]:
+def _writer(this: JobRun, asked: ExportRequest, generations: Generations) -> tuple[FileWriter, str]:
     run_id = asked.run_id or new_run_id()
     writer = FileWriter(
         this.spark,
@@ -152,7 +160,7 @@ def _writer(this: Run, asked: Asked, generations: Generations) -> tuple[FileWrit
 
 
 def _manifest(
-    asked: Asked,
+    asked: ExportRequest,
     number: int,
     kind: str,
     lsn: LSN,
@@ -160,10 +168,10 @@ def _manifest(
     key: tuple[str, ...],
     files: tuple[DataFile, ...],
     run_id: str,
-    database: Database,
+    database: JobDatabase,
     since: LSN | None = None,
-) -> Manifest:
-    return Manifest(
+) -> ExportManifest:
+    return ExportManifest(
         generation=number,
         kind=kind,
         table=asked.subject,
@@ -181,7 +189,7 @@ def _manifest(
     )
 
 
-def _told(manifest: Manifest) -> dict[str, Any]:
+def _told(manifest: ExportManifest) -> dict[str, Any]:
     return {
         "generation": manifest.generation,
         "kind": manifest.kind,

@@ -35,7 +35,7 @@ CORRUPT = "__record"
 """Column of a DataFrame of text: the record, where it is not one of the format."""
 
 
-def jdbc(url: str, table: str, options: dict[str, str]) -> Source:
+def jdbc(url: str, table: str, options: dict[str, str]) -> LoadSource:
     """A table behind ``jdbc:...``; Spark is told the usual driver for the URL where the options name none.
 
     By itself Spark finds drivers only on the class path that Java was started with, not among ``--jars``.
@@ -45,11 +45,11 @@ def jdbc(url: str, table: str, options: dict[str, str]) -> Source:
     options = ({"password": password} if password else {}) | options
     named = _DRIVERS.get(url.removeprefix("jdbc:").partition(":")[0])
     driver = {"driver": named} if named is not None else {}
-    return Source(JDBC, (), {"url": url, "dbtable": table, **driver, **options})
+    return LoadSource(JDBC, (), {"url": url, "dbtable": table, **driver, **options})
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LoadSource:
     """Where rows come from.
 
     Attributes:

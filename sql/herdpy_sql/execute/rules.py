@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from herdpy.codec.grids import sizes_of
 from herdpy_sql.errors import SqlError
+from herdpy_sql.values import to_text
 from herdpy_sql.values.arrays import wrong_shape
 
 if TYPE_CHECKING:
@@ -89,8 +90,6 @@ class Rules:
         )
 
     def _failing(self, row: Sequence[Datum]) -> str:
-        from herdpy_sql.values import to_text
-
         shown = []
         for position in self.table.visible:
             value = row[position]

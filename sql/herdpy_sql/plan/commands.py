@@ -209,58 +209,6 @@ class Explain(Plan):
         return explain_lines(self.plan, measured)
 
 
-def command_plan(command: Command) -> Plan:
-    """The plan of a command other than EXPLAIN and the definitions."""
-    name, options = command.name, command.options
-    if name == "BEGIN":
-        return Begin(tuple(options), command.argument or "BEGIN")
-    if name == "COMMIT":
-        return Commit("CHAIN" in options)
-    if name == "ROLLBACK":
-        return Rollback("CHAIN" in options)
-    if name == "SAVEPOINT":
-        return Savepoint(command.argument)
-    if name == "RELEASE":
-        return ReleaseSavepoint(command.argument)
-    if name == "ROLLBACK TO":
-        return RollbackToSavepoint(command.argument)
-    if name == "SET":
-        if command.argument in {"transaction", "session characteristics"}:
-            return SetSetting(command.argument, ", ".join(options), local=command.argument == "transaction")
-        return SetSetting(command.argument, command.value, "LOCAL" in options)
-    if name == "RESET":
-        return ResetSetting(command.argument)
-    if name == "SHOW":
-        return ShowSetting(command.argument)
-    if name == "CHECKPOINT":
-        return Checkpoint()
-    raise SqlError("0A000", f"{name} is not supported")
-
-
-def vacuum_plan(command: Command, catalog: Catalog) -> Plan:
-    """The plan of VACUUM or ANALYZE, which looks at all columns. SqlError 42P01, 42703, 42701, 0A000."""
-    analyzes = command.name == "ANALYZE" or bool({"ANALYZE", "ANALYSE"} & set(command.options))
-    if not analyzes and any(command.listed_columns):
-        raise SqlError("0A000", "ANALYZE option must be specified when a column list is provided")
-    tables = [find_table(catalog, schema, name) for schema, name in command.names]
-    for table, columns in zip(tables, command.listed_columns, strict=True):
-        _check_columns(table, columns)
-    if not analyzes:
-        return Vacuum(command.name)
-    chosen = tables or sorted(own_tables(catalog), key=lambda table: table.id)
-    return Vacuum(command.name, tuple(map(AnalyzePlan, chosen)))
-
-
-def _check_columns(table: Table, names: Sequence[str]) -> None:
-    """Each is a column, and stands once. SqlError 42703, 42701."""
-    for at, name in enumerate(names):
-        position = table.positions.get(name)
-        if position is None or table.columns[position].hidden:
-            raise SqlError("42703", f'column "{name}" of relation "{table.name}" does not exist', column=name)
-        if name in names[:at]:
-            raise SqlError("42701", f'column "{name}" of relation "{table.name}" appears more than once')
-
-
 class AnalyzePlan(Plan):
     """ANALYZE table. Its source's answer is the table's statistics, as ``plan.statistics`` encodes them."""
 
@@ -506,83 +454,6 @@ class Nothing(Plan):
         return self.name
 
 
-def kept_plan(command: Command, query: Plan | None) -> Plan | None:
-    """The plan of a command that acts on what a session keeps; None for another.
-
-    ``query`` is the plan of a cursor's query.
-    """
-    name, options = command.name, command.options
-    if isinstance(command, RoleCommand):
-        return ChangeRoles(command)
-    if isinstance(command, RightCommand):
-        return ChangeRights(command)
-    if isinstance(command, TablespaceCommand):
-        if command.name == "CHECK TABLESPACE":
-            return CheckTablespace(command.tablespace)
-        return ChangeTablespaces(command)
-    one = None if "ALL" in options else command.argument
-    if name == "PREPARE":
-        assert command.inner is not None
-        return Prepare(command.argument, command.inner, tuple(_type(text) for text in options))
-    if name == "EXECUTE":
-        return Execute(command.argument, command.inner)
-    if name == "DEALLOCATE":
-        return Deallocate(one)
-    if name == "DECLARE":
-        assert query is not None
-        return _cursor(command, query)
-    if name in {"FETCH", "MOVE"}:
-        count = None if command.value is None else int(command.value)
-        return Fetch(command.argument, options[0], count, name == "MOVE")
-    if name == "CLOSE":
-        return CloseCursor(one)
-    if name == "DISCARD":
-        return Discard(options[0])
-    if name == "SET CONSTRAINTS":
-        return SetConstraints(command.names or None, options[0] == "DEFERRED")
-    return Nothing(name) if name == "UNLISTEN" else None
-
-
-def _cursor(command: Command, query: Plan) -> DeclareCursor:
-    options = command.options
-    scroll = next((option for option in options if option.endswith("SCROLL")), "")
-    if isinstance(query, StagedPlan):
-        raise SqlError("0A000", "DECLARE CURSOR must not contain data-modifying statements in WITH")
-    if query.tag == "SELECT" and not query.read_only:  # FOR UPDATE
-        if "WITH HOLD" in options:
-            raise SqlError("0A000", "DECLARE CURSOR WITH HOLD ... FOR UPDATE is not supported")
-        if scroll == "SCROLL":
-            raise SqlError(
-                "0A000",
-                "DECLARE SCROLL CURSOR ... FOR UPDATE is not supported",
-                detail="Scrollable cursors must be READ ONLY.",
-            )
-        if "INSENSITIVE" in options:
-            raise SqlError("42P11", "DECLARE INSENSITIVE CURSOR ... FOR UPDATE is not valid")
-        scroll = "NO SCROLL"
-    assert command.inner is not None
-    return DeclareCursor(
-        command.argument,
-        query,
-        scroll,
-        "WITH HOLD" in options,
-        "BINARY" in options,
-        goes_back(parse(command.inner)),
-    )
-
-
-def _type(text: str) -> SqlType | None:
-    """The type that PREPARE names; None for "unknown", which its place decides."""
-    if text.lower() == "unknown":
-        return None
-    select = f"SELECT CAST(NULL AS {text})"
-    tree = parse(Statement(select, select, 0, "SELECT"))
-    cast = tree.expressions[0] if isinstance(tree, exp.Select) and len(tree.expressions) == 1 else None
-    if not isinstance(cast, exp.Cast):
-        raise SqlError("42601", f'syntax error at or near "{text}"')
-    return SqlType(sql_type(cast.to).base)  # a parameter has no modifiers
-
-
 def _argument(number: int, node: exp.Expression, target: SqlType, clock: Clock) -> Datum:
     if node.find(exp.Query):
         raise SqlError("0A000", "cannot use subquery in EXECUTE parameter")
@@ -628,3 +499,138 @@ def goes_back(tree: Any) -> bool:
 
 def _makes_rows(node: exp.Expression) -> bool:
     return node.find(exp.ExplodingGenerateSeries, exp.GenerateSeries, exp.Unnest, exp.Explode) is not None
+
+
+def command_plan(command: Command, query: Plan | None = None) -> Plan:
+    """The plan of a command other than EXPLAIN and the definitions; ``query`` is that of a cursor's query.
+
+    SqlError 0A000 for a command that has none.
+    """
+    if isinstance(command, RoleCommand):
+        return ChangeRoles(command)
+    if isinstance(command, RightCommand):
+        return ChangeRights(command)
+    if isinstance(command, TablespaceCommand):
+        if command.name == "CHECK TABLESPACE":
+            return CheckTablespace(command.tablespace)
+        return ChangeTablespaces(command)
+    if query is not None:
+        return _cursor(command, query)
+    make = _PLANS.get(command.name)
+    if make is None:
+        raise SqlError("0A000", f"{command.name} is not supported")
+    return make(command)
+
+
+def vacuum_plan(command: Command, catalog: Catalog) -> Plan:
+    """The plan of VACUUM or ANALYZE, which looks at all columns. SqlError 42P01, 42703, 42701, 0A000."""
+    analyzes = command.name == "ANALYZE" or bool({"ANALYZE", "ANALYSE"} & set(command.options))
+    if not analyzes and any(command.listed_columns):
+        raise SqlError("0A000", "ANALYZE option must be specified when a column list is provided")
+    tables = [find_table(catalog, schema, name) for schema, name in command.names]
+    for table, columns in zip(tables, command.listed_columns, strict=True):
+        _check_columns(table, columns)
+    if not analyzes:
+        return Vacuum(command.name)
+    chosen = tables or sorted(own_tables(catalog), key=lambda table: table.id)
+    return Vacuum(command.name, tuple(map(AnalyzePlan, chosen)))
+
+
+def _check_columns(table: Table, names: Sequence[str]) -> None:
+    """Each is a column, and stands once. SqlError 42703, 42701."""
+    for at, name in enumerate(names):
+        position = table.positions.get(name)
+        if position is None or table.columns[position].hidden:
+            raise SqlError("42703", f'column "{name}" of relation "{table.name}" does not exist', column=name)
+        if name in names[:at]:
+            raise SqlError("42701", f'column "{name}" of relation "{table.name}" appears more than once')
+
+
+def _cursor(command: Command, query: Plan) -> DeclareCursor:
+    options = command.options
+    scroll = next((option for option in options if option.endswith("SCROLL")), "")
+    if isinstance(query, StagedPlan):
+        raise SqlError("0A000", "DECLARE CURSOR must not contain data-modifying statements in WITH")
+    if query.tag == "SELECT" and not query.read_only:  # FOR UPDATE
+        if "WITH HOLD" in options:
+            raise SqlError("0A000", "DECLARE CURSOR WITH HOLD ... FOR UPDATE is not supported")
+        if scroll == "SCROLL":
+            raise SqlError(
+                "0A000",
+                "DECLARE SCROLL CURSOR ... FOR UPDATE is not supported",
+                detail="Scrollable cursors must be READ ONLY.",
+            )
+        if "INSENSITIVE" in options:
+            raise SqlError("42P11", "DECLARE INSENSITIVE CURSOR ... FOR UPDATE is not valid")
+        scroll = "NO SCROLL"
+    assert command.inner is not None
+    return DeclareCursor(
+        command.argument,
+        query,
+        scroll,
+        "WITH HOLD" in options,
+        "BINARY" in options,
+        goes_back(parse(command.inner)),
+    )
+
+
+def _type(text: str) -> SqlType | None:
+    """The type that PREPARE names; None for "unknown", which its place decides."""
+    if text.lower() == "unknown":
+        return None
+    select = f"SELECT CAST(NULL AS {text})"
+    tree = parse(Statement(select, select, 0, "SELECT"))
+    cast = tree.expressions[0] if isinstance(tree, exp.Select) and len(tree.expressions) == 1 else None
+    if not isinstance(cast, exp.Cast):
+        raise SqlError("42601", f'syntax error at or near "{text}"')
+    return SqlType(sql_type(cast.to).base)  # a parameter has no modifiers
+
+
+def _named(command: Command) -> str | None:
+    """The name that a command is about; None for ALL."""
+    return None if "ALL" in command.options else command.argument
+
+
+def _set(command: Command) -> Plan:
+    name, options = command.argument, command.options
+    if name in {"transaction", "session characteristics"}:
+        return SetSetting(name, ", ".join(options), local=name == "transaction")
+    return SetSetting(name, command.value, "LOCAL" in options)
+
+
+def _prepared(command: Command) -> Plan:
+    assert command.inner is not None
+    return Prepare(command.argument, command.inner, tuple(map(_type, command.options)))
+
+
+def _fetch(command: Command) -> Plan:
+    count = None if command.value is None else int(command.value)
+    return Fetch(command.argument, command.options[0], count, command.name == "MOVE")
+
+
+def _set_constraints(command: Command) -> Plan:
+    return SetConstraints(command.names or None, command.options[0] == "DEFERRED")
+
+
+_PLANS: dict[str, Callable[[Command], Plan]] = {
+    "BEGIN": lambda command: Begin(tuple(command.options), command.argument or "BEGIN"),
+    "COMMIT": lambda command: Commit("CHAIN" in command.options),
+    "ROLLBACK": lambda command: Rollback("CHAIN" in command.options),
+    "SAVEPOINT": lambda command: Savepoint(command.argument),
+    "RELEASE": lambda command: ReleaseSavepoint(command.argument),
+    "ROLLBACK TO": lambda command: RollbackToSavepoint(command.argument),
+    "SET": _set,
+    "RESET": lambda command: ResetSetting(command.argument),
+    "SHOW": lambda command: ShowSetting(command.argument),
+    "SET CONSTRAINTS": _set_constraints,
+    "CHECKPOINT": lambda command: Checkpoint(),
+    "PREPARE": _prepared,
+    "EXECUTE": lambda command: Execute(command.argument, command.inner),
+    "DEALLOCATE": lambda command: Deallocate(_named(command)),
+    "FETCH": _fetch,
+    "MOVE": _fetch,
+    "CLOSE": lambda command: CloseCursor(_named(command)),
+    "DISCARD": lambda command: Discard(command.options[0]),
+    "UNLISTEN": lambda command: Nothing(command.name),
+}
+"""Commands that plans are made of without more, by their names."""

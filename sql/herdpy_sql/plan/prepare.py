@@ -29,7 +29,7 @@ from herdpy_sql.plan import (
 )
 from herdpy_sql.plan.alter_table import plan_alter
 from herdpy_sql.plan.columnar import columnar_select
-from herdpy_sql.plan.commands import Explain, command_plan, kept_plan, vacuum_plan
+from herdpy_sql.plan.commands import Explain, command_plan, vacuum_plan
 from herdpy_sql.plan.copying import copy_plan
 from herdpy_sql.plan.create_table import create_table_as, select_into
 from herdpy_sql.plan.drop import drop
@@ -105,35 +105,12 @@ def prepare(
 def _prepare(statement: Statement, catalog: Catalog, settings: PlanSettings) -> Plan:
     tree = parse(statement)
     if isinstance(tree, Command):
-        if tree.name == "EXPLAIN":
-            assert tree.inner is not None
-            inner = _prepare(tree.inner, catalog, settings)
-            return Explain(inner, "ANALYZE" in tree.options, "JSON" in tree.options)
-        if isinstance(tree, TypeCommand):
-            return enum_types.plan(tree, catalog)
-        if type_names.has_enums(catalog):
-            type_names.mark_types_within(tree, catalog)
-        if isinstance(tree, ObjectCommand):
-            return _object_plan(tree, catalog, settings)
-        if tree.name in _OF_TABLES and not isinstance(tree, RightCommand):
-            return _OF_TABLES[tree.name](tree, catalog)
-        if tree.names and tree.name != "SET CONSTRAINTS" and not isinstance(tree, RightCommand):
-            return drop(tree, catalog)
-        query = None
-        if tree.name == "DECLARE":
-            assert tree.inner is not None
-            query = _prepare(tree.inner, catalog, settings)
-        return kept_plan(tree, query) or command_plan(tree)
-    if isinstance(tree, exp.Expression):
-        tree = rewritten(tree, catalog)
+        return _command(tree, catalog, settings)
     if isinstance(tree, CopyStatement):
         return copy_plan(tree, catalog, lambda query: _prepare(query, catalog, settings))
+    tree = rewritten(tree, catalog)
     if isinstance(tree, exp.Create):
-        if str(tree.args.get("kind")).upper() == "INDEX":
-            return create_index(tree, catalog)
-        if tree.args.get("expression") is not None:
-            return create_table_as(tree, catalog, lambda query: query_plan(query, catalog, settings))
-        return create_table.create_table(tree, catalog)
+        return _create(tree, catalog, settings)
     if locks_within(tree):
         tree = with_locks_first(tree)
         return bind_staged(tree, catalog, settings, lambda one, known: _one(one, catalog, known))
@@ -149,6 +126,39 @@ def _prepare(statement: Statement, catalog: Catalog, settings: PlanSettings) -> 
             return asked
         return query_plan(tree, catalog, settings)
     raise SqlError("0A000", f"{type(tree).__name__.upper()} is not supported")
+
+
+def _command(command: Command, catalog: Catalog, settings: PlanSettings) -> Plan:
+    """The plan of a command; ``EXPLAIN`` and ``DECLARE`` have a statement within."""
+    if command.name == "EXPLAIN":
+        assert command.inner is not None
+        inner = _prepare(command.inner, catalog, settings)
+        return Explain(inner, "ANALYZE" in command.options, "JSON" in command.options)
+    if isinstance(command, TypeCommand):
+        return enum_types.plan(command, catalog)
+    if type_names.has_enums(catalog):
+        type_names.mark_types_within(command, catalog)
+    if isinstance(command, ObjectCommand):
+        return _object_plan(command, catalog, settings)
+    if isinstance(command, RightCommand):
+        return command_plan(command)
+    if command.name in _OF_TABLES:
+        return _OF_TABLES[command.name](command, catalog)
+    if command.names and command.name != "SET CONSTRAINTS":
+        return drop(command, catalog)
+    if command.name == "DECLARE":
+        assert command.inner is not None
+        return command_plan(command, _prepare(command.inner, catalog, settings))
+    return command_plan(command)
+
+
+def _create(tree: exp.Create, catalog: Catalog, settings: PlanSettings) -> Plan:
+    """The plan of CREATE INDEX, CREATE TABLE and CREATE TABLE AS."""
+    if str(tree.args.get("kind")).upper() == "INDEX":
+        return create_index(tree, catalog)
+    if tree.args.get("expression") is not None:
+        return create_table_as(tree, catalog, lambda query: query_plan(query, catalog, settings))
+    return create_table.create_table(tree, catalog)
 
 
 def _object_plan(command: ObjectCommand, catalog: Catalog, settings: PlanSettings) -> Plan:

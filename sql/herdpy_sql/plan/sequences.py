@@ -14,6 +14,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.define import DefinePlan, duplicate
 from herdpy_sql.expr.syntax import is_regclass
 from herdpy_sql.objects import CatalogObject, SequenceDefinition
+from herdpy_sql.plan.drop import drop_plan
 from herdpy_sql.plan.names import checked_name, not_there, object_of, refuse_temporary_move, target_schema
 from herdpy_sql.plan.remarks import absent_relation, taken, with_remarks
 from herdpy_sql.sequences import SequenceState, definition_of, find_sequence
@@ -217,8 +218,6 @@ def _move(command: ObjectCommand, catalog: Catalog, one: CatalogObject) -> Plan:
 
 
 def _drop(command: ObjectCommand, catalog: Catalog) -> Plan:
-    from herdpy_sql.plan.drop import drop_plan
-
     found, skipped = [], []
     for schema, name in dict.fromkeys(command.names):
         one = object_of(catalog, "sequence", schema, name)

@@ -8,7 +8,7 @@ from fake_view import FakeView
 from golden import Block
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import Outcome, Plan
+from herdpy_sql.execute.base import Plan, PlanOutcome
 from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.parse import split
 from herdpy_sql.plan import Explain, ShowSetting, prepare
@@ -28,10 +28,10 @@ class Session:
         (statement,) = split(sql)
         return prepare(statement, self.view.catalog, **options)
 
-    def run(self, sql: str, params: Sequence[object] = (), **options) -> Outcome:
+    def run(self, sql: str, params: Sequence[object] = (), **options) -> PlanOutcome:
         return self.execute(self.plan(sql, **options), params)
 
-    def execute(self, plan: Plan, params: Sequence[object] = ()) -> Outcome:
+    def execute(self, plan: Plan, params: Sequence[object] = ()) -> PlanOutcome:
         if len(params) != len(plan.param_types):
             raise SqlError("08P01", f"{len(params)} parameters given, {len(plan.param_types)} needed")
         datums = tuple(
@@ -56,7 +56,7 @@ class Session:
         }
         return query.run(tables, datums, CLOCK)
 
-    def _in_stages(self, plan: StagedPlan, datums) -> Outcome:
+    def _in_stages(self, plan: StagedPlan, datums) -> PlanOutcome:
         steps = plan.asking(self.view, datums, CLOCK)
         answer = None
         while True:
@@ -72,7 +72,7 @@ class Session:
         return self.datums(plan, self.execute(plan, params))
 
     @staticmethod
-    def datums(plan: Plan, outcome: Outcome) -> list[tuple[object, ...]]:
+    def datums(plan: Plan, outcome: PlanOutcome) -> list[tuple[object, ...]]:
         if outcome.rows is not None:
             return outcome.rows
         from herdpy_sql.columnar import to_datums

@@ -20,7 +20,7 @@ from herdpy_server.roles.role import Change, Role, RoleStore
 from herdpy_server.sessions.binding import Fixed
 from herdpy_server.store import Workspace
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import Outcome, Plan
+from herdpy_sql.execute.base import Plan, PlanOutcome
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -117,7 +117,7 @@ class _ChangedRoles(Plan):
         self._change = change
         self._file = file
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         workspace = cast(Workspace, view)
         if workspace.catalog.roles is None:
             for role in self._file:
@@ -129,7 +129,7 @@ class _ChangedRoles(Plan):
         for name, role in after.items():
             if before.get(name) != role:
                 workspace.put_role(name, msgspec.json.encode(role))
-        return Outcome(None, 0)
+        return PlanOutcome(None, 0)
 
 
 @lru_cache(1024)

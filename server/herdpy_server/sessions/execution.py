@@ -46,7 +46,7 @@ from herdpy_sql.execute.references import settle_deferred
 from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.lock_modes import TABLE_MODES
 from herdpy_sql.parse import makes_temporary
-from herdpy_sql.plan import Outcome, Plan, SourceChanged
+from herdpy_sql.plan import Plan, PlanOutcome, SourceChanged
 from herdpy_sql.plan.columnar import ColumnarSelect
 from herdpy_sql.storage import Clock, MustWait
 
@@ -377,7 +377,7 @@ class Execution:
         many: bool,
         rebind: Replan,
         limited: bool,
-    ) -> Outcome:
+    ) -> PlanOutcome:
         """Run the plan, again and again until it need not wait; on an error nothing of it is left."""
         if many and plan.source is not None:
             return await self._each(transaction, plan, values, rebind)
@@ -439,11 +439,11 @@ class Execution:
 
     async def _each(
         self, transaction: Transaction, plan: Plan, rows: Sequence[Any], rebind: Replan
-    ) -> Outcome:
+    ) -> PlanOutcome:
         """Run a plan that asks the columnar engine first, for each row of parameters."""
         transaction.instant = False  # it waits between writes
         mark = transaction.workspace.mark()
-        outcomes: list[Outcome] = []
+        outcomes: list[PlanOutcome] = []
 
         def again(at: int) -> tuple[Plan, Any]:
             plan, rows = rebind()
@@ -463,7 +463,7 @@ class Execution:
 
     async def _in_stages(
         self, transaction: Transaction, plan: StagedPlan, values: Sequence[object], clock: Clock
-    ) -> Outcome:
+    ) -> PlanOutcome:
         """Run a plan that asks the columnar engine more than once."""
         transaction.instant = False
         steps = plan.asking(transaction.workspace, values, clock)  # type: ignore[arg-type]
@@ -473,13 +473,13 @@ class Execution:
                 try:
                     asked = steps.send(answer)  # type: ignore[arg-type]
                 except StopIteration as stop:
-                    outcome: Outcome = stop.value
+                    outcome: PlanOutcome = stop.value
                     return outcome
                 answer = await self.queries.whole(transaction, asked, values, clock)  # type: ignore[arg-type]
 
     async def _in_slices(
         self, transaction: Transaction, plan: Plan, values: Sequence[object], clock: Clock, stale: int
-    ) -> Outcome:
+    ) -> PlanOutcome:
         """Run an UPDATE or DELETE in slices: from now on the transaction has to take locks."""
         assert isinstance(plan, SLICED)
         transaction.instant = False
@@ -516,7 +516,7 @@ _KEPT = 1000
 _COUNTING = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "SELECT"})
 
 
-def answer(session: TransactionBlock, plan: Plan, outcome: Outcome) -> Result:
+def answer(session: TransactionBlock, plan: Plan, outcome: PlanOutcome) -> Result:
     """The result of a statement; its remarks become the session's notices."""
     least = session.settings["client_min_messages"] if plan.remarks else ""
     for remark in plan.remarks:
@@ -528,18 +528,18 @@ def answer(session: TransactionBlock, plan: Plan, outcome: Outcome) -> Result:
     return Result(plan, count, plan.columns, outcome.rows, outcome.table)
 
 
-def gathered(plan: Plan, outcomes: Iterable[Outcome]) -> Outcome:
+def gathered(plan: Plan, outcomes: Iterable[PlanOutcome]) -> PlanOutcome:
     """One outcome of many: the counts are added up, and the rows, if the plan has any, follow each other."""
     if plan.columns is None:
-        return Outcome(None, sum(one.count for one in outcomes))
+        return PlanOutcome(None, sum(one.count for one in outcomes))
     found = list(outcomes)
     count = sum(one.count for one in found)
     tables: list[pa.Table] = [one.table for one in found if one.table is not None]
     if tables and len(tables) == len(found) and all(one.schema == tables[0].schema for one in tables):
         import pyarrow as pa
 
-        return Outcome(None, count, pa.concat_tables(tables))
+        return PlanOutcome(None, count, pa.concat_tables(tables))
     rows: list[Row] = []
     for one in found:
         rows += one.rows or Result(plan, one.count, plan.columns, None, one.table).rows
-    return Outcome(rows, count)
+    return PlanOutcome(rows, count)

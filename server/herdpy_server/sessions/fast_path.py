@@ -39,7 +39,7 @@ class FastAnswer(NamedTuple):
 
     Attributes:
         plan: it.
-        rows, changed: as of ``Outcome``; ``changed`` is its count.
+        rows, changed: as of ``PlanOutcome``; ``changed`` is its count.
         later: to be awaited before anything may be sent; None: send it now. It gives the result where
             that is not the one at hand, and raises as a statement does.
     """

@@ -29,7 +29,7 @@ from herdpy_sql.execute.references import ReferringChange, ReferringInsert
 if TYPE_CHECKING:
     from herdpy_server.store import Mark, Workspace
     from herdpy_server.tablespace import Transaction
-    from herdpy_sql.plan import Outcome, Plan
+    from herdpy_sql.plan import Plan, PlanOutcome
     from herdpy_sql.storage import MustWait
 
 
@@ -90,10 +90,10 @@ def is_sliced(plan: Plan) -> bool:
 
 
 async def in_slices(
-    steps: Generator[MustWait | None, None, Outcome],
+    steps: Generator[MustWait | None, None, PlanOutcome],
     check: Callable[[], None],
     wait: Callable[[MustWait], Awaitable[None]] | None = None,
-) -> Outcome:
+) -> PlanOutcome:
     """Go through the steps of a plan; between them ``check``, and others have their turn.
 
     ``wait`` awaits what a plan gives that must wait in its midst.
@@ -103,16 +103,16 @@ async def in_slices(
 
 
 async def _in_slices(
-    steps: Generator[MustWait | None, None, Outcome],
+    steps: Generator[MustWait | None, None, PlanOutcome],
     check: Callable[[], None],
     wait: Callable[[MustWait], Awaitable[None]] | None,
-) -> Outcome:
+) -> PlanOutcome:
     until = perf_counter() + SLICE_S
     while True:
         try:
             conflict = next(steps)
         except StopIteration as stop:
-            outcome: Outcome = stop.value
+            outcome: PlanOutcome = stop.value
             return outcome
         if conflict is not None:
             assert wait is not None, "a plan waits where nobody awaits it"

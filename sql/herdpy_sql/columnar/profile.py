@@ -10,7 +10,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from herdpy_sql.execute.base import Outcome, OutputColumn
+from herdpy_sql.execute.base import OutputColumn, PlanOutcome
 from herdpy_sql.plan.columnar import ColumnarSelect
 from herdpy_sql.types import TEXT
 
@@ -31,7 +31,7 @@ class MeasuredColumnar(ColumnarSelect):
         super().__init__(_profiled(plan.source), plan.reason)
         self._profile: dict[str, Any] | None = None
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         if source is None:
             raise ValueError("a columnar plan is given the answer of its source")
         document = json.loads(source.column(1)[0].as_py())
@@ -40,7 +40,7 @@ class MeasuredColumnar(ColumnarSelect):
         while top.get("type", top.get("operator_type")) in _WRAPPERS and top.get("children"):
             top = top["children"][0]
         self._profile = top
-        return Outcome([], _rows(top))
+        return PlanOutcome([], _rows(top))
 
     def explain(self) -> list[str]:
         if self._profile is None:

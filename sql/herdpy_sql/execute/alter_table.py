@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from herdpy_sql.catalog import Column
 from herdpy_sql.deferred import refuse_pending
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import Outcome, Plan, ended
+from herdpy_sql.execute.base import Plan, PlanOutcome, ended
 from herdpy_sql.execute.define import duplicate, value_takers, with_sequences
 from herdpy_sql.hidden_columns import dropped_name, without_orphans
 from herdpy_sql.sequences import definition_of, owned_by, relation_names
@@ -172,12 +172,12 @@ class AlterTablePlan(Plan):
         self.remarks = tuple(change.remarks)
         self.rules_of = rules_of
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         return ended(self.slices(view, params, clock, source))
 
     def slices(
         self, view: View, params: Row, clock: Clock, source: pa.Table | None
-    ) -> Generator[None, None, Outcome]:
+    ) -> Generator[None, None, PlanOutcome]:
         """As ``run``, in steps of few rows between which others may use the database, but not the table.
 
         The transaction of ``view`` must keep the locks that it takes.
@@ -202,7 +202,7 @@ class AlterTablePlan(Plan):
         for validate in change.afterwards:
             yield from validate(view, view.catalog.tables[number], clock)
         self._take_sequences(view)
-        return Outcome(None, 0)
+        return PlanOutcome(None, 0)
 
     def _take_sequences(self, view: View) -> None:
         """The sequences of its columns go with a column that is dropped, and along to another schema."""
@@ -354,8 +354,8 @@ class AlterNothing(Plan):
     def __init__(self, tag: str = "ALTER TABLE") -> None:
         self.tag = tag
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
-        return Outcome(None, 0)
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
+        return PlanOutcome(None, 0)
 
 
 class RenameIndexPlan(Plan):
@@ -368,11 +368,11 @@ class RenameIndexPlan(Plan):
         self.changed = changed
         self.name = name
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         if view.catalog.is_taken(self.table.schema, self.name):
             raise duplicate(self.name)
         view.alter_table(self.table, self.changed)
-        return Outcome(None, 0)
+        return PlanOutcome(None, 0)
 
     def explain(self) -> list[str]:
         return [f"Rename an Index of {self.table.name} to {self.name}"]
@@ -386,20 +386,20 @@ class ReindexPlan(Plan):
     def __init__(self, indexes: tuple[tuple[Table, Index], ...]) -> None:
         self.indexes = indexes
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         for _ in self.slices(view, params, clock, source):
             pass
-        return Outcome(None, 0)
+        return PlanOutcome(None, 0)
 
     def slices(
         self, view: View, params: Row, clock: Clock, source: pa.Table | None
-    ) -> Generator[None, None, Outcome]:
+    ) -> Generator[None, None, PlanOutcome]:
         """As ``run``, in steps of few rows."""
         for table, index in self.indexes:
             view.drop_index(view.catalog.tables[table.id], index)
             fresh = replace(index, id=view.next_id)
             yield from view.create_index_slowly(view.catalog.tables[table.id], fresh)
-        return Outcome(None, 0)
+        return PlanOutcome(None, 0)
 
     def explain(self) -> list[str]:
         return [f"Reindex {', '.join(index.name for _, index in self.indexes) or '(nothing)'}"]

@@ -43,7 +43,7 @@ class OutputColumn:
 
 
 @dataclass(slots=True)
-class Outcome:
+class PlanOutcome:
     """What a run gave.
 
     Attributes:
@@ -96,17 +96,17 @@ class Plan:
         """The same plan for another catalog, or None when the statement must be planned again."""
         return None
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         """Carry the statement out. SqlError, storage.MustWait or SourceChanged; then nothing happened
         that the view does not undo with the statement."""
         raise NotImplementedError(f"{type(self).__name__} is carried out by the session")
 
-    def run_many(self, view: View, param_rows: Iterable[Row], clock: Clock) -> Outcome:
+    def run_many(self, view: View, param_rows: Iterable[Row], clock: Clock) -> PlanOutcome:
         """Carry it out once for each row of parameters; the count is the sum, results are dropped."""
         count = 0
         for params in param_rows:
             count += self.run(view, params, clock).count
-        return Outcome(None, count)
+        return PlanOutcome(None, count)
 
     def explain(self) -> list[str]:
         """Lines that say what will be done, the outermost step first."""
@@ -121,11 +121,11 @@ class Plan:
         return self.tag
 
 
-def ended(steps: Generator[None, None, Outcome]) -> Outcome:
+def ended(steps: Generator[None, None, PlanOutcome]) -> PlanOutcome:
     """What a plan's ``slices`` give in the end, all its steps taken at once."""
     while True:
         try:
             next(steps)
         except StopIteration as stop:
-            outcome: Outcome = stop.value
+            outcome: PlanOutcome = stop.value
             return outcome

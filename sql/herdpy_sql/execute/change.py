@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING, cast
 
 from herdpy_sql.deferred import refuse_pending
-from herdpy_sql.execute.base import Outcome, Plan, SourceChanged
+from herdpy_sql.execute.base import Plan, PlanOutcome, SourceChanged
 from herdpy_sql.execute.insert import datum_rows
 from herdpy_sql.execute.sources import KeyGet
 from herdpy_sql.lock_modes import NO_KEY_UPDATE, UPDATE
@@ -210,7 +210,7 @@ class UpdatePlan(Plan):
     def tables_written(self) -> tuple[Table, ...]:
         return (self.table,)
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         table = self.table
         writes = []
         found = list(self.matches.find(view, params, clock, source))
@@ -221,7 +221,9 @@ class UpdatePlan(Plan):
             view.update(table, key, image, new)
         return self._outcome(found, writes, params, clock)
 
-    def slices(self, view: View, reader: Reader, params: Row, clock: Clock) -> Generator[None, None, Outcome]:
+    def slices(
+        self, view: View, reader: Reader, params: Row, clock: Clock
+    ) -> Generator[None, None, PlanOutcome]:
         """As ``run``, in steps of few rows between which others may use the database.
 
         Only for matches of an own source. The transaction of ``view`` must keep the locks that it takes.
@@ -243,7 +245,7 @@ class UpdatePlan(Plan):
                 rows.append(returning(tuple(new), params, clock))
             if not len(found) % _STEP_ROWS:
                 yield
-        return Outcome(rows, total)
+        return PlanOutcome(rows, total)
 
     def _written(self, match: Match, params: Row, clock: Clock) -> Write:
         """What becomes of a row, checked."""
@@ -255,15 +257,15 @@ class UpdatePlan(Plan):
         self.rules.verify(new, clock)
         return key, image, new
 
-    def _outcome(self, found: list[Match], writes: list[Write], params: Row, clock: Clock) -> Outcome:
+    def _outcome(self, found: list[Match], writes: list[Write], params: Row, clock: Clock) -> PlanOutcome:
         if self.returning is None:
-            return Outcome(None, len(writes))
+            return PlanOutcome(None, len(writes))
         returning = self.returning
         rows = [
             returning((*new, *computed), params, clock)
             for (_, _, new), (_, _, _, computed) in zip(writes, found, strict=True)
         ]
-        return Outcome(rows, len(writes))
+        return PlanOutcome(rows, len(writes))
 
     def explain(self) -> list[str]:
         first, *rest = self.matches.explain()
@@ -296,7 +298,7 @@ class DeletePlan(Plan):
     def tables_written(self) -> tuple[Table, ...]:
         return (self.table,)
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         table = self.table
         found = list(self.matches.find(view, params, clock, source))
         for key, _, _, _ in found:
@@ -306,9 +308,11 @@ class DeletePlan(Plan):
             rows = [self.returning(row + computed, params, clock) for _, _, row, computed in found]
         for key, image, _, _ in found:
             view.delete(table, key, image)
-        return Outcome(rows, len(found))
+        return PlanOutcome(rows, len(found))
 
-    def slices(self, view: View, reader: Reader, params: Row, clock: Clock) -> Generator[None, None, Outcome]:
+    def slices(
+        self, view: View, reader: Reader, params: Row, clock: Clock
+    ) -> Generator[None, None, PlanOutcome]:
         """See UpdatePlan."""
         found = yield from _found_and_locked(self.matches, self.table, view, reader, params, clock)
         total, returning = len(found), self.returning
@@ -321,7 +325,7 @@ class DeletePlan(Plan):
             view.delete(self.table, key, image)
             if not len(found) % _STEP_ROWS:
                 yield
-        return Outcome(rows, total)
+        return PlanOutcome(rows, total)
 
     def explain(self) -> list[str]:
         first, *rest = self.matches.explain()
@@ -338,13 +342,13 @@ class TruncatePlan(Plan):
         self.tables = tables
         self.restart = restart
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         for table in self.tables:
             refuse_pending(view.deferred, table, "TRUNCATE")
             view.truncate(table)
             for one in owned_by(view.catalog, table) if self.restart else ():
                 view.restart_sequence(one, SequenceState(definition_of(one).start, False))
-        return Outcome(None, 0)
+        return PlanOutcome(None, 0)
 
     def explain(self) -> list[str]:
         return [f"Truncate {', '.join(table.name for table in self.tables)}"]

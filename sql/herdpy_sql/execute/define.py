@@ -14,7 +14,7 @@ import msgspec
 
 from herdpy_sql.deferred import refuse_pending
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import Outcome, Plan
+from herdpy_sql.execute.base import Plan, PlanOutcome
 from herdpy_sql.hidden_columns import without_orphans
 from herdpy_sql.objects import FIRST_USER_OID, CatalogObject
 from herdpy_sql.sequences import SequenceState, fresh_name, sequence_default, sequences_of
@@ -48,11 +48,11 @@ class CreateTablePlan(Plan):
         self.if_not_exists = if_not_exists
         self.sequences = sequences
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         catalog, table = view.catalog, self.table
         if catalog.is_taken(table.schema, table.name):
             if self.if_not_exists:
-                return Outcome(None, 0)
+                return PlanOutcome(None, 0)
             raise duplicate(table.name)
         if catalog.object("enum", table.schema, table.name) is not None:
             raise SqlError(
@@ -76,7 +76,7 @@ class CreateTablePlan(Plan):
             )  # who takes rows out of it now does not look here yet
         keys = tuple(replace(one, table_id=one.table_id or number) for one in table.foreign_keys)
         view.create_table(replace(table, id=number, indexes=indexes, foreign_keys=keys))
-        return Outcome(None, 0)
+        return PlanOutcome(None, 0)
 
     def explain(self) -> list[str]:
         return [f"Create Table {self.table.name}"]
@@ -99,7 +99,7 @@ class DropTablePlan(Plan):
         self.detached = detached
         self.objects = objects
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         for table in self.tables:
             refuse_pending(view.deferred, table, "DROP TABLE")
         detach(view, self.detached)
@@ -107,7 +107,7 @@ class DropTablePlan(Plan):
             view.drop_object(one)
         for table in self.tables:
             view.drop_table(view.catalog.tables[table.id])
-        return Outcome(None, 0)
+        return PlanOutcome(None, 0)
 
     def explain(self) -> list[str]:
         return [f"Drop Table {', '.join(table.name for table in self.tables) or '(nothing)'}"]
@@ -124,14 +124,14 @@ class CreateIndexPlan(Plan):
         self.index = index
         self.concurrently = concurrently
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         if self.index is not None:
             view.create_index(self.table, replace(self.index, id=view.next_id))
-        return Outcome(None, 0)
+        return PlanOutcome(None, 0)
 
     def slices(
         self, view: View, params: Row, clock: Clock, source: pa.Table | None
-    ) -> Generator[MustWait | None, None, Outcome]:
+    ) -> Generator[MustWait | None, None, PlanOutcome]:
         """As ``run``, in steps of few rows between which others may use the database and write to the table.
 
         The transaction of ``view`` must keep the locks that it takes at the end; what it must wait for then
@@ -139,7 +139,7 @@ class CreateIndexPlan(Plan):
         """
         if self.index is not None:
             yield from view.create_index_online(self.table, replace(self.index, id=view.next_id))
-        return Outcome(None, 0)
+        return PlanOutcome(None, 0)
 
     def explain(self) -> list[str]:
         return [f"Create Index {self.index.name if self.index else '(nothing)'} on {self.table.name}"]
@@ -153,14 +153,14 @@ class DropIndexPlan(Plan):
     def __init__(self, indexes: tuple[tuple[Table, Index], ...]) -> None:
         self.indexes = indexes
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         for table, index in self.indexes:
             view.drop_index(view.catalog.tables[table.id], index)
             left = view.catalog.tables[table.id]
             kept = without_orphans(left)
             if kept is not left:
                 view.alter_table(left, kept)
-        return Outcome(None, 0)
+        return PlanOutcome(None, 0)
 
     def explain(self) -> list[str]:
         return [f"Drop Index {', '.join(index.name for _, index in self.indexes) or '(nothing)'}"]
@@ -186,10 +186,10 @@ class DefinePlan(Plan):
         self._text = text
         self._work = work
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         if self._work is not None:
             self._work(view)
-        return Outcome(None, 0)
+        return PlanOutcome(None, 0)
 
     def explain(self) -> list[str]:
         return [f"{self.tag.title()} {self._text if self._work is not None else '(nothing)'}"]

@@ -19,7 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import Outcome, Plan, ended
+from herdpy_sql.execute.base import Plan, PlanOutcome, ended
 from herdpy_sql.execute.rules import Rules
 
 if TYPE_CHECKING:
@@ -207,28 +207,28 @@ class InsertPlan(Plan):
         self.returning = returning
         self.brief = len(makers) == 1
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         if self.returning is None:
             if len(self.makers) == 1:
                 view.insert(self.table, self.makers[0](view, params, clock))
-                return Outcome(None, 1)
-            return Outcome(None, view.insert_many(self.table, self._rows(view, params, clock)))
+                return PlanOutcome(None, 1)
+            return PlanOutcome(None, view.insert_many(self.table, self._rows(view, params, clock)))
         rows = list(self._rows(view, params, clock))
         view.insert_many(self.table, rows)
         returning = self.returning
-        return Outcome([returning(row, params, clock) for row in rows], len(rows))
+        return PlanOutcome([returning(row, params, clock) for row in rows], len(rows))
 
     def _rows(self, view: View, params: Row, clock: Clock) -> Iterator[Row]:
         for make in self.makers:
             yield make(view, params, clock)
 
-    def run_many(self, view: View, param_rows: Iterable[Row], clock: Clock) -> Outcome:
+    def run_many(self, view: View, param_rows: Iterable[Row], clock: Clock) -> PlanOutcome:
         if len(self.makers) == 1:
             make = self.makers[0]
             rows: Iterator[Row] = (make(view, params, clock) for params in param_rows)
         else:
             rows = (make(view, params, clock) for params in param_rows for make in self.makers)
-        return Outcome(None, view.insert_many(self.table, rows))
+        return PlanOutcome(None, view.insert_many(self.table, rows))
 
     def explain(self) -> list[str]:
         count = len(self.makers)
@@ -258,12 +258,12 @@ class InsertSelectPlan(Plan):
         self.columns = columns
         self.returning = returning
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         return ended(self.slices(view, params, clock, source, at_once=_RUN_ROWS))
 
     def slices(
         self, view: View, params: Row, clock: Clock, source: pa.Table | None, at_once: int = _STEP_ROWS
-    ) -> Generator[None, None, Outcome]:
+    ) -> Generator[None, None, PlanOutcome]:
         """As ``run``, in steps of ``at_once`` rows between which others may use the database.
 
         The transaction of ``view`` must keep the locks that it takes.
@@ -279,7 +279,7 @@ class InsertSelectPlan(Plan):
             if returned is not None and returning is not None:
                 returned += [returning(row, params, clock) for row in rows]
             yield
-        return Outcome(returned, count)
+        return PlanOutcome(returned, count)
 
     def _placer(self, params: Row, clock: Clock) -> Place:
         """What writes some rows of one run, and says which it has written."""
@@ -290,7 +290,7 @@ class InsertSelectPlan(Plan):
 
         return place
 
-    def _given(self, found: Outcome, at_once: int) -> Iterator[Sequence[Row]]:
+    def _given(self, found: PlanOutcome, at_once: int) -> Iterator[Sequence[Row]]:
         """The query's rows, some at a time."""
         if found.rows is not None:
             for start in range(0, len(found.rows), at_once):
@@ -517,22 +517,22 @@ class ConflictPlan(InsertPlan):
         super().__init__(table, makers, param_types, columns, returning)
         self.conflict = conflict
 
-    def run(self, view: View, params: Row, clock: Clock, source: object = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: object = None) -> PlanOutcome:
         if len(self.makers) == 1:
             placed = self.conflict.place(view, self.makers[0](view, params, clock), params, clock)
             if self.returning is None:
-                return Outcome(None, 0 if placed is None else 1)
+                return PlanOutcome(None, 0 if placed is None else 1)
             rows = [] if placed is None else [placed]
         else:
             rows = self.conflict.place_all(view, list(self._rows(view, params, clock)), params, clock, set())
         returning = self.returning
         if returning is None:
-            return Outcome(None, len(rows))
-        return Outcome([returning(row, params, clock) for row in rows], len(rows))
+            return PlanOutcome(None, len(rows))
+        return PlanOutcome([returning(row, params, clock) for row in rows], len(rows))
 
-    def run_many(self, view: View, param_rows: Iterable[Row], clock: Clock) -> Outcome:
+    def run_many(self, view: View, param_rows: Iterable[Row], clock: Clock) -> PlanOutcome:
         if len(self.makers) > 1:
-            return Outcome(None, sum(self.run(view, params, clock).count for params in param_rows))
+            return PlanOutcome(None, sum(self.run(view, params, clock).count for params in param_rows))
         make, count, rest = self.makers[0], 0, iter(param_rows)
         while some := list(islice(rest, _MANY)):
             rows = [make(view, params, clock) for params in some]
@@ -543,7 +543,7 @@ class ConflictPlan(InsertPlan):
                 self.conflict.place(view, row, params, clock) for row, params in zip(rows, some, strict=True)
             )
             count += sum(one is not None for one in placed)
-        return Outcome(None, count)
+        return PlanOutcome(None, count)
 
     def explain(self) -> list[str]:
         first, *rest = super().explain()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import Outcome, Plan, SourceChanged
+from herdpy_sql.execute.base import Plan, PlanOutcome, SourceChanged
 from herdpy_sql.execute.change import same_values
 from herdpy_sql.execute.insert import datum_rows
 from herdpy_sql.execute.query import JoinedRows, SelectPlan, SortKey, count_of, sort_rows
@@ -163,7 +163,7 @@ class LockingQuery(Plan):
     def tables_written(self) -> tuple[Table, ...]:
         return tuple(one.table for one in self.locked)
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         assert self.columns is not None
         rows = datum_rows(source, self.query.columns or ())
         limit = count_of(self.limit, params, clock, "LIMIT", "2201W")
@@ -172,7 +172,7 @@ class LockingQuery(Plan):
         width = len(self.columns)
         found = itertools.islice((row for row in rows if self._lock(view, row)), skip, stop)
         answer = [row[:width] for row in found]
-        return Outcome(answer, len(answer))
+        return PlanOutcome(answer, len(answer))
 
     def _lock(self, view: View, row: Row) -> bool:
         for one in self.locked:
@@ -205,11 +205,11 @@ class LockTablePlan(Plan):
         self.mode = mode
         self.wait = wait
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         for table in self.tables:
             if not view.lock_table(table, self.mode, wait=self.wait):
                 raise SqlError("55P03", f'could not obtain lock on relation "{table.name}"')
-        return Outcome(None, 0)
+        return PlanOutcome(None, 0)
 
     def explain(self) -> list[str]:
         return [f"Lock {', '.join(table.name for table in self.tables)}"]

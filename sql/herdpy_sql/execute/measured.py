@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from herdpy_sql.execute.base import Outcome, Plan
+from herdpy_sql.execute.base import Plan, PlanOutcome
 from herdpy_sql.execute.change import DeletePlan, OwnMatches, UpdatePlan
 from herdpy_sql.execute.query import AggregatePlan, JoinedRows, JoinStep, SelectPlan, run_step
 from herdpy_sql.execute.sources import RowSource
@@ -157,7 +157,7 @@ class _MeasuredRun(Plan):
     def tables_written(self) -> Any:
         return self._plan.tables_written
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         began = time.perf_counter()
         outcome = self._plan.run(view, params, clock, source)
         self.meter.loops, self.meter.rows = 1, outcome.count  # a statement that waited runs again

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import Outcome, Plan, ended
+from herdpy_sql.execute.base import Plan, PlanOutcome, ended
 from herdpy_sql.execute.change import row_mode
 from herdpy_sql.execute.insert import datum_rows
 
@@ -67,12 +67,12 @@ class MergePlan(Plan):
     def tables_written(self) -> tuple[Table, ...]:
         return (self.table,)
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         return ended(self.slices(view, params, clock, source))
 
     def slices(
         self, view: View, params: Row, clock: Clock, source: pa.Table | None
-    ) -> Generator[None, None, Outcome]:
+    ) -> Generator[None, None, PlanOutcome]:
         """As ``run``, in steps of few rows between which others may use the database.
 
         The transaction of ``view`` must keep the locks that it takes.
@@ -94,7 +94,7 @@ class MergePlan(Plan):
             self._write(view, write)
             if not count % _STEP_ROWS:
                 yield
-        return Outcome(None, len(writes))
+        return PlanOutcome(None, len(writes))
 
     def _written(self, view: View, nth: int, given: Row, touched: set[bytes], clock: Clock) -> Write | None:
         """What becomes of a pair that the clause ``nth`` takes, checked; the target's row is locked."""

@@ -19,7 +19,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import Outcome, Plan
+from herdpy_sql.execute.base import Plan, PlanOutcome
 from herdpy_sql.expr.numeric import add, divide
 from herdpy_sql.types import Base
 from herdpy_sql.values.numeric import normal
@@ -163,14 +163,14 @@ class SelectPlan(Plan):
         asked = bool(sort) or limit is not None or offset is not None or rows.locking
         self.at_once = not asked and rows.is_short
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         if self.at_once:
             found, project = self.pipeline.at_once(view, params, clock), self.project
             if project is not None:
                 found = [project(row, params, clock) for row in found]
-            return Outcome(found, len(found))
+            return PlanOutcome(found, len(found))
         found = list(self.stream(view, params, clock))
-        return Outcome(found, len(found))
+        return PlanOutcome(found, len(found))
 
     def stream(self, view: View, params: Row, clock: Clock) -> Iterator[Row]:
         """The result's rows one by one, as they are found."""
@@ -256,13 +256,13 @@ class PointSelect(Plan):
         self._key = source.key
         self._decode = decode
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         key = self._key((), params, clock)
         if key is not None:
             image = view.get(self._table, key)
             if image is not None:
-                return Outcome([self._decode(image)], 1)
-        return Outcome([], 0)
+                return PlanOutcome([self._decode(image)], 1)
+        return PlanOutcome([], 0)
 
     def explain(self) -> list[str]:
         return self.get.explain()
@@ -417,8 +417,8 @@ class AggregatePlan(SelectPlan):
         self.aggregates = aggregates
         self.finish = finish
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
-        return Outcome([self.finish(self._gathered(view, params, clock), params, clock)], 1)
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
+        return PlanOutcome([self.finish(self._gathered(view, params, clock), params, clock)], 1)
 
     def stream(self, view: View, params: Row, clock: Clock) -> Iterator[Row]:
         yield self.finish(self._gathered(view, params, clock), params, clock)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from herdpy.codec.arrow import array_to_datums
 from herdpy_sql.deferred import NOTHING, Deferred, DeferredCheck
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import Outcome, Plan
+from herdpy_sql.execute.base import Plan, PlanOutcome
 from herdpy_sql.execute.links import links_of
 from herdpy_sql.foreign_keys import CASCADE, NO_ACTION, RESTRICT, SET_NULL
 from herdpy_sql.lock_modes import KEY_SHARE, UPDATE
@@ -311,18 +311,18 @@ class ReferringPlan(Plan):
         noting = ReferenceView(view, self.tools)
         return cast("View", noting), noting
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         writing, noting = self._noting(view)
-        outcome: Outcome = self.writer.run(writing, params, clock, source)
+        outcome: PlanOutcome = self.writer.run(writing, params, clock, source)
         noting.settle(clock)
         return outcome
 
-    def run_many(self, view: View, param_rows: Iterable[Row], clock: Clock) -> Outcome:
+    def run_many(self, view: View, param_rows: Iterable[Row], clock: Clock) -> PlanOutcome:
         """Each row is a statement of its own, so what each has written is settled before the next."""
         count = 0
         for params in param_rows:
             count += self.run(view, params, clock).count
-        return Outcome(None, count)
+        return PlanOutcome(None, count)
 
     def explain(self) -> list[str]:
         return cast("Plan", self.writer).explain()
@@ -336,10 +336,10 @@ class ReferringInsert(ReferringPlan):
 
     def slices(
         self, view: View, params: Row, clock: Clock, source: pa.Table | None
-    ) -> Generator[None, None, Outcome]:
+    ) -> Generator[None, None, PlanOutcome]:
         """As ``run``, in steps: see InsertSelectPlan."""
         writing, noting = self._noting(view)
-        outcome: Outcome = yield from self.writer.slices(writing, params, clock, source)
+        outcome: PlanOutcome = yield from self.writer.slices(writing, params, clock, source)
         yield from noting.settle_slowly(clock)
         return outcome
 
@@ -352,10 +352,12 @@ class ReferringChange(ReferringPlan):
         """How it finds its rows."""
         return self.writer.matches
 
-    def slices(self, view: View, reader: Reader, params: Row, clock: Clock) -> Generator[None, None, Outcome]:
+    def slices(
+        self, view: View, reader: Reader, params: Row, clock: Clock
+    ) -> Generator[None, None, PlanOutcome]:
         """As ``run``, in steps: see UpdatePlan."""
         writing, noting = self._noting(view)
-        outcome: Outcome = yield from self.writer.slices(writing, reader, params, clock)
+        outcome: PlanOutcome = yield from self.writer.slices(writing, reader, params, clock)
         yield from noting.settle_slowly(clock)
         return outcome
 

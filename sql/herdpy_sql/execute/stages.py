@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from herdpy_sql.execute.base import Outcome, Plan
+from herdpy_sql.execute.base import Plan, PlanOutcome
 from herdpy_sql.execute.insert import IndexArbiter, datum_rows
 from herdpy_sql.execute.references import ReferenceView
 
@@ -144,16 +144,16 @@ class StagedPlan(Plan):
     def tables_written(self) -> tuple[Table, ...]:
         return tuple(table for stage in self.stages for table in stage.plan.tables_written)
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         steps = self.asking(view, params, clock)
         try:
             next(steps)
         except StopIteration as stop:
-            outcome: Outcome = stop.value
+            outcome: PlanOutcome = stop.value
             return outcome
         raise ValueError("a plan that asks the columnar engine is run by asking()")
 
-    def asking(self, view: View, params: Row, clock: Clock) -> Generator[AskedRows, pa.Table, Outcome]:
+    def asking(self, view: View, params: Row, clock: Clock) -> Generator[AskedRows, pa.Table, PlanOutcome]:
         """Carry it out: gives what is to be asked, and is sent the answer.
 
         The transaction of ``view`` must keep the locks that it takes. Raises as ``run``.
@@ -170,9 +170,9 @@ class StagedPlan(Plan):
 
     def _reading(
         self, back: KeptBack, params: Row, clock: Clock, handed: _Handed
-    ) -> Generator[AskedRows, pa.Table, Outcome]:
+    ) -> Generator[AskedRows, pa.Table, PlanOutcome]:
         """Run the stages, their writes being kept back."""
-        outcome = Outcome(None, 0)
+        outcome = PlanOutcome(None, 0)
         for stage in self.stages:
             plan, answer = stage.plan, None
             if isinstance(plan, StagedPlan):
@@ -197,7 +197,7 @@ class StagedPlan(Plan):
         return lines
 
 
-def _rows(outcome: Outcome, plan: Plan) -> Sequence[Row]:
+def _rows(outcome: PlanOutcome, plan: Plan) -> Sequence[Row]:
     if outcome.rows is not None:
         return outcome.rows
     return datum_rows(outcome.table, plan.columns or ())

@@ -11,7 +11,7 @@ settings, prepared statements, cursors) are the small classes of ``commands``.
 
 from __future__ import annotations
 
-from herdpy_sql.execute.base import Outcome, OutputColumn, Plan, SourceChanged
+from herdpy_sql.execute.base import OutputColumn, Plan, PlanOutcome, SourceChanged
 from herdpy_sql.plan.commands import (
     Begin,
     ChangeRights,
@@ -66,7 +66,7 @@ __all__ = [
     "Explain",
     "Fetch",
     "Nothing",
-    "Outcome",
+    "PlanOutcome",
     "OutputColumn",
     "Plan",
     "Prepare",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from herdpy_sql.execute.base import Outcome, OutputColumn, Plan
+from herdpy_sql.execute.base import OutputColumn, Plan, PlanOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,10 +33,10 @@ class ColumnarSelect(Plan):
         self.param_types = query.param_types
         self.reason = reason
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         if source is None:
             raise ValueError("a columnar plan is given the answer of its source")
-        return Outcome(None, source.num_rows, source)
+        return PlanOutcome(None, source.num_rows, source)
 
     def explain(self) -> list[str]:
         lines = [f"Columnar Query ({self.reason})"]

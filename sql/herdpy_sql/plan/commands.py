@@ -14,7 +14,7 @@ import msgspec
 from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import Outcome, OutputColumn, Plan
+from herdpy_sql.execute.base import OutputColumn, Plan, PlanOutcome
 from herdpy_sql.execute.measured import measured
 from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.expr import NotOwn, Params, bind, coerce, compile_expr
@@ -221,7 +221,7 @@ class AnalyzePlan(Plan):
         self.table = table
         self.source = StatisticsQuery(table)
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         if source is None:
             raise ValueError("ANALYZE is given what its source saw")
         seen = StatisticsDefinition(self.table.id, msgspec.Raw(source.column(0)[0].as_py().encode()))
@@ -229,7 +229,7 @@ class AnalyzePlan(Plan):
         before = view.catalog.statistics_of(self.table.id)
         one = before[0] if before else CatalogObject(view.next_id, "", name, seen)
         view.put_object(replace(one, definition=seen))
-        return Outcome(None, 0)
+        return PlanOutcome(None, 0)
 
     def explain(self) -> list[str]:
         return [f"Analyze {self.table.name}"]

@@ -18,7 +18,7 @@ from herdpy.codec.kinds import Kind
 from herdpy_sql.catalog import HIDDEN_KEY, PUBLIC, Check, Column, Index, KeyPart, Table
 from herdpy_sql.collations import check_stored
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import Outcome, Plan
+from herdpy_sql.execute.base import Plan, PlanOutcome
 from herdpy_sql.execute.define import CreateTablePlan
 from herdpy_sql.execute.insert import FromQuery, InsertSelectPlan
 from herdpy_sql.expr import NotOwn, compile_expr, sql_type
@@ -491,12 +491,12 @@ class CreateTableAsPlan(Plan):
         if not with_data:
             self.tag = "CREATE TABLE AS"
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         table = self.table
         there = (table.schema, table.name) in view.catalog.relations
         CreateTablePlan(table, if_not_exists=self.if_not_exists).run(view, params, clock)
         if there or not self.with_data:
-            return Outcome(None, 0)
+            return PlanOutcome(None, 0)
         made = view.catalog.relations[table.schema, table.name]
         assert isinstance(made, Table)
         compute = [

@@ -13,7 +13,7 @@ from sqlglot import expressions as exp
 
 from herdpy_sql.catalog import Table
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import Outcome, OutputColumn, Plan
+from herdpy_sql.execute.base import OutputColumn, Plan, PlanOutcome
 from herdpy_sql.execute.insert import datum_rows
 from herdpy_sql.expr.calls import SEQUENCE_FUNCTIONS
 from herdpy_sql.expr.output_names import output_name
@@ -94,13 +94,13 @@ class SequenceSelect(Plan):
         self.engine = query.engine
         self.read_only = not any(item.call in {"nextval", "setval"} for item in items)
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         found = self.query.run(view, params, clock, source)
         rows = found.rows
         if rows is None:
             rows = datum_rows(found.table, self.query.columns or ())
         made = [self._row(row, clock) for row in rows]
-        return Outcome(made, len(made))
+        return PlanOutcome(made, len(made))
 
     def _row(self, row: Row, clock: Clock) -> Row:
         values: list[object] = []

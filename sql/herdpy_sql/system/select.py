@@ -18,7 +18,7 @@ from sqlglot import exp
 from herdpy_sql.columnar.query import Scan
 from herdpy_sql.columnar.transfer import column_type
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import Outcome, OutputColumn, Plan
+from herdpy_sql.execute.base import OutputColumn, Plan, PlanOutcome
 from herdpy_sql.system import engine, lookups, naming
 from herdpy_sql.system import rewrite_from as _from  # noqa: F401
 from herdpy_sql.system import rewrites as _rewrites  # noqa: F401 - registers its handlers
@@ -73,10 +73,10 @@ class SystemSelect(Plan):
         self.columns: tuple[OutputColumn, ...] = query.shown
         self.param_types = query.param_types
 
-    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> Outcome:
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
         if source is None:
             raise ValueError("a plan over the catalog is given the answer of its source")
-        return Outcome(None, source.num_rows, source)
+        return PlanOutcome(None, source.num_rows, source)
 
     def moved(self, catalog: Catalog) -> SystemSelect | None:
         query = self.source.moved(catalog)

@@ -1,8 +1,9 @@
-"""The columns of rows that were staged for a load, as their table keeps them.
+"""The columns of rows that were staged for a load, as their table keeps them, generated columns too.
 
 Beside ``catalog``, above the codecs; needs pyarrow. Who applies the log and who only reads it makes the same
-rows of a load's Arrow batches by what is here. Staged are the table's columns, in order, without the hidden
-key and without generated and dropped columns; of rows to delete, the key's columns in the key's order.
+rows of a load's Arrow batches by what is here: a generated value depends on its row alone. Staged are the
+table's columns, in order, without the hidden key and without generated and dropped columns; of rows to
+delete, the key's columns in the key's order.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute
 
-from herdpy.codec.arrow import arrow_type, batch_to_keys, conform
+from herdpy.codec.arrow import array_to_datums, arrow_type, batch_to_keys, conform, datums_to_array
 from herdpy_sql.errors import SqlError
-from herdpy_sql.generated import fill_generated
 from herdpy_sql.storage import Clock
 from herdpy_sql.types import Base
 from herdpy_sql.values.strings import limit_text
@@ -22,6 +22,7 @@ from herdpy_sql.values.strings import limit_text
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Table
     from herdpy_sql.types import SqlType
+
 
 Array = Any  # pyarrow's stubs know arrays by element type, and these functions take any
 pc: Any = pyarrow.compute
@@ -99,3 +100,29 @@ def _text(array: Array, type_: SqlType) -> Array:
     except SqlError as error:
         raise ValueError(str(error)) from error
     return pa.array(texts, array.type)
+
+
+def fill_generated(table: Table, arrays: list[Array], clock: Clock) -> None:
+    """Put the generated columns among the physical columns of some rows.
+
+    Raises:
+        SqlError: an expression fails; the row is in its field ``nth``, from 0.
+    """
+    from herdpy_sql.plan.rules import generated_columns_used, rules_of
+
+    rules = rules_of(table)
+    count = len(arrays[0]) if arrays else 0
+    columns: list[Any] = [[None] * count] * len(arrays)
+    for position in generated_columns_used(table):
+        columns[position] = array_to_datums(table.fields[position], arrays[position])
+    rows: list[list[Any]] = list(map(list, zip(*columns, strict=True)))
+    for at, row in enumerate(rows):
+        try:
+            rules.generate(row, clock)
+        except SqlError as error:
+            error.fields["nth"] = str(at)
+            raise
+    for position, _ in rules.generated:
+        column = table.columns[position]
+        made = [row[position] for row in rows]
+        arrays[position] = datums_to_array(table.fields[position], made, column.type.precision)

@@ -42,7 +42,7 @@ from herdpy_server.serving.alone_log import AloneLog, PublishSettings
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.registry import SessionRegistry
 from herdpy_server.tablespace import Directory
-from herdpy_server.workers.settings import WorkerSettings
+from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.server")

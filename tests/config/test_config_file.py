@@ -17,7 +17,7 @@ from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.pgwire.context import PgSettings
 from herdpy_server.process.doors import pg_settings
 from herdpy_server.sessions.limits import SessionLimits
-from herdpy_server.workers.settings import WorkerSettings
+from herdpy_server.workers.scheduler import WorkerSettings
 
 FILE = Path(__file__).parents[2] / "conf" / "server.toml"
 

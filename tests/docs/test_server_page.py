@@ -15,7 +15,7 @@ from herdpy_server.process.loop_delay import LoopDelay
 from herdpy_server.process.statements import StatementStatistics
 from herdpy_server.serving import ServedDatabase
 from herdpy_server.sessions.registry import SessionRegistry
-from herdpy_server.workers.settings import WorkerSettings
+from herdpy_server.workers.scheduler import WorkerSettings
 
 PAGE = Path(__file__).parents[2] / "docs" / "server.md"
 SETTING = re.compile(r"^\| `([a-z]+\.\w+)` \| (.+?) \| (.+) \|$", re.MULTILINE)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from herdpy.log.records import InsertBatch, LoadBatch, LoadDone, StagedPart
 from herdpy_server.embedded import opened
-from herdpy_server.loading import BulkLoad, LoadMode, Publishing, StagingPlan, directory, pace
+from herdpy_server.loading import BulkLoad, LoadMode, Publishing, StagingPlan, directory, publishing
 from herdpy_server.loading.source import Batches, in_one_part
 from herdpy_sql.errors import SqlError
 from tests.loading.conftest import Db
@@ -85,8 +85,8 @@ def test_loads_do_what_a_model_does(shared, kind, loads, slice_rows):
     shared(f"CREATE TABLE {table} {TABLES[kind]}")
     model: dict = {}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(pace.Pace, "took", lambda _self, _seconds: None)
-        patched.setattr(pace, "FIRST_ROWS", slice_rows)
+        patched.setattr(publishing.Pace, "took", lambda _self, _seconds: None)
+        patched.setattr(publishing, "FIRST_ROWS", slice_rows)
         for number, (mode, triples, cut) in enumerate(loads):
             load_id = f"{table}-{number}"
             long = "k" * 600 if kind == "long" else ""
@@ -320,7 +320,7 @@ COUNTING = """CREATE SEQUENCE s; CREATE TABLE t (
 @pytest.mark.parametrize("mode", ["append", "overwrite", "ignore"])
 @pytest.mark.parametrize("slice_rows", [1, 2, 1000])
 def test_every_row_has_a_default_of_its_own(db, monkeypatch, mode, slice_rows):
-    monkeypatch.setattr(pace, "FIRST_ROWS", slice_rows)
+    monkeypatch.setattr(publishing, "FIRST_ROWS", slice_rows)
     db(*COUNTING.split("; "))
     batches = [db.batch("t", mode, v=[10, 20, 30]), db.batch("t", mode, v=[40, 50])]
     assert db.publish("one", "t", mode, *batches).inserted == 5

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from herdpy_server.service import plans
+from herdpy_server.service import partitions
 
 
 @pytest.fixture(scope="module", autouse=True)
 def small():
     """Steps and samples so small that few keys are many."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plans, "_STEP", 4)
-        patch.setattr(plans, "_SAMPLES", 16)
+        patch.setattr(partitions, "_CUT_STEP", 4)
+        patch.setattr(partitions, "_SAMPLES", 16)
         yield
 
 
@@ -55,7 +55,7 @@ def cut_of(keys: list[bytes], low: bytes | None, high: bytes | None, wanted: int
     snapshot: Any = SimpleNamespace(
         scan=lambda _table, low, high: iter([(key, b"") for key in within(keys, low, high)])
     )
-    return plans._Cut(snapshot, None, low, high, wanted)  # type: ignore[arg-type]
+    return partitions._Cut(snapshot, None, low, high, wanted)  # type: ignore[arg-type]
 
 
 def within(keys: list[bytes], low: bytes | None, high: bytes | None) -> list[bytes]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from herdpy_server.config import ServerConfig
-from herdpy_server.service import caller, gate, partitions, plans, server
+from herdpy_server.service import caller, gate, partitions, server
 from tests.docs.test_examples import run_page
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ def test_the_examples_run(served, tmp_path, monkeypatch):
 def test_limits_and_names_are_those_of_the_source():
     text = PAGE.read_text()
     for number, what in (
-        (plans.MAX_PARTITIONS, "partitions of a plan"),
+        (partitions.MAX_PARTITIONS, "partitions of a plan"),
         (partitions.MAX_READINGS, "partitions being read at a time"),
         (gate.MAX_OPEN_STREAMS, "streams of health"),
     ):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from herdpy_server.config.clients import GrpcSection, SessionsSection
+from herdpy_server.config.sections import GrpcSection, SessionsSection
 from herdpy_server.pgwire.context import PgSettings
 
 ROOT = Path(__file__).parents[2]

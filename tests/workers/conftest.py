@@ -17,7 +17,7 @@ from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.serving import ServedDatabase
 from herdpy_server.sessions import Session
 from herdpy_server.workers.process import WorkerProcess
-from herdpy_server.workers.settings import WorkerSettings
+from herdpy_server.workers.scheduler import WorkerSettings
 
 Main = Callable[[], Coroutine[Any, Any, Any]]
 

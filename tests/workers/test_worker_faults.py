@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from herdpy_server.workers import process, scheduler
-from herdpy_server.workers.settings import WorkerSettings
+from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError
 from tests.workers.asking import by_both, question
 from tests.workers.conftest import LONG, computing, only, served, sql, until

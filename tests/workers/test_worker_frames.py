@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herdpy_server.store.layers import Delta
-from herdpy_server.workers.frames import Splitter, frame
-from herdpy_server.workers.journal import FlushJournal
-from herdpy_server.workers.messages import ResultBatch, WorkerLogRecord, read_by_server
+from herdpy_server.workers.messages import ResultBatch, Splitter, WorkerLogRecord, frame, read_by_server
+from herdpy_server.workers.shipping import FlushJournal
 
 
 @given(st.lists(st.tuples(st.integers(0, 1 << 40), st.binary(max_size=300)), max_size=10), st.data())

@@ -1,6 +1,6 @@
 """The configuration of a server: one TOML file, the environment and flags over it, all of it checked.
 
-sections   what can be set: types, limits, defaults, meanings; with clients and membership, made of section
+sections   what can be set: types, limits, defaults, meanings
 fields     one setting: what it takes in words, its value out of text
 values     file < environment < flags -> checked values and where each came from
 check      what must hold between settings, and of the files they name
@@ -8,11 +8,9 @@ render     conf/server.toml, and the values that hold, as TOML
 """
 
 from herdpy_server.config.check import doors, networks_of
-from herdpy_server.config.clients import HostRule
-from herdpy_server.config.errors import ConfigError
 from herdpy_server.config.render import documented, effective
-from herdpy_server.config.sections import RELOADABLE, ServerConfig
-from herdpy_server.config.values import LoadedConfig, load
+from herdpy_server.config.sections import RELOADABLE, HostRule, ServerConfig
+from herdpy_server.config.values import ConfigError, LoadedConfig, load
 
 __all__ = [
     "RELOADABLE",

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from herdpy_server.cluster.names import NAME, NODE_ID
 from herdpy_server.cluster.secret import read_secret
-from herdpy_server.config.clients import HostRule
-from herdpy_server.config.sections import ServerConfig
+from herdpy_server.config.sections import HostRule, ServerConfig
 
 _LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost"})
 _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^\s,/:\[\]]+):\d{1,5}")

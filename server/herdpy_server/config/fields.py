@@ -16,8 +16,7 @@ from typing import Any, get_args
 import msgspec
 from msgspec import inspect
 
-from herdpy_server.config.section import Section
-from herdpy_server.config.sections import ServerConfig
+from herdpy_server.config.sections import Section, ServerConfig
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}

@@ -1,24 +1,59 @@
-"""From a file, the environment and flags to one checked configuration.
+"""From a file, the environment and flags to one checked configuration, or every problem and where it stands.
 
-file < environment < flags: what comes later wins. A value that is overruled is checked all the same, so
-that it does not lie in wait for the day when the flag is gone. All problems are found in one go.
+file < environment < flags: what comes later wins. A value that is overruled is checked all the same, so that
+it does not lie in wait for the day when the flag is gone. All problems are found in one go.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from herdpy_server.config.check import check
-from herdpy_server.config.errors import ConfigError
 from herdpy_server.config.fields import ConfigSetting, all_settings, sections
-from herdpy_server.config.locate import lines_of
 from herdpy_server.config.sections import ServerConfig
 
+_HEADER = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]\]?\s*(?:#.*)?$")
+_KEY = re.compile(r"\s*([A-Za-z0-9_.\"' -]+?)\s*=")
 _MAX_FILE_BYTES = 1 << 20
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used.
+
+    Attributes:
+        problems: one line each: where (a file and its line, a flag, an environment variable), which
+            setting, what is wrong, what is allowed.
+    """
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+def lines_of(text: str) -> dict[str, int]:
+    """The line (from 1) of each key by its dotted name, and of each table's header.
+
+    Good enough for a message: a key that stands inside a text of several lines is found too.
+    """
+    found: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            table = _plain(header[1])
+            found.setdefault(table, number)
+        elif key := _KEY.match(line):
+            name = _plain(key[1])
+            found.setdefault(f"{table}.{name}" if table else name, number)
+    return found
+
+
+def _plain(name: str) -> str:
+    return ".".join(part.strip().strip("\"'") for part in name.split("."))
 
 
 class LoadedConfig:

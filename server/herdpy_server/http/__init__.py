@@ -1,7 +1,6 @@
 """The page for probes and Prometheus: health, readiness and metrics, over HTTP on the server's loop.
 
 status     what state the server is in, and what is wrong with it
-families   Prometheus metric families out of plain numbers
 metrics    every metric of a server, collected when it is asked for
 page       the aiohttp application
 """

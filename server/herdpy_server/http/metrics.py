@@ -1,13 +1,14 @@
 """Every metric of a server. Nothing is computed before somebody asks: counting is adding to plain ints.
 
-A registry of its own, so that two servers in one process, and other libraries, do not mix. What is not
-there yet (the database while it recovers) has no metrics yet.
+A registry of its own, so that two servers in one process, and other libraries, do not mix. What is not there
+yet (the database while it recovers) has no metrics yet. Metrics of a node's replicas are labelled with the
+name of their tablespace.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
@@ -16,24 +17,196 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from herdpy.log.counts import GROUP_SIZES, SYNC_S
-from herdpy_server.http.families import Family, add, counter, gauge, histogram
-from herdpy_server.http.replicas import limit_families, replica_families
 from herdpy_server.http.status import Phase, ServerStatus
 from herdpy_server.process.statements import BUCKETS_S, StatementStatistics
-from herdpy_server.workers.counts import WAIT_S
+from herdpy_server.workers.scheduler import WAIT_S
 from herdpy_sql.system.state import DATABASE
 
 if TYPE_CHECKING:
     from herdpy_server.process.logs import Logs
     from herdpy_server.process.loop_delay import LoopDelay
+    from herdpy_server.replica.open_replica import OpenReplica
     from herdpy_server.replica.replica import Replica
     from herdpy_server.serving import ServedDatabase
+    from herdpy_server.serving.tablespaces import Standing
     from herdpy_server.sessions.registry import SessionRegistry
     from herdpy_server.store.limits import Limit
     from herdpy_server.workers.pool import WorkerPool
 
 
+Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+_ROLES = (
+    "leader",
+    "follower",
+    "opening",
+    "seeding",
+    "taking over",
+    "handing over",
+    "quarantined",
+    "ahead of the log",
+)
+_LABELS = ["tablespace"]
+_GAUGES: Sequence[tuple[str, str, Callable[[Standing], float]]] = (
+    (
+        "herdpy_replica_applied_ledger",
+        "The ledger of the newest entry that is applied.",
+        lambda one: one.applied.ledger_id,
+    ),
+    (
+        "herdpy_replica_applied_entry",
+        "The newest entry of that ledger that is applied.",
+        lambda one: one.applied.entry_id,
+    ),
+    (
+        "herdpy_replica_lag_entries",
+        "Entries of the log that are known to be confirmed and are not applied.",
+        lambda one: one.lag_entries,
+    ),
+    ("herdpy_replica_epoch", "The newest term that this node has led; 0: none.", lambda one: one.epoch),
+    (
+        "herdpy_replica_unfit",
+        "1 while the replica should not lead: it cannot reach the log, or its disk has no room.",
+        lambda one: one.unfit is not None,
+    ),
+    (
+        "herdpy_replica_bookies_missing",
+        "How many bookies fewer than it should have a ledger that this node writes to.",
+        lambda one: one.bookies_missing,
+    ),
+    (
+        "herdpy_replica_ledger_list_share",
+        "How full the list of ledgers is that this node writes; 1 is what ZooKeeper takes.",
+        lambda one: one.list_share,
+    ),
+    (
+        "herdpy_replica_clients_without_leader",
+        "How many clients that reach this node have said that they do not reach the one that leads.",
+        lambda one: one.clients_without_leader,
+    ),
+    (
+        "herdpy_replica_seeding_received_bytes",
+        "What has arrived of the snapshot that the replica is made of; 0: it is not being seeded.",
+        lambda one: 0 if one.seeding is None else one.seeding.received_bytes,
+    ),
+    (
+        "herdpy_replica_seeding_total_bytes",
+        "The size of that snapshot.",
+        lambda one: 0 if one.seeding is None else one.seeding.total_bytes,
+    ),
+    (
+        "herdpy_replica_commits_pending",
+        "Transactions that have their place in the log and are not durable yet.",
+        lambda one: one.pending,
+    ),
+)
+_COUNTERS: Sequence[tuple[str, str, Callable[[Standing], float]]] = (
+    ("herdpy_replica_takeovers", "How often the replica came to lead.", lambda one: one.takeovers),
+    (
+        "herdpy_replica_seedings",
+        "How often the replica got another one's state in the place of its own.",
+        lambda one: one.seedings,
+    ),
+)
+_OF_BODIES: Sequence[tuple[str, str, Callable[[OpenReplica], float]]] = (
+    (
+        "herdpy_replica_memtable_bytes",
+        "Changes in memory that a checkpoint has to write.",
+        lambda opened: opened.store.memtable_bytes,
+    ),
+    (
+        "herdpy_replica_checkpoint_lag_seconds",
+        "How long ago the store had all that was applied.",
+        lambda opened: time.monotonic() - opened.checkpointer.caught_up_at,
+    ),
+    (
+        "herdpy_replica_lock_waiters",
+        "Transactions that wait for a lock.",
+        lambda opened: opened.tablespace.locks.waiting,
+    ),
+)
 _STATES = ("active", "idle", "idle in transaction", "idle in transaction (aborted)")
+
+
+def counter(name: str, text: str, value: float) -> CounterMetricFamily:
+    """A counter without labels."""
+    return CounterMetricFamily(name, text, value=value)
+
+
+def gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    """A gauge without labels."""
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def histogram(
+    name: str, text: str, bounds: Sequence[float], counts: Sequence[int], total: float
+) -> HistogramMetricFamily:
+    """A histogram without labels; see :func:`add`."""
+    family = HistogramMetricFamily(name, text, labels=[])
+    add(family, [], bounds, counts, total)
+    return family
+
+
+def add(
+    family: HistogramMetricFamily,
+    labels: Sequence[str],
+    bounds: Sequence[float],
+    counts: Sequence[int],
+    total: float,
+) -> None:
+    """Add one series to a histogram.
+
+    Args:
+        bounds: the buckets' upper bounds.
+        counts: how many fell into each bucket, and one more number for those above the last bound.
+        total: the sum of what was observed.
+    """
+    running = 0
+    buckets: list[tuple[str, float]] = []
+    for bound, count in zip([*bounds, float("inf")], counts, strict=True):
+        running += count
+        buckets.append((f"{bound:.10g}" if bound != float("inf") else "+Inf", running))
+    family.add_metric(list(labels), buckets, sum_value=total)
+
+
+def replica_families(replicas: Sequence[Replica]) -> Iterator[Family]:
+    """Every family, with the values of this moment."""
+    told = [replica.served.standing() for replica in replicas]
+    role = GaugeMetricFamily(
+        "herdpy_replica_role", "1 for the role that the replica has.", labels=[*_LABELS, "role"]
+    )
+    for one in told:
+        for name in _ROLES:
+            role.add_metric([one.name, name], one.role == name)
+    yield role
+    for name, text, value in _GAUGES:
+        family = GaugeMetricFamily(name, text, labels=_LABELS)
+        for one in told:
+            family.add_metric([one.name], value(one))
+        yield family
+    for name, text, value in _COUNTERS:
+        counter = CounterMetricFamily(name, text, labels=_LABELS)
+        for one in told:
+            counter.add_metric([one.name], value(one))
+        yield counter
+    for name, text, read in _OF_BODIES:
+        family = GaugeMetricFamily(name, text, labels=_LABELS)
+        for replica in replicas:
+            if replica.opened is not None:
+                family.add_metric([replica.info.name], read(replica.opened))
+        yield family
+
+
+def limit_families(told: Sequence[tuple[str, Sequence[Limit]]]) -> Iterator[Family]:
+    """What stores may use up, by the names of their tablespaces."""
+    labels = [*_LABELS, "limit"]
+    used = GaugeMetricFamily("herdpy_limit_used", "How much is used of what is limited.", labels=labels)
+    most = GaugeMetricFamily("herdpy_limit_most", "How much of it there may be.", labels=labels)
+    for name, limits in told:
+        for one in limits:
+            used.add_metric([name, one.name], one.used)
+            most.add_metric([name, one.name], one.most)
+    yield used
+    yield most
 
 
 class ServerMetrics(Collector):

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import pyarrow as pa
 
-from herdpy_server.loading.beginning import begin_load, find_load
-from herdpy_server.loading.load import BulkLoad, LoadMode
+from herdpy_server.loading.load import BulkLoad, LoadMode, begin_load, find_load
 from herdpy_server.loading.publishing import Publishing
 from herdpy_server.loading.source import Batches, in_one_part
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from herdpy_server.loading.plan import StagingPlan
+    from herdpy_server.loading.load import StagingPlan
     from herdpy_server.sessions import Session
     from herdpy_server.shelter import Shelter
     from herdpy_server.store.loads import LoadOutcome

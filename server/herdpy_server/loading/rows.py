@@ -1,6 +1,6 @@
 """From batches as they were staged to rows as they are kept, or the error that names the row.
 
-Above ``plan``. Writers are told what to stage, and are not trusted to have done it: types must be those of
+Above ``load``. Writers are told what to stage, and are not trusted to have done it: types must be those of
 the table exactly, every buffer is validated, and what the table asks of its rows is asked of each.
 """
 
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from herdpy.codec.arrow import OutOfRangeError, arrow_type, batch_to_keys, conform
-from herdpy_server.loading.load import LoadMode
-from herdpy_server.loading.plan import staged_schema
+from herdpy_server.loading.load import LoadMode, staged_schema
 from herdpy_server.sessions.bulk import LoadRules
 from herdpy_server.store.batches import Expanded, expand
 from herdpy_sql.errors import SqlError

@@ -26,7 +26,7 @@ from herdpy_server.replica.seeding import Credentials
 from herdpy_server.tablespace import Directory
 from herdpy_server.tablespace.directory import DirectoryLock
 from herdpy_server.tablespace.transaction import now_us
-from herdpy_server.workers.settings import WorkerSettings
+from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError
 
 _ID = "NODE"

@@ -25,7 +25,7 @@ from herdpy_server.sessions import Session
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.observer import Observer
 from herdpy_server.tablespace.cluster import Cluster
-from herdpy_server.workers.settings import WorkerSettings
+from herdpy_server.workers.scheduler import WorkerSettings
 from herdpy_sql.errors import SqlError
 
 _OPENING = 4

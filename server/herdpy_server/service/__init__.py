@@ -3,12 +3,12 @@
 server         listens, starts and stops the services
 gate           every call passes it: who calls, what he may, limits, errors
 caller         who calls
-errors         SQLSTATEs as gRPC's codes
+calls          what calls have in common: SQLSTATEs as gRPC's codes, positions in requests
 health         grpc.health.v1
 admin          looking after the server
-snapshots      copies of the store, downloaded: ``shelf`` keeps them, ``leases`` says for how long
-positions      what callers have seen elsewhere
-partitions     a table in parts at one moment: ``plans`` cuts it
+snapshots      copies of the store, downloaded from a shelf; ``leases`` says for how long they are kept
+partitions     a table in parts at one moment, cut by plans
+loads          bulk loads: staged parts, and their publishing
 logs           where logs are, for those who read them themselves; leases on them; published snapshots
 """
 
@@ -18,8 +18,7 @@ import os
 # at this when it is imported. What concerns an operator is logged by the services.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
-from herdpy_server.service.node import NodeControl, Reloaded, ShownSetting
-from herdpy_server.service.server import GrpcServer
-from herdpy_server.service.settings import ServiceSettings
+from herdpy_server.service.admin import NodeControl, Reloaded, ShownSetting
+from herdpy_server.service.server import GrpcServer, ServiceSettings
 
 __all__ = ["GrpcServer", "NodeControl", "Reloaded", "ServiceSettings", "ShownSetting"]

@@ -1,23 +1,77 @@
-"""The service Admin (``herdpy/rpc/admin.proto``)."""
+"""The service Admin (``herdpy/rpc/admin.proto``), and what it asks of the process that it is in."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from herdpy.log.lsn import LSN
 from herdpy.rpc import admin_pb2, admin_pb2_grpc, common_pb2
-from herdpy_server.service.errors import not_there
+from herdpy_server.service.calls import not_there
 from herdpy_server.sessions.registry import SessionEntry, SessionRegistry
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.service.node import NodeControl
     from herdpy_server.serving.tablespaces import Standing, Tablespaces
 
 _LEVELS = frozenset({"debug", "info", "warning", "error"})
 _MAX_LEVELS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSetting:
+    """A setting with its value and default as TOML writes them."""
+
+    name: str
+    value: str
+    default: str
+    description: str
+    reloadable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """What reading the configuration again led to: full names of settings, or what is wrong with it."""
+
+    taken_over: Sequence[str] = ()
+    need_restart: Sequence[str] = ()
+    problems: Sequence[str] = ()
+
+
+class NodeControl(Protocol):
+    """The process: its state, its configuration, its logs. All of it is for the loop's thread."""
+
+    version: str
+
+    @property
+    def phase(self) -> str:
+        """ "starting", "serving" or "stopping"."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether clients should be sent here."""
+
+    @property
+    def uptime_s(self) -> float:
+        """Since the process began to start."""
+
+    def problems(self) -> Mapping[str, str]:
+        """By the name of its check what is wrong now."""
+
+    def settings(self) -> Sequence[ShownSetting]:
+        """Every setting, with the value that holds."""
+
+    def log_levels(self) -> tuple[str, Mapping[str, str]]:
+        """The level of all logs, and of single ones."""
+
+    def set_log_levels(self, level: str, levels: Mapping[str, str]) -> None:
+        """Change them until the next reload."""
+
+    def reload(self) -> Reloaded:
+        """Read the configuration again."""
 
 
 class AdminService(admin_pb2_grpc.AdminServicer):

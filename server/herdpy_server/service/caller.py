@@ -29,7 +29,7 @@ from herdpy_server.pgwire.authentication import REJECT, SCRAM, Authority, is_loo
 from herdpy_server.roles.effective_role import EffectiveRole, EffectiveRoles, unlimited_role
 from herdpy_server.roles.passwords import Verifier
 from herdpy_server.roles.role import Roles
-from herdpy_server.service.errors import too_many
+from herdpy_server.service.calls import too_many
 from herdpy_server.sessions.audit import Auditor
 from herdpy_sql.errors import SqlError
 
@@ -41,6 +41,8 @@ NOBODY = "herdpy"
 _MAX_CREDENTIALS = 4096
 _MAX_CHECKS = 64
 _REMEMBERED = 1000
+CALLER: ContextVar[Caller] = ContextVar("caller")
+"""Who makes the call at hand; set by the gate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,6 @@ class Caller:
     is_superuser: bool
     replicates: bool
     effective_role: EffectiveRole = field(default_factory=unlimited_role, repr=False)
-
-
-CALLER: ContextVar[Caller] = ContextVar("caller")
-"""Who makes the call at hand; set by the gate."""
 
 
 class Callers:

@@ -17,7 +17,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from herdpy_server.service.caller import CALLER, Caller, Callers
-from herdpy_server.service.errors import going_down, refuse, too_many
+from herdpy_server.service.calls import going_down, refuse, too_many
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.rpc")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
-from herdpy_server.service.errors import not_there
+from herdpy_server.service.calls import not_there
 
 DEFAULT_S = 600.0
 LEAST_S = 0.1

@@ -1,7 +1,7 @@
-"""The door of gRPC: listens, puts the services together, and ends them.
+"""The door of gRPC: its settings; listens, puts the services together, and ends them.
 
-Top of ``service``. Everything runs on the loop of its tablespaces; gRPC's own threads do no
-Python. Disks and passwords are for a few threads, the rows of partitions for one.
+Top of ``service``. Everything runs on the loop of its tablespaces; gRPC's own threads do no Python. Disks and
+passwords are for a few threads, the rows of partitions for one.
 """
 
 from __future__ import annotations
@@ -10,19 +10,15 @@ import asyncio
 import logging
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import grpc
 from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from herdpy.rpc import (
-    admin_pb2_grpc,
-    loads_pb2_grpc,
-    logs_pb2_grpc,
-    partitions_pb2_grpc,
-    snapshots_pb2_grpc,
-)
+from herdpy.rpc import admin_pb2_grpc, loads_pb2_grpc, logs_pb2_grpc, partitions_pb2_grpc, snapshots_pb2_grpc
 from herdpy_server.cluster.secret import NodeSecret
 from herdpy_server.loading.files import StagedFiles
 from herdpy_server.pgwire.authentication import Authority
@@ -33,20 +29,16 @@ from herdpy_server.service.gate import HEALTH, REFLECTION, Gate
 from herdpy_server.service.health import HealthService
 from herdpy_server.service.loads import LoadsService
 from herdpy_server.service.logs import LogsService
-from herdpy_server.service.partitions import PartitionsService
-from herdpy_server.service.plans import Plans
-from herdpy_server.service.settings import ServiceSettings
-from herdpy_server.service.shelf import SnapshotShelf
-from herdpy_server.service.snapshots import SnapshotsService
+from herdpy_server.service.partitions import PartitionsService, Plans
+from herdpy_server.service.snapshots import SnapshotShelf, SnapshotsService
 
 if TYPE_CHECKING:
-    from herdpy_server.service.node import NodeControl
+    from herdpy_server.service.admin import NodeControl
     from herdpy_server.serving.tablespaces import Tablespaces
     from herdpy_server.sessions.registry import SessionRegistry
     from herdpy_sql.catalog import Catalog, Table
 
 logger = logging.getLogger("herdpy.rpc")
-
 ADMIN, SNAPSHOTS, PARTITIONS = "herdpy.v1.Admin", "herdpy.v1.Snapshots", "herdpy.v1.Partitions"
 LOADS, LOGS = "herdpy.v1.Loads", "herdpy.v1.Logs"
 SERVICES = (ADMIN, LOADS, LOGS, PARTITIONS, SNAPSHOTS)
@@ -54,6 +46,42 @@ _THREADS = 4
 _LAST_PATIENCE_S = 0.5  # for callers to take the error that ends their call
 _KEEPALIVE_MS = 30_000
 _LEAST_PING_MS = 10_000  # clients may ping as often
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """The settings of a gRPC door.
+
+    Attributes:
+        address, port: where it listens; port 0 takes a free one.
+        max_message_bytes: the longest request.
+        max_calls: calls at a time, streams among them; more are refused.
+        max_streams: of one connection, at a time; more wait.
+        max_snapshots, max_plans: how many there may be at a time.
+        tls_certificate, tls_key: files in PEM form; with them every connection is TLS.
+        tls_client_ca: certificates of clients must be signed by one of these; None asks for none.
+        tls_required: refuse calls without TLS.
+    """
+
+    address: str = "127.0.0.1"
+    port: int = 8481
+    max_message_bytes: int = 4 << 20
+    max_calls: int = 200
+    max_streams: int = 100
+    max_snapshots: int = 4
+    max_plans: int = 16
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_client_ca: Path | None = None
+    tls_required: bool = False
+
+    def certificates(self) -> grpc.ServerCertificateConfiguration | None:
+        """What TLS connections are made with; None without TLS. OSError when a file cannot be read."""
+        if self.tls_certificate is None or self.tls_key is None:
+            return None
+        ca = None if self.tls_client_ca is None else self.tls_client_ca.read_bytes()
+        pair = (self.tls_key.read_bytes(), self.tls_certificate.read_bytes())
+        return grpc.ssl_server_certificate_configuration([pair], root_certificates=ca)
 
 
 class GrpcServer:

@@ -25,7 +25,7 @@ from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.observer import Observer
 from herdpy_server.tablespace import Directory
 from herdpy_server.workers.pool import WorkerPool
-from herdpy_server.workers.settings import WorkerSettings
+from herdpy_server.workers.scheduler import WorkerSettings
 
 logger = logging.getLogger("herdpy.serving")
 

@@ -1,5 +1,4 @@
-"""Who a server's sessions ask: a QueryBackend whose answers are made in worker processes. The top of
-``workers``.
+"""The query backend of a server's sessions: answers are made in worker processes. The top of ``workers``.
 
     get a worker -> it opens LMDB's newest state and says which -> the statement's snapshot, taken here when
     its changes fit over that state -> the changes that the worker does not have -> the question -> batches
@@ -25,14 +24,11 @@ from herdpy_server.sessions.in_process import IN_PROCESS
 from herdpy_server.sessions.query_backend import Answer, Export, Form, QueryRequest
 from herdpy_server.store import Store, StoreSnapshot
 from herdpy_server.tablespace.work import Pause
-from herdpy_server.workers.counts import WorkerCounts
 from herdpy_server.workers.exchange import WorkerExchange
-from herdpy_server.workers.journal import FlushJournal
 from herdpy_server.workers.messages import WorkerReady
 from herdpy_server.workers.process import WorkerDiedError, WorkerProcess, WorkerStart
-from herdpy_server.workers.scheduler import WorkerScheduler
-from herdpy_server.workers.settings import WorkerSettings
-from herdpy_server.workers.shipping import Queries, Shipment
+from herdpy_server.workers.scheduler import WorkerCounts, WorkerScheduler, WorkerSettings
+from herdpy_server.workers.shipping import FlushJournal, Queries, Shipment
 from herdpy_sql.errors import SqlError
 
 _HOLD_S = 0.0005

@@ -1,7 +1,8 @@
 """Schedules workers: spawns them when questions wait, assigns them one by one, replaces them when they die.
 
-Above ``process``, below ``pool``. A question that finds no worker waits in a bounded queue. A crash loop is
-slowed down by a growing pause, and those who wait get an error.
+Above ``process``, below ``pool``. Here are a pool's settings, and what it counts for metrics: plain numbers,
+added to where things happen. A question that finds no worker waits in a bounded queue. A crash loop is slowed
+down by a growing pause, and those who wait get an error.
 """
 
 from __future__ import annotations
@@ -9,23 +10,74 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 from herdpy.log.wait import OwnWait
-from herdpy_server.workers.counts import WorkerCounts
 from herdpy_server.workers.exchange import WorkerExchange
 from herdpy_server.workers.process import WorkerProcess, WorkerStart
-from herdpy_server.workers.settings import WorkerSettings
 from herdpy_sql.columnar import Interrupt
 from herdpy_sql.errors import SqlError
 
+WAIT_S = (0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Upper bounds of the buckets of waiting times, in seconds."""
 logger = logging.getLogger("herdpy.workers")
-
 _FAILURES = 3
 """So many workers that ended before they did anything: those who wait are told."""
 _PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 _RETIRE_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """Attributes have the meaning of the settings in section [workers] of a server's configuration.
+
+    Attributes:
+        maximum: workers at a time.
+        memory_bytes: memory of one worker beyond what it starts with, columns that it keeps included.
+        threads: threads that one query computes with.
+        query_timeout_s: how long one query may compute; 0: for ever.
+        long_query_s: a query that computes for longer leaves its place to another; 0: never.
+        queue: statements that may wait for a worker; one more gets 53000.
+        queue_timeout_s: how long one waits at most; 0: for ever.
+        idle_timeout_s: a worker that nobody asked for so long ends.
+        niceness: how much workers stand back behind the server (nice, 0 to 19).
+    """
+
+    maximum: int = 2
+    memory_bytes: int = 4 << 30
+    threads: int = 2
+    query_timeout_s: float = 0.0
+    long_query_s: float = 5.0
+    queue: int = 200
+    queue_timeout_s: float = 60.0
+    idle_timeout_s: float = 300.0
+    niceness: int = 10
+
+
+class WorkerCounts:
+    """Since the pool was made.
+
+    Attributes:
+        started, died: workers; those that ended as they were told to do not count as died.
+        queries: questions that got a worker; repeated: again, since the first one died.
+        refused: questions that found the queue full, or waited too long.
+        stale: how often a flush came between a worker and the snapshot, and it was begun again.
+        waits, wait_s: how long questions waited for a worker: by bucket, and in all.
+    """
+
+    def __init__(self) -> None:
+        self.started = self.died = self.queries = self.repeated = self.refused = self.stale = 0
+        self.waits = [0] * (len(WAIT_S) + 1)
+        self.wait_s = 0.0
+
+    def waited(self, seconds: float) -> None:
+        """A question got its worker after so long."""
+        self.queries += 1
+        self.waits[bisect_left(WAIT_S, seconds)] += 1
+        self.wait_s += seconds
 
 
 class _Ticket:

@@ -1,15 +1,20 @@
 """A snapshot's changes on their way to a worker: the messages that make a question of what is open there.
 
-Beside ``journal``, above ``messages``. The worker has LMDB; here is what lies over it, as the snapshot holds
-it fast: the deltas that the worker does not have yet, in slices, so that the loop is free in between. Where
-all scans of a table are of key ranges, only the rows in them are sent.
+Above ``messages``, below ``pool``. The worker has LMDB; here is what lies over it, as the snapshot holds it
+fast: the deltas that the worker does not have yet, in slices, so that the loop is free in between. Where all
+scans of a table are of key ranges, only the rows in them are sent.
+
+The :class:`FlushJournal` knows what flushes moved out of memory, for as long as a worker may ask: so columns
+that the worker keeps can be patched. Only tables that a worker was asked about are written down, and only so
+much of it; of the rest it is known up to which flush nothing is known.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections import OrderedDict
-from collections.abc import Collection, Iterator, Sequence
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
@@ -17,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from herdpy_server.store.layers import Chain, Delta, showing
-from herdpy_server.workers.journal import FlushJournal
 from herdpy_server.workers.messages import AskQuestion, Chains, DeltaRows, FlushedDelta, WorkerReady
 from herdpy_sql.catalog import Table
 from herdpy_sql.definitions import decode_table, encode_table
@@ -27,12 +31,69 @@ if TYPE_CHECKING:
     from herdpy_server.store import StoreSnapshot
     from herdpy_sql.columnar import ColumnarQuery, Scan
 
+
+_LIMIT_BYTES = 64 << 20
 _SLICE_ROWS = 2048
 _SLICE_KEYS = 8192
 _QUERIES = 256
-
 Range = tuple[bytes | None, bytes | None]
 _private = count(-1, -1)  # serial numbers that no delta has
+
+
+class FlushJournal:
+    """Deltas by table and flush. ``flushed`` is for the flushing thread, all else for the loop's."""
+
+    def __init__(self, limit_bytes: int = _LIMIT_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._lock = threading.Lock()
+        self._watched: set[int] = set()
+        self._entries: deque[tuple[int, int, Chain]] = deque()  # (flush, table, what it moved)
+        self._nbytes = 0
+        self._forgotten: dict[int, int] = {}  # by table: nothing is known of the flushes up to this one
+
+    def flushed(self, number: int, frozen: Mapping[int, Chain]) -> None:
+        """Flush ``number`` moved these deltas."""
+        with self._lock:
+            for table, chain in frozen.items():
+                if table in self._watched:
+                    self._entries.append((number, table, chain))
+                    self._nbytes += _size(chain)
+                else:
+                    self._forgotten[table] = number
+            while self._nbytes > self._limit_bytes:
+                number, table, chain = self._entries.popleft()
+                self._nbytes -= _size(chain)
+                self._forgotten[table] = number
+
+    def watch(self, tables: Iterable[int]) -> None:
+        """Write down what happens to these tables from now on."""
+        with self._lock:
+            self._watched.update(tables)
+
+    def forget(self) -> None:
+        """No worker keeps anything."""
+        with self._lock:
+            for number, table, _ in self._entries:
+                self._forgotten[table] = number
+            self._watched.clear()
+            self._entries.clear()
+            self._nbytes = 0
+
+    def between(self, table: int, after: int, until: int) -> list[Delta] | None:
+        """The deltas of ``table`` that flushes in (after, until] moved; None when that is not known."""
+        with self._lock:
+            if self._forgotten.get(table, 0) > after:
+                return None
+            return [
+                delta
+                for number, of, chain in self._entries
+                if of == table and after < number <= until
+                for delta in chain
+            ]
+
+
+def _size(chain: Chain) -> int:
+    return sum(delta.nbytes for delta in chain)
 
 
 class Queries:

@@ -19,9 +19,8 @@ import pyarrow as pa
 
 from herdpy_server.child_process import end_with_parent, stand_back
 from herdpy_server.workers.child.answering import Answering
-from herdpy_server.workers.child.base import WorkerDisk
 from herdpy_server.workers.child.channel import Channel, ChannelHandler
-from herdpy_server.workers.child.state import WorkerCache
+from herdpy_server.workers.child.state import WorkerCache, WorkerDisk
 from herdpy_server.workers.messages import (
     AskQuestion,
     BeginQuestion,

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from herdpy_server.workers.child.base import WatchedView, WorkerDisk
 from herdpy_server.workers.child.channel import Channel
-from herdpy_server.workers.child.state import WorkerCache
+from herdpy_server.workers.child.state import WatchedView, WorkerCache, WorkerDisk
 from herdpy_server.workers.messages import (
     AskQuestion,
     BeginQuestion,

@@ -18,8 +18,14 @@ from typing import Any
 
 import msgspec
 
-from herdpy_server.workers.frames import Splitter, frame
-from herdpy_server.workers.messages import CancelQuestion, ToWorker, WorkerLogRecord, read_by_worker
+from herdpy_server.workers.messages import (
+    CancelQuestion,
+    Splitter,
+    ToWorker,
+    WorkerLogRecord,
+    frame,
+    read_by_worker,
+)
 from herdpy_sql.columnar.engine import Interrupt
 
 _READ_BYTES = 1 << 18

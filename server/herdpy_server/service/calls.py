@@ -1,7 +1,8 @@
-"""SQLSTATEs as gRPC's status codes, and how an error is told to a caller.
+"""What the services' calls have in common: errors as they are told to a caller, and positions in requests.
 
-Besides code and message a caller gets trailing metadata: ``sqlstate``, ``detail-bin``, ``hint-bin``, of some
-errors ``where-bin`` (which row it is) and ``leader-grpc`` (who can do it).
+SQLSTATEs become gRPC's status codes. Besides code and message a caller gets trailing metadata: ``sqlstate``,
+``detail-bin``, ``hint-bin``, of some errors ``where-bin`` (which row it is) and ``leader-grpc`` (who can do
+it). A position is what a caller has seen elsewhere, and wants to find here.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from typing import Any, NoReturn
 
 import grpc
 
+from herdpy.log.lsn import LSN
+from herdpy_server.serving.tablespaces import Served
 from herdpy_sql.errors import SqlError
 
 _LONGEST = 1000  # characters of a text; headers are limited
@@ -83,3 +86,9 @@ def too_many(what: str, limit: int) -> SqlError:
     return SqlError(
         "53400", f"there are {limit} {what} already, which is the most there may be", hint="Try again later."
     )
+
+
+async def reached(served: Served, request: Any) -> None:
+    """Wait for a request's ``reached``, where it has one. SqlError 57P03 when that takes too long."""
+    if request.HasField("reached"):
+        await served.reached(LSN(request.reached.ledger_id, request.reached.entry_id))

@@ -314,7 +314,7 @@ def test_a_query_called_off_while_its_changes_are_sent(tmp_path: Path, on_loop) 
                 await sql(database, f"INSERT INTO t SELECT i, i % 7 FROM {more} i")
                 sent: list[object] = []
                 asked = question(database, SHORT)
-                send = worker._shared.link.send
+                send = worker._link.send
 
                 def counted(message: object, send=send, sent=sent, pieces=pieces, asked=asked) -> None:
                     send(message)
@@ -322,12 +322,12 @@ def test_a_query_called_off_while_its_changes_are_sent(tmp_path: Path, on_loop) 
                     if len(sent) == pieces:
                         asked.interrupt.cancel()
 
-                worker._shared.link.send = counted  # type: ignore[method-assign]
+                worker._link.send = counted  # type: ignore[method-assign]
                 ended = asyncio.ensure_future(database.workers.ask(asked))
                 other = asyncio.ensure_future(sql(database, SHORT.replace("FROM t", "FROM u")))
                 error = await failure(ended)
                 assert await other == []
-                worker._shared.link.send = send  # type: ignore[method-assign]
+                worker._link.send = send  # type: ignore[method-assign]
                 assert error.sqlstate == "57014"
                 assert len(await by_both(database, SHORT + " LIMIT 7")) == 7
             assert only(database) is worker

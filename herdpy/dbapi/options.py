@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from herdpy import durations
 from herdpy.dbapi.errors import InterfaceError
 from herdpy.dbapi.url import boolean, number, parse_hosts
 
@@ -21,8 +22,6 @@ READ_LEVELS = ("linearizable", "bounded", "at_lsn", "any")
 TLS_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 MOST_SECONDS = 10_000_000.0
 MOST_CHARACTERS = 4096
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d)?")
-_UNITS_MS = {"us": 0.001, "ms": 1.0, "s": 1e3, None: 1e3, "min": 6e4, "h": 3.6e6, "d": 8.64e7}
 _LSN = re.compile(r"-?\d{1,19}:-?\d{1,19}")
 _PASSWORDS = frozenset({"password", "sslpassword"})
 
@@ -80,12 +79,12 @@ def whole(name: str, value: object) -> str:
 def duration(name: str, value: object) -> str:
     """Milliseconds, of seconds or of a number with its unit (``500ms``, ``2min``); 0 is none at all."""
     if isinstance(value, str):
-        found = _DURATION.fullmatch(value.strip())
-        if found is None:
+        try:
+            milliseconds = durations.microseconds(value, "s") / 1000
+        except ValueError:
             raise InterfaceError(
                 f"option {name} is a duration such as 2.5, 500ms or 2min, not {_short(value)}"
-            )
-        milliseconds = float(found[1]) * _UNITS_MS[found[2]]
+            ) from None
     else:
         milliseconds = number(name, value) * 1e3
     if not (math.isfinite(milliseconds) and 0 <= milliseconds <= 2**31 - 1):

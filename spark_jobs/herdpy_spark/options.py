@@ -6,12 +6,14 @@ before anything is connected to.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
+from herdpy import durations
 from herdpy.log.lsn import LSN
 
 Use: TypeAlias = Literal["read", "write", "stream"]
@@ -23,8 +25,6 @@ DEFAULT_LEASE_S = 600.0
 MODES = ("append", "upsert", "ignore", "delete")
 
 _LSN = re.compile(r"(-?\d{1,19}):(-?\d{1,19})")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h)?")
-_UNITS_S = {"ms": 0.001, "s": 1.0, None: 1.0, "min": 60.0, "h": 3600.0}
 
 
 class OptionError(ValueError):
@@ -64,11 +64,11 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
 
 
 def _seconds(text: str) -> float:
-    found = _DURATION.fullmatch(text.strip())
-    seconds = float(found[1]) * _UNITS_S[found[2]] if found else 0.0
-    if not seconds > 0:
-        raise ValueError("a duration, such as 90, 90s, 10min or 1h")
-    return seconds
+    with contextlib.suppress(ValueError):
+        seconds = durations.microseconds(text, "s") / 1e6
+        if seconds > 0:
+            return seconds
+    raise ValueError("a duration, such as 90, 90s, 10min, 1h or 1d")
 
 
 def _word(*words: str) -> Callable[[str], str]:

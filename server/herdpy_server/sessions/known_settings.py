@@ -11,6 +11,7 @@ import zoneinfo
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from herdpy import durations
 from herdpy.log.lsn import LSN, START
 from herdpy.log.transaction import MAX_REQUEST_ID_BYTES
 from herdpy_server.sessions.notices import MESSAGE_LEVELS
@@ -61,17 +62,9 @@ def boolean(value: str) -> str:
     raise ValueError("a Boolean value is wanted")
 
 
-_UNITS_MS = {"us": 0.001, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
 def milliseconds(value: str) -> float:
     """A duration as PostgreSQL writes it: a number of milliseconds, or one with a unit."""
-    text = value.strip()
-    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
-    unit = text[len(digits) :].strip() or "ms"
-    if unit not in _UNITS_MS:
-        raise ValueError(f"units are {', '.join(_UNITS_MS)}")
-    amount = float(digits) * _UNITS_MS[unit]
+    amount = durations.microseconds(value, "ms") / 1000
     if not 0 <= amount <= 2**31:
         raise ValueError("it is out of range")
     return amount
@@ -95,9 +88,10 @@ def lsn(value: str) -> str:
 def duration(value: str) -> str:
     """As PostgreSQL shows it: a whole number of the largest unit that allows one."""
     amount = round(milliseconds(value))
-    for unit, size in reversed(_UNITS_MS.items()):
-        if amount and size >= 1 and amount % size == 0:
-            return f"{amount // int(size)}{unit}"
+    for unit, length_us in reversed(durations.UNITS_US.items()):
+        length = length_us // 1000
+        if amount and length and amount % length == 0:
+            return f"{amount // length}{unit}"
     return "0"
 
 

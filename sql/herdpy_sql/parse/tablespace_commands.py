@@ -11,10 +11,12 @@ fit together, and whether the nodes are there, is for who carries it out.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from herdpy import durations
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.commands import Command
 from herdpy_sql.parse.lexer import Statement, TokenCursor
@@ -25,7 +27,6 @@ TABLESPACE_COMMANDS = re.compile(r"(?:CREATE|ALTER|DROP|CHECK)\s+TABLESPACE\b", 
 Value = str | int | float | bool | tuple[str, ...] | None
 
 _SIZES = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
-_DURATIONS_S = {"": 1.0, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 _SWITCH = {"on": True, "true": True, "yes": True, "1": True} | dict.fromkeys(
     ("off", "false", "no", "0"), False
@@ -178,10 +179,11 @@ def _size(text: str) -> int:
 
 
 def _duration(text: str) -> float:
-    match = _AMOUNT.fullmatch(text)
-    if match is None or match[2].lower() not in _DURATIONS_S:
-        raise ValueError("Seconds are wanted, or a duration such as '12h' (ms, s, min, h, d).")
-    return float(match[1]) * _DURATIONS_S[match[2].lower()]
+    with contextlib.suppress(ValueError):
+        seconds = durations.microseconds(text.lower(), "s") / 1e6
+        if seconds >= 0:
+            return seconds
+    raise ValueError("Seconds are wanted, or a duration such as '12h' (us, ms, s, min, h, d).")
 
 
 _KINDS: dict[str, tuple[str, Callable[[str], Value]]] = {

@@ -1,6 +1,6 @@
 """The whole database in one process: a directory, its tablespace, and the turn that threads take.
 
-The roof of the embedded house: an ``Engine``, and sessions on top of it. Their coroutines run in the
+The roof of the embedded house: an ``OpenDirectory``, and sessions on top of it. Their coroutines run in the
 thread that calls :meth:`Database.run` while it holds the turn; the turn is free while they wait for
 a lock, the log or DuckDB. Where signals' exceptions can come, in the main thread, they run in ``shelter``'s
 thread instead; only what reads and need not wait stays.
@@ -24,12 +24,12 @@ from herdpy.log import Append
 from herdpy.log.published import Manifest, PublishedSnapshotError
 from herdpy.log.wait import run_blocking
 from herdpy_server.database_settings import DatabaseSettings
-from herdpy_server.engine import Engine, is_closed, is_closing
 from herdpy_server.publishing.moment import moment_of
 from herdpy_server.publishing.snapshot import Progress, there, write_snapshot
 from herdpy_server.publishing.state import applied_state
 from herdpy_server.sessions import LastWait, Session
 from herdpy_server.shelter import Call, Shelter
+from herdpy_server.tablespace_host import OpenDirectory, is_closed, is_closing
 from herdpy_sql.errors import SqlError
 
 logger = logging.getLogger("herdpy.embedded")
@@ -46,6 +46,7 @@ class Database:
         recovery: what opening found in the log.
         torn: what was cut off the log's end because a crash had torn it; mostly nothing.
         rebuilt: why the store was rebuilt from the log, or None.
+        checkpointer: brings what is applied into the store.
         shelter: where the main thread has its work done.
     """
 
@@ -64,9 +65,12 @@ class Database:
         self._suspended: set[object] = set()  # coroutines that wait for something
         self._idle = threading.Condition(self._turn)
         self._left: dict[Session, Call[Any]] = {}  # what goes on in a session although nobody waits for it
-        self._engine = engine = Engine(path, settings, self._turn, checkpoint=lambda: self.checkpoint())
-        self.log, self.store, self.tablespace = engine.log, engine.store, engine.tablespace
-        self.recovery, self.torn, self.rebuilt = engine.recovery, engine.torn, engine.rebuilt
+        self._directory = directory = OpenDirectory(
+            path, settings, self._turn, checkpoint=lambda: self.checkpoint()
+        )
+        self.log, self.store, self.tablespace = directory.log, directory.store, directory.host.tablespace
+        self.checkpointer = directory.host.checkpointer
+        self.recovery, self.torn, self.rebuilt = directory.recovery, directory.torn, directory.rebuilt
         with Database._counting:
             Database._count += 1
 
@@ -129,7 +133,7 @@ class Database:
             for session in list(self._sessions):
                 session.shut()
         try:
-            self._engine.close(self._await_statements)
+            self._directory.close(self._await_statements)
         finally:
             with Database._counting:
                 Database._count -= 1
@@ -153,7 +157,7 @@ class Database:
     def abandon(self) -> None:
         """Of a copy in a forked child: leave the directory to the parent, and refuse to be used."""
         self._closed = True
-        self._engine.lock.release()
+        self._directory.lock.release()
 
     # Using it.
 
@@ -165,7 +169,7 @@ class Database:
         with self._turn:
             if self._closed:
                 raise is_closed(self.path)
-            session = self._engine.session()
+            session = self._directory.host.session()
             self._sessions.add(session)
             return session
 
@@ -257,7 +261,7 @@ class Database:
     def _checkpoint(self) -> list[int]:
         if self._closed:
             raise is_closed(self.path)
-        return self._engine.checkpoint()
+        return self._directory.checkpoint()
 
     def publish(
         self, url: str, tablespace: str = "default", progress: Progress = lambda _rows, _bytes: None
@@ -291,7 +295,7 @@ class Database:
     @property
     def checkpoint_failure(self) -> Exception | None:
         """Why the last checkpoint failed; None when it did not. It is tried again on its cadence."""
-        return self._engine.checkpointer.failure
+        return self.checkpointer.failure
 
 
 def _in_child() -> None:

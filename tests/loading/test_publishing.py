@@ -119,7 +119,7 @@ def test_loads_do_what_a_model_does(shared, kind, loads, slice_rows):
 
 def test_the_log_has_what_loads_did(shared):
     """A database that is made from the log alone is the same, and nothing is wrong with either store."""
-    shared.database._engine.checkpointer.checkpoint(trim=False)
+    shared.database.checkpointer.checkpoint(trim=False)
     assert list(shared.database.store.check()) == []
     tables = shared.database.tablespace.catalog.by_name
     assert len(tables) > 20
@@ -127,7 +127,7 @@ def test_the_log_has_what_loads_did(shared):
     shutil.copytree(shared.database.path, copy := shared.database.path.with_name("copy"))
     shutil.rmtree(copy / "store")
     with opened(copy) as again:
-        again._engine.checkpointer.checkpoint(trim=False)
+        again.checkpointer.checkpoint(trim=False)
         assert again.store.table_checksums() == before
         assert [one.outcome for one in again.store.loads] == [
             one.outcome for one in shared.database.store.loads

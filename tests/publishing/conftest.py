@@ -36,7 +36,7 @@ class Source:
 
     def checkpoint(self) -> LSN:
         """Everything into LMDB; the position."""
-        self.database._engine.checkpointer.checkpoint(trim=False)
+        self.database.checkpointer.checkpoint(trim=False)
         return self.database.store.durable
 
     async def moment(self, lsn: LSN) -> Moment:

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-import herdpy_server.engine
+import herdpy_server.tablespace_host
 from herdpy.log import LogSettings
 from herdpy.log.published import SnapshotWriter, newest, writer
 from herdpy_spark.log import (
@@ -42,7 +42,9 @@ def worked(tmp_path_factory, request):
     directory = tmp_path_factory.mktemp("worked")
     url = str(directory / "published")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(herdpy_server.engine, "LogSettings", partial(LogSettings, max_entry_bytes=1500))
+        patch.setattr(
+            herdpy_server.tablespace_host, "LogSettings", partial(LogSettings, max_entry_bytes=1500)
+        )
         patch.setattr(writer, "MAX_ROW_GROUP", 5)
         patch.setattr(SnapshotWriter.__init__, "__kwdefaults__", {"file_bytes": 1500})
         work = Workload(directory / "db", seed, url)

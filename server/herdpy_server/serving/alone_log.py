@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import lmdb
-
 from herdpy.log import LogError
 from herdpy.log.lsn import LSN, START
 from herdpy.log.published import Retention, choose, dated, load
@@ -38,7 +36,7 @@ from herdpy_server.serving.logs import (
     no_place,
     not_kept,
 )
-from herdpy_server.tablespace import Directory, store_error
+from herdpy_server.tablespace import Directory
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
@@ -191,13 +189,8 @@ class AloneLog:
 
     async def _order(self, url: str) -> Order:
         """Everything is in LMDB when this returns."""
-        checkpointer = self._database.checkpointer
-        try:
-            await asyncio.get_running_loop().run_in_executor(
-                None, partial(checkpointer.checkpoint, trim=False)
-            )
-        except (OSError, lmdb.Error) as error:
-            raise store_error(error) from error
+        checkpoint = partial(self._database.host.checkpoint, trim=False)
+        await asyncio.get_running_loop().run_in_executor(None, checkpoint)
         store = Directory(self._database.path).store
         return Order(store, url, self._name, self._settings.niceness)
 

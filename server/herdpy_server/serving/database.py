@@ -1,4 +1,4 @@
-"""A directory opened for a server: its engine, and the one loop that runs every session.
+"""A directory opened for a server, and the one loop that runs every session.
 
 Top of ``serving``; the doors (``pgwire``, ``service``) stand on it. Every method is for the loop's
 thread. What blocks is elsewhere: opening and closing in the loop's executor, checkpoints in the
@@ -10,21 +10,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import weakref
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from herdpy_server.database_settings import DatabaseSettings
-from herdpy_server.engine import Engine, is_closed, is_closing
 from herdpy_server.serving.driver import Driver, Run
+from herdpy_server.serving.loop_sessions import LoopSessions
 from herdpy_server.serving.turn import LoopTurn
 from herdpy_server.sessions import Session
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.observer import Observer
-from herdpy_server.tablespace import Directory
-from herdpy_server.workers.pool import WorkerPool
+from herdpy_server.tablespace_host import OpenDirectory, is_closed, is_closing
 from herdpy_server.workers.scheduler import WorkerSettings
 
 logger = logging.getLogger("herdpy.serving")
@@ -39,38 +37,31 @@ class ServedDatabase:
     """An open directory whose sessions all run on one loop. Open it with :meth:`open`.
 
     Attributes:
-        path, settings, log, store, tablespace, plans, recovery, torn, rebuilt: as of ``Engine``.
+        path, settings, log, store, recovery, torn, rebuilt: as of ``OpenDirectory``.
+        tablespace, plans: as of ``TablespaceHost``.
         driver: runs coroutines of sessions; ``run`` and ``call`` are its.
+        host: the tablespace with its checkpointer; ``checkpointer`` is its.
         sessions: the sessions that somebody holds.
-        checkpointer: for who watches it.
         observer: is told of every statement of sessions that begin from now on.
         limits: what sessions that begin from now on may keep.
         workers: the processes that answer what DuckDB is asked, or None.
     """
 
     def __init__(
-        self, engine: Engine, driver: Driver, turn: LoopTurn, workers: WorkerSettings | None = None
+        self, directory: OpenDirectory, driver: Driver, turn: LoopTurn, workers: WorkerSettings | None = None
     ) -> None:
-        self._engine = engine
+        self._directory = directory
         self.driver = driver
         self.turn = turn
-        self.path, self.settings, self.plans = engine.path, engine.settings, engine.plans
-        self.log, self.store, self.tablespace = engine.log, engine.store, engine.tablespace
-        self.recovery, self.torn, self.rebuilt = engine.recovery, engine.torn, engine.rebuilt
-        self.checkpointer = engine.checkpointer
-        self.sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self.observer: Observer | None = None
         self.limits = SessionLimits()
-        self.workers: WorkerPool | None = None
-        if workers is not None:
-            self.workers = WorkerPool(
-                driver.loop,
-                engine.store,
-                Directory(engine.path).spill,
-                workers,
-                self.settings.query_memory_bytes,
-                self.settings.column_cache_bytes,
-            )
+        self.host = host = directory.host
+        self.path, self.settings, self.plans = host.path, host.settings, host.plans
+        self.log, self.store, self.tablespace = directory.log, host.store, host.tablespace
+        self.recovery, self.torn, self.rebuilt = directory.recovery, directory.torn, directory.rebuilt
+        self.checkpointer = host.checkpointer
+        self.sessions = LoopSessions(host, driver, self, workers)
+        self.workers = self.sessions.workers
         self._closed: asyncio.Future[None] | None = None
 
     @classmethod
@@ -87,18 +78,18 @@ class ServedDatabase:
                 which delays every other statement.
 
         Raises:
-            SqlError: as of ``Engine``.
+            SqlError: as of ``OpenDirectory``.
         """
         loop = asyncio.get_running_loop()
         turn, driver = LoopTurn(loop), Driver(loop)
 
         def checkpointed() -> None:
-            loop.call_soon_threadsafe(engine.let_writers_in)
+            loop.call_soon_threadsafe(directory.host.let_writers_in)
 
-        engine = await loop.run_in_executor(
+        directory = await loop.run_in_executor(
             None,
             partial(
-                Engine,
+                OpenDirectory,
                 Path(path).absolute(),
                 settings or DatabaseSettings(),
                 turn,
@@ -106,7 +97,7 @@ class ServedDatabase:
                 checkpointed=checkpointed,
             ),
         )
-        return cls(engine, driver, turn, workers)
+        return cls(directory, driver, turn, workers)
 
     # Using it.
 
@@ -119,15 +110,7 @@ class ServedDatabase:
         """A new session; SqlError 57P03 once closing has begun."""
         if self._closed is not None:
             raise is_closed(self.path)
-        session = self._engine.session()
-        session.waits.runs_on(self.driver.loop)
-        session.observer = self.observer
-        session.allowed = self.limits
-        session.settings.max_custom = self.limits.custom_settings
-        if self.workers is not None:
-            session.queries.backend = self.workers
-        self.sessions.add(session)
-        return session
+        return self.sessions.begin()
 
     def run(self, coroutine: Coroutine[Any, Any, T], done: Callable[[Run[T]], object]) -> Run[T]:
         """A run of a session's coroutine, to be started; see :class:`Run`."""
@@ -144,16 +127,16 @@ class ServedDatabase:
             Ids of the ledgers deleted.
 
         Raises:
-            SqlError: as ``Engine.checkpoint``; 57P03 when the database is closed.
+            SqlError: as ``OpenDirectory.checkpoint``; 57P03 when the database is closed.
         """
         if self._closed is not None:
             raise is_closed(self.path)
-        return await self.driver.loop.run_in_executor(None, self._engine.checkpoint)
+        return await self.driver.loop.run_in_executor(None, self._directory.checkpoint)
 
     @property
     def checkpoint_failure(self) -> Exception | None:
         """Why the last checkpoint failed; None when it did not. It is tried again on its cadence."""
-        return self._engine.checkpointer.failure
+        return self.checkpointer.failure
 
     # Closing it.
 
@@ -175,9 +158,8 @@ class ServedDatabase:
         self._closed = self.driver.loop.create_future()
         try:
             await self._end_statements(graceful_timeout_s)
-            if self.workers is not None:
-                await self.workers.close(is_closing())
-            await self.driver.loop.run_in_executor(None, self._engine.close)
+            await self.sessions.close_workers(is_closing())
+            await self.driver.loop.run_in_executor(None, self._directory.close)
         except BaseException as error:
             self._closed.set_exception(error)
             self._closed.exception()  # told by this call; a second one may come or not
@@ -190,15 +172,10 @@ class ServedDatabase:
             await driver.idle(graceful_timeout_s)
         driver.ending = is_closing
         until = driver.loop.time() + _CLOSE_PATIENCE_S
-        self._shut_sessions()
+        self.sessions.shut()
         while driver.waiting and driver.loop.time() < until:
             if not await driver.idle(_LOOK_AGAIN_S):
-                self._shut_sessions()  # again: DuckDB may miss an interrupt that comes too early
-        for session in list(self.sessions):
-            session.roll_back_now()
+                self.sessions.shut()  # again: DuckDB may miss an interrupt that comes too early
+        self.sessions.roll_back()
         if driver.waiting:
             logger.error("%d statements did not end when %s was closed", len(driver.waiting), self.path)
-
-    def _shut_sessions(self) -> None:
-        for session in list(self.sessions):
-            session.shut()

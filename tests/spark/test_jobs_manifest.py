@@ -13,8 +13,13 @@ import herdpy
 from herdpy.log.lsn import LSN
 from herdpy_spark.jobs.database import JobDatabase
 from herdpy_spark.jobs.errors import JobError
-from herdpy_spark.jobs.exporting.generations import Generations
-from herdpy_spark.jobs.exporting.manifest import DamagedManifestError, DataFile, ExportManifest, Fingerprint
+from herdpy_spark.jobs.exporting.generations import (
+    DamagedManifestError,
+    DataFile,
+    ExportManifest,
+    Fingerprint,
+    Generations,
+)
 from herdpy_spark.jobs.exporting.places import LocalPlace, is_local, local_path
 
 MANIFEST = ExportManifest(

@@ -20,8 +20,7 @@ from herdpy.log.lsn import LSN
 from herdpy_spark.jobs.errors import JobError
 from herdpy_spark.jobs.exporting import changeset, formats, rewriting
 from herdpy_spark.jobs.exporting.fingerprint import fingerprint
-from herdpy_spark.jobs.exporting.generations import Generations
-from herdpy_spark.jobs.exporting.manifest import ExportManifest
+from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations
 from herdpy_spark.jobs.exporting.places import HadoopPlace, LocalPlace
 from herdpy_spark.jobs.exporting.rewriting import FileWriter
 from herdpy_spark.jobs.verify import differences

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from herdpy.codec.arrow import arrow_type
 from herdpy_spark.writing.conforming import ColumnError, Conformer, RowError, matched
-from herdpy_spark.writing.target import of_table, target_columns
+from herdpy_spark.writing.plan import of_table, target_columns
 from herdpy_sql.catalog import Column, KeyPart, Table
 from herdpy_sql.types import Base, EnumType, SqlType
 

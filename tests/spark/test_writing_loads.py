@@ -12,9 +12,15 @@ from herdpy.rpc import loads_pb2 as pb
 from herdpy.rpc.address import GrpcAddress
 from herdpy_spark.writing.errors import LoadError, LoadUnknownError
 from herdpy_spark.writing.loads import ServerLoads
-from herdpy_spark.writing.messages import StagedFile, TaskRows
-from herdpy_spark.writing.plan import ServerFiles, WriteMode, WriteOutcome, WritePlan
-from herdpy_spark.writing.target import target_columns
+from herdpy_spark.writing.plan import (
+    ServerFiles,
+    StagedFile,
+    TaskRows,
+    WriteMode,
+    WriteOutcome,
+    WritePlan,
+    target_columns,
+)
 from herdpy_spark.writing.task import stage
 from tests.spark.loads_server import LoadsServer, ScriptedLoads, refuse
 

@@ -75,7 +75,7 @@ class CommandFileError(ValueError):
 
 
 @dataclass(frozen=True)
-class Command:
+class CommandTemplate:
     """One command: its words, with fields in braces."""
 
     words: tuple[str, ...]
@@ -97,7 +97,7 @@ class CommandProcess:
 
     place: ProcessPlace
     fields: Mapping[str, str]
-    commands: Mapping[str, Command]
+    commands: Mapping[str, CommandTemplate]
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class _Reader:
             raise self._wrong("timeout_s", "must be a number of seconds above 0")
         return CommandFile(processes, clients, float(timeout_s), self._path)
 
-    def _process(self, table: Any, common: dict[str, Command], where: str) -> CommandProcess:
+    def _process(self, table: Any, common: dict[str, CommandTemplate], where: str) -> CommandProcess:
         if not isinstance(table, dict):
             raise self._wrong(where, "must be a table")
         name, kind, host = (self._text(table, key, where) for key in ("name", "kind", "host"))
@@ -166,7 +166,7 @@ class _Reader:
                 )
         return CommandProcess(ProcessPlace(name, known_kind, host, ports), fields, commands)
 
-    def _commands(self, table: Any, where: str) -> dict[str, Command]:
+    def _commands(self, table: Any, where: str) -> dict[str, CommandTemplate]:
         if not isinstance(table, dict):
             raise self._wrong(where, "must be a table")
         self._only(table, tuple(COMMANDS), where)
@@ -176,7 +176,7 @@ class _Reader:
                 raise self._wrong(f"{where}.{name}", f"needs {undo}, which undoes it")
         return commands
 
-    def _command(self, value: Any, where: str) -> Command:
+    def _command(self, value: Any, where: str) -> CommandTemplate:
         if isinstance(value, str):
             try:
                 value = shlex.split(value)
@@ -184,7 +184,7 @@ class _Reader:
                 raise self._wrong(where, str(error)) from error
         if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
             raise self._wrong(where, "must be a command, as text or as a list of words")
-        command = Command(tuple(value))
+        command = CommandTemplate(tuple(value))
         try:
             command.filled(_Any())
         except (ValueError, IndexError, AttributeError) as error:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from herdpy.drill.faults.clocks import ClockJump
 from herdpy.drill.faults.disks import BitRot, EmptyBookie, FullDisk, LoseBookieDisk, LoseLeaderDisk, SlowDisk
 from herdpy.drill.faults.fault import Fault
 from herdpy.drill.faults.ledgers import RollLedgers, TrimAndSeed
@@ -20,6 +19,8 @@ from herdpy.drill.faults.partitions import (
     PartitionPreferredLeader,
 )
 from herdpy.drill.faults.processes import (
+    ClockJump,
+    ExpireSession,
     KillBookie,
     KillFollower,
     KillLeader,
@@ -30,7 +31,6 @@ from herdpy.drill.faults.processes import (
     PauseZooKeeper,
     RollingRestart,
 )
-from herdpy.drill.faults.sessions import ExpireSession
 from herdpy.drill.faults.storm import Storm
 
 FAULTS: Mapping[str, type[Fault]] = {

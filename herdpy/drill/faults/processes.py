@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from herdpy.drill.control import ClusterControl, ClusterObserver
+from kazoo.client import KazooClient
+
+from herdpy.drill.control import ClusterControl, ClusterNeeds, ClusterObserver
+from herdpy.drill.control.view import ViewError
 from herdpy.drill.faults.fault import Fault, first_reason
 
 
@@ -200,3 +203,99 @@ def without_followers(view: ClusterObserver) -> str | None:
 def without_bookies(view: ClusterObserver) -> str | None:
     """The reason that a fault which takes a bookie away has, where the rest cannot do."""
     return None if len(view.names("bookie")) > 1 else "there are not two bookies"
+
+
+_CONNECT_TIMEOUT_S = 10.0
+_SECRET = 0xB3415C00
+_MULTIPLIER, _INCREMENT, _MASK = 0x5DEECE66D, 0xB, (1 << 48) - 1
+_PASSWORD_BYTES = 16
+
+
+class ExpireSession(Fault):
+    """The leader's session is taken over by another connection, and closed: it is gone at once."""
+
+    name = "expire-session"
+    summary = "the leader's ZooKeeper session is ended at ZooKeeper"
+    hold_s = 2.0
+
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
+        """See `Fault.cannot`."""
+        return None if view.zookeeper is not None else "it is not known where ZooKeeper is"
+
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
+        """See `Fault.begin`."""
+        assert view.zookeeper is not None
+        path = f"{view.root}/tablespaces/{view.tablespace}/leader"
+        session = owner(view.zookeeper, path)
+        leader = view.await_leader()
+        end_session(view.zookeeper, session)
+        return f"the session 0x{session:x} of {leader}, the leader, is ended"
+
+
+def owner(zookeeper: str, path: str) -> int:
+    """The session that an ephemeral znode belongs to. Raises ViewError without such a znode."""
+    client = KazooClient(zookeeper)
+    client.start(_CONNECT_TIMEOUT_S)
+    try:
+        stat = client.exists(path)
+    finally:
+        client.stop()
+        client.close()
+    if stat is None or not stat.ephemeralOwner:
+        raise ViewError(f"nobody has {path}")
+    return int(stat.ephemeralOwner)
+
+
+def end_session(zookeeper: str, session: int) -> None:
+    """Close another's session: ZooKeeper deletes what is ephemeral of it, and tells its client."""
+    usurper = KazooClient(zookeeper, client_id=(session, password_of(session)))
+    usurper.start(_CONNECT_TIMEOUT_S)
+    usurper.stop()
+    usurper.close()
+
+
+def password_of(session: int) -> bytes:
+    """The password that ZooKeeper gives to a session.
+
+    It is made of the session's id and a constant (ZooKeeperServer.generatePasswd), by java.util.Random: a
+    linear congruential generator of 48 bits whose `nextBytes` takes the upper 32 of each, least byte first.
+    """
+    state = ((session ^ _SECRET) ^ _MULTIPLIER) & _MASK
+    made = bytearray()
+    while len(made) < _PASSWORD_BYTES:
+        state = (state * _MULTIPLIER + _INCREMENT) & _MASK
+        made += (state >> 16).to_bytes(4, "little")
+    return bytes(made)
+
+
+_HOUR_S = 3600.0
+_JUMPS_S = (1.0, 90.0, _HOUR_S, 24 * _HOUR_S, 400 * 24 * _HOUR_S)
+
+
+class ClockJump(Fault):
+    """The wall clocks of all servers jump, each another way: leases, elections and time-outs must not care.
+
+    Only CLOCK_REALTIME jumps, as it does when somebody sets it or NTP steps it. The clocks that count up
+    (CLOCK_MONOTONIC, CLOCK_BOOTTIME, on which leases are measured) cannot be set on a real machine either.
+    """
+
+    name = "clock-jump"
+    summary = "the wall clocks of all servers jump, forward and back, by up to a year, and back again"
+    needs = ClusterNeeds(fault_injector=True)
+    hold_s = 4.0
+
+    def cannot(self, control: ClusterControl, view: ClusterObserver) -> str | None:
+        """See `Fault.cannot`."""
+        return first_reason(control, view.names("server"), "skew")
+
+    def begin(self, control: ClusterControl, view: ClusterObserver) -> str:
+        """See `Fault.begin`."""
+        told = []
+        forward = self.chance.choice((True, False))
+        for server in view.names("server"):
+            seconds = self.chance.choice(_JUMPS_S) * (1 if forward else -1)
+            self._undo.callback(control.skew, server, 0.0)
+            control.skew(server, seconds)
+            told.append(f"that of {server} by {seconds:+g} s")
+            forward = not forward
+        return f"wall clocks jump: {', '.join(told)}"

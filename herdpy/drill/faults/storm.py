@@ -9,11 +9,12 @@ from random import Random
 
 from herdpy.drill.control import ClusterControl, ClusterNeeds, ClusterObserver, ControlError
 from herdpy.drill.control.view import ViewError
-from herdpy.drill.faults.clocks import ClockJump
 from herdpy.drill.faults.disks import FullDisk, SlowDisk
 from herdpy.drill.faults.fault import Fault
 from herdpy.drill.faults.partitions import DelayInFlight, LoseInFlight, LoseOnlyWitness, PartitionLeader
 from herdpy.drill.faults.processes import (
+    ClockJump,
+    ExpireSession,
     KillBookie,
     KillFollower,
     KillLeader,
@@ -23,7 +24,6 @@ from herdpy.drill.faults.processes import (
     PauseLeader,
     PauseZooKeeper,
 )
-from herdpy.drill.faults.sessions import ExpireSession
 
 LEADING: tuple[type[Fault], ...] = (KillLeader, PauseLeader, PartitionLeader, LoseInFlight, LoseOnlyWitness)
 """What threatens a leader, and so every promise: each of these comes early."""

@@ -1,9 +1,9 @@
 """The change feed: ``spark.readStream.format("herdpy")`` with ``startingOffsets``.
 
-From the bottom: ``shape``, the feed's columns (``columns``: as Spark has them); ``followed``, what the
+From the bottom: ``shape``, the feed's columns; ``followed``, what the
 table's name means along the log; ``block`` and ``changes``, transactions into Arrow batches; ``stretches``,
 which of the log a batch is, and how tasks share it; ``definitions``, what the table was at a position;
-``offsets``, ``driver``, ``lease``: where it stands; ``reading``, what tasks do (``staged``: rows of loads);
+``offsets``, ``driver``, ``lease``: where it stands; ``reading``, what tasks do;
 ``reader``, what Spark calls.
 """
 
@@ -27,8 +27,8 @@ def feed_schema(options: Options) -> StructType:
         AccessError, LogError: nobody can say what it is.
     """
     from herdpy_spark.access import find
-    from herdpy_spark.feed.columns import columns_of
     from herdpy_spark.feed.driver import newest_table
+    from herdpy_spark.feed.shape import columns_of
 
     if options.table is None:
         raise OptionError("a stream is of a table: name it with the option table")

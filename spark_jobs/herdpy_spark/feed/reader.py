@@ -20,11 +20,11 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from herdpy_spark.access import SparkDatabase, find
-from herdpy_spark.feed.columns import shape_of
 from herdpy_spark.feed.driver import FeedDriver
 from herdpy_spark.feed.lease import FeedLease
 from herdpy_spark.feed.offsets import Offset
 from herdpy_spark.feed.reading import read_task
+from herdpy_spark.feed.shape import shape_of
 from herdpy_spark.options import OptionError, Options
 
 

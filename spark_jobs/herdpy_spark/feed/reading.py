@@ -1,15 +1,20 @@
 """What a task of a stream does: one stretch of the log, or a part of a published state, as batches.
 
+The rows of loads come from the ledgers in which they are staged (StagedRows).
+
 Above ``changes``, beside ``driver``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import numpy as np
 import pyarrow as pa
 
+from herdpy.codec.arrow import ArrowStreamReader
+from herdpy.log.load_records import LoadBatch
 from herdpy_spark.feed.block import (
     INSERT,
     TRUNCATE,
@@ -25,11 +30,33 @@ from herdpy_spark.feed.changes import ChangeReader, keys_of, visible_columns
 from herdpy_spark.feed.driver import SnapshotTask, StretchTask
 from herdpy_spark.feed.followed import FollowedTable
 from herdpy_spark.feed.shape import FeedShape
-from herdpy_spark.feed.staged import StagedRows
 from herdpy_spark.log.entries import read
-from herdpy_spark.log.ledgers import opened
+from herdpy_spark.log.history import MAX_MESSAGE_BYTES
+from herdpy_spark.log.ledgers import LogLedgers, opened
 from herdpy_spark.log.partition import read_partition
 from herdpy_sql.definitions import decode_table
+
+
+class StagedRows:
+    """Reads parts of loads of a log that is open."""
+
+    def __init__(self, ledgers: LogLedgers) -> None:
+        self._ledgers = ledgers
+
+    def __call__(self, record: LoadBatch, part: int) -> Iterator[pa.RecordBatch]:
+        """The batches of a part.
+
+        Raises:
+            LogTrimmedError: its ledger is gone.
+            CorruptLedgerError, ValueError: it is damaged.
+        """
+        reader = ArrowStreamReader(MAX_MESSAGE_BYTES)
+        with closing(self._ledgers.part(record.parts[part])) as pieces:
+            for piece in pieces:
+                yield from reader.feed(piece)
+        if not reader.is_ended:
+            raise ValueError(f"part {part} of a load ends in the middle of its Arrow stream")
+
 
 _PARTITION_BITS = 40  # of positions: rows of a state have no order, and each has a position of its own
 

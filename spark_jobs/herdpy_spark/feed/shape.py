@@ -3,6 +3,8 @@
 A stream's columns are settled when it is made; the table under its name may be another one later, or have
 been another one before. What has a place in the stream's columns is carried, and what has none ends the
 stream with an error, rather than being left out.
+
+`columns_of` has the columns as Spark has them; the rest has them as Arrow does.
 """
 
 from __future__ import annotations
@@ -12,8 +14,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
 from herdpy.codec.arrow import arrow_type
+from herdpy_spark.options import OptionError
+from herdpy_spark.types import as_spark, spark_schema, spark_type
 from herdpy_sql.catalog import Column, Table
 
 Field: TypeAlias = "pa.Field[Any]"
@@ -171,3 +177,58 @@ class FeedShape:
 
 def _field(column: Column, dress: Dress) -> Field:
     return pa.field(column.name, dress.type_of(column))
+
+
+def _type_of(column: Column) -> Any:
+    return to_arrow_type(spark_type(column.type), timezone="UTC")
+
+
+def _convert(column: Column, array: Array) -> Array:
+    return as_spark(array, _type_of(column), column.type)
+
+
+SPARK = Dress(_type_of, _convert)
+"""Values as DataFrames have them."""
+
+_SEQUENCE = spark.StructType(
+    [
+        spark.StructField("ledger", spark.LongType()),
+        spark.StructField("entry", spark.LongType()),
+        spark.StructField("transaction", spark.IntegerType()),
+        spark.StructField("position", spark.LongType()),
+    ]
+)
+
+
+def columns_of(table: Table) -> spark.StructType:
+    """The columns of a feed of this table."""
+
+    def struct(positions: tuple[int, ...]) -> spark.StructType:
+        columns = [table.columns[at] for at in positions]
+        return spark_schema([(column.name, column.type, True) for column in columns])
+
+    text, row = spark.StringType(), struct(table.visible)
+    types: dict[str, spark.DataType] = {
+        OP: text,
+        KEY: struct(table.key_positions),
+        AFTER: row,
+        BEFORE: row,
+        LSN_: text,
+        POSITION: spark.LongType(),
+        TRANSACTION: text,
+        REQUEST: text,
+        TIME: spark.TimestampType(),
+        SCHEMA: text,
+        SEQUENCE: _SEQUENCE,
+    }
+    return spark.StructType([spark.StructField(name, kind) for name, kind in types.items()])
+
+
+def shape_of(schema: spark.StructType) -> FeedShape:
+    """The shape of a stream with these columns; OptionError when they are not a feed's."""
+    try:
+        return FeedShape.from_schema(to_arrow_schema(schema, timezone="UTC"), SPARK)
+    except ValueError as error:
+        raise OptionError(
+            f"{error}. Give the stream no schema, or one that a feed of the table has"
+        ) from error

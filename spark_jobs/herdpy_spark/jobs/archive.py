@@ -5,7 +5,7 @@
 
 An archive holds the very bytes of the log's entries, and those of the rows that loads staged in ledgers of
 their own: whatever can be read of a log can be read of its archive. It is an export like others
-(``exporting.manifest``), whose generations only ever add files; `verify --files-only` checks it.
+(``exporting.generations``), whose generations only ever add files; `verify --files-only` checks it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from herdpy_spark.jobs.database import JobDatabase
 from herdpy_spark.jobs.errors import JobError, UsageError
 from herdpy_spark.jobs.exporting import formats, places
 from herdpy_spark.jobs.exporting.asked import new_run_id, now
-from herdpy_spark.jobs.exporting.generations import Generations
-from herdpy_spark.jobs.exporting.manifest import ExportManifest
+from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations
 from herdpy_spark.jobs.exporting.rewriting import FileWriter
 from herdpy_spark.jobs.job import JobRun, SparkJob
 from herdpy_spark.jobs.running import main

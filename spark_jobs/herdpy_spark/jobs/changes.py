@@ -115,7 +115,7 @@ def _start(this: JobRun, feed: DataFrame, key: tuple[str, ...]) -> StreamingQuer
     else:
         writer = writer.trigger(processingTime=arguments.every)
     if arguments.apply:
-        from herdpy_spark.jobs.exporting.following import Copy
+        from herdpy_spark.jobs.exporting.to_delta import Copy
 
         return writer.foreachBatch(Copy(arguments.to, key).apply).start()
     if sink == "console":

@@ -1,6 +1,8 @@
 """Running a job: its arguments parsed, progress shown, failures told, the report written, an exit code.
 
-argv -> Run -> Job.run -> report: {"job", "status": "done" | "failed" | "interrupted", "seconds", ...}
+argv -> JobRun -> SparkJob.run -> report: {"job", "status": "done" | "failed" | "interrupted", "seconds", ...}
+
+JobProgress shows while it runs the job's own lines, and every few seconds how many of Spark's tasks are done.
 """
 
 from __future__ import annotations
@@ -9,21 +11,73 @@ import importlib
 import json
 import re
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 from herdpy import __version__
 from herdpy_spark.jobs import JOBS, arguments
 from herdpy_spark.jobs.errors import DONE, FAILED, INTERRUPTED, USAGE, JobError, UsageError
 from herdpy_spark.jobs.job import JobRun, SparkJob
-from herdpy_spark.jobs.progress import JobProgress
 from herdpy_spark.jobs.session import open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+INTERVAL_S = 3.0
+
+
+class JobProgress:
+    """Lines on standard error, unless ``quiet``."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._began = time.monotonic()
+        self._over = threading.Event()
+        self._watcher: threading.Thread | None = None
+
+    def tell(self, text: str) -> None:
+        """Show a line, with the seconds since the beginning."""
+        if not self._quiet:
+            sys.stderr.write(f"[{time.monotonic() - self._began:6.1f} s] {text}\n")
+            sys.stderr.flush()
+
+    def watch(self, spark: SparkSession) -> None:
+        """Show how far the session's stages are, whenever that has changed."""
+        if self._quiet or self._watcher is not None:
+            return
+        self._watcher = threading.Thread(target=self._watch, args=(spark,), name="progress", daemon=True)
+        self._watcher.start()
+
+    def _watch(self, spark: SparkSession) -> None:
+        tracker = spark.sparkContext.statusTracker()
+        shown = ""
+        while not self._over.wait(INTERVAL_S):
+            stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+            text = "; ".join(
+                f"stage {one.stageId}: {one.numCompletedTasks} of {one.numTasks} tasks"
+                for one in stages
+                if one
+            )
+            if text and text != shown:
+                shown = text
+                self.tell(text)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        if self._watcher is not None:
+            self._watcher.join()
+
 
 _PYTHON_ERROR = re.compile(r"^\s*(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
 

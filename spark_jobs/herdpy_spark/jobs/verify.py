@@ -18,8 +18,7 @@ from herdpy_spark.jobs.database import JobDatabase
 from herdpy_spark.jobs.errors import JobError
 from herdpy_spark.jobs.exporting import formats, places
 from herdpy_spark.jobs.exporting.fingerprint import aggregates, fingerprint, from_row, quoted, row_hash
-from herdpy_spark.jobs.exporting.generations import Generations
-from herdpy_spark.jobs.exporting.manifest import ExportManifest
+from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations
 from herdpy_spark.jobs.exporting.rewriting import relative
 from herdpy_spark.jobs.job import JobRun, SparkJob
 from herdpy_spark.jobs.running import main

@@ -3,8 +3,8 @@
 From the bottom: ``address``, where a log is; ``loop``, ``bookies``, ``directory`` and ``ledgers``, its
 ledgers of either kind; ``entries``, what is in them and where transactions end; ``shape``, a table's
 columns and keys; ``history``, what became of tables in a stretch of the log; ``ranges`` and ``plan``, a
-read of a table at one LSN; ``delta``, what the log changed; ``snapshot_rows``, what it did not;
-``partition``, both.
+read of a table at one LSN; ``delta``, what the log changed; ``partition``, that over what it
+did not change.
 """
 
 from herdpy_spark.log.address import LogAddress

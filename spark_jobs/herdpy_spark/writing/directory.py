@@ -19,9 +19,15 @@ import google_crc32c
 import pyarrow as pa
 
 from herdpy_spark.writing.errors import LoadError
-from herdpy_spark.writing.messages import StagedFile, TaskRows
-from herdpy_spark.writing.plan import DirectoryFiles, WriteMode, WriteOutcome, WritePlan
-from herdpy_spark.writing.target import target_columns
+from herdpy_spark.writing.plan import (
+    DirectoryFiles,
+    StagedFile,
+    TaskRows,
+    WriteMode,
+    WriteOutcome,
+    WritePlan,
+    target_columns,
+)
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:

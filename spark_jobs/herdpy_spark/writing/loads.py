@@ -17,10 +17,12 @@ from herdpy_spark.access.servers import TablespaceServers
 from herdpy_spark.writing.errors import LoadError, LoadUnknownError
 from herdpy_spark.writing.leader import LeaderCalls, RefusedError, UnreachedError
 from herdpy_spark.writing.loop import LoadLoop
-from herdpy_spark.writing.messages import Staged, StagedFile, TaskRows
 from herdpy_spark.writing.plan import (
     ServerFiles,
+    Staged,
+    StagedFile,
     StagingLedgers,
+    TaskRows,
     WriteMode,
     WriteOutcome,
     WritePlan,

@@ -1,15 +1,19 @@
 """What Spark calls to write a DataFrame. The top of the package.
 
 ``load_writer`` runs once, beside the driver, and plans the load; the writer then is pickled to every task
-(``write``) and, at the end, to one more process (``commit`` or ``abort``), so all it knows is in its fields.
-Spark calls ``abort`` also when ``commit`` raised, whatever the leader has done by then: the leader knows.
+(``write``) and, at the end, to one more process (``commit`` or ``abort``), so all it knows is in its
+fields. Spark calls ``abort`` also when ``commit`` raised, whatever the leader has done by then: the leader
+knows.
+
+Before a load begins (`begin`), the DataFrame's columns are found in the table, and looked at before any row
+is.
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
@@ -18,17 +22,53 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from herdpy_spark.access import find
 from herdpy_spark.options import OptionError, Options
-from herdpy_spark.writing.beginning import begin
+from herdpy_spark.writing.conforming import matched
 from herdpy_spark.writing.directory import DirectoryLoads
 from herdpy_spark.writing.errors import LoadError
 from herdpy_spark.writing.loads import LoadService, ServerLoads
-from herdpy_spark.writing.messages import TaskRows, staged_in_order
-from herdpy_spark.writing.plan import WriteMode, WriteOutcome, WritePlan
-from herdpy_spark.writing.task import stage
+from herdpy_spark.writing.plan import TaskRows, WriteMode, WriteOutcome, WritePlan, staged_in_order
+from herdpy_spark.writing.task import conformer_of, stage
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+
+_NO_SUCH_COLUMN = "42703"
+
+
+def begin(
+    loads: LoadService, load_id: str, table: str, mode: WriteMode, schema: pa.Schema
+) -> WritePlan | WriteOutcome:
+    """What to stage of a DataFrame with this schema, or what the load came to when it was published before.
+
+    Raises:
+        LoadError: the server says no.
+        ColumnError: columns are not the table's, or cannot be stored there.
+    """
+    plan = _begun(loads, load_id, table, mode, schema.names)
+    if isinstance(plan, WriteOutcome):
+        return plan
+    definition = loads.definition(table)
+    if definition is not None and definition.id == plan.table_id:
+        plan = plan.of_table(definition)
+    conformer_of(plan).check(schema)
+    return plan
+
+
+def _begun(
+    loads: LoadService, load_id: str, table: str, mode: WriteMode, names: Sequence[str]
+) -> WritePlan | WriteOutcome:
+    """Begin with the table's own names for the columns: Spark's may differ in case."""
+    try:
+        return loads.begin(load_id, table, mode, names)
+    except LoadError as error:
+        definition = loads.definition(table) if error.sqlstate == _NO_SUCH_COLUMN else None
+        if definition is None:
+            raise
+        own = [definition.columns[at].name for at in definition.visible]
+    return loads.begin(load_id, table, mode, list(matched(names, own)))
+
 
 _log = logging.getLogger("herdpy_spark.writer")
 

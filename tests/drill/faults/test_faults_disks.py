@@ -15,7 +15,6 @@ from herdpy.bookkeeper.cluster import BookieState
 from herdpy.drill.control import ClusterObserver
 from herdpy.drill.control.local import LocalControl
 from herdpy.drill.faults import FAULTS
-from herdpy.drill.faults.clocks import ClockJump
 from herdpy.drill.faults.disks import (
     BitRot,
     FullDisk,
@@ -26,6 +25,7 @@ from herdpy.drill.faults.disks import (
     ledgers_with,
 )
 from herdpy.drill.faults.ledgers import RollLedgers, TrimAndSeed, ledger_of
+from herdpy.drill.faults.processes import ClockJump
 from herdpy.drill.faults.storm import Storm
 from herdpy.testing.process import await_until
 from tests.drill.faults.writing import PATIENCE_S, happening, writing

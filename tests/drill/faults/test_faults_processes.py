@@ -10,6 +10,7 @@ import pytest
 from herdpy.drill.control import ClusterObserver
 from herdpy.drill.control.local import LocalControl
 from herdpy.drill.faults.processes import (
+    ExpireSession,
     KillBookie,
     KillFollower,
     KillLeader,
@@ -17,8 +18,8 @@ from herdpy.drill.faults.processes import (
     PauseBookie,
     PauseLeader,
     RollingRestart,
+    owner,
 )
-from herdpy.drill.faults.sessions import ExpireSession, owner
 from herdpy.testing.process import await_until
 from tests.drill.faults.writing import PATIENCE_S, happening, writing
 

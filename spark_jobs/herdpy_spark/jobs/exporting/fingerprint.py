@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from herdpy_spark.jobs.exporting.manifest import Fingerprint
+from herdpy_spark.jobs.exporting.generations import Fingerprint
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

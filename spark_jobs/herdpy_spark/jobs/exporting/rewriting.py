@@ -13,8 +13,7 @@ from herdpy_spark.jobs.errors import JobError
 from herdpy_spark.jobs.exporting import formats
 from herdpy_spark.jobs.exporting.changeset import GONE, ChangeSet
 from herdpy_spark.jobs.exporting.fingerprint import aggregates, from_row, quoted
-from herdpy_spark.jobs.exporting.generations import DATA, Generations
-from herdpy_spark.jobs.exporting.manifest import DataFile, ExportManifest, Fingerprint
+from herdpy_spark.jobs.exporting.generations import DATA, DataFile, ExportManifest, Fingerprint, Generations
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

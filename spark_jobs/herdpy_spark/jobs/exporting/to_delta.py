@@ -4,11 +4,14 @@ The position stands in the metadata of the very commit that brings the rows, so 
 run that repeats a commit (the driver died before it heard of it) finds the new position, and goes on from
 there. Of two runs that merge at once, Delta lets one commit: both name the same application and its next
 version.
+
+Copy is a Delta table that follows a table of the database: every batch of its changes is one commit.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from herdpy import __version__
@@ -24,9 +27,10 @@ from herdpy_spark.jobs.exporting.to_files import FULL, INCREMENTAL, check_defini
 from herdpy_spark.jobs.session import has_delta, settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from herdpy_spark.jobs.job import JobRun
+
 
 APPLICATION = "herdpy-export"
 _METADATA = "spark__databricks__delta__commitInfo__userMetadata"
@@ -166,3 +170,42 @@ def merge(spark: SparkSession, table: str, changes: ChangeSet, key: tuple[str, .
         )
     finally:
         spark.catalog.dropTempView(view)
+
+
+class Copy:
+    """The Delta table.
+
+    Args:
+        to: its directory or URL; it is made with the first batch.
+        key: columns of the primary key.
+    """
+
+    def __init__(self, to: str, key: tuple[str, ...]) -> None:
+        self._to = to
+        self._key = key
+
+    def apply(self, batch: DataFrame, number: int) -> None:
+        """Apply the batch with this number, once: Delta passes over a number that it has seen of this stream.
+
+        A table that begins anew (its checkpoint was removed) would begin with number 0 again, so the stream's
+        own identity is part of the name under which numbers are told.
+        """
+        from pyspark.sql.types import StructType
+
+        spark = batch.sparkSession
+        at = places.place(self._to, spark)
+        table = at.join("").rstrip("/")
+        after = batch.schema["after"].dataType
+        assert isinstance(after, StructType)
+        if not at.names("_delta_log"):
+            spark.createDataFrame([], after).write.format("delta").save(table)
+        batch.persist()
+        try:
+            changes = changeset.net(batch, after, self._key)
+            if not changes.events and not changes.voided:
+                return
+            stream = spark.sparkContext.getLocalProperty("sql.streaming.queryId") or str(uuid.uuid4())
+            with settings(spark, **{_APPLICATION: f"herdpy-changes-{stream}", _VERSION: str(number)}):
+                merge(spark, table, changes, self._key)
+        finally:
+            batch.unpersist()

@@ -2,6 +2,11 @@
 
 Above `control` and `fault_injector`. `local_cluster` makes a cluster with what the faults need, as far as
 this machine has it; what is lacking is what `can` tells.
+
+Bit rot changes bytes in files while nobody looks. With a marker, one bit of every place that holds those
+bytes is turned over: what is damaged is the text of a row or of an entry, and nothing of the file's own
+structure, so that only a checksum of the contents can tell. Without one whole pages become garbage, here
+and there.
 """
 
 from __future__ import annotations

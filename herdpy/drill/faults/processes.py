@@ -1,4 +1,4 @@
-"""Processes that end, stand still, or are restarted."""
+"""Processes that end, stand still, or are restarted; ZooKeeper sessions that end; wall clocks that jump."""
 
 from __future__ import annotations
 

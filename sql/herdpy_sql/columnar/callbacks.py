@@ -18,6 +18,7 @@ from herdpy_sql.columnar.exact import stand_in
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import intervals, zones
 from herdpy_sql.expr.numeric import division_scale, quotient_at
+from herdpy_sql.library.texts import split_part, translate
 from herdpy_sql.storage import Clock
 from herdpy_sql.types import DATE, TIME, TIMESTAMP
 from herdpy_sql.values import floats, from_text, letter_case, numeric
@@ -25,23 +26,6 @@ from herdpy_sql.values.booleans import parse_boolean
 from herdpy_sql.values.bytea import parse_bytea
 from herdpy_sql.values.intervals import interval_text
 from herdpy_sql.values.uuids import parse_uuid
-
-
-def translate(text: str, source: str, target: str) -> str:
-    """Characters of ``source`` become those of ``target``, or vanish where it is shorter."""
-    table: dict[int, int | None] = {}
-    for i, char in enumerate(source):
-        table.setdefault(ord(char), ord(target[i]) if i < len(target) else None)
-    return text.translate(table)
-
-
-def split_part(text: str, separator: str, place: int) -> str:
-    """The field at ``place``, from the end when negative; SqlError 22023 for zero."""
-    if place == 0:
-        raise SqlError("22023", "field position must not be zero")
-    parts = text.split(separator) if separator else [text]
-    at = place - 1 if place > 0 else len(parts) + place
-    return parts[at] if 0 <= at < len(parts) and text else ""
 
 
 def interval(value: Any) -> str:

@@ -125,6 +125,8 @@ def invoke(binder: Binder, found: Resolved, arguments: list[Typed], dimensions: 
     """A call of a function that is resolved; its arguments are brought to its types."""
     wanted = [settled(binder, x, type_) for x, type_ in zip(arguments, found.args, strict=True)]
     found = reshaped(found, [full_type(x) for x in wanted], dimensions)
+    if found.routine.duck:
+        return typed(found.routine.duck.format(*[x.sql for x in wanted]), found.result, *wanted)
     text = f"{used(binder, found)}({', '.join(map(argument_text, wanted))})"
     return of_type(typed(text, TEXT, *wanted), text, found.result)
 

@@ -48,47 +48,10 @@ def _text_function(name: str, form: str, result: SqlType, shape: str) -> None:
 
 
 for _row in (
-    ("upper", "pg_upper({0})", TEXT, "t"),
-    ("lower", "pg_lower({0})", TEXT, "t"),
-    ("initcap", "pg_initcap({0})", TEXT, "t"),
-    ("left", "pg_left({0}, {1})", TEXT, "ti"),
-    ("right", "pg_right({0}, {1})", TEXT, "ti"),
-    ("repeat", "repeat({0}, greatest({1}, 0))", TEXT, "ti"),
-    ("replace", "pg_replace({0}, {1}, {2})", TEXT, "ttt"),
-    ("translate", "pg_translate({0}, {1}, {2})", TEXT, "ttt"),
-    ("reverse", "pg_reverse({0})", TEXT, "t"),
-    ("split_part", "pg_split_part({0}, {1}, {2})", TEXT, "tti"),
-    ("strpos", "CAST(strpos({0}, {1}) AS INTEGER)", INTEGER, "tt"),
-    ("starts_with", "starts_with({0}, {1})", SqlType(Base.BOOLEAN), "tt"),
-    ("chr", "pg_chr({0})", TEXT, "i"),
-    ("ascii", "pg_ascii({0})", INTEGER, "t"),
-    ("md5", "md5({0})", TEXT, "t"),
-    ("lpad", "pg_lpad({0}, {1}, ' ')", TEXT, "ti"),
-    ("lpad", "pg_lpad({0}, {1}, {2})", TEXT, "tit"),
-    ("rpad", "pg_rpad({0}, {1}, ' ')", TEXT, "ti"),
-    ("rpad", "pg_rpad({0}, {1}, {2})", TEXT, "tit"),
-    ("btrim", "trim({0}, ' ')", TEXT, "t"),
-    ("btrim", "trim({0}, {1})", TEXT, "tt"),
-    ("ltrim", "ltrim({0}, ' ')", TEXT, "t"),
-    ("ltrim", "ltrim({0}, {1})", TEXT, "tt"),
-    ("rtrim", "rtrim({0}, ' ')", TEXT, "t"),
-    ("rtrim", "rtrim({0}, {1})", TEXT, "tt"),
-    ("overlay", "pg_overlay({0}, {1}, {2}, length({1}))", TEXT, "tti"),
-    ("overlay", "pg_overlay({0}, {1}, {2}, {3})", TEXT, "ttii"),
-    ("to_hex", "lower(to_hex(CAST({0} AS BIGINT) & 4294967295))", TEXT, "i"),
     ("regexp_replace", "regexp_replace({0}, {1}, pg_replacement({2}), 's')", TEXT, "ttt"),
     ("regexp_replace", "pg_regexp_replace({0}, {1}, {2}, {3})", TEXT, "tttt"),
 ):
     _text_function(*_row)
-
-
-@register("length", "char_length", "character_length")
-def _length(binder: Binder, arguments: list[Typed]) -> Typed:
-    (x,) = arguments
-    if x.base is Base.BYTEA:
-        return typed(f"CAST(octet_length({x.sql}) AS INTEGER)", INTEGER, x)
-    x = text_argument(binder, x)
-    return typed(f"CAST(length({x.sql}) AS INTEGER)", INTEGER, x)
 
 
 @register("octet_length")

@@ -186,7 +186,7 @@ def bind_call(binder: ExprBinder, node: exp.Expression) -> n.Expr:
 def by_name(binder: ExprBinder, name: str, args: Sequence[exp.Expression]) -> n.Expr:
     """Choose among the candidates of ``name``. SqlError 42883 when none fits."""
     bound = [binder.bind(arg) for arg in args]
-    chosen = choose(FUNCTIONS[name], [arg.type.base for arg in bound], f"function {name}")
+    chosen = choose(FUNCTIONS.get(name, ()), [arg.type.base for arg in bound], f"function {name}")
     if chosen is None or chosen.function is n.NOT_OWN:
         found = library_call(name, bound, binder.params)
         if found is not None:

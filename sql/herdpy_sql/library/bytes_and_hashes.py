@@ -50,10 +50,15 @@ def _decode(text: str, form: str) -> bytes:
     raise SqlError("22023", f'unrecognized encoding: "{form}"')
 
 
+def _md5(data: bytes) -> str:
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
 for _name in ("sha224", "sha256", "sha384", "sha512"):
     add(_name, (BYTEA,), BYTEA, lambda data, name=_name: hashlib.new(name, data).digest())
 add("bit_count", (BYTEA,), BIGINT, lambda data: int.from_bytes(data).bit_count())
-add("md5", (BYTEA,), TEXT, lambda data: hashlib.md5(data, usedforsecurity=False).hexdigest())
+add("md5", (TEXT,), TEXT, lambda text: _md5(text.encode()), duck="md5({0})")
+add("md5", (BYTEA,), TEXT, _md5)
 
 
 @routine("get_byte", (BYTEA, INTEGER), INTEGER)

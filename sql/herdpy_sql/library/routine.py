@@ -35,6 +35,8 @@ class Routine:
         clocked: ``call`` takes the statement's Clock before them (and after ``typed``'s).
         setof: it gives a list, each element of which is a row.
         columns: the names and types of a row's columns where it has several; a row is a tuple of them.
+        duck: DuckDB's text of the same, with a place such as ``{0}`` for each argument; where there is none,
+            the columnar engine calls ``call``. Arguments and result are of plain types then.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Routine:
     clocked: bool = False
     setof: bool = False
     columns: tuple[tuple[str, SqlType], ...] = ()
+    duck: str = ""
 
 
 ROUTINES: dict[str, list[Routine]] = {}

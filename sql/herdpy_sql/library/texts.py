@@ -1,9 +1,10 @@
-"""Functions of text: format, regular expressions that give arrays or rows, and smaller ones."""
+"""Functions of text: letters, parts, padding; format; regular expressions that give arrays or rows."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,11 +12,145 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.library.routine import Poly, Resolved, add, routine
 from herdpy_sql.quoting import quote_ident
 from herdpy_sql.storage import Clock
-from herdpy_sql.types import BOOLEAN, BYTEA, INTEGER, TEXT, Base, array_of
-from herdpy_sql.values import to_text
+from herdpy_sql.types import BIGINT, BOOLEAN, BYTEA, INTEGER, TEXT, Base, array_of
+from herdpy_sql.values import letter_case, to_text
 
 _TEXTS = array_of(Base.TEXT)
 _SPECIFIER = re.compile(r"%(?:(\d+)\$)?(-)?(\d+|\*(?:(\d+)\$)?)?([sIL%]|.|\Z)", re.DOTALL)
+
+
+_LONGEST = 256 * 1024 * 1024
+
+
+def _right(text: str, count: int) -> str:
+    if count < 0:
+        return text[-count:]
+    return text[len(text) - count :] if count < len(text) else text
+
+
+def _repeat(text: str, count: int) -> str:
+    if count > 0 and len(text) * count > _LONGEST:
+        raise SqlError("54000", "requested length too large")
+    return text * count
+
+
+def _pad(text: str, length: int, fill: str, *, left: bool) -> str:
+    if length > _LONGEST:
+        raise SqlError("54000", "requested length too large")
+    length = max(length, 0)
+    missing = length - len(text)
+    if missing <= 0 or not fill:
+        return text[:length]
+    padding = (fill * (missing // len(fill) + 1))[:missing]
+    return padding + text if left else text + padding
+
+
+def _replace(text: str, old: str, new: str) -> str:
+    if old and len(new) > len(old) and len(text) + text.count(old) * len(new) > _LONGEST:
+        raise SqlError("54000", "requested length too large")
+    return text.replace(old, new) if old else text
+
+
+def _chr(code: int) -> str:
+    if code == 0:
+        raise SqlError("54000", "null character not permitted")
+    if not 0 < code < 0x110000 or 0xD800 <= code < 0xE000:
+        raise SqlError("54000", f"requested character too large for encoding: {code}")
+    return chr(code)
+
+
+def split_part(text: str, separator: str, place: int) -> str:
+    """The field at ``place``, from the end when negative; SqlError 22023 for zero."""
+    if place == 0:
+        raise SqlError("22023", "field position must not be zero")
+    parts = text.split(separator) if separator else [text]
+    if not text or abs(place) > len(parts):
+        return ""
+    return parts[place - 1 if place > 0 else place]
+
+
+def translate(text: str, source: str, target: str) -> str:
+    """Characters of ``source`` become those of ``target``, or vanish where it is shorter."""
+    table: dict[int, int | None] = {}
+    for i, char in enumerate(source):
+        table.setdefault(ord(char), ord(target[i]) if i < len(target) else None)
+    return text.translate(table)
+
+
+def _overlay(text: str, new: str, start: int, length: int | None = None) -> str:
+    if start <= 0:
+        raise SqlError("22011", "negative substring length not allowed")
+    rest = start - 1 + (len(new) if length is None else length)
+    return text[: start - 1] + new + text[max(rest, 0) :]
+
+
+def _strip(strip: Callable[[str, str], str]) -> Callable[[str, str], str]:
+    """PostgreSQL takes off nothing where no letters are named; Python takes off blanks."""
+
+    def run(text: str, letters: str = " ") -> str:
+        return strip(text, letters) if letters else text
+
+    return run
+
+
+def _place(text: str, part: str) -> int:
+    return text.find(part) + 1
+
+
+def _hex(bits: int) -> Callable[[int], str]:
+    """Digits of an integer of so many bits, of a negative one those of its two's complement."""
+    return lambda value: f"{value & ((1 << bits) - 1):x}"
+
+
+_LEFT_PAD, _RIGHT_PAD = partial(_pad, left=True), partial(_pad, left=False)
+_COUNT = (TEXT, INTEGER)
+for _name, _args, _result, _call, _duck in (
+    ("upper", (TEXT,), TEXT, letter_case.upper, "pg_upper({0})"),
+    ("lower", (TEXT,), TEXT, letter_case.lower, "pg_lower({0})"),
+    ("initcap", (TEXT,), TEXT, letter_case.initcap, "pg_initcap({0})"),
+    ("length", (TEXT,), INTEGER, len, "CAST(length({0}) AS INTEGER)"),
+    ("char_length", (TEXT,), INTEGER, len, "CAST(length({0}) AS INTEGER)"),
+    ("character_length", (TEXT,), INTEGER, len, "CAST(length({0}) AS INTEGER)"),
+    ("length", (BYTEA,), INTEGER, len, "CAST(octet_length({0}) AS INTEGER)"),
+    ("left", _COUNT, TEXT, lambda text, count: text[:count], "pg_left({0}, {1})"),
+    ("right", _COUNT, TEXT, _right, "pg_right({0}, {1})"),
+    ("repeat", _COUNT, TEXT, _repeat, "pg_repeat({0}, {1})"),
+    ("replace", (TEXT, TEXT, TEXT), TEXT, _replace, "pg_replace({0}, {1}, {2})"),
+    ("translate", (TEXT, TEXT, TEXT), TEXT, translate, "pg_translate({0}, {1}, {2})"),
+    ("reverse", (TEXT,), TEXT, lambda text: text[::-1], "pg_reverse({0})"),
+    ("split_part", (TEXT, TEXT, INTEGER), TEXT, split_part, "pg_split_part({0}, {1}, {2})"),
+    (
+        "strpos",
+        (TEXT, TEXT),
+        INTEGER,
+        lambda text, part: text.find(part) + 1,
+        "CAST(strpos({0}, {1}) AS INTEGER)",
+    ),
+    ("starts_with", (TEXT, TEXT), BOOLEAN, str.startswith, "starts_with({0}, {1})"),
+    ("chr", (INTEGER,), TEXT, _chr, "pg_chr({0})"),
+    ("ascii", (TEXT,), INTEGER, lambda text: ord(text[0]) if text else 0, "pg_ascii({0})"),
+    ("lpad", _COUNT, TEXT, partial(_LEFT_PAD, fill=" "), "pg_lpad({0}, {1}, ' ')"),
+    ("lpad", (TEXT, INTEGER, TEXT), TEXT, _LEFT_PAD, "pg_lpad({0}, {1}, {2})"),
+    ("rpad", _COUNT, TEXT, partial(_RIGHT_PAD, fill=" "), "pg_rpad({0}, {1}, ' ')"),
+    ("rpad", (TEXT, INTEGER, TEXT), TEXT, _RIGHT_PAD, "pg_rpad({0}, {1}, {2})"),
+    ("btrim", (TEXT,), TEXT, _strip(str.strip), "trim({0}, ' ')"),
+    ("btrim", (TEXT, TEXT), TEXT, _strip(str.strip), "trim({0}, {1})"),
+    ("ltrim", (TEXT,), TEXT, _strip(str.lstrip), "ltrim({0}, ' ')"),
+    ("ltrim", (TEXT, TEXT), TEXT, _strip(str.lstrip), "ltrim({0}, {1})"),
+    ("rtrim", (TEXT,), TEXT, _strip(str.rstrip), "rtrim({0}, ' ')"),
+    ("rtrim", (TEXT, TEXT), TEXT, _strip(str.rstrip), "rtrim({0}, {1})"),
+    ("overlay", (TEXT, TEXT, INTEGER), TEXT, _overlay, "pg_overlay({0}, {1}, {2}, length({1}))"),
+    ("overlay", (TEXT, TEXT, INTEGER, INTEGER), TEXT, _overlay, "pg_overlay({0}, {1}, {2}, {3})"),
+    (
+        "to_hex",
+        (INTEGER,),
+        TEXT,
+        lambda value: f"{value & 0xFFFFFFFF:x}",
+        "lower(to_hex(CAST({0} AS BIGINT) & 4294967295))",
+    ),
+    ("to_hex", (BIGINT,), TEXT, _hex(64), "lower(to_hex({0}))"),
+):
+    add(_name, _args, _result, _call, duck=_duck)
 
 
 def quote_literal(text: str) -> str:

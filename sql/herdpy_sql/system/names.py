@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.functions import FUNCTIONS
-from herdpy_sql.library import ROUTINES
+from herdpy_sql.library import ROUTINES, Routine
 from herdpy_sql.quoting import RESERVED
 from herdpy_sql.system.calls import NATIVE, SPECIAL
 from herdpy_sql.system.contents import SCHEMAS, named_relations, user_schemas
@@ -422,12 +422,20 @@ def _name(context: Context, text: str, name: str, oids: list[int] | None) -> str
 
 def _count(name: str, oids: list[int] | None) -> int:
     """How many functions there are of a name, for arguments of these types; of some the name is enough."""
-    signatures = FUNCTIONS.get(name)
-    if signatures is not None and name not in ROUTINES:
-        return sum(oids is None or [SqlType(base).oid for base in one.args] == oids for one in signatures)
-    if name in ROUTINES:
-        return len(ROUTINES[name]) if oids is None else 1
+    if name in FUNCTIONS or name in ROUTINES:
+        candidates = FUNCTIONS.get(name, ())
+        own = sum(oids is None or [SqlType(base).oid for base in one.args] == oids for one in candidates)
+        return own + sum(oids is None or _takes(one, oids) for one in ROUTINES.get(name, ()))
     return int(name in known_procedures() or name in SPECIAL or name in NATIVE or name in _OF_MOMENTS)
+
+
+def _takes(one: Routine, oids: list[int]) -> bool:
+    """Whether it may have arguments of these types: of polymorphic ones only their number is known."""
+    if len(oids) != len(one.args):
+        return one.rest is not None and len(oids) > len(one.args)
+    return all(
+        not isinstance(arg, SqlType) or arg.oid == oid for arg, oid in zip(one.args, oids, strict=True)
+    )
 
 
 _OF_MOMENTS = frozenset({"now", "transaction_timestamp", "statement_timestamp", "clock_timestamp"})

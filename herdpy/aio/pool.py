@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from herdpy.aio.calls import opened
 from herdpy.aio.connection import AsyncConnection
+from herdpy.backoff import Backoff
 from herdpy.dbapi.errors import Error, InterfaceError
 from herdpy.dbapi.link import TransactionStatus
 from herdpy.dbapi.rows import R, RowFactory, tuple_row
@@ -191,7 +192,7 @@ class AsyncPool(PoolEnd[AsyncConnection[R]]):
 
     async def _make(self, deadline: float) -> Held[AsyncConnection[R]]:
         """Make one that there is leave for. While no server leads, it is tried again until the deadline."""
-        pause_s = common.PAUSE_S
+        backoff = Backoff(common.PAUSE_S, common.LONGEST_PAUSE_S)
         try:
             while True:
                 try:
@@ -199,10 +200,9 @@ class AsyncPool(PoolEnd[AsyncConnection[R]]):
                     break
                 except Error as error:
                     may_pass = self._settings.may_pass(error) and not self._core.is_closed
-                    if not may_pass or self._loop.time() + pause_s > deadline:
+                    if not may_pass or self._loop.time() + backoff.next_s > deadline:
                         raise
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, common.LONGEST_PAUSE_S)
+                await asyncio.sleep(backoff.pause_s())
         except BaseException:
             self._core.counts.failed += 1
             self._lose(lent=False)

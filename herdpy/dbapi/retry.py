@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+from herdpy.backoff import Backoff
 from herdpy.dbapi.connection import Connection
 from herdpy.dbapi.errors import Error, ProgrammingError
 from herdpy.dbapi.link import TransactionStatus
@@ -42,16 +42,19 @@ class Attempts:
             raise ProgrammingError(f"attempts is a number of at least 1, not {most!r}", sqlstate="22023")
         self._left = most
         self._until = time.monotonic() + timeout_s
-        self._pause_s = _FIRST_PAUSE_S
+        self._backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, spread=0.5)
 
     def pause(self, error: Error) -> float:
         """How many seconds to wait before the next attempt; ``error`` is raised when there is to be none."""
         if self._left is not None:
             self._left -= 1
-        if not may_run_again(error) or self._left == 0 or time.monotonic() + self._pause_s > self._until:
+        if (
+            not may_run_again(error)
+            or self._left == 0
+            or time.monotonic() + self._backoff.next_s > self._until
+        ):
             raise error
-        pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, _LONGEST_PAUSE_S)
-        return pause_s * random.uniform(0.5, 1.0)
+        return self._backoff.pause_s()
 
 
 def run_transaction(

@@ -26,7 +26,7 @@ logger = logging.getLogger("herdpy.pool")
 CLOSE_PATIENCE_S = 5.0
 """How long ``close()`` waits for connections that are lent, when it is not told."""
 PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
-"""Before servers that cannot be reached are tried again; from the first time on, twice as long each time."""
+"""Before servers that cannot be reached are tried again: at first, and at most (``Backoff``)."""
 FILL_PAUSE_S = 5.0
 """Before ``min_size`` connections are tried again in the background."""
 _SHORTEST_CONNECT_S = 0.05

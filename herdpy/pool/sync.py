@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
+from herdpy.backoff import Backoff
 from herdpy.dbapi import lifetime
 from herdpy.dbapi.connection import Connection
 from herdpy.dbapi.errors import Error
@@ -248,7 +249,7 @@ class Pool(PoolEnd[Connection[R]]):
 
     def _make(self, deadline: float) -> Held[Connection[R]]:
         """Make one that there is leave for. While no server leads, it is tried again until the deadline."""
-        pause_s = common.PAUSE_S
+        backoff = Backoff(common.PAUSE_S, common.LONGEST_PAUSE_S)
         try:
             while True:
                 try:
@@ -256,10 +257,9 @@ class Pool(PoolEnd[Connection[R]]):
                     break
                 except Error as error:
                     may_pass = self._settings.may_pass(error) and not self._core.is_closed
-                    if not may_pass or time.monotonic() + pause_s > deadline:
+                    if not may_pass or time.monotonic() + backoff.next_s > deadline:
                         raise
-                time.sleep(pause_s)
-                pause_s = min(2 * pause_s, common.LONGEST_PAUSE_S)
+                time.sleep(backoff.pause_s())
         except BaseException:
             with self._lock:
                 self._core.counts.failed += 1

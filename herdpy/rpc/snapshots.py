@@ -26,6 +26,7 @@ import grpc
 from google_crc32c import value as crc32c
 from xxhash import xxh3_128
 
+from herdpy.backoff import Backoff
 from herdpy.log.lsn import LSN
 from herdpy.rpc import snapshots_pb2, snapshots_pb2_grpc
 from herdpy.rpc.address import GrpcAddress
@@ -229,7 +230,7 @@ class SnapshotClient:
     async def _fetch_all(
         self, snapshot: RemoteSnapshot, partial: Partial, progress: Progress | None, patience_s: float
     ) -> None:
-        pause_s, damages = _FIRST_PAUSE_S, 0
+        backoff, damages = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S), 0
         moved_at = time.monotonic()
         while True:
             before = partial.offset
@@ -243,11 +244,11 @@ class SnapshotClient:
             except grpc.aio.AioRpcError as error:
                 failure = RemoteError.of(error)
                 if partial.offset > before:
-                    pause_s, moved_at = _FIRST_PAUSE_S, time.monotonic()
+                    backoff.reset()
+                    moved_at = time.monotonic()
                 if not failure.is_transient or time.monotonic() - moved_at > patience_s:
                     raise failure from error
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            await asyncio.sleep(backoff.pause_s())
 
     async def _fetch(self, snapshot: RemoteSnapshot, partial: Partial, progress: Progress | None) -> None:
         """Fetch from where the file ends. Nothing is fetched ahead of what is written."""

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from herdpy.backoff import Backoff
 from herdpy.bookkeeper.bookie import UNAVAILABLE, BookiePool
-from herdpy.bookkeeper.bookie.connector import Backoff
 from herdpy.bookkeeper.bookie.handle import MAX_AWAITED
 from herdpy.bookkeeper.errors import (
     BackPressureError,

@@ -1,25 +1,22 @@
 """Connecting to a bookie: when to connect and when to leave it alone, TLS, and authentication.
 
-Between the handle, which wants a connection, and asyncio. From the top of the file: Backoff says how long
-to leave a bookie alone after a connection to it failed (pure: no clock of its own, its randomness is handed
-in); `authenticate` is the exchange of tokens with which a new connection begins, if the bookie asks for
-one; `establish` connects, asks for TLS and authenticates if asked for, and gives a BookieConnection that is
-ready for requests, or an error that says which step failed, all steps together within `connect_timeout_s`;
-the Connector makes one attempt at a time, with a pause after each failure. On demand only: nothing here
-runs while nobody asks.
+Between the handle, which wants a connection, and asyncio. From the top of the file: `authenticate` is the
+exchange of tokens with which a new connection begins, if the bookie asks for one; `establish` connects, asks
+for TLS and authenticates if asked for, and gives a BookieConnection that is ready for requests, or an error
+that says which step failed, all steps together within `connect_timeout_s`; the Connector makes one attempt at
+a time, with a pause after each failure. On demand only: nothing here runs while nobody asks.
 
-Format: START_TLS (proto/BookieRequestProcessor.java) and AUTH (proto/AuthHandler.java, auth/) of
-BookKeeper.
+Format: START_TLS (proto/BookieRequestProcessor.java) and AUTH (proto/AuthHandler.java, auth/) of BookKeeper.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import ssl
 from collections.abc import Awaitable, Callable
 
+from herdpy.backoff import Backoff
 from herdpy.bookkeeper.auth_provider import AuthExchange, AuthProvider
 from herdpy.bookkeeper.bookie.connection import BookieConnection, Frame
 from herdpy.bookkeeper.bookie.metrics import BookieMetrics
@@ -33,32 +30,6 @@ from herdpy.bookkeeper.settings import ClientSettings
 from herdpy.bookkeeper.wire import requests
 from herdpy.bookkeeper.wire.replies import AuthReply, Reply, parse_reply
 from herdpy.bookkeeper.wire.status import Operation, ReplyStatus
-
-
-class Backoff:
-    """Pauses that double from `first_s` up to `max_s`, each shortened at random by up to a quarter.
-
-    The randomness keeps many clients that lost the same bookie from coming back at the same moment.
-    """
-
-    __slots__ = ("_first_s", "_max_s", "_next_s", "_rng")
-
-    def __init__(self, first_s: float, max_s: float, rng: random.Random) -> None:
-        self._first_s = first_s
-        self._max_s = max_s
-        self._rng = rng
-        self._next_s = first_s
-
-    def pause_s(self) -> float:
-        """The pause, in seconds, after one more failure."""
-        pause_s = self._next_s
-        self._next_s = min(self._max_s, pause_s * 2)
-        return pause_s * (1.0 - 0.25 * self._rng.random())
-
-    def reset(self) -> None:
-        """Forget the failures: the bookie answered."""
-        self._next_s = self._first_s
-
 
 __all__ = ["MAX_ROUNDS", "NO_AUTHENTICATION_PLUGIN", "AuthExchange", "AuthProvider", "authenticate"]
 

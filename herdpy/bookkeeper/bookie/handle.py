@@ -24,8 +24,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sized
 from typing import Final, TypeVar
 
+from herdpy.backoff import Backoff
 from herdpy.bookkeeper.bookie.connection import BookieConnection, Frame
-from herdpy.bookkeeper.bookie.connector import Backoff, Connector
+from herdpy.bookkeeper.bookie.connector import Connector
 from herdpy.bookkeeper.bookie.deadlines import Deadlines
 from herdpy.bookkeeper.bookie.metrics import BookieMetrics
 from herdpy.bookkeeper.bookie.pending import (

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import grpc
 
+from herdpy.backoff import Backoff
 from herdpy.rpc import loads_pb2_grpc
 from herdpy.rpc.address import GrpcAddress
 from herdpy.rpc.errors import RemoteError
@@ -86,7 +87,7 @@ class LeaderCalls:
             UnreachedError: none that leads was found in time.
         """
         self._until_s = self._clock() + (self._patience_s if patience_s is None else patience_s)
-        pause_s, may_be_done, moved = _FIRST_PAUSE_S, False, False
+        backoff, may_be_done, moved = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S), False, False
         while True:
             place = self.place
             try:
@@ -108,8 +109,7 @@ class LeaderCalls:
                 if self._clock() >= self._until_s:
                     raise UnreachedError(reason, may_be_done=may_be_done) from broken
             if not moved:
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                await asyncio.sleep(backoff.pause_s())
 
     def _follow(self, leader: Any) -> bool:
         """Go to the leader that a follower names; whether that is another place than the present one."""

@@ -1,4 +1,4 @@
-"""What a connected client can do, with no transport in it. See ``session`` for how it works."""
+"""What a connected client can do, with no transport in it. See ``session``, and DESIGN.md for why."""
 
 from herdpy_server.sessions.fast_path import FastAnswer
 from herdpy_server.sessions.limits import SessionLimits

@@ -1,6 +1,6 @@
-"""What is told of statements for the record: classes of them, and who is told. Beside ``rights``.
+"""What is recorded of statements: their classes, and the interface of the audit log. Below ``block``.
 
-A hook that is asked before a statement runs, so that what cannot be told of need not be done. The server's
+It is called before a statement runs, so that what cannot be recorded is not done. The server's
 audit log stands behind it (``herdpy_server.process.audit``).
 """
 
@@ -28,7 +28,7 @@ class AuditedSession(Protocol):
 
 
 class Auditor(Protocol):
-    """Who is told.
+    """The audit log.
 
     Attributes:
         classes: which classes of events it wants.
@@ -40,7 +40,7 @@ class Auditor(Protocol):
         """A statement is about to run, or was refused with ``sqlstate``.
 
         Raises:
-            SqlError: 58030 it cannot be told, so it may not run.
+            SqlError: 58030 it cannot be recorded, so it may not run.
         """
 
     def event(self, kind: str, what: str, fields: dict[str, object]) -> None:

@@ -39,7 +39,7 @@ class Keep(enum.Enum):
     ALL = 2
 
 
-class _Kept:
+class _BufferedRows:
     """Some rows: ``piece``, or where in the file they are."""
 
     __slots__ = ("at", "nbytes", "piece", "start", "stop")
@@ -75,7 +75,7 @@ class CursorBuffer:
         self._pieces: Pieces | None = pieces
         self._keep = keep
         self._directory = directory
-        self._kept: deque[_Kept] = deque()
+        self._kept: deque[_BufferedRows] = deque()
         self._in_memory_bytes = 0
         self._unwritten = 0  # of those kept, the first that is in memory
         self._file: IO[bytes] | None = None
@@ -170,7 +170,7 @@ class CursorBuffer:
         if piece is None:
             self._pieces = None
             return
-        kept = _Kept(piece, self.count)
+        kept = _BufferedRows(piece, self.count)
         self._kept.append(kept)
         self._in_memory_bytes += kept.nbytes
         self.count = kept.stop
@@ -194,7 +194,7 @@ class CursorBuffer:
             else:
                 self._unwritten -= 1
 
-    async def _write(self, kept: _Kept) -> None:
+    async def _write(self, kept: _BufferedRows) -> None:
         """Move some rows from memory to the file."""
         piece = kept.piece
         assert piece is not None
@@ -226,7 +226,7 @@ class CursorBuffer:
         self._in_memory_bytes -= kept.nbytes
         kept.at, kept.nbytes, kept.piece = at, size, None
 
-    async def _loaded(self, kept: _Kept) -> Result:
+    async def _loaded(self, kept: _BufferedRows) -> Result:
         """Some rows, from wherever they are."""
         if kept.piece is not None:
             return kept.piece

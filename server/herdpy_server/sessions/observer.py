@@ -1,4 +1,4 @@
-"""Who is told of every statement that has ended: a server's statistics and its slow-statement log.
+"""What is called for every statement that has ended: a server's statistics and its slow-statement log.
 
 A hook of ``session``. It is called in the engine's turn: it must be brief and raise nothing.
 """

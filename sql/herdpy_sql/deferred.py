@@ -30,7 +30,7 @@ class DeferredCheck(NamedTuple):
         parent_id: the table that it refers to.
         of_child: a row refers by ``values``: is there one that it refers to? Else: a row that had ``values``
             went: does one still refer to it?
-        key: of the child's row, where one was at hand.
+        key: of the child's row, where it is known.
     """
 
     constraint: Name

@@ -6,7 +6,7 @@ carries the sum of them out, with at most one rewrite of the rows, all or nothin
 Where images can stay as they are (columns added with a constant, dropped, renamed) only the definition
 changes, once the rows are found to satisfy it. Else every row is written anew under the new definition:
 the table keeps its id, so that what refers to it goes on to. The log then has a Truncate, the AlterTable
-and the rows, and whoever follows it needs to know nothing of how they were computed.
+and the rows, and a follower of the log need not know how they were computed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class TableChange:
         afterwards: see :data:`Afterwards`.
         last: what is done to the definition when all actions have been: foreign keys may refer to keys that
             the statement makes.
-        remarks: what the client is told besides.
+        remarks: notices that the client gets.
     """
 
     catalog: Catalog

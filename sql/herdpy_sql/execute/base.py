@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Row = tuple[Datum, ...]
 Remark = tuple[str, ...]
-"""What the client is told besides: severity ("NOTICE"), SQLSTATE, message; a detail may follow."""
+"""A notice that the client gets: severity ("NOTICE"), SQLSTATE, message; a detail may follow."""
 Compiled = Callable[[Sequence[Datum], Sequence[Datum], "Clock"], Datum]
 """An expression ready to run: (row, parameters, clock) -> datum."""
 
@@ -66,9 +66,9 @@ class Plan:
         param_types: the types of $1, $2 ... in order.
         read_only: whether it changes nothing and locks nothing.
         source: the query to be run first, outside the engine's turn, whose answer ``run`` is given.
-        engine: "own" or "columnar", for EXPLAIN and for whoever schedules the work.
+        engine: "own" or "columnar", for EXPLAIN and for the scheduler.
         concurrently: it was asked for so, which no transaction block may.
-        remarks: what the client is told besides the answer.
+        remarks: notices that the client gets besides the answer.
         brief: it touches one row at most, by its key, or it only begins or commits: it takes microseconds.
     """
 

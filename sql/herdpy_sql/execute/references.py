@@ -6,8 +6,9 @@ another, or that was referred to, an event is noted. :meth:`ReferenceView.settle
 another once the statement has written all its rows, as PostgreSQL's triggers do:
 
 - A row refers: the row that it means must be there, and is locked FOR KEY SHARE, so that it stays.
-- A row that may have been referred to went or changed its key: whoever refers to it is changed (CASCADE, SET
-  NULL, SET DEFAULT), by writes that are noted in turn, or must not be there (RESTRICT, NO ACTION).
+- A row that may have been referred to went or changed its key: the rows that refer to it are changed
+  (CASCADE, SET   NULL, SET DEFAULT), by writes that are noted in turn, or must not be there (RESTRICT, NO
+  ACTION).
 
 Rows that go are locked FOR UPDATE. So of two transactions, one that refers to a row and one that takes it
 away, the second waits for the first, and then meets what the first has done.

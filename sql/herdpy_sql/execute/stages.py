@@ -52,8 +52,8 @@ class AskedRows(Plan):
         self.source = source
 
 
-class _Handed(NamedTuple):
-    """What stages hand to those behind them: the types of all parameters, and rows by a relation's table."""
+class _Given(NamedTuple):
+    """What stages have from those before: the types of all parameters, and rows by a relation's table."""
 
     param_types: tuple[SqlType, ...]
     rows: dict[int, pa.Table]
@@ -159,7 +159,7 @@ class StagedPlan(Plan):
         The transaction of ``view`` must keep the locks that it takes. Raises as ``run``.
         """
         back = KeptBack(view)
-        outcome = yield from self._reading(back, params, clock, _Handed(self.param_types, {}))
+        outcome = yield from self._reading(back, params, clock, _Given(self.param_types, {}))
         if self.tools is None:
             back.make(view)
         else:
@@ -169,20 +169,20 @@ class StagedPlan(Plan):
         return outcome
 
     def _reading(
-        self, back: KeptBack, params: Row, clock: Clock, handed: _Handed
+        self, back: KeptBack, params: Row, clock: Clock, given: _Given
     ) -> Generator[AskedRows, pa.Table, PlanOutcome]:
         """Run the stages, their writes being kept back."""
         outcome = PlanOutcome(None, 0)
         for stage in self.stages:
             plan, answer = stage.plan, None
             if isinstance(plan, StagedPlan):
-                outcome = yield from plan._reading(back, params, clock, handed)
+                outcome = yield from plan._reading(back, params, clock, given)
             else:
                 if plan.source is not None:
-                    answer = yield AskedRows(handed.to(plan.source))
+                    answer = yield AskedRows(given.to(plan.source))
                 outcome = plan.run(cast("View", back), params, clock, answer)
             if stage.relation is not None:
-                handed.rows[stage.relation.table.id] = stage.relation.arrow(_rows(outcome, plan))
+                given.rows[stage.relation.table.id] = stage.relation.arrow(_rows(outcome, plan))
         return outcome
 
     def measured(self, measured: Callable[[Plan], Plan]) -> StagedPlan:

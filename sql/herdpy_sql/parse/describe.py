@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from herdpy_sql.parse.lexer import Statement, TokenCursor
+from herdpy_sql.quoting import quote_ident
 
 _ASKED = re.compile(
     r"(?:DESCRIBE|DESC)\s+(?!\s*$)|SHOW\s+(?:TABLES|DATABASES|SCHEMAS|COLUMNS|VIEWS)\b", re.IGNORECASE
@@ -39,7 +40,7 @@ def described(statement: Statement) -> Statement:
     if cursor.accept("."):
         schema, name = name, cursor.name()
     cursor.done()
-    where = f"attrelid = {_text((f'{_quoted(schema)}.' if schema else '') + _quoted(name))}::regclass"
+    where = f"attrelid = {_text((f'{quote_ident(schema)}.' if schema else '') + quote_ident(name))}::regclass"
     return _query(
         "SELECT attname AS column_name, format_type(atttypid, atttypmod) AS data_type,"
         " CASE WHEN attnotnull THEN 'NO' ELSE 'YES' END AS is_nullable,"
@@ -50,10 +51,6 @@ def described(statement: Statement) -> Statement:
 
 def _query(text: str) -> Statement:
     return Statement(text, text, 0, "SELECT")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _text(value: str) -> str:

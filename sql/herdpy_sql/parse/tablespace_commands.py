@@ -201,4 +201,4 @@ _KINDS: dict[str, tuple[str, Callable[[str], Value]]] = {
     "snapshot_keep": ("snapshot_keep", _count),
     "snapshot_history": ("snapshot_history_s", _duration),
 }
-"""The options: under which name each is handed on, and how its text is read."""
+"""The options: the name under which each goes on, and how its text is read."""

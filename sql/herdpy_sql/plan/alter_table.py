@@ -770,7 +770,7 @@ def _validation(one: ForeignKey) -> Callable[[View, Table, Clock], Generator[Non
 
 
 def _locking(one: ForeignKey) -> Callable[[View, Table, Clock], Generator[None, None, None]]:
-    """Whoever deletes from the other table now does not know of the key yet: wait for their end."""
+    """Transactions that delete from the other table now do not know of the key yet: wait for their end."""
 
     def lock(view: View, table: Table, clock: Clock) -> Generator[None, None, None]:
         del table, clock

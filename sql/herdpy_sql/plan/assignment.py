@@ -21,7 +21,7 @@ from herdpy_sql.expr.nodes import Call, ColumnRef, Const, Expr, Function
 from herdpy_sql.expr.syntax import subscripts
 from herdpy_sql.library.array_changes import put_element, put_slice
 from herdpy_sql.plan.rules import default_of
-from herdpy_sql.plan.scope import TableScope, name_of
+from herdpy_sql.plan.scope import TableScope, name_of, quoted
 from herdpy_sql.types import INTEGER, Base, SqlType
 
 if TYPE_CHECKING:
@@ -221,8 +221,8 @@ def _row_values(node: exp.Expression, count: int) -> list[exp.Expression]:
         selects = node.this.selects
         if len(selects) != count and not any(one.is_star for one in selects):
             raise SqlError("42601", "number of columns does not match number of values")
-        names = [exp.to_identifier(f"c{i}", quoted=True) for i in range(count)]
-        row = exp.to_identifier("__row", quoted=True)
+        names = [quoted(f"c{i}") for i in range(count)]
+        row = quoted("__row")
         source = exp.Subquery(this=node.this, alias=exp.TableAlias(this=row, columns=names))
         found: list[exp.Expression] = []
         for name in names:

@@ -21,6 +21,7 @@ from herdpy_sql.execute.base import Plan
 from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.objects import CatalogObject
 from herdpy_sql.parse import split
+from herdpy_sql.quoting import quote_ident
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -305,8 +306,10 @@ def copy_plan(
     options = copy_options(statement, place, len(names))
     if statement.is_from:
         return CopyFrom(table, positions, options)
-    listed = ", ".join(map(_quoted, names))
-    query = plan_query(split(f"SELECT {listed} FROM {_quoted(table.schema)}.{_quoted(table.name)}")[0])
+    listed = ", ".join(map(quote_ident, names))
+    query = plan_query(
+        split(f"SELECT {listed} FROM {quote_ident(table.schema)}.{quote_ident(table.name)}")[0]
+    )
     assert query.columns is not None
     return CopyTo(query, query.columns, options)
 
@@ -383,7 +386,3 @@ def _no_column(table: Table, name: str) -> SqlError:
         column=name,
         table=table.name,
     )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -92,7 +92,7 @@ def drop_plan(
 ) -> Plan:
     """Drop what was named; SqlError 2BP01 when something depends on it, unless that goes too.
 
-    ``skipped`` is to be told of what is not there.
+    ``skipped``: notices of what is not there.
     """
     for one in named:
         if isinstance(one, CatalogObject) and isinstance(one.definition, SequenceDefinition):

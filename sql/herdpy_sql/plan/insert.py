@@ -48,7 +48,7 @@ from herdpy_sql.plan.columnar import columnar_select, with_param_types
 from herdpy_sql.plan.expression_index import implies, indexed_expression, substituted
 from herdpy_sql.plan.returning import bind_returning, target_name
 from herdpy_sql.plan.rules import checked_by_view, default_of, rules_of
-from herdpy_sql.plan.scope import TableScope, name_of, table_of
+from herdpy_sql.plan.scope import TableScope, name_of, quoted, table_of
 from herdpy_sql.plan.settings import PlanSettings
 from herdpy_sql.plan.text import expr_text
 from herdpy_sql.types import TEXT, SqlType
@@ -251,7 +251,7 @@ def _with(tree: exp.Insert, source: exp.Expression) -> exp.Expression:
         return source
     query = source.copy()
     if query.args.get("with_") is not None:  # its own names hide the others
-        alias = exp.TableAlias(this=exp.to_identifier("__query", quoted=True))
+        alias = exp.TableAlias(this=quoted("__query"))
         inner = exp.From(this=exp.Subquery(this=query, alias=alias))
         query = exp.Select(expressions=[exp.Star()], from_=inner)
     query.set("with_", given.copy())

@@ -17,7 +17,7 @@ from herdpy_sql.expr import NotOwn, compile_expr
 from herdpy_sql.lock_modes import KEY_SHARE, NO_KEY_UPDATE, SHARE, TABLE_MODES, UPDATE
 from herdpy_sql.plan.clauses import limits_of
 from herdpy_sql.plan.columnar import columnar_select
-from herdpy_sql.plan.scope import find_table, in_schema, name_of, row_columns, table_of
+from herdpy_sql.plan.scope import find_table, in_schema, name_of, quoted, row_columns, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -230,7 +230,7 @@ def with_locks_first(tree: exp.Expression) -> exp.Expression:
         select = lock.parent
         if select is None or select is made or any(_is_within(select, cte) for cte in ctes):
             continue
-        name = exp.to_identifier(f"{_HOISTED} {len(ctes)}", quoted=True)
+        name = quoted(f"{_HOISTED} {len(ctes)}")
         inner = select.copy()
         reading = exp.Select(expressions=[exp.Star()], from_=exp.From(this=exp.Table(this=name)))
         if select.parent is not None and isinstance(select.parent, exp.Subquery | exp.In | exp.Exists):

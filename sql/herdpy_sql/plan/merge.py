@@ -22,7 +22,7 @@ from herdpy_sql.plan.columnar import columnar_select
 from herdpy_sql.plan.insert import checked_rows, from_columns
 from herdpy_sql.plan.returning import target_name
 from herdpy_sql.plan.rules import default_of, rules_of
-from herdpy_sql.plan.scope import in_schema, name_of, row_columns, table_of
+from herdpy_sql.plan.scope import in_schema, name_of, quoted, row_columns, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,7 +156,7 @@ def _seeing(node: exp.Expression, own: str | None, other: str | None) -> exp.Exp
                 "of the query.",
             )
         if qualifier is None and own is not None and one.find_ancestor(exp.Query) is None:
-            return exp.column(one.this.copy(), table=exp.to_identifier(own, quoted=True))
+            return exp.column(one.this.copy(), table=quoted(own))
         return one
 
     return node.copy().transform(qualified)
@@ -234,9 +234,9 @@ def _marked(source: exp.Expression) -> exp.Expression:
         raise SqlError(
             "0A000", "MERGE: WHEN NOT MATCHED BY SOURCE with a join as the source is not supported"
         )
-    there = exp.Alias(this=exp.Boolean(this=True), alias=exp.to_identifier(_THERE, quoted=True))
+    there = exp.Alias(this=exp.Boolean(this=True), alias=quoted(_THERE))
     inner = exp.Select(expressions=[exp.Star(), there], from_=exp.From(this=source))
-    return exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
+    return exp.Subquery(this=inner, alias=exp.TableAlias(this=quoted(name)))
 
 
 def _action(table: Table, clause: WhenClause, columns: Sequence[OutputColumn]) -> Action:

@@ -18,7 +18,7 @@ from herdpy_sql.catalog import Index
 from herdpy_sql.errors import SqlError
 from herdpy_sql.misspellings import missing_relation
 from herdpy_sql.plan.names import temporary_schema
-from herdpy_sql.plan.scope import name_of
+from herdpy_sql.plan.scope import name_of, quoted
 
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Catalog
@@ -86,7 +86,7 @@ class _Names:
         meant = [(column, self._meant(column)) for column in columns]
         for column, item in meant:
             if item is not None and item.alias:
-                column.set("table", exp.to_identifier(item.alias, quoted=True))
+                column.set("table", quoted(item.alias))
             if _schema_given(column):
                 column.set("db", None)
         for level in self._levels.values():
@@ -205,7 +205,7 @@ def _name_anew(level: _Level) -> None:
     """Give items the aliases that were found for them; FOR UPDATE OF names them, too."""
     anew = [item for item in level.items if item.alias]
     for item in anew:
-        item.node.set("alias", exp.TableAlias(this=exp.to_identifier(item.alias, quoted=True)))
+        item.node.set("alias", exp.TableAlias(this=quoted(item.alias)))
     if not anew:
         return
     for lock in level.node.args.get("locks") or ():
@@ -214,7 +214,5 @@ def _name_anew(level: _Level) -> None:
 
 def _locked(named: exp.Expression, anew: list[_Item]) -> list[exp.Expression]:
     those = [item for item in anew if isinstance(named, exp.Table) and item.name == name_of(named.this)]
-    made: list[exp.Expression] = [
-        exp.Table(this=exp.to_identifier(item.alias, quoted=True)) for item in those
-    ]
+    made: list[exp.Expression] = [exp.Table(this=quoted(item.alias)) for item in those]
     return made or [named]

@@ -1,4 +1,4 @@
-"""What statements that define things tell besides their answer, in PostgreSQL's words."""
+"""Notices that statements which define things send besides their answer, in PostgreSQL's words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def with_remarks(plan: Plan, remarks: Iterable[Remark]) -> Plan:
-    """The plan, which is to tell these."""
+    """The plan, which sends these too."""
     plan.remarks = (*plan.remarks, *remarks)
     return plan
 
@@ -28,7 +28,7 @@ def absent(kind: str, name: str) -> Remark:
 
 
 def absent_relation(catalog: Catalog, kind: str, schema: str | None, name: str) -> Remark:
-    """As :func:`absent`; where even the schema is not there, that is told."""
+    """As :func:`absent`; where even the schema is not there, of the schema."""
     if schema is not None and not catalog.has_schema(schema):
         return absent("schema", schema)
     return absent(kind, name)
@@ -53,7 +53,7 @@ class _Creation(Protocol):
 
 
 def skips(plan: _Creation, catalog: Catalog) -> list[Remark]:
-    """What is told of a table that is there and need not be made."""
+    """The notice of a table that is there and need not be made."""
     table = plan.table
     there = plan.if_not_exists and (table.schema, table.name) in catalog.relations
     return [taken(table.name)] if there else []

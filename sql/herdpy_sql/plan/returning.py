@@ -21,7 +21,7 @@ from herdpy_sql.expr import NotOwn, Params
 from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.expr.output_names import output_name
 from herdpy_sql.plan.clauses import bind_outputs, output_columns, project
-from herdpy_sql.plan.scope import TableScope, name_of
+from herdpy_sql.plan.scope import TableScope, name_of, quoted
 
 if TYPE_CHECKING:
     from herdpy_sql.execute.insert import Project
@@ -80,7 +80,7 @@ class Brought:
     def add(self, node: exp.Expression) -> None:
         """One more expression of RETURNING; SqlError as binding its columns raises."""
         if isinstance(node, exp.Star):
-            self.expressions.append(exp.Column(this=exp.Star(), table=_quoted(self.alias)))
+            self.expressions.append(exp.Column(this=exp.Star(), table=quoted(self.alias)))
             self._star(node, len(self.table.visible))
         elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
             if name_of(node.args["table"]) == self.alias:
@@ -91,13 +91,13 @@ class Brought:
             name = node.alias if isinstance(node, exp.Alias) else output_name(node)
             inner = node.this if isinstance(node, exp.Alias) else node
             found = inner.copy().transform(self._rewritten)
-            self.expressions.append(exp.Alias(this=found, alias=_quoted(name)))
+            self.expressions.append(exp.Alias(this=found, alias=quoted(name)))
 
     def _star(self, node: exp.Expression, skipped: int) -> None:
         columns = self.columns_of([node])
         self.extras.append(node)
         for i, column in enumerate(columns[skipped:], self.count + skipped):
-            self.expressions.append(exp.Alias(this=_brought(i), alias=_quoted(column.name)))
+            self.expressions.append(exp.Alias(this=_brought(i), alias=quoted(column.name)))
         self.count += len(columns)
 
     def _rewritten(self, node: exp.Expression) -> exp.Expression:
@@ -140,9 +140,5 @@ def bind_brought(
     return tuple(found), project([expr for _, expr in outputs])
 
 
-def _quoted(name: str) -> exp.Identifier:
-    return exp.to_identifier(name, quoted=True)
-
-
 def _brought(place: int) -> exp.Column:
-    return exp.column(_quoted(f"c{place}"), table=_quoted(BROUGHT))
+    return exp.column(quoted(f"c{place}"), table=quoted(BROUGHT))

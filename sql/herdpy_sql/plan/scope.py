@@ -38,6 +38,11 @@ def name_of(node: exp.Expression | None) -> str:
     )
 
 
+def quoted(name: str) -> exp.Identifier:
+    """A name as it is, for a query that is made here."""
+    return exp.to_identifier(name, quoted=True)
+
+
 def find_table(catalog: Catalog, schema: str | None, name: str) -> Table:
     """The table of that name; SqlError 42P01, or 42501 for one of the system's."""
     table = catalog.find(schema, name)
@@ -52,7 +57,7 @@ def find_table(catalog: Catalog, schema: str | None, name: str) -> Table:
 
 
 def no_table(name: str, found: Index | CatalogObject) -> SqlError:
-    """What is told to who takes an index, a sequence or a view for a table."""
+    """The error where an index, a sequence or a view is taken for a table."""
     if isinstance(found, Index):
         return SqlError(
             "42809",
@@ -200,14 +205,12 @@ def in_schema(target: exp.Expression, table: Table) -> exp.Expression:
     """The target for a query, with its schema: no WITH query is meant."""
     found = target.copy()
     if found.args.get("db") is None:
-        found.set("db", exp.to_identifier(table.schema, quoted=True))
+        found.set("db", quoted(table.schema))
     return found
 
 
 def row_columns(table: Table, alias: str) -> list[exp.Expression]:
     """All live physical columns of a table, hidden ones too, for a query."""
     return [
-        exp.column(exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(alias, quoted=True))
-        for column in table.columns
-        if not column.dropped
+        exp.column(quoted(column.name), table=quoted(alias)) for column in table.columns if not column.dropped
     ]

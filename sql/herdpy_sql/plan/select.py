@@ -26,7 +26,7 @@ from herdpy_sql.expr.output_names import output_name
 from herdpy_sql.plan.access import OWN_ROWS, PathReach
 from herdpy_sql.plan.clauses import bind_outputs, condition, limits_of, project
 from herdpy_sql.plan.locking import LockableItem, clauses_of, locks_of, refuse_locks
-from herdpy_sql.plan.scope import ScopeItem, TableScope, alias_of, name_of, table_of
+from herdpy_sql.plan.scope import ScopeItem, TableScope, alias_of, name_of, quoted, table_of
 from herdpy_sql.plan.steps import NotWorth, OwnQuery, StepPlanner
 from herdpy_sql.types import BIGINT, BOOLEAN, NUMERIC, TEXT, Base, SqlType
 
@@ -316,7 +316,7 @@ class _Aggregates:
         nullable = aggregate.name != "count"
         self.results.append(ColumnRef(type_, len(self.results), number, _PLACES, nullable=nullable))
         self.aggregates.append(aggregate)
-        return exp.column(exp.to_identifier(number, quoted=True), table=_PLACES)
+        return exp.column(quoted(number), table=_PLACES)
 
     def _bound(self, node: exp.Expression, test: Expr | None) -> tuple[Aggregate, SqlType]:
         """An aggregate and the type of what it gives; its argument is computed where FILTER's test holds."""
@@ -360,7 +360,7 @@ class _Aggregates:
 def _named(node: exp.Expression) -> exp.Identifier:
     """The name that an item has without an alias: FILTER does not change it."""
     plain = node.copy().transform(lambda one: one.this if isinstance(one, exp.Filter) else one, copy=False)
-    return exp.to_identifier(output_name(plain), quoted=True)
+    return quoted(output_name(plain))
 
 
 def _has_more_than_counts(item: exp.Expression) -> bool:

@@ -26,7 +26,7 @@ UNKNOWN_RANGE = 1 / 3
 """The share of rows above or below a value that is not known while planning, as PostgreSQL guesses it."""
 _LEAST = 1e-9
 LONGEST = 64
-"""Bytes of a value that are kept: what two longer ones have in common is not told apart."""
+"""Bytes of a value that are kept: two longer ones that begin alike count as one."""
 
 
 class ColumnStatistics(msgspec.Struct, frozen=True, omit_defaults=True):

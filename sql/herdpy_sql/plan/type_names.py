@@ -11,7 +11,7 @@ from sqlglot import expressions as exp
 from herdpy_sql.enum_types import enum_names, enum_type
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.typenames import ENUM, builtin
-from herdpy_sql.plan.scope import name_of
+from herdpy_sql.plan.scope import name_of, quoted
 from herdpy_sql.types import EnumType, SqlType
 
 if TYPE_CHECKING:
@@ -115,11 +115,11 @@ def shorten_types(tree: exp.Expression, catalog: Catalog) -> None:
             schema, name = type_name(node)
             one = find_type(catalog, schema, name)
             if one is not None and find_type(catalog, None, name) is one:
-                node.set("kind", exp.to_identifier(name, quoted=True))
+                node.set("kind", quoted(name))
 
 
 def _rename(node: exp.DataType, schema: str, name: str) -> None:
-    first, second = (exp.to_identifier(one, quoted=True) for one in (schema, name))
+    first, second = (quoted(one) for one in (schema, name))
     node.set("kind", exp.Dot(this=first, expression=second))
 
 

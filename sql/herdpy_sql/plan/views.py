@@ -25,12 +25,13 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.define import DefinePlan, duplicate
 from herdpy_sql.objects import VIEW, CatalogObject, ViewDefinition
 from herdpy_sql.parse import parse, split
+from herdpy_sql.plan.assignment import is_default
 from herdpy_sql.plan.drop import carry_out, drop_plan, gather
 from herdpy_sql.plan.names import checked_name, not_there, object_of, target_schema
 from herdpy_sql.plan.qualified import settle_qualified
 from herdpy_sql.plan.remarks import absent_relation, with_remarks
 from herdpy_sql.plan.rules import bind_check
-from herdpy_sql.plan.scope import name_of
+from herdpy_sql.plan.scope import name_of, quoted
 from herdpy_sql.plan.type_names import mark_types, shorten_types, types_by_id, types_by_name
 from herdpy_sql.quoting import quote_ident
 from herdpy_sql.types import SqlType
@@ -71,9 +72,9 @@ def expand(tree: exp.Expression, catalog: Catalog, depth: int = 0) -> exp.Expres
             continue
         inner = expand(view_query(view, catalog), catalog, depth + 1)
         alias = node.args.get("alias")
-        listed = [exp.to_identifier(name, quoted=True) for name, _type in definition_of(view).columns]
+        listed = [quoted(name) for name, _type in definition_of(view).columns]
         given = list(alias.args.get("columns") or ()) if alias is not None else []
-        name = alias.this if alias is not None else exp.to_identifier(view.name, quoted=True)
+        name = alias.this if alias is not None else quoted(view.name)
         subquery = exp.Subquery(
             this=inner, alias=exp.TableAlias(this=name, columns=[*given, *listed[len(given) :]])
         )
@@ -130,10 +131,10 @@ def view_query(view: CatalogObject, catalog: Catalog) -> exp.Expression:
             one: Table | CatalogObject | None = catalog.tables.get(number) or catalog.objects.get(number)
             if one is None:
                 raise SqlError("42P01", f"relation with OID {number} does not exist")
-            node.set("this", exp.to_identifier(one.name, quoted=True))
-            node.set("db", exp.to_identifier(one.schema, quoted=True))
+            node.set("this", quoted(one.name))
+            node.set("db", quoted(one.schema))
             if node.args.get("alias") is None:
-                node.set("alias", exp.TableAlias(this=exp.to_identifier(one.name, quoted=True)))
+                node.set("alias", exp.TableAlias(this=quoted(one.name)))
     types_by_name(tree, catalog)
     return tree
 
@@ -180,7 +181,7 @@ def through_view(tree: exp.Expression, catalog: Catalog) -> exp.Expression:
     _name_columns(tree, view, columns, called)
     table = query.args["from_"].this
     made = exp.Table(this=table.this.copy(), db=table.args["db"].copy())
-    made.set("alias", exp.TableAlias(this=_quoted(called)))
+    made.set("alias", exp.TableAlias(this=quoted(called)))
     target.replace(made)
     where = query.args.get("where")
     if where is not None and definition_of(view).check and not isinstance(tree, exp.Delete):
@@ -188,7 +189,7 @@ def through_view(tree: exp.Expression, catalog: Catalog) -> exp.Expression:
     if where is not None and not isinstance(tree, exp.Insert):
         condition = where.this.copy()
         for node in condition.find_all(exp.Column):
-            node.set("table", _quoted(called))
+            node.set("table", quoted(called))
         given = tree.args.get("where")
         both: exp.Expression = exp.Paren(this=condition)
         if given is not None:
@@ -262,10 +263,10 @@ def _name_columns(tree: exp.Expression, view: CatalogObject, columns: dict[str, 
         named = tree.this.expressions if isinstance(tree.this, exp.Schema) else None
         source = tree.args.get("expression")
         if named is None and isinstance(source, exp.Values) and source.expressions:
-            named = list(map(_quoted, list(columns)[: _width(source.expressions[0])]))
+            named = list(map(quoted, list(columns)[: _width(source.expressions[0])]))
         elif named is None:
-            named = list(map(_quoted, columns))
-        mapped = [_quoted(_base(columns, view, one)) for one in named]
+            named = list(map(quoted, columns))
+        mapped = [quoted(_base(columns, view, one)) for one in named]
         target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
         if not tree.args.get("default"):
             tree.set("this", exp.Schema(this=target, expressions=mapped))
@@ -279,17 +280,17 @@ def _name_columns(tree: exp.Expression, view: CatalogObject, columns: dict[str, 
             if isinstance(node.this, exp.Identifier) and (
                 qualifier is None or name_of(qualifier) in {called, view.name}
             ):
-                if _is_default(node):
+                if is_default(node):
                     continue
-                node.set("this", _quoted(_base(columns, view, node.this)))
+                node.set("this", quoted(_base(columns, view, node.this)))
 
 
 def _shown(node: exp.Expression, columns: dict[str, str]) -> list[exp.Expression]:
     """An item of RETURNING, under the names of the view's columns."""
     if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-        return [exp.Alias(this=exp.Column(this=_quoted(name)), alias=_quoted(name)) for name in columns]
+        return [exp.Alias(this=exp.Column(this=quoted(name)), alias=quoted(name)) for name in columns]
     if isinstance(node, exp.Column):
-        return [exp.Alias(this=node.copy(), alias=_quoted(name_of(node.this)))]
+        return [exp.Alias(this=node.copy(), alias=quoted(name_of(node.this)))]
     return [node]
 
 
@@ -300,16 +301,8 @@ def _base(columns: dict[str, str], view: CatalogObject, node: exp.Expression) ->
     return columns[name]
 
 
-def _is_default(node: exp.Column) -> bool:
-    return not node.this.args.get("quoted") and str(node.this.this).upper() == "DEFAULT"
-
-
 def _width(row: exp.Expression) -> int:
     return len(row.expressions) if isinstance(row, exp.Tuple) else 1
-
-
-def _quoted(name: str) -> exp.Identifier:
-    return exp.to_identifier(name, quoted=True)
 
 
 BY_ID = "#"
@@ -412,7 +405,7 @@ def _follow(node: exp.Table, columns: Sequence[str], old: str, new: str) -> None
     inner = exp.Table(this=node.this.copy(), db=node.args["db"].copy())
     inner.set("alias", exp.TableAlias(this=alias.this.copy()))
     items = [
-        exp.Alias(this=_bare_column(new), alias=_quoted(old)) if name == old else _bare_column(name)
+        exp.Alias(this=_bare_column(new), alias=quoted(old)) if name == old else _bare_column(name)
         for name in columns
     ]
     derived = exp.Subquery(this=exp.Select(expressions=items, from_=exp.From(this=inner)), alias=alias)
@@ -440,11 +433,11 @@ def _rename_within(select: exp.Select, old: str, new: str) -> None:
     items = []
     for one in select.expressions:
         plain = isinstance(one, exp.Column) and _names(one, old)
-        items.append(exp.Alias(this=one.copy(), alias=_quoted(old)) if plain else one)
+        items.append(exp.Alias(this=one.copy(), alias=quoted(old)) if plain else one)
     select.set("expressions", items)
     for node in list(select.find_all(exp.Column)):
         if _names(node, old) and not (old in given and _is_output(node)):
-            node.set("this", _quoted(new))
+            node.set("this", quoted(new))
 
 
 def _is_output(node: exp.Column) -> bool:
@@ -455,7 +448,7 @@ def _is_output(node: exp.Column) -> bool:
 
 
 def _bare_column(name: str) -> exp.Column:
-    return exp.Column(this=_quoted(name))
+    return exp.Column(this=quoted(name))
 
 
 if TYPE_CHECKING:
@@ -616,9 +609,9 @@ def _by_id(tree: exp.Expression, catalog: Catalog) -> tuple[int, ...]:
             continue
         uses.append(found.id)
         if node.args.get("alias") is None:
-            node.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
-        node.set("this", exp.to_identifier(str(found.id), quoted=True))
-        node.set("db", exp.to_identifier(BY_ID, quoted=True))
+            node.set("alias", exp.TableAlias(this=quoted(name)))
+        node.set("this", quoted(str(found.id)))
+        node.set("db", quoted(BY_ID))
     return tuple(dict.fromkeys(uses))
 
 
@@ -648,7 +641,7 @@ def _write_out_stars(tree: exp.Expression, catalog: Catalog) -> None:
 
 
 def _column(table: str, name: str) -> exp.Column:
-    return exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))
+    return exp.Column(this=quoted(name), table=quoted(table))
 
 
 def _from_items(select: exp.Select) -> Iterator[tuple[str, exp.Expression]]:

@@ -1,6 +1,6 @@
 """WITH queries that change data: every statement of the whole planned by itself, to be run one after another.
 
-Each WITH query becomes a stage whose rows are handed to those behind it by name (``columnar.given``), and the
+Each WITH query becomes a stage, whose rows those behind it read by name (``columnar.given``), and the
 statement itself is the last stage. What SELECTs in WITH say is asked for once, if anybody reads it; what
 changes data is always carried out.
 """
@@ -17,7 +17,7 @@ from herdpy_sql.execute.stages import Stage, StagedPlan
 from herdpy_sql.expr import Params
 from herdpy_sql.plan.foreign_keys import TOOLS
 from herdpy_sql.plan.returning import target_name
-from herdpy_sql.plan.scope import name_of, table_of
+from herdpy_sql.plan.scope import name_of, quoted, table_of
 from herdpy_sql.types import UNKNOWN, Base
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ def _bind_apart(
     plan = planner(changed, settings)
     assert plan.columns is not None
     relation = given(_APART + len(settings.given), _RETURNED, plan.columns, ())
-    alias = exp.TableAlias(this=exp.to_identifier(target_name(tree, table), quoted=True))
-    source = exp.Table(this=exp.to_identifier(_RETURNED, quoted=True), alias=alias)
+    alias = exp.TableAlias(this=quoted(target_name(tree, table)))
+    source = exp.Table(this=quoted(_RETURNED), alias=alias)
     select = exp.Select(
         expressions=[one.copy() for one in tree.args["returning"].expressions], from_=exp.From(this=source)
     )

@@ -10,16 +10,12 @@ from herdpy_server.sessions.result import Result
 from herdpy_server.sessions.session import Session, SimpleQuery
 from herdpy_server.tablespace.work import LastWait
 
-PortalStep = Result
-"""What ``Session.execute_portal`` gives: the answer, or a part of it."""
-
 __all__ = [
     "Declared",
     "FastAnswer",
     "LastWait",
     "PlanCache",
     "Portal",
-    "PortalStep",
     "PreparedStatement",
     "Result",
     "Session",

@@ -104,8 +104,8 @@ class AdvisoryLocks:
         mode = SHARE if call.shared else UPDATE
         if self._give_back((call.space, call.key), mode, 0):
             return True
-        told = f"you don't own a lock of type {_NAMES[mode]}"
-        self.session.notice("WARNING", "01000", told)
+        message = f"you don't own a lock of type {_NAMES[mode]}"
+        self.session.notice("WARNING", "01000", message)
         return False
 
     def _give_back(self, resource: Resource, mode: int, scope: int) -> bool:

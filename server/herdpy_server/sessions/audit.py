@@ -1,7 +1,7 @@
 """What is recorded of statements: their classes, and the interface of the audit log. Below ``block``.
 
 It is called before a statement runs, so that what cannot be recorded is not done. The server's
-audit log stands behind it (``herdpy_server.process.audit``).
+audit log implements it (``herdpy_server.process.audit``).
 """
 
 from __future__ import annotations

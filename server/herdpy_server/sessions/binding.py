@@ -109,7 +109,7 @@ class Binding:
         except SqlError:
             if self._block.transaction is not None or not self._block.checks.waits_to_read:
                 raise
-        with suppress(SqlError):  # what cannot be read is told of what reads it
+        with suppress(SqlError):  # the plan that reads raises it
             await self._block.checks.until_readable()
         return self.bind(prepared, params, many=many)
 

@@ -381,7 +381,7 @@ class TransactionBlock:
         self.failed = False
 
     def modes_left(self) -> Mapping[str, str]:
-        """The open transaction's modes, as AND CHAIN hands them on.
+        """The open transaction's modes, as AND CHAIN keeps them.
 
         What has failed was undone to the newest savepoint, and with it what was SET since; without one
         only what a chain began it with is left.

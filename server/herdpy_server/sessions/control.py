@@ -1,4 +1,5 @@
-"""The table of the statements that a session carries out itself; families of them stand in ``*_commands``.
+"""The table of the statements that a session carries out itself; their families are the modules
+``*_commands``.
 
 Above ``execution``, which is given the table by ``session``.
 """

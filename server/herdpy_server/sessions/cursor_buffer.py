@@ -1,4 +1,4 @@
-"""Rows of a stream that were read and may be wanted again: what a portal or a cursor stands on.
+"""Rows of a stream that were read and may be wanted again: what a portal or a cursor reads.
 
 Between ``portals`` and ``result``. Rows are known by their numbers, from 0. How much of what was passed is
 kept is the portal's to say: nothing, what fits in memory, or everything; then the oldest rows go to a file,
@@ -101,7 +101,7 @@ class CursorBuffer:
     async def settle(self) -> None:
         """Read all that is left, so that nobody works for it any more; to a file what memory does not hold.
 
-        What it fails with is told to who wants the rows that are missing. SqlError 57014: it was cancelled.
+        Its error is raised when the rows that are missing are wanted. SqlError 57014: it was cancelled.
         """
         try:
             while self._pieces is not None:

@@ -14,7 +14,7 @@ class SessionNotice:
 
     Attributes:
         severity: "WARNING", "NOTICE" or "INFO".
-        sqlstate: five characters; "00000" when there is nothing to be told by it.
+        sqlstate: five characters; "00000" when it says nothing.
     """
 
     severity: str

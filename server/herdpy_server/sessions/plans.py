@@ -129,7 +129,7 @@ class Prepared:
         return found[2]
 
     def check_syntax(self) -> None:
-        """SqlError 42601 when it cannot be parsed; what is not supported is told when it is run."""
+        """SqlError 42601 when it cannot be parsed; what is not supported is an error when it is run."""
         if self._plan is not None:
             return
         try:
@@ -244,7 +244,7 @@ class PlanCache:
 
         Clients that write values into their texts send the same few texts with ever other numbers in them.
         Only plain texts are looked at (no strings, no quoted names, no comments), and a plan is taken only
-        when it is brief: then a number can stand nowhere but where a parameter could.
+        when it is brief: then a number can be nowhere but where a parameter could.
 
         Returns:
             None when it is no such text; then nothing is said of it.

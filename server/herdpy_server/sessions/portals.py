@@ -38,7 +38,7 @@ class Portal:
         columns: of its rows; None when it returns none.
         result: the whole answer once it ran, else None; ``buffer``: a large answer instead.
         failure: why it could not run: raised when its rows are asked for.
-        position: the row it stands on, from 1; 0 before the first, one more than there are after the last.
+        position: the current row, from 1; 0 before the first, one more than there are after the last.
         hold: it outlives its transaction, once that has committed; ``held``: it has.
         scroll: "SCROLL", "NO SCROLL" or "" for what it can.
         depth: how many savepoints the transaction had when it was made.

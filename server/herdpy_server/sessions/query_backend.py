@@ -106,7 +106,7 @@ class QueryBackend(Protocol):
     """Answers questions.
 
     When ``ask`` or ``export`` has returned, the request's snapshot was taken: the workspace's
-    ``read_position`` tells what the answer rests on. Nothing may be told to the client before that is
+    ``read_position`` is what the answer rests on. Nothing may be sent to the client before that is
     durable. What is raised while asking is as of ``Answer.next``, and SourceChanged of ``open_snapshot``.
     """
 

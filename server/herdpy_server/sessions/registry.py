@@ -1,6 +1,7 @@
 """The sessions of a server by number: who they are, what they do, and how one is cancelled from another.
 
-Above ``session``; every door registers what it lets in. The number stands where PostgreSQL has a process id.
+Above ``session``; every door registers what it lets in. The number takes the place of PostgreSQL's process
+id.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class SessionRegistry:
 
     Attributes:
         role_store: the roles that sessions may change; ``effective_roles``: what they may do.
-        auditor: is told of what they do for the record; None for nobody.
+        auditor: records what they do; None for none.
         configuration: what the server was configured with; for superusers.
     """
 
@@ -196,7 +197,7 @@ class SessionRegistry:
     def signal(self, pid: int, *, terminate: bool, user: str | None = None) -> bool:
         """As pg_cancel_backend or pg_terminate_backend: False when there is no such session.
 
-        SqlError 42501 when ``user`` may not; None stands for who has been checked already.
+        SqlError 42501 when ``user`` may not; None: it has been checked already.
         """
         entry = self._entries.get(pid)
         if entry is None:

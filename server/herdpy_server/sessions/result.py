@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Row = tuple["Datum", ...]
 
 CHUNK_ROWS = 4096
-"""Rows that ``Result.chunks`` gives at a time, unless told otherwise."""
+"""Rows that ``Result.chunks`` gives at a time by default."""
 
 
 class Tagged(Protocol):
@@ -309,7 +309,7 @@ class Delivery:
     """
 
     def __init__(self, session: Deliverer, result: Result, pieces: Pieces, limit: int | None = None) -> None:
-        """``result`` is told its ``rowcount`` at the end.
+        """``result`` is given its ``rowcount`` at the end.
 
         Args:
             limit: ``pieces`` give no more rows than that; if they give as many, ``result`` is not complete.
@@ -385,15 +385,15 @@ class Delivery:
             if not self._is_over:
                 self._over(error)
             raise
-        told = self._result
+        result = self._result
         if len(found) == 1:
-            whole = found[0].tagged(told.plan)
+            whole = found[0].tagged(result.plan)
         elif found:
             table = pa.concat_tables([piece.physical() for piece in found])
-            whole = Result(told.plan, table.num_rows, told.columns, None, table)
+            whole = Result(result.plan, table.num_rows, result.columns, None, table)
         else:
-            whole = Result(told.plan, 0, told.columns, [])
-        whole.is_complete = told.is_complete
+            whole = Result(result.plan, 0, result.columns, [])
+        whole.is_complete = result.is_complete
         return whole
 
     def close(self) -> None:

@@ -444,11 +444,11 @@ class Session(TransactionBlock):
         return not self.implicit
 
     async def settled(self, error: SqlError) -> None:
-        """Before an error of ``parse``, ``bind`` or a description is told: what it says of tables is durable,
+        """Before an error of ``parse``, ``bind`` or a description is sent: what it says of tables is durable,
         and as new as the session's read level wants it.
 
         Raises:
-            SqlError: to be told instead: 40001, a definition that it rests on was lost; HP003, 57P03, this
+            SqlError: to be sent instead: 40001, a definition that it rests on was lost; HP003, 57P03, this
                 replica cannot say what there is.
         """
         await self.checks.durable_definitions(error)

@@ -40,9 +40,9 @@ class Settings:
             within one; None for ever. The door's business.
         read_only: what is begun now may not write.
         isolation: of what is begun now.
-        on_mode: is asked before a mode of the open transaction is given a value.
-        check_role: is asked before a role is taken on (SET ROLE, SET SESSION AUTHORIZATION).
-        on_role: is told that another role's rights count.
+        on_mode: is called before a mode of the open transaction is given a value.
+        check_role: is called before a role is taken on (SET ROLE, SET SESSION AUTHORIZATION).
+        on_role: is called when another role's rights count.
         request_id: the name of the next commit; empty when it has none.
         is_statements_name: the name came with a statement, so no later commit may have it.
         max_result_bytes: the largest answer of the columnar engine; 0 without a limit.

@@ -34,43 +34,57 @@ _FormatOption = Annotated[
 ]
 _USER = re.compile(r"//[^/]*@")
 _JsonOption = Annotated[bool, typer.Option("--json", help="Tell the result as JSON on standard output.")]
+_FileArgument = Annotated[Path, typer.Argument(help="CSV, Parquet or JSON lines; .csv.gz and .jsonl.gz too.")]
+_TableOption = Annotated[str, typer.Option("-t", "--table", help="Where the rows go.")]
+_CreateOption = Annotated[bool, typer.Option("--create", help="Make the table; it must not exist.")]
+_AppendOption = Annotated[bool, typer.Option("--append", help="Add to the table; it must exist.")]
+_ReplaceOption = Annotated[bool, typer.Option("--replace", help="Drop the table first.")]
+_KeyOption = Annotated[
+    str, typer.Option("--key", metavar="COL,...", help="The primary key of a table that is made.")
+]
+_TypesOption = Annotated[
+    list[str] | None,
+    typer.Option("--type", metavar="COL=TYPE", help="A column's SQL type, instead of the inferred one."),
+]
+_NullOption = Annotated[
+    list[str] | None,
+    typer.Option("--null", metavar="TEXT", help="Means NULL in CSV, as an empty field does."),
+]
+_DelimiterOption = Annotated[str, typer.Option("--delimiter", help="What stands between CSV's fields.")]
+_HeaderOption = Annotated[
+    bool, typer.Option("--header/--no-header", help="Whether CSV begins with column names.")
+]
+_ResumeOption = Annotated[
+    bool | None,
+    typer.Option("--resume/--restart", help="Go on with an interrupted import, or begin it again."),
+]
+_OnErrorOption = Annotated[
+    OnError, typer.Option("--on-error", help="At a bad row, stop or go on without it.")
+]
+_RejectsOption = Annotated[
+    Path | None,
+    typer.Option("--rejects", metavar="FILE", help="Where bad rows go; FILE.rejects.jsonl if not given."),
+]
+_BlockBytesOption = Annotated[int, typer.Option("--block-bytes", hidden=True)]
 
 
 def import_command(
     url: Place,
-    file: Annotated[Path, typer.Argument(help="CSV, Parquet or JSON lines; .csv.gz and .jsonl.gz too.")],
-    table: Annotated[str, typer.Option("-t", "--table", help="Where the rows go.")],
+    file: _FileArgument,
+    table: _TableOption,
     format: _FormatOption = None,
-    create: Annotated[bool, typer.Option("--create", help="Make the table; it must not exist.")] = False,
-    append: Annotated[bool, typer.Option("--append", help="Add to the table; it must exist.")] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Drop the table first.")] = False,
-    key: Annotated[
-        str, typer.Option("--key", metavar="COL,...", help="The primary key of a table that is made.")
-    ] = "",
-    types: Annotated[
-        list[str] | None,
-        typer.Option("--type", metavar="COL=TYPE", help="A column's SQL type, instead of the inferred one."),
-    ] = None,
-    null: Annotated[
-        list[str] | None,
-        typer.Option("--null", metavar="TEXT", help="Means NULL in CSV, as an empty field does."),
-    ] = None,
-    delimiter: Annotated[str, typer.Option("--delimiter", help="What stands between CSV's fields.")] = ",",
-    header: Annotated[
-        bool, typer.Option("--header/--no-header", help="Whether CSV begins with column names.")
-    ] = True,
-    resume: Annotated[
-        bool | None,
-        typer.Option("--resume/--restart", help="Go on with an interrupted import, or begin it again."),
-    ] = None,
-    on_error: Annotated[
-        OnError, typer.Option("--on-error", help="At a bad row, stop or go on without it.")
-    ] = OnError.STOP,
-    rejects: Annotated[
-        Path | None,
-        typer.Option("--rejects", metavar="FILE", help="Where bad rows go; FILE.rejects.jsonl if not given."),
-    ] = None,
-    block_bytes: Annotated[int, typer.Option("--block-bytes", hidden=True)] = BLOCK_BYTES,
+    create: _CreateOption = False,
+    append: _AppendOption = False,
+    replace: _ReplaceOption = False,
+    key: _KeyOption = "",
+    types: _TypesOption = None,
+    null: _NullOption = None,
+    delimiter: _DelimiterOption = ",",
+    header: _HeaderOption = True,
+    resume: _ResumeOption = None,
+    on_error: _OnErrorOption = OnError.STOP,
+    rejects: _RejectsOption = None,
+    block_bytes: _BlockBytesOption = BLOCK_BYTES,
     json: _JsonOption = False,
 ) -> None:
     """Load a file into a table.

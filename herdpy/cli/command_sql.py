@@ -19,6 +19,29 @@ if TYPE_CHECKING:
     from herdpy.cli.shell import Shell
 
 _SHOWN_ROWS = 1_000
+_CommandsOption = Annotated[
+    list[str] | None,
+    typer.Option("-c", "--command", metavar="SQL", help="Run this and end; may be given several times."),
+]
+_FilesOption = Annotated[
+    list[Path] | None,
+    typer.Option("-f", "--file", metavar="FILE", help="Run a script and end; - is standard input."),
+]
+_FormatOption = Annotated[Format, typer.Option("--format", help="How rows are shown.")]
+_JsonOption = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
+_OutputOption = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write rows to a file.")
+]
+_HeaderOption = Annotated[bool, typer.Option("--header/--no-header", help="A line of column names.")]
+_ExpandedOption = Annotated[bool, typer.Option("-x", "--expanded", help="One line a column.")]
+_TimingOption = Annotated[bool, typer.Option("--timing", help="Show how long each statement takes.")]
+_QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Rows only: no tags, no row counts.")]
+_SingleTransactionOption = Annotated[
+    bool, typer.Option("-1", "--single-transaction", help="All of it or nothing.")
+]
+_KeepGoingOption = Annotated[
+    bool, typer.Option("--keep-going", help="Go on after an error; the exit code is 1 all the same.")
+]
 
 
 class Prompt(StrEnum):
@@ -28,34 +51,25 @@ class Prompt(StrEnum):
     STATUS = "status"
 
 
+_PromptOption = Annotated[
+    Prompt, typer.Option("--prompt", help="status: with the leader, the read level and the lag.")
+]
+
+
 def sql_command(
     url: Place,
-    commands: Annotated[
-        list[str] | None,
-        typer.Option("-c", "--command", metavar="SQL", help="Run this and end; may be given several times."),
-    ] = None,
-    files: Annotated[
-        list[Path] | None,
-        typer.Option("-f", "--file", metavar="FILE", help="Run a script and end; - is standard input."),
-    ] = None,
-    format: Annotated[Format, typer.Option("--format", help="How rows are shown.")] = Format.TABLE,
-    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write rows to a file.")
-    ] = None,
-    header: Annotated[bool, typer.Option("--header/--no-header", help="A line of column names.")] = True,
-    expanded: Annotated[bool, typer.Option("-x", "--expanded", help="One line a column.")] = False,
-    timing: Annotated[bool, typer.Option("--timing", help="Show how long each statement takes.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Rows only: no tags, no row counts.")] = False,
-    single_transaction: Annotated[
-        bool, typer.Option("-1", "--single-transaction", help="All of it or nothing.")
-    ] = False,
-    keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Go on after an error; the exit code is 1 all the same.")
-    ] = False,
-    prompt: Annotated[
-        Prompt, typer.Option("--prompt", help="status: with the leader, the read level and the lag.")
-    ] = Prompt.PLAIN,
+    commands: _CommandsOption = None,
+    files: _FilesOption = None,
+    format: _FormatOption = Format.TABLE,
+    json: _JsonOption = False,
+    output: _OutputOption = None,
+    header: _HeaderOption = True,
+    expanded: _ExpandedOption = False,
+    timing: _TimingOption = False,
+    quiet: _QuietOption = False,
+    single_transaction: _SingleTransactionOption = False,
+    keep_going: _KeepGoingOption = False,
+    prompt: _PromptOption = Prompt.PLAIN,
 ) -> None:
     """Run SQL: at a prompt, or from the command line, files or standard input.
 

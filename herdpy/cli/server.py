@@ -20,45 +20,54 @@ _SERVING = "Serving"
 _LOOKING = "Looking at the configuration"
 
 
+_DataOption = Annotated[
+    str | None, typer.Option("--data", "-d", help="The data directory.", rich_help_panel=_SERVING)
+]
+_ConfigOption = Annotated[
+    Path | None, typer.Option("--config", "-c", help="The configuration file.", rich_help_panel=_SERVING)
+]
+_HostOption = Annotated[
+    str | None,
+    typer.Option(
+        "--host",
+        help="Where PostgreSQL's clients connect; several with commas.",
+        rich_help_panel=_SERVING,
+    ),
+]
+_PortOption = Annotated[
+    str | None, typer.Option("--port", "-p", help="The port for them.", rich_help_panel=_SERVING)
+]
+_LogLevelOption = Annotated[
+    str | None, typer.Option(help="debug, info, warning or error.", rich_help_panel=_SERVING)
+]
+_LogFormatOption = Annotated[str | None, typer.Option(help="text or json.", rich_help_panel=_SERVING)]
+_SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SECTION.NAME=VALUE", help="Any other setting.", rich_help_panel=_SERVING),
+]
+_CheckConfigOption = Annotated[
+    bool, typer.Option("--check-config", help="Check everything, and end.", rich_help_panel=_LOOKING)
+]
+_PrintConfigOption = Annotated[
+    bool,
+    typer.Option(
+        "--print-config",
+        help="Show the values that hold and where from, and end.",
+        rich_help_panel=_LOOKING,
+    ),
+]
+
+
 def server_command(
-    data: Annotated[
-        str | None, typer.Option("--data", "-d", help="The data directory.", rich_help_panel=_SERVING)
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="The configuration file.", rich_help_panel=_SERVING)
-    ] = None,
-    host: Annotated[
-        str | None,
-        typer.Option(
-            "--host",
-            help="Where PostgreSQL's clients connect; several with commas.",
-            rich_help_panel=_SERVING,
-        ),
-    ] = None,
-    port: Annotated[
-        str | None, typer.Option("--port", "-p", help="The port for them.", rich_help_panel=_SERVING)
-    ] = None,
-    log_level: Annotated[
-        str | None, typer.Option(help="debug, info, warning or error.", rich_help_panel=_SERVING)
-    ] = None,
-    log_format: Annotated[str | None, typer.Option(help="text or json.", rich_help_panel=_SERVING)] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="SECTION.NAME=VALUE", help="Any other setting.", rich_help_panel=_SERVING
-        ),
-    ] = None,
-    check_config: Annotated[
-        bool, typer.Option("--check-config", help="Check everything, and end.", rich_help_panel=_LOOKING)
-    ] = False,
-    print_config: Annotated[
-        bool,
-        typer.Option(
-            "--print-config",
-            help="Show the values that hold and where from, and end.",
-            rich_help_panel=_LOOKING,
-        ),
-    ] = False,
+    data: _DataOption = None,
+    config: _ConfigOption = None,
+    host: _HostOption = None,
+    port: _PortOption = None,
+    log_level: _LogLevelOption = None,
+    log_format: _LogFormatOption = None,
+    set_: _SetOption = None,
+    check_config: _CheckConfigOption = False,
+    print_config: _PrintConfigOption = False,
 ) -> None:
     """Serve a database to psql, drivers and whatever else speaks PostgreSQL's protocol.
 

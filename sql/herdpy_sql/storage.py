@@ -220,4 +220,4 @@ class View(Reader, Protocol):
         """Give a sequence a state as part of the transaction: others see it, or not, with the commit."""
 
     def snapshot(self) -> Snapshot:
-        """What this view sees now, held fast."""
+        """What this view sees now, which later writes do not change."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from herdpy.log import LSN, START, Transaction
 from herdpy.log.records import TablesChecksum
 from herdpy_server.store import Store, outcomes, verify_copy
-from herdpy_server.store.outcomes import Outcome, made_after
+from herdpy_server.store.outcomes import CommitOutcome, made_after
 
 COUNT, AGE_US = 6, 100
 DONE = [TablesChecksum([])]
@@ -32,14 +32,14 @@ class Model:
     """What is to be kept, said as simply as can be."""
 
     def __init__(self):
-        self.kept: deque[Outcome] = deque()
+        self.kept: deque[CommitOutcome] = deque()
         self.forgotten, self.newest_us = START, 0
 
     def add(self, lsn: LSN, transaction: Transaction) -> None:
         if not transaction.request_id or any(one.request_id == transaction.request_id for one in self.kept):
             return
         time_us = self.newest_us = max(self.newest_us, transaction.timestamp_us)
-        self.kept.append(Outcome(transaction.request_id, lsn, time_us, bool(transaction.records)))
+        self.kept.append(CommitOutcome(transaction.request_id, lsn, time_us, bool(transaction.records)))
         while len(self.kept) > COUNT or self.kept[0].time_us < self.newest_us - AGE_US:
             self.forgotten = self.kept.popleft().lsn
 
@@ -156,7 +156,7 @@ def test_a_store_from_before_outcomes_takes_them(tmp_path):
     store.flush()
     store.close()
     store = Store.open(tmp_path / "db", read_only=True)
-    assert store.outcomes.find(b"x") == Outcome(b"x", LSN(1, 1), 1, True)
+    assert store.outcomes.find(b"x") == CommitOutcome(b"x", LSN(1, 1), 1, True)
     store.close()
 
 
@@ -168,16 +168,16 @@ def test_damage_is_found(tmp_path, damage):
     store.flush()
     handle = store.disk.outcomes_handle
     with store.disk.env.begin(write=True) as txn:
-        key, value = outcomes.encode(1, Outcome(b"id 1", LSN(1, 1), 1, True))
+        key, value = outcomes.encode(1, CommitOutcome(b"id 1", LSN(1, 1), 1, True))
         assert txn.get(key, db=handle) == value
         if damage == "value":
             txn.put(key, value[:-1] + b"X", db=handle)
         elif damage == "missing":
             txn.delete(key, db=handle)
         elif damage == "surplus":
-            txn.put(*outcomes.encode(3, Outcome(b"id 3", LSN(1, 2), 1, True)), db=handle)
+            txn.put(*outcomes.encode(3, CommitOutcome(b"id 3", LSN(1, 2), 1, True)), db=handle)
         else:
-            txn.put(*outcomes.encode(1, Outcome(b"id 0", LSN(1, 1), 1, True)), db=handle)
+            txn.put(*outcomes.encode(1, CommitOutcome(b"id 0", LSN(1, 1), 1, True)), db=handle)
     found = list(store.check())
     assert found
     assert {one.where for one in found} == {"outcomes of commits"}

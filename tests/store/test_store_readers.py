@@ -13,7 +13,7 @@ import pytest
 from herdpy.log.lsn import LSN
 from herdpy_server.store import NoLocks, Store
 from herdpy_server.store.disk import MAX_READERS, Disk
-from herdpy_server.store.outcomes import Outcome
+from herdpy_server.store.outcomes import CommitOutcome
 from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_sql.catalog import Column, KeyPart, Table
 from herdpy_sql.errors import SqlError
@@ -40,7 +40,9 @@ class Filling:
         self._entry += 1
         lsn, store = LSN(1, self._entry), self.store
         token = store.push_pending(space.layer, space.own_catalog)
-        store.apply_entry(lsn, [(space.records, space.layer)], [Outcome(b"%d" % self._entry, lsn, 0, True)])
+        store.apply_entry(
+            lsn, [(space.records, space.layer)], [CommitOutcome(b"%d" % self._entry, lsn, 0, True)]
+        )
         store.pop_pending(token)
 
     def write(self, number: int, text: str = "x") -> None:

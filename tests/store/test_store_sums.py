@@ -11,7 +11,7 @@ import herdpy
 from herdpy.log import LSN, START, Transaction
 from herdpy.log.records import Delete, Insert, TablesChecksum
 from herdpy_server.store import Store
-from herdpy_server.store.sums import DEFINITIONS, GivenUpError, Sum, names, sums
+from herdpy_server.store.sums import DEFINITIONS, Sum, SumsGivenUpError, names, sums
 
 MARK = TablesChecksum([(0, 7, 0)])
 
@@ -58,7 +58,7 @@ def test_rows_in_memory_count_as_rows_on_the_disk_do(store: Store):
 def test_nobody_waits_for_sums_that_are_not_wanted(store: Store):
     ended = threading.Event()
     ended.set()
-    with pytest.raises(GivenUpError):
+    with pytest.raises(SumsGivenUpError):
         sums(store.applied_snapshot()[0], ended)
 
 

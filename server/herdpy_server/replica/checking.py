@@ -37,7 +37,7 @@ from herdpy_server.cluster.positions import read_needs
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.open_replica import OpenReplica
 from herdpy_server.replica.state import ReplicaState
-from herdpy_server.store.sums import GivenUpError, Sum, names, sums
+from herdpy_server.store.sums import Sum, SumsGivenUpError, names, sums
 from herdpy_server.tablespace import sql_error
 from herdpy_server.tablespace.cluster import Checked, Remark
 from herdpy_sql.errors import SqlError
@@ -137,7 +137,7 @@ class ReplicaChecker:
             try:
                 loop = asyncio.get_running_loop()
                 found = await loop.run_in_executor(executor, sums, snapshot, ended)
-            except GivenUpError:
+            except SumsGivenUpError:
                 return None
             except (lmdb.Error, ValueError) as error:
                 if self._replica.opened is opened:

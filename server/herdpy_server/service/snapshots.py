@@ -29,7 +29,7 @@ from herdpy.rpc import common_pb2, snapshots_pb2, snapshots_pb2_grpc
 from herdpy_server.service.calls import going_down, reached, too_many
 from herdpy_server.service.leases import DEFAULT_S, Leases, finished
 from herdpy_server.serving.tablespaces import Tablespaces
-from herdpy_server.store.copy import MANIFEST, Manifest
+from herdpy_server.store.copy import MANIFEST, CopyManifest
 from herdpy_server.tablespace.log_errors import store_error
 from herdpy_sql.errors import SqlError
 
@@ -56,7 +56,7 @@ class Stored:
 
     id: str
     path: Path
-    manifest: Manifest
+    manifest: CopyManifest
     created_us: int
     expires_s: float
     users: int = 0
@@ -95,12 +95,12 @@ class SnapshotShelf:
         for path, manifest, created_us in await self._loop.run_in_executor(self._executor, self._found):
             self.leases.add(Stored(path.name, path, manifest, created_us, self._loop.time() + DEFAULT_S))
 
-    def _found(self) -> list[tuple[Path, Manifest, int]]:
+    def _found(self) -> list[tuple[Path, CopyManifest, int]]:
         found = []
         for path in sorted(self._directory.iterdir()) if self._directory.is_dir() else ():
             try:
                 text = (path / MANIFEST).read_bytes()
-                manifest = msgspec.json.decode(text, type=Manifest)
+                manifest = msgspec.json.decode(text, type=CopyManifest)
                 created = (path / MANIFEST).stat()
                 whole = (path / DATA).stat().st_size == manifest.nbytes
             except (OSError, msgspec.MsgspecError):
@@ -134,13 +134,13 @@ class SnapshotShelf:
         logger.info("snapshot made", extra={"id": one.id, "lsn": manifest.lsn, "size_bytes": manifest.nbytes})
         return one
 
-    async def _made(self, served: Served, path: Path) -> Manifest:
+    async def _made(self, served: Served, path: Path) -> CopyManifest:
         """Have one made; nothing is left of it when the call is cancelled meanwhile."""
         given_up = threading.Event()
         use = served.use(given_up.set)
         work = self._loop.run_in_executor(self._executor, self._make, use, path, given_up)
         try:
-            manifest: Manifest = await finished(work, given_up.set)
+            manifest: CopyManifest = await finished(work, given_up.set)
         except asyncio.CancelledError:
             if work.exception() is None:  # it was quicker
                 await self._loop.run_in_executor(self._executor, shutil.rmtree, path)
@@ -149,7 +149,7 @@ class SnapshotShelf:
             use.leave()
         return manifest
 
-    def _make(self, use: Use, path: Path, given_up: threading.Event) -> Manifest:
+    def _make(self, use: Use, path: Path, given_up: threading.Event) -> CopyManifest:
         """Checkpoint, and copy the store. In a thread of the executor."""
         store = use.store
 
@@ -173,7 +173,7 @@ class SnapshotShelf:
             store.copy(path, go_on)
         except (OSError, lmdb.Error) as error:
             raise store_error(error) from error
-        return msgspec.json.decode((path / MANIFEST).read_bytes(), type=Manifest)
+        return msgspec.json.decode((path / MANIFEST).read_bytes(), type=CopyManifest)
 
     def _drop(self, one: Stored) -> None:
         logger.info("snapshot removed", extra={"id": one.id})

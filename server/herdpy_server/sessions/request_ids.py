@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from herdpy.log import Append, LogError
 from herdpy.log.transaction import MAX_REQUEST_ID_BYTES
 from herdpy_server.sessions.result import Result
-from herdpy_server.store.outcomes import Outcome
+from herdpy_server.store.outcomes import CommitOutcome
 from herdpy_server.tablespace import sql_error
 from herdpy_server.tablespace.guard import ReadLevel
 from herdpy_sql.errors import SqlError
@@ -87,7 +87,7 @@ async def _answer(session: TransactionBlock, plan: RequestFunction, values: Sequ
     request_id = text.encode()
     if len(request_id) > MAX_REQUEST_ID_BYTES:
         raise SqlError("22023", f"a request id has at most {MAX_REQUEST_ID_BYTES} bytes")
-    found: Outcome | Append | None
+    found: CommitOutcome | Append | None
     guard = tablespace.guard
     if plan.function == "forbid_commit":
         settings = session.settings

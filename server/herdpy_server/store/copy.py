@@ -27,7 +27,7 @@ Progress = Callable[[int, int], object]
 """Called with bytes copied and about how many there are."""
 
 
-class Manifest(msgspec.Struct, frozen=True):
+class CopyManifest(msgspec.Struct, frozen=True):
     """What a copy holds.
 
     Attributes:
@@ -78,7 +78,7 @@ def copy(disk: Disk, target: Path, progress: Progress | None) -> LSN:
         target.rmdir()
         raise
     taken = Disk(target, read_only=True, map_size_bytes=max(copied, 1 << 20), lock=False)
-    manifest = Manifest(str(taken.durable), taken.uuid, copied, hashed.hexdigest())
+    manifest = CopyManifest(str(taken.durable), taken.uuid, copied, hashed.hexdigest())
     taken.close()
     with (target / MANIFEST).open("wb") as file:
         file.write(msgspec.json.encode(manifest))
@@ -96,14 +96,14 @@ def _pour(env: Any, sink: int, failed: list[BaseException]) -> None:
         os.close(sink)
 
 
-def verify_copy(target: Path) -> Manifest:
+def verify_copy(target: Path) -> CopyManifest:
     """The manifest of a copy that is what it says.
 
     Raises:
         StoreDamagedError: it is not whole, or was changed.
     """
     try:
-        manifest = msgspec.json.decode((target / MANIFEST).read_bytes(), type=Manifest)
+        manifest = msgspec.json.decode((target / MANIFEST).read_bytes(), type=CopyManifest)
     except FileNotFoundError:
         raise StoreDamagedError(f"{target} is not a whole copy: it has no {MANIFEST}") from None
     except msgspec.DecodeError as error:

@@ -43,7 +43,7 @@ from herdpy.log.records import (
     Record,
 )
 from herdpy_server.store.constraints import not_unique
-from herdpy_server.store.index_build import IndexBuild, Written, fill_slowly
+from herdpy_server.store.index_build import IndexBuild, WrittenKeys, fill_slowly
 from herdpy_server.store.layers import Delta
 from herdpy_server.store.locks import CATALOG_DATABASE, CATALOG_KEY
 from herdpy_server.store.tables import TableOps
@@ -146,7 +146,7 @@ class Definitions:
         """
         self._name("relation", [(table.schema, index.name)])
         self._state.ops(table)
-        written = Written(table.id)
+        written = WrittenKeys(table.id)
         ops = TableOps(replace(table, indexes=(*table.indexes, index)))
         build = IndexBuild(self._state.snapshot, ops, ops.index(index.id), written)
         self._state.store.watched_tables.append(written)

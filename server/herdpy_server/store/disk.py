@@ -364,7 +364,7 @@ class Disk:
             raise StoreDamagedError(f"{self.path}: the {what} are gone")
         return None
 
-    def read_outcomes(self) -> list[outcomes.Outcome]:
+    def read_outcomes(self) -> list[outcomes.CommitOutcome]:
         """What LMDB has of outcomes, oldest first. StoreDamagedError when it is not what ``meta`` says."""
         if self.outcomes_handle is None:
             return []

@@ -24,7 +24,7 @@ _STEP = 63
 _MOST_ROUNDS = 16
 
 
-class Written:
+class WrittenKeys:
     """The keys of one table that others have written since a moment.
 
     Attributes:
@@ -57,7 +57,7 @@ class IndexBuild:
         snapshot: Callable[[], StoreSnapshot],
         ops: TableOps,
         one: IndexOps,
-        written: Written,
+        written: WrittenKeys,
     ) -> None:
         """``snapshot`` takes one; ``ops``: of the table with the index; ``one``: of the index."""
         self.delta = Delta(cleared=True)

@@ -33,7 +33,7 @@ _serials = count()
 
 
 class Missing:
-    """The class of :data:`MISSING`, which stands for a key that a delta knows nothing of."""
+    """The class of :data:`MISSING`, in the place of the value of a key that a delta knows nothing of."""
 
 
 MISSING = Missing()
@@ -141,7 +141,7 @@ class Delta:
 
 
 def merged(newer: Delta, older: Delta) -> Delta:
-    """One delta that stands for both."""
+    """One delta in the place of both."""
     if newer.cleared:
         return newer
     assert isinstance(newer.rows, dict)

@@ -1,11 +1,11 @@
 """Store layer, inside: the loads that were done, as part of the replicated state.
 
-A load ends with a ``LoadDone``, behind which stand only the sequences that its rows were counted with.
+A load ends with a ``LoadDone``, which only the sequences follow that its rows were counted with.
 Applying it remembers the load's id with its position, time and counts, so that a client who asks for the same
 load again, of any later leader, learns what came of it, and no load is done twice. The newest ``KEEP_COUNT``
 are found.
 
-Kept with each are the staged ledgers that its rows stand in. They are needed for as long as its entry is in
+Kept with each are the staged ledgers that have its rows. They are needed for as long as its entry is in
 the log: a replica that has not applied it reads them. So a load with staged ledgers is kept, beyond that
 number too, until the log is trimmed up to it. When a replica hears of that is its own affair, and changes
 nothing that anybody is told.
@@ -53,7 +53,7 @@ class LoadOutcome(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """A load that was done, and the ledgers that its rows stand in."""
+    """A load that was done, and the ledgers that have its rows."""
 
     outcome: LoadOutcome
     staged: tuple[int, ...]

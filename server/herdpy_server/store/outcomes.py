@@ -34,7 +34,7 @@ _VALUE = struct.Struct(">qqq?")
 _MASK = (1 << 64) - 1
 
 
-class Outcome(NamedTuple):
+class CommitOutcome(NamedTuple):
     """What became of one request id.
 
     Attributes:
@@ -50,9 +50,9 @@ class Outcome(NamedTuple):
     done: bool
 
 
-def outcome_of(lsn: LSN, transaction: Transaction) -> Outcome:
+def outcome_of(lsn: LSN, transaction: Transaction) -> CommitOutcome:
     """The outcome that a transaction of the log with a request id is."""
-    return Outcome(transaction.request_id, lsn, transaction.timestamp_us, bool(transaction.records))
+    return CommitOutcome(transaction.request_id, lsn, transaction.timestamp_us, bool(transaction.records))
 
 
 def made_after(request_id: bytes) -> LSN | None:
@@ -89,7 +89,7 @@ class Frozen(NamedTuple):
     """What a flush writes: the figures but for the checksum, and the outcomes that LMDB has not."""
 
     figures: Figures
-    fresh: list[tuple[int, Outcome]]
+    fresh: list[tuple[int, CommitOutcome]]
 
 
 class Outcomes:
@@ -100,21 +100,21 @@ class Outcomes:
         newest_us: the latest commit time that any had.
     """
 
-    def __init__(self, figures: Figures, kept: list[Outcome]) -> None:
+    def __init__(self, figures: Figures, kept: list[CommitOutcome]) -> None:
         self.forgotten = LSN.parse(figures.forgotten)
         self.newest_us = figures.newest_us
         self._first = figures.first
         self._queue = deque(kept)
         self._by_id = {one.request_id: one for one in kept}
-        self._fresh: deque[tuple[int, Outcome]] = deque()
+        self._fresh: deque[tuple[int, CommitOutcome]] = deque()
 
     def __len__(self) -> int:
         return len(self._queue)
 
-    def __iter__(self) -> Iterator[Outcome]:
+    def __iter__(self) -> Iterator[CommitOutcome]:
         return iter(self._queue)
 
-    def find(self, request_id: bytes) -> Outcome | None:
+    def find(self, request_id: bytes) -> CommitOutcome | None:
         """What became of an id, if it is known."""
         return self._by_id.get(request_id)
 
@@ -122,7 +122,7 @@ class Outcomes:
         """Whether an id that is not found was certainly never committed."""
         return (made_after(request_id) or START) >= self.forgotten
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: CommitOutcome) -> None:
         """Remember an outcome, in the log's order. The first one of an id counts."""
         if outcome.request_id in self._by_id:
             return
@@ -159,19 +159,19 @@ class Outcomes:
 # In LMDB.
 
 
-def encode(serial: int, outcome: Outcome) -> tuple[bytes, bytes]:
+def encode(serial: int, outcome: CommitOutcome) -> tuple[bytes, bytes]:
     """Key and value of an outcome."""
     return _KEY.pack(serial), _VALUE.pack(*outcome.lsn, outcome.time_us, outcome.done) + outcome.request_id
 
 
-def decode(key: bytes, value: bytes) -> tuple[int, Outcome]:
+def decode(key: bytes, value: bytes) -> tuple[int, CommitOutcome]:
     """Serial number and outcome; ValueError for what is none."""
     try:
         (serial,) = _KEY.unpack(key)
         ledger, entry, time_us, done = _VALUE.unpack_from(value)
     except struct.error as error:
         raise ValueError(f"an outcome does not decode: {error}") from error
-    return serial, Outcome(value[_VALUE.size :], LSN(ledger, entry), time_us, done)
+    return serial, CommitOutcome(value[_VALUE.size :], LSN(ledger, entry), time_us, done)
 
 
 def write(txn: Any, handle: Any, before: Figures, frozen: Frozen) -> Figures:
@@ -189,7 +189,7 @@ def write(txn: Any, handle: Any, before: Figures, frozen: Frozen) -> Figures:
     return msgspec.structs.replace(figures, checksum=f"{checksum & _MASK:x}")
 
 
-def read(txn: Any, handle: Any) -> Iterator[tuple[int, Outcome]]:
+def read(txn: Any, handle: Any) -> Iterator[tuple[int, CommitOutcome]]:
     """What LMDB has, oldest first; ValueError for what is no outcome."""
     return (decode(key, value) for key, value in txn.cursor(handle))
 

@@ -1,7 +1,7 @@
 """Store layer, inside: keys of any length under LMDB's limit of 511 bytes.
 
 A key of at most 480 bytes is itself LMDB's key. A longer one is kept under 497 bytes, its first
-480, a zero byte and a 16-byte BLAKE2b of the whole key, and the whole key stands before the value:
+480, a zero byte and a 16-byte BLAKE2b of the whole key, and the value follows the whole key:
 4 bytes of length (big-endian), the key, the value. Two different keys therefore never meet, and
 only those that agree in their first 480 bytes, a *block*, are out of order in LMDB; who scans sorts
 within a block. A plain key equal to a block's prefix sorts before the block, as it must.
@@ -18,7 +18,7 @@ _BLOCK_END = b"\xff" * (_SUFFIX + 1)
 
 
 def is_long(physical: bytes) -> bool:
-    """Whether this key of LMDB's stands for a longer one."""
+    """Whether this key of LMDB's is that of a longer one."""
     return len(physical) > MAX_PLAIN
 
 
@@ -40,7 +40,7 @@ def to_physical(key: bytes, value: bytes) -> tuple[bytes, bytes]:
 
 
 def from_physical(physical: bytes, value: bytes) -> tuple[bytes, bytes]:
-    """The item that LMDB's stands for; ValueError when it is none."""
+    """The item of which LMDB's was made; ValueError when it is none."""
     if len(physical) <= MAX_PLAIN:
         return physical, value
     end = 4 + int.from_bytes(value[:4], "big")

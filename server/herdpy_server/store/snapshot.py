@@ -1,4 +1,4 @@
-"""Store layer, top: a state held fast, to be read by any thread while others write."""
+"""Store layer, top: one state of the store, read by any thread while others write."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class StoreSnapshot:
         self._ops: dict[int, TableOps] = {}
 
     def with_own(self, own: Layer, catalog: Catalog) -> StoreSnapshot:
-        """The same state with other changes of the transaction over it; closed apart from this one."""
+        """The same state with other changes of the transaction over it; closed on its own."""
         twin = StoreSnapshot(
             self.disk,
             self._applied,

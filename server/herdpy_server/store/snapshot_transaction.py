@@ -212,7 +212,7 @@ class SnapshotTransaction(Workspace):
         return found if self.watch is None else watched(found, self.watch)
 
     def snapshot(self) -> StoreSnapshot:
-        """What this view sees now, held fast."""
+        """What this view sees now, which later writes do not change."""
         return self._pinned.snapshot.with_own(self.frozen_layer(), self.catalog)
 
     def note_range(self, table: Table, low: bytes | None, high: bytes | None) -> None:

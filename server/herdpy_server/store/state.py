@@ -17,11 +17,11 @@ from herdpy_server.store.apply import AppliedState, Applier, BackgroundChanges, 
 from herdpy_server.store.columns import ColumnCache
 from herdpy_server.store.disk import MAX_DATABASES, Disk
 from herdpy_server.store.history import History
-from herdpy_server.store.index_build import Written
+from herdpy_server.store.index_build import WrittenKeys
 from herdpy_server.store.layers import Layer
 from herdpy_server.store.loads import Loaded, Loads, loaded_by
 from herdpy_server.store.memory import Memory
-from herdpy_server.store.outcomes import Outcome, Outcomes, outcome_of
+from herdpy_server.store.outcomes import CommitOutcome, Outcomes, outcome_of
 from herdpy_server.store.snapshot import StoreSnapshot
 from herdpy_server.store.spilling import SpillSettings
 from herdpy_server.store.tables import TableOps
@@ -69,7 +69,7 @@ class StoreState:
         self.row_ids: dict[int, int] = {}
         self.sequence_heads: dict[int, bytes] = {}
         self.id_head = 0
-        self.watched_tables: list[Written] = []
+        self.watched_tables: list[WrittenKeys] = []
         self._apply_ops: dict[int, TableOps] = {}
         self.on_checksum: Callable[[TablesChecksum], object] = lambda _record: None
         self.on_roles: Callable[[], object] = lambda: None
@@ -83,7 +83,7 @@ class StoreState:
     def snapshot(
         self, own: Layer | None = None, catalog: Catalog | None = None, *, stays: bool = False
     ) -> StoreSnapshot:
-        """What everybody sees now, held fast.
+        """What everybody sees now, which later writes do not change.
 
         All snapshots of one state of LMDB share a reader.
 
@@ -111,15 +111,15 @@ class StoreState:
             )
 
     def applied_snapshot(self) -> tuple[StoreSnapshot, LSN]:
-        """What is applied now, without anything pending, held fast, and its position; errors as there."""
+        """What is applied now, without anything pending, and its position; errors as there."""
         self._check_states()
         with self._lock:
             self.memory.hold()
             applied = self.memory.applied.copy()
-            held = StoreSnapshot(
+            snapshot = StoreSnapshot(
                 self.disk.current, applied, {}, {}, self.catalog, self._sequence, self.columns, self.durable
             )
-            return held, self.applied
+            return snapshot, self.applied
 
     @property
     def max_states(self) -> int:
@@ -190,7 +190,7 @@ class StoreState:
         self,
         lsn: LSN,
         transactions: Sequence[tuple[Sequence[Record], Layer | None]],
-        named: Sequence[Outcome] = (),
+        named: Sequence[CommitOutcome] = (),
         loads: Sequence[Loaded] = (),
     ) -> None:
         """Apply all transactions that take effect with the entry at ``lsn``, in order, at once.
@@ -214,7 +214,7 @@ class StoreState:
         self,
         lsn: LSN,
         transactions: Sequence[tuple[Sequence[Record], Layer | None]],
-        named: Sequence[Outcome],
+        named: Sequence[CommitOutcome],
         loads: Sequence[Loaded],
     ) -> None:
         with self._lock, self._whole():
@@ -233,7 +233,9 @@ class StoreState:
                         catalog = pending.catalog  # the same definitions, known to plans by identity
             self._applied(lsn, catalog, named, loads)
 
-    def _applied(self, lsn: LSN, catalog: Catalog, named: Sequence[Outcome], loads: Sequence[Loaded]) -> None:
+    def _applied(
+        self, lsn: LSN, catalog: Catalog, named: Sequence[CommitOutcome], loads: Sequence[Loaded]
+    ) -> None:
         for outcome in named:
             self.outcomes.add(outcome)
         for one in loads:

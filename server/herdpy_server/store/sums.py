@@ -24,7 +24,7 @@ from herdpy_sql.definitions import encode_table
 from herdpy_sql.objects import encode_object
 
 DEFINITIONS = (1 << 32) - 1
-"""Stands for the definitions where others have the id of a table or an index."""
+"""The relation of the definitions' sum, where others have the id of a table or an index."""
 
 _STEP = 512
 _NICENESS = 10
@@ -39,17 +39,17 @@ class Sum(NamedTuple):
     checksum: int
 
 
-class GivenUpError(Exception):
+class SumsGivenUpError(Exception):
     """Nobody wants the sums any more."""
 
 
 def sums(snapshot: StoreSnapshot, ended: threading.Event) -> list[Sum]:
-    """Of everything in a state, by id. For a thread of its own: it stands back behind all others.
+    """Of everything in a state, by id. For a thread of its own, which has less of the processors than others.
 
     It takes at most half of the time, so that the loop's thread has the interpreter whenever it wants it.
 
     Raises:
-        GivenUpError: ``ended`` was set.
+        SumsGivenUpError: ``ended`` was set.
         lmdb.Error, ValueError: the state cannot be read.
     """
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
@@ -61,7 +61,7 @@ def sums(snapshot: StoreSnapshot, ended: threading.Event) -> list[Sum]:
 
 
 def names(catalog: Catalog) -> dict[int, str]:
-    """What the ids in sums stand for."""
+    """What the ids in sums are of."""
     found = {DEFINITIONS: "(definitions)"}
     for table in catalog.tables.values():
         found[table.id] = table.name
@@ -86,7 +86,7 @@ def _sum(relation: int, items: Iterator[Item], ended: threading.Event) -> Sum:
         rows += len(taken)
         checksum += _hashed(taken)
         if ended.wait(time.monotonic() - began_s):
-            raise GivenUpError
+            raise SumsGivenUpError
 
 
 def _hashed(items: Iterable[Item]) -> int:

@@ -234,7 +234,7 @@ class TransactionState:
         self.replace(db, Delta(cleared=True))
 
     def replace(self, db: int, delta: Delta) -> None:
-        """Let ``delta`` stand for all that is changed in a database."""
+        """Let ``delta`` be all that is changed in a database."""
         before = self.layer.get(db)
         self._changes.append((db, before, None))
         if before is not None:
@@ -560,7 +560,7 @@ class TransactionState:
         return found
 
     def snapshot(self) -> StoreSnapshot:
-        """What this transaction sees now, held fast. SqlError 53400: too many older states are held."""
+        """What this transaction sees now. SqlError 53400: snapshots have too many older states."""
         catalog = self.catalog
         self.read_position = max(self.read_position, self._memtable.newest_token)
         return self.store.snapshot(self.frozen_layer(), catalog)

@@ -1,10 +1,9 @@
 """The state machine of a tablespace: recovery, leading, checkpoints, locks, transactions."""
 
 from herdpy_server.tablespace.checkpointer import Checkpointer
-from herdpy_server.tablespace.directory import Directory, DirectoryLock
+from herdpy_server.tablespace.directory import Directory, DirectoryLock, open_log, open_store
 from herdpy_server.tablespace.locks import LockTable, LockWait
 from herdpy_server.tablespace.log_errors import sql_error, store_error
-from herdpy_server.tablespace.opening import open_log, open_store
 from herdpy_server.tablespace.requests import DuplicateRequestError, Requests
 from herdpy_server.tablespace.tablespace import Isolation, Recovery, Tablespace, lost
 from herdpy_server.tablespace.transaction import Transaction, now_us

@@ -1,6 +1,6 @@
 """Brings applied changes into LMDB on a cadence, and lets old ledgers go. A thread of its own.
 
-An LMDB commit is a checkpoint: rows and the LSN they stand for become durable together, and
+An LMDB commit is a checkpoint: rows and their LSN become durable together, and
 recovery starts there. Nobody waits for it. LMDB's write transaction belongs to the thread that
 began it, so only this thread (and recovery, before it starts) writes.
 """

@@ -1,4 +1,4 @@
-"""The directory of an embedded database: its layout, and the lock that one process holds.
+"""The directory of an embedded database: its layout, its lock, and how its log and its store are opened.
 
 ::
 
@@ -11,20 +11,31 @@
 A directory can be made of a snapshot (``seed``): its store, and an empty log that goes on where the
 snapshot's state was. The marker is written last, so that after a crash the directory is no database yet,
 and is made again.
+
+The log is opened first: it says where it ends, and whether it reaches back to its beginning. A store that
+cannot be trusted is set aside and filled anew from a whole log; where the log was trimmed, or is behind the
+store, nothing can be made right, and opening is refused with what to do.
 """
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
+import logging
 import os
 import secrets
+import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+from herdpy.log import START, FileLog, LogError, LogSettings
+from herdpy.log.commit_log import Acknowledge
 from herdpy.log.ledger_list import FILE_NAME, FileLedgerList, LedgerListState
 from herdpy.log.lsn import LSN
+from herdpy_server.store import Store, StoreDamagedError
+from herdpy_server.tablespace.log_errors import sql_error
 from herdpy_sql.errors import SqlError
 
 FORMAT = 1
@@ -201,3 +212,51 @@ def seed(path: Path, data: Path, lsn: LSN) -> None:
     )
     FileLedgerList(str(directory.log)).write(state, 0)
     directory.write_marker()
+
+
+logger = logging.getLogger("herdpy.opening")
+
+_RESTORE = "Restore the directory from a copy."
+
+
+def open_log(
+    directory: Directory,
+    settings: LogSettings,
+    acknowledge: Acknowledge,
+    loop: asyncio.AbstractEventLoop | None = None,
+) -> FileLog:
+    """The log of a directory, recovered. SqlError XX001 when it is damaged."""
+    try:
+        return FileLog.open(str(directory.log), acknowledge, settings=settings, loop=loop)
+    except LogError as error:
+        raise sql_error(error) from error
+
+
+def open_store(directory: Directory, log: FileLog, column_cache_bytes: int) -> tuple[Store, str | None]:
+    """The store of a directory, and why it has to be rebuilt from the log, if it has.
+
+    Raises:
+        SqlError: XX001, the store is damaged and the log cannot rebuild it, or the log lost entries
+            that the store has.
+    """
+    try:
+        store = Store.open(directory.store, column_cache_bytes=column_cache_bytes)
+    except StoreDamagedError as error:
+        reason = str(error)
+    else:
+        if store.durable <= log.lac:
+            return store, None
+        reason = f"the store is at {store.durable}, but the log ends at {log.lac}"
+        store.close()
+        raise SqlError("XX001", f"the log of {directory.path} lost entries: {reason}", hint=_RESTORE)
+    if log.base != START:
+        raise SqlError(
+            "XX001",
+            f"the store of {directory.path} is damaged: {reason}",
+            detail="The log cannot rebuild it: its oldest ledgers were trimmed.",
+            hint=_RESTORE,
+        )
+    aside = directory.store.with_name(f"store.damaged-{time.time_ns() // 1_000_000_000}")
+    os.rename(directory.store, aside)
+    logger.warning("the store was damaged (%s): set aside as %s, rebuilding from the log", reason, aside)
+    return Store.open(directory.store, column_cache_bytes=column_cache_bytes), reason

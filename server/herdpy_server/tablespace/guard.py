@@ -1,4 +1,4 @@
-"""What stands between a replica's state and who reads it: may this be read here, and may it be told.
+"""Whether a replica's state may be read, and whether what was read may be answered.
 
 Beside ``tablespace``, which has a guard where it is one of several replicas, and none where it is alone.
 ``herdpy_server.replica`` makes it; sessions ask it twice for each statement that reads: before, whether

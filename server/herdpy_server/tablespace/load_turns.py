@@ -21,7 +21,7 @@ class LoadTurns:
     """The ids that somebody is busy with. In the engine's turn.
 
     Attributes:
-        ledgers: where rows stand that are being published now.
+        ledgers: those with rows that are being published now.
     """
 
     def __init__(self) -> None:

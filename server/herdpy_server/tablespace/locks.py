@@ -459,7 +459,7 @@ def would_deadlock(table: LockTable, owner: Owner, lock: Lock, mode: int) -> boo
                 if blocker is None:
                     continue
                 if blocker is lock and owner in lock.holders and face not in lock.holders:
-                    return True  # it would stand before that one in the queue
+                    return True  # it would be before that one in the queue
                 frontier.extend(_ahead(blocker, face))
     return False
 

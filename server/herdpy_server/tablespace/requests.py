@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from herdpy.log import Append, LogError
 from herdpy_server.store import Store
-from herdpy_server.store.outcomes import Outcome, made_after
+from herdpy_server.store.outcomes import CommitOutcome, made_after
 from herdpy_server.tablespace.log_errors import sql_error
 from herdpy_sql.errors import SqlError
 
@@ -18,13 +18,13 @@ _GIVEN_UP = "the request was given up before its commit came: it is not done, an
 class DuplicateRequestError(SqlError):
     """A second commit under an id; ``first`` is the one before, when it is not durable yet."""
 
-    def __init__(self, outcome: Outcome | None, first: Append | None = None) -> None:
+    def __init__(self, outcome: CommitOutcome | None, first: Append | None = None) -> None:
         super().__init__("HP001", "a transaction with this request id was committed already")
         self.first = first
         if outcome is not None:
             self.settle(outcome)
 
-    def settle(self, outcome: Outcome) -> None:
+    def settle(self, outcome: CommitOutcome) -> None:
         """The first one is durable: say where it is."""
         if outcome.done:
             self.detail = f"It is at {outcome.lsn}."
@@ -42,7 +42,9 @@ class DuplicateRequestError(SqlError):
             raise sql_error(error) from error
         assert first.lsn is not None
         done = bool(first.transaction.records)
-        self.settle(Outcome(first.transaction.request_id, first.lsn, first.transaction.timestamp_us, done))
+        self.settle(
+            CommitOutcome(first.transaction.request_id, first.lsn, first.transaction.timestamp_us, done)
+        )
 
 
 class Requests:
@@ -52,7 +54,7 @@ class Requests:
         self._store = store
         self._pending: dict[bytes, Append] = {}
 
-    def find(self, request_id: bytes) -> Outcome | Append | None:
+    def find(self, request_id: bytes) -> CommitOutcome | Append | None:
         """What is known of an id: its outcome, or the append that will be its outcome."""
         return self._store.outcomes.find(request_id) or self._pending.get(request_id)
 

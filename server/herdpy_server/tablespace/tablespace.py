@@ -33,7 +33,7 @@ from herdpy.log.wait import Wait
 from herdpy_server.store import Layer, Store, Workspace
 from herdpy_server.store.apply import logged_rows
 from herdpy_server.store.loads import loaded_by
-from herdpy_server.store.outcomes import Outcome, outcome_of
+from herdpy_server.store.outcomes import CommitOutcome, outcome_of
 from herdpy_server.tablespace.cluster import Cluster
 from herdpy_server.tablespace.guard import Guard
 from herdpy_server.tablespace.load_turns import LoadTurns
@@ -263,7 +263,7 @@ class Tablespace:
         self.locks.release_all(transaction)
         return append
 
-    def forbid(self, request_id: bytes) -> Outcome | Append | None:
+    def forbid(self, request_id: bytes) -> CommitOutcome | Append | None:
         """See to it that nothing is ever committed under an id, unless that has happened already.
 
         Returns:

@@ -96,7 +96,7 @@ def test_the_values_that_hold_are_shown_with_where_they_come_from(run, db, tmp_p
 
 
 def test_starting_imports_nothing_heavy_before_it_has_to():
-    heavy = ("msgspec", "aiohttp", "uvloop")
+    heavy = ("msgspec", "uvicorn", "uvloop")
     code = f"import sys; import herdpy.cli.app; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import re
+import socket
 import threading
 
 import psycopg
@@ -54,6 +57,38 @@ def test_the_first_page_leads_to_the_others(server):
 def test_other_pages_and_methods_are_refused(server):
     assert server.get("/etc/passwd")[0] == 404
     assert server.get("/" + "x" * 10_000)[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"POST /health HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi", 405),
+        (b"GET /health\r\n\r\n", 400),
+        (b"GET /health HTTP/1.1\r\nbad header\r\n\r\n", 400),
+        (b"GET /health HTTP/1.1\r\n" + b"X: y\r\n" * 40_000, 400),
+        (b"\x16\x03\x01\x02\x00 a TLS greeting\r\n\r\n", 400),
+    ],
+    ids=["method", "no version", "bad header", "endless head", "tls"],
+)
+def test_a_bad_request_is_refused_and_the_next_one_is_answered(server, sent, status):
+    address = ("127.0.0.1", server.http_port)
+    with socket.create_connection(address, timeout=30) as client:
+        client.sendall(sent)
+        assert client.recv(4096).startswith(b"HTTP/1.1 %d" % status)
+    assert server.get("/health")[0] == 200
+
+
+def test_head_has_the_length_and_no_body(server):
+    connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=30)
+    with contextlib.closing(connection):
+        for _ in range(2):  # on one connection
+            connection.request("HEAD", "/ready")
+            answer = connection.getresponse()
+            assert (answer.status, int(answer.headers["Content-Length"]) > 0, answer.read()) == (
+                200,
+                True,
+                b"",
+            )
 
 
 def test_statements_are_counted_by_kind_and_outcome(server):

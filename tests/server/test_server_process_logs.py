@@ -87,8 +87,8 @@ def test_levels_can_be_changed_while_it_runs(logs, tmp_path):
     logs.set_levels("error", {})
     part.debug("four")
     part.warning("five")
-    logging.getLogger("aiohttp").info("six")
-    logging.getLogger("aiohttp").warning("seven")
+    logging.getLogger("uvicorn.error").info("six")
+    logging.getLogger("uvicorn.error").warning("seven")
     logs.close()
     assert lines(tmp_path / "log") == ["two", "seven"]
 

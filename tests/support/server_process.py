@@ -108,6 +108,12 @@ class RunningServer:
         self._connections.append(connection)
         return connection
 
+    @property
+    def http_port(self) -> int:
+        """The port of its HTTP pages."""
+        port: int = self._ready["http_port"]
+        return port
+
     def get(self, path: str, **headers: str) -> tuple[int, str]:
         """Status and body of a page of its HTTP port."""
         request = urllib.request.Request(

@@ -2,7 +2,7 @@
 
 status     what state the server is in, and what is wrong with it
 metrics    every metric of a server, collected when it is asked for
-page       the aiohttp application
+page       the pages, as an ASGI application
 """
 
 from herdpy_server.http.metrics import ServerMetrics

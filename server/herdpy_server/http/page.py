@@ -2,15 +2,21 @@
 
 Read-only, and small: what is asked for is answered from memory, on the server's loop. It knows no
 passwords, so it says nothing of statements or data; keep it on an address that only operators reach.
+An ASGI application of five pages, on uvicorn's HTTP/1.1 protocol: uvicorn's own server would look at its
+state ten times a second.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from aiohttp import web
+from uvicorn import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 if TYPE_CHECKING:
     from herdpy_server.http.metrics import ServerMetrics
@@ -31,7 +37,23 @@ _INDEX = """<!doctype html>
 </ul>
 """
 _MAX_LINE_BYTES = 4096
-_KEEPALIVE_S = 75.0
+_MAX_HEAD_BYTES = 8192
+"""Of a head that does not come in one piece."""
+_MAX_CONNECTIONS = 256
+_KEEPALIVE_S = 75
+_SHUTDOWN_S = 1.0
+
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+
+class Page(NamedTuple):
+    """What is answered."""
+
+    status: int
+    content_type: str
+    body: bytes
 
 
 class StatusPage:
@@ -46,50 +68,82 @@ class StatusPage:
         self._metrics = metrics
         self._version = version
         self.tablespaces: Tablespaces | None = None
-        self._runner: web.AppRunner | None = None
+        self._pages: dict[str, Callable[[str], Page]] = {
+            "/": self._index,
+            "/health": self._health,
+            "/ready": self._ready,
+            "/status": self._status_text,
+            "/metrics": self._metrics_text,
+        }
+        self._clients = ServerState()
+        self._listener: asyncio.Server | None = None
         self.port = 0
 
     async def start(self, address: str, port: int) -> None:
         """Listen; ``port`` 0 takes a free one. OSError when the port is taken."""
-        app = web.Application(client_max_size=1)
-        app.add_routes(
-            [
-                web.get("/", self._index),
-                web.get("/health", self._health),
-                web.get("/ready", self._ready),
-                web.get("/status", self._status_text),
-                web.get("/metrics", self._metrics_text),
-            ]
+        config = Config(
+            self._answer,
+            interface="asgi3",
+            http=H11Protocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            limit_concurrency=_MAX_CONNECTIONS,
+            timeout_keep_alive=_KEEPALIVE_S,
+            h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
         )
-        runner = web.AppRunner(
-            app,
-            access_log=None,
-            handle_signals=False,
-            keepalive_timeout=_KEEPALIVE_S,
-            max_line_size=_MAX_LINE_BYTES,
-            max_field_size=_MAX_LINE_BYTES,
-            shutdown_timeout=1.0,
+        config.load()
+        self._listener = await asyncio.get_running_loop().create_server(
+            lambda: H11Protocol(config, self._clients, {}), address, port
         )
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, address, port).start()
-        except BaseException:
-            await runner.cleanup()
-            raise
-        self._runner = runner
-        self.port = runner.addresses[0][1]
+        self.port = self._listener.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Listen no more; a second call does nothing."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.cleanup()
+        """Listen no more, and end the connections; a second call does nothing."""
+        listener, self._listener = self._listener, None
+        if listener is None:
+            return
+        listener.close()
+        for connection in list(self._clients.connections):
+            connection.shutdown()
+        answering = list(self._clients.tasks)
+        if answering:
+            await asyncio.wait(answering, timeout=_SHUTDOWN_S)
+        for connection in list(self._clients.connections):
+            connection.transport.abort()
 
-    async def _index(self, _request: web.Request) -> web.Response:
+    async def _answer(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        """One request (ASGI 3)."""
+        page = self._page_of(scope)
+        headers = [
+            (b"content-type", page.content_type.encode()),
+            (b"content-length", b"%d" % len(page.body)),
+            (b"cache-control", b"no-store"),
+        ]
+        await send({"type": "http.response.start", "status": page.status, "headers": headers})
+        body = b"" if scope["method"] == "HEAD" else page.body
+        await send({"type": "http.response.body", "body": body})
+
+    def _page_of(self, scope: Scope) -> Page:
+        if len(scope["raw_path"]) + len(scope["query_string"]) > _MAX_LINE_BYTES:
+            return Page(400, "text/plain; charset=utf-8", b"400: Bad Request\n")
+        page = self._pages.get(scope["path"])
+        if page is None:
+            return Page(404, "text/plain; charset=utf-8", b"404: Not Found\n")
+        if scope["method"] not in {"GET", "HEAD"}:
+            return Page(405, "text/plain; charset=utf-8", b"405: Method Not Allowed\n")
+        accepted = [value.decode("latin-1") for name, value in scope["headers"] if name == b"accept"]
+        return page(", ".join(accepted))
+
+    def _index(self, _accepted: str) -> Page:
         text = _INDEX.format(version=self._version, phase=self._status.phase.value)
-        return web.Response(text=text, content_type="text/html")
+        return Page(200, "text/html; charset=utf-8", text.encode())
 
-    async def _health(self, _request: web.Request) -> web.Response:
+    def _health(self, _accepted: str) -> Page:
         """The process answers, so it need not be started again, whatever else is wrong with it."""
         status = self._status
         return _json(
@@ -102,7 +156,7 @@ class StatusPage:
             },
         )
 
-    async def _ready(self, _request: web.Request) -> web.Response:
+    def _ready(self, _accepted: str) -> Page:
         status = self._status
         problems = status.problems()
         ready = status.is_ready
@@ -110,15 +164,15 @@ class StatusPage:
             200 if ready else 503, {"ready": ready, "phase": status.phase.value, "problems": problems}
         )
 
-    async def _status_text(self, _request: web.Request) -> web.Response:
+    def _status_text(self, _accepted: str) -> Page:
         tablespaces = self.tablespaces
         told = [] if tablespaces is None else [_standing(one) for one in tablespaces.standings()]
         node = "" if tablespaces is None else tablespaces.node_id
         return _json(200, {"node": node, "phase": self._status.phase.value, "tablespaces": told})
 
-    async def _metrics_text(self, request: web.Request) -> web.Response:
-        body, content_type = self._metrics.expose(request.headers.get("Accept", ""))
-        return web.Response(body=body, headers={"Content-Type": content_type})
+    def _metrics_text(self, accepted: str) -> Page:
+        body, content_type = self._metrics.expose(accepted)
+        return Page(200, content_type, body)
 
 
 def _standing(one: Standing) -> dict[str, object]:
@@ -147,10 +201,5 @@ def _standing(one: Standing) -> dict[str, object]:
     }
 
 
-def _json(status: int, said: dict[str, object]) -> web.Response:
-    return web.Response(
-        status=status,
-        text=json.dumps(said) + "\n",
-        content_type="application/json",
-        headers={"Cache-Control": "no-store"},
-    )
+def _json(status: int, said: dict[str, object]) -> Page:
+    return Page(status, "application/json; charset=utf-8", f"{json.dumps(said)}\n".encode())

@@ -69,7 +69,7 @@ def _point(
 
 def _engine_us(connection: herdpy.Connection, sql: str, values: Sequence[tuple[object, ...]]) -> float:
     """Microseconds of ``plan.run`` over a view, for each of ``values``."""
-    session: Any = connection._shared.link._session  # type: ignore[attr-defined]
+    session: Any = connection.shared_link.link.session  # type: ignore[attr-defined]
     ((prepared,),) = (session.plans.statements(sql),)
     bound = [prepared.plan(session.catalog, "auto", one) for one in values]
     transaction = session.tablespace.begin(instant=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeVar
 from herdpy.aio.calls import END, Calls
 from herdpy.dbapi import arrow
 from herdpy.dbapi.connection import Connection, Cursor, ServerCursor, Stream
-from herdpy.dbapi.error_classes import ErrorClasses
+from herdpy.dbapi.errors import ErrorClasses
 from herdpy.dbapi.link import TransactionStatus
 from herdpy.dbapi.notices import Notice, NoticeHandler
 from herdpy.dbapi.rows import R, RowFactory

@@ -77,7 +77,7 @@ def of_directory(
         cursor.execute(sql, parameters) if parameters else cursor.execute(sql)
         if cursor.description is None:
             raise no_rows()
-        types = [column.type for column in cursor._result.columns]  # SqlTypes: exact texts need them
+        types = [column.type for column in cursor.result.columns]  # SqlTypes: exact texts need them
         table = cursor.fetch_arrow_table()
         yield CopiedRows(table.schema, types, iter(table.to_batches(batch_rows)), table.num_rows)
 

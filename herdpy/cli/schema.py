@@ -162,7 +162,7 @@ def quoted(name: str) -> str:
 
 def _is_remote(connection: Any) -> bool:
     """Whether it is one to servers, whose catalog is not at hand."""
-    return not hasattr(connection._shared.link, "_session")
+    return not hasattr(connection.shared_link.link, "session")
 
 
 def _path(connection: Any) -> tuple[str, ...]:
@@ -174,8 +174,7 @@ def _path(connection: Any) -> tuple[str, ...]:
 
 
 def _catalog(connection: Any) -> catalog.Catalog:
-    # The driver has no public way to it yet.
-    found: catalog.Catalog = connection._shared.link._session.catalog
+    found: catalog.Catalog = connection.shared_link.link.session.catalog
     return found
 
 

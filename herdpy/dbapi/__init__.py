@@ -14,7 +14,7 @@ import os
 from typing import Any
 
 from herdpy.dbapi.address import address_of, missing, open_link
-from herdpy.dbapi.connection import Connection, Cursor, ServerCursor, Stream
+from herdpy.dbapi.connection import Connection, ConnectionInfo, Cursor, ServerCursor, Stream
 from herdpy.dbapi.errors import (
     DatabaseError,
     DataError,
@@ -27,7 +27,6 @@ from herdpy.dbapi.errors import (
     ProgrammingError,
     Warning,
 )
-from herdpy.dbapi.info import ConnectionInfo
 from herdpy.dbapi.link import TransactionStatus
 from herdpy.dbapi.notices import Notice
 from herdpy.dbapi.retry import run_transaction

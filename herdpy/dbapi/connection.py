@@ -1,7 +1,7 @@
 """Connections, and the cursors and streams that they make: what programs see of the driver.
 
 A connection is a :class:`SharedLink`, which its cursors share, with transactions and their ends. Below are
-``cursor`` and ``server_cursor``, which do a cursor's work, ``lifetime`` and ``info``.
+``cursor`` and ``server_cursor``, which do a cursor's work, and ``lifetime``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
 from herdpy.dbapi import lifetime
 from herdpy.dbapi.cursor import ResultCursor
-from herdpy.dbapi.error_classes import ErrorClasses
-from herdpy.dbapi.errors import InternalError, ProgrammingError
-from herdpy.dbapi.info import ConnectionInfo
+from herdpy.dbapi.errors import ErrorClasses, InternalError, ProgrammingError
 from herdpy.dbapi.link import Link, TransactionStatus
 from herdpy.dbapi.notices import Notice, NoticeHandler
 from herdpy.dbapi.rows import R, RowFactory, tuple_row
@@ -29,6 +27,34 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from herdpy.dbapi.parameters import Parameters
+
+
+class ConnectionInfo:
+    """What is known about a connection, under psycopg's names."""
+
+    __slots__ = ("_shared",)
+
+    def __init__(self, shared: SharedLink) -> None:
+        self._shared = shared
+
+    @property
+    def transaction_status(self) -> TransactionStatus:
+        """IDLE, INTRANS, INERROR (only rollback helps), or UNKNOWN once closed."""
+        return self._shared.link.status()
+
+    @property
+    def commit_position(self) -> str | None:
+        """The position of the connection's newest commit in the log ("12:345"), as far as a server told it.
+
+        None: there was none, or the database is in a directory.
+        """
+        return getattr(self._shared.link, "commit_position", None)
+
+    @property
+    def dbname(self) -> str:
+        """The directory of the database."""
+        return self._shared.name
+
 
 T = TypeVar("T")
 
@@ -161,13 +187,14 @@ class Connection(ErrorClasses, Generic[R]):
 
     Attributes:
         row_factory: what makes the rows of new cursors (``herdpy.rows``).
+        shared_link: the session underneath, for parts of HerdPy above the driver; no program needs it.
     """
 
     def __init__(self, link: Link, name: str, row_factory: RowFactory[R] | None = None) -> None:
-        self._shared = SharedLink(link, name)
+        self.shared_link = SharedLink(link, name)
         self.row_factory: RowFactory[R] = row_factory or cast("RowFactory[R]", tuple_row)
         self._savepoints = 0
-        lifetime.opened(self._shared)
+        lifetime.opened(self.shared_link)
 
     @overload
     def cursor(self) -> Cursor[R]: ...
@@ -198,8 +225,10 @@ class Connection(ErrorClasses, Generic[R]):
         self.check_open()
         factory = row_factory or self.row_factory
         if name is not None:
-            return ServerCursor(self, self._shared, name, factory, scrollable=scrollable, withhold=withhold)
-        return Cursor(self, self._shared, factory)
+            return ServerCursor(
+                self, self.shared_link, name, factory, scrollable=scrollable, withhold=withhold
+            )
+        return Cursor(self, self.shared_link, factory)
 
     def execute(
         self,
@@ -210,7 +239,7 @@ class Connection(ErrorClasses, Generic[R]):
         arrow: bool = False,
     ) -> Cursor[R]:
         """Run a statement in a new cursor, which is returned. See ``Cursor.execute``."""
-        return Cursor(self, self._shared, self.row_factory).execute(
+        return Cursor(self, self.shared_link, self.row_factory).execute(
             query, params, timeout_s=timeout_s, arrow=arrow
         )
 
@@ -244,35 +273,35 @@ class Connection(ErrorClasses, Generic[R]):
             OperationalError: what became of the work is in its ``outcome``: with "unknown" (08007)
                 it may have been kept or not.
         """
-        with self._shared.lock:
-            link = self._shared.link
+        with self.shared_link.lock:
+            link = self.shared_link.link
             if link.status() == TransactionStatus.INERROR:
                 link.rollback()
                 raise InternalError(
                     "the transaction had failed: it was rolled back, not committed", sqlstate="25P02"
                 )
             link.commit()
-        if self._shared.said:
-            self._shared.deliver_notices()
+        if self.shared_link.said:
+            self.shared_link.deliver_notices()
 
     def rollback(self) -> None:
         """End the transaction and undo its work. Without a transaction nothing happens."""
-        with self._shared.lock:
-            self._shared.link.rollback()
+        with self.shared_link.lock:
+            self.shared_link.link.rollback()
 
     def close(self) -> None:
         """Close the connection; what was not committed is rolled back. May be called again."""
         try:
-            self._shared.close()
+            self.shared_link.close()
         finally:
-            lifetime.closed(self._shared)
+            lifetime.closed(self.shared_link)
 
     def cancel(self) -> None:
         """End the statement that another thread runs here: it gets OperationalError 57014.
 
         A stream ends, too: who reads it gets the error with its next rows that were not fetched yet.
         """
-        self._shared.cancel()
+        self.shared_link.cancel()
 
     def add_notice_handler(self, handler: NoticeHandler) -> None:
         """Call ``handler`` with each :class:`Notice` that the database sends from now on.
@@ -280,16 +309,16 @@ class Connection(ErrorClasses, Generic[R]):
         It is called after the statement, in the thread that ran it. An error that it raises is logged.
         ``SET client_min_messages`` says which notices are sent.
         """
-        self._shared.notices.add(handler)
+        self.shared_link.notices.add(handler)
 
     def remove_notice_handler(self, handler: NoticeHandler) -> None:
         """Do not call ``handler`` any more. ValueError when it was not added."""
-        self._shared.notices.remove(handler)
+        self.shared_link.notices.remove(handler)
 
     @property
     def notices(self) -> list[Notice]:
         """The newest notices, at most 50, the oldest first."""
-        return list(self._shared.notices.newest)
+        return list(self.shared_link.notices.newest)
 
     @property
     def autocommit(self) -> bool:
@@ -297,30 +326,30 @@ class Connection(ErrorClasses, Generic[R]):
 
         Setting it inside a transaction raises ProgrammingError.
         """
-        return self._shared.link.autocommit
+        return self.shared_link.link.autocommit
 
     @autocommit.setter
     def autocommit(self, value: bool) -> None:
-        with self._shared.lock:
+        with self.shared_link.lock:
             self.check_open()
-            status = self._shared.link.status()
+            status = self.shared_link.link.status()
             if status != TransactionStatus.IDLE:
                 raise ProgrammingError(
                     f"autocommit cannot change within a transaction (status {status.name})",
                     sqlstate="25001",
                     hint="Commit or roll back first.",
                 )
-            self._shared.link.autocommit = bool(value)
+            self.shared_link.link.autocommit = bool(value)
 
     @property
     def closed(self) -> bool:
         """Whether the connection was closed."""
-        return self._shared.is_closed
+        return self.shared_link.is_closed
 
     @property
     def info(self) -> ConnectionInfo:
         """Status and name of the connection."""
-        return ConnectionInfo(self._shared)
+        return ConnectionInfo(self.shared_link)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
@@ -329,8 +358,8 @@ class Connection(ErrorClasses, Generic[R]):
         Its end commits, an exception rolls back and goes on. Within a transaction the block is a
         savepoint: an exception undoes the block alone. Do not commit or roll back inside.
         """
-        with self._shared.lock:
-            outermost = self._shared.link.status() == TransactionStatus.IDLE
+        with self.shared_link.lock:
+            outermost = self.shared_link.link.status() == TransactionStatus.IDLE
             self._savepoints += 1
             name = f"_herdpy_{self._savepoints}"
         cursor = self.cursor()
@@ -338,7 +367,7 @@ class Connection(ErrorClasses, Generic[R]):
         try:
             yield self
         except BaseException:
-            if not self._shared.is_closed:
+            if not self.shared_link.is_closed:
                 if outermost:
                     self.rollback()
                 else:
@@ -352,8 +381,8 @@ class Connection(ErrorClasses, Generic[R]):
 
     def check_open(self) -> None:
         """InterfaceError when the connection is closed."""
-        if self._shared.is_closed:
-            self._shared.refuse()
+        if self.shared_link.is_closed:
+            self.shared_link.refuse()
 
     def __enter__(self) -> Self:
         self.check_open()
@@ -362,7 +391,7 @@ class Connection(ErrorClasses, Generic[R]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._shared.is_closed:
+        if self.shared_link.is_closed:
             return
         try:
             if kind is None:
@@ -373,7 +402,7 @@ class Connection(ErrorClasses, Generic[R]):
             self.close()
 
     def __del__(self, _warn: Any = warnings.warn) -> None:
-        shared = getattr(self, "_shared", None)
+        shared = getattr(self, "shared_link", None)
         if shared is None or shared.is_closed:
             return
         shown = repr(self)
@@ -382,5 +411,5 @@ class Connection(ErrorClasses, Generic[R]):
         _warn(f"{shown} was deleted without being closed", ResourceWarning)
 
     def __repr__(self) -> str:
-        state = "closed" if self._shared.is_closed else self._shared.link.status().name
-        return f"<herdpy.Connection {self._shared.name!r} [{state}] at {id(self):#x}>"
+        state = "closed" if self.shared_link.is_closed else self.shared_link.link.status().name
+        return f"<herdpy.Connection {self.shared_link.name!r} [{state}] at {id(self):#x}>"

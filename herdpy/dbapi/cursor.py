@@ -273,6 +273,11 @@ class ResultCursor(Generic[R]):
         return None if self._result is None else self._result.tag
 
     @property
+    def result(self) -> StatementResult | None:
+        """What the link gave, with the engine's own types in a directory; None without a result."""
+        return self._result
+
+    @property
     def has_python_rows(self) -> bool:
         """Whether the result's rows are Python objects already."""
         return self._rows is not None

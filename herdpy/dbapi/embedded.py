@@ -62,15 +62,20 @@ def open_link(path: str, *, create: bool, autocommit: bool, settings: dict[str, 
 
 
 class EmbeddedLink:
-    """One session of a database in this process. Holds a reference to the database until closed."""
+    """One session of a database in this process.
+
+    Attributes:
+        database: it holds a reference until it is closed.
+        session: the engine's.
+    """
 
     def __init__(self, database: Database, autocommit: bool) -> None:
         self._is_open = True
-        self._database = database
+        self.database = database
         self._shelter = database.shelter
         self._drawn = database.shelter.drawn
         self._read = database.read
-        self._session = session = database.session()
+        self.session = session = database.session()
         self._run = partial(database.run, session=session)
         self._execute = session.execute
         session.autocommit = autocommit
@@ -80,11 +85,11 @@ class EmbeddedLink:
     @property
     def autocommit(self) -> bool:
         """Whether each statement is its own transaction."""
-        return self._session.autocommit
+        return self.session.autocommit
 
     @autocommit.setter
     def autocommit(self, value: bool) -> None:
-        self._session.autocommit = value
+        self.session.autocommit = value
 
     def execute(
         self, sql: str, params: Sequence[object] = (), source: Translation | None = None
@@ -92,7 +97,7 @@ class EmbeddedLink:
         """Run one statement. ``source`` knows where in the caller's text an error's position is."""
         try:
             if sql.lstrip()[:6].upper() == "SELECT":
-                return self._read(self._execute(sql, params), self._session)
+                return self._read(self._execute(sql, params), self.session)
             return self._run(self._execute(sql, params))
         except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
             self._raise(error, source)
@@ -112,7 +117,7 @@ class EmbeddedLink:
     def execute_script(self, text: str) -> list[StatementResult]:
         """Run the statements of ``text``, one implicit transaction where none is open."""
         try:
-            return list(self._run(self._session.execute_all(text)))
+            return list(self._run(self.session.execute_all(text)))
         except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
             self._raise(error)
 
@@ -120,7 +125,7 @@ class EmbeddedLink:
         """Run one statement for each row of parameters; all or none of it happens."""
         try:
             found = rows if isinstance(rows, list) else list(rows)
-            return self._run(self._session.execute_many(statement.sql, found))
+            return self._run(self.session.execute_many(statement.sql, found))
         except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
             self._raise(error, statement)
 
@@ -134,21 +139,21 @@ class EmbeddedLink:
     ) -> int:
         """Load Arrow batches; all or none of it happens."""
         try:
-            return self._run(self._session.ingest(table, self._drawn(data), schema, mode, within))
+            return self._run(self.session.ingest(table, self._drawn(data), schema, mode, within))
         except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
             self._raise(error)
 
     def commit(self) -> None:
         """Make the transaction's work last."""
         try:
-            self._run(self._session.commit())
+            self._run(self.session.commit())
         except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
             self._raise(error)
 
     def rollback(self) -> None:
         """Undo the transaction's work."""
         try:
-            self._run(self._session.rollback())
+            self._run(self.session.rollback())
         except Exception as error:  # noqa: BLE001 - it is raised again as the driver's
             self._raise(error)
 
@@ -156,7 +161,7 @@ class EmbeddedLink:
         """Give a cursor of SQL up; one that is not there is no error."""
 
         async def close() -> None:  # in the engine's turn
-            self._session.close_portal(name)
+            self.session.close_portal(name)
 
         try:
             self._run(close())
@@ -166,7 +171,7 @@ class EmbeddedLink:
     @contextlib.contextmanager
     def limited(self, seconds: float) -> Iterator[None]:
         """Statements within the block may take so long: then they end with 57014."""
-        settings = self._session.settings
+        settings = self.session.settings
         before = settings.statement_timeout_s
         within = settings.statement_timeout_s = seconds if before is None else min(before, seconds)
         try:
@@ -183,11 +188,11 @@ class EmbeddedLink:
 
     def cancel(self) -> None:
         """End the running statement, from another thread."""
-        self._session.cancel()
+        self.session.cancel()
 
     def status(self) -> TransactionStatus:
         """Where the session stands."""
-        return _STATUS[self._session.status]
+        return _STATUS[self.session.status]
 
     def close(self) -> None:
         """Roll back what is open; the last one to leave closes the database. A second call does nothing."""
@@ -200,9 +205,9 @@ class EmbeddedLink:
         is_open, self._is_open = self._is_open, False
         if is_open:
             try:
-                self._run(self._session.close())
+                self._run(self.session.close())
             finally:
-                self._database.release()
+                self.database.release()
 
     def __del__(self, _ends: Callable[[], bool] = sys.is_finalizing) -> None:
         if self._is_open and not _ends():  # an interrupt came before anybody had it

@@ -141,3 +141,18 @@ def translated(error: Exception) -> DatabaseError:
     if isinstance(error, OSError):
         return OperationalError(str(error), sqlstate="53100" if error.errno == errno.ENOSPC else "58030")
     return InternalError(f"internal error: {type(error).__name__}: {error}", sqlstate="XX000")
+
+
+class ErrorClasses:
+    """What every kind of connection has; see PEP 249, optional extensions."""
+
+    Warning = Warning
+    Error = Error
+    InterfaceError = InterfaceError
+    DatabaseError = DatabaseError
+    DataError = DataError
+    OperationalError = OperationalError
+    IntegrityError = IntegrityError
+    InternalError = InternalError
+    ProgrammingError = ProgrammingError
+    NotSupportedError = NotSupportedError

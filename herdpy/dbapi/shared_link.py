@@ -1,7 +1,7 @@
 """The link of a connection, as its cursors share it: with the lock, the notices and the reason for its end.
 
 Above ``link``, below what uses it: ``connection`` makes one and closes it, cursors run statements on it,
-``info`` asks it for the status, ``lifetime`` closes it at exit and disowns it after a fork.
+``lifetime`` closes it at exit and disowns it after a fork.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 """The dialect: PostgreSQL's SQL as SQLAlchemy writes it, over HerdPy's driver.
 
-What is compiled, and how a database is reflected, is the PostgreSQL base's. Here is what is the
-driver's: URLs, isolation levels, savepoints' and transactions' ends, lost connections, streams.
+What is compiled, and how a database is reflected, is the PostgreSQL base's. Here is what is the driver's:
+URLs, isolation levels, savepoints' and transactions' ends, lost connections, streams.
+
+SQLAlchemy's URLs are the driver's (``driver_url``), but for hosts with a port each, which SQLAlchemy cannot
+read: ``herdpy+zk://zk1,zk2:2181/root`` is written with one port, that of all, or ``?hosts=zk2:2182``.
 """
 
 from __future__ import annotations
@@ -11,23 +14,49 @@ import json
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
+from urllib.parse import quote, urlencode
 
 from sqlalchemy import exc
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.base import PGDDLCompiler, PGDialect, PGExecutionContext
 
 from herdpy.sqlalchemy.types import COLSPECS, VECTOR
-from herdpy.sqlalchemy.urls import driver_url
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
+
 _LEVELS = ("READ COMMITTED", "READ UNCOMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 _LOST = ("57P01", "57P03", "57P05")
 """SQLSTATEs of a session that was ended from outside."""
-
-
 _numbers = itertools.count(1)
+
+
+def driver_url(url: URL, scheme: str) -> str:
+    """The URL for ``herdpy.connect``, with user and password in it when they were given.
+
+    Args:
+        url: as SQLAlchemy read it.
+        scheme: of the driver: ``herdpy`` or ``herdpy+zk``.
+    """
+    options = [
+        (name, text)
+        for name, value in url.query.items()
+        for text in ([value] if isinstance(value, str) else value)
+    ]
+    tail = quote(url.database or "", safe="/.~-_+") + (f"?{urlencode(options)}" if options else "")
+    if not url.host and not any(name == "hosts" for name, _ in options):
+        return f"{scheme}:///{tail}"
+    login = quote(url.username or "", safe="")
+    if url.password is not None:
+        login += ":" + quote(str(url.password), safe="")
+    return f"{scheme}://{login}{'@' if login else ''}{_hosts(url)}/{tail}"
+
+
+def _hosts(url: URL) -> str:
+    port = "" if url.port is None else f":{url.port}"
+    hosts = (url.host or "").split(",") if url.host else []
+    return ",".join((f"[{host}]" if ":" in host else host) + port for host in hosts)
 
 
 class HerdPyExecutionContext(PGExecutionContext):

@@ -186,7 +186,7 @@ def test_ctrl_c_while_waiting_for_a_lock(auto, url):
     stop = threading.Event()
 
     def interrupt():
-        while auto._shared.link._session.waits.kind is None and not stop.wait(0.001):
+        while auto.shared_link.link.session.waits.kind is None and not stop.wait(0.001):
             pass
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 

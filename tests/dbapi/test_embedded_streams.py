@@ -24,7 +24,7 @@ def auto(tmp_path):
 
 
 def portals(conn):
-    return conn._shared.link._session.portals
+    return conn.shared_link.link.session.portals
 
 
 def ends(conn):
@@ -87,7 +87,7 @@ def test_one_cancel_from_another_thread_ends_it(auto, read):
 
 def test_one_cancel_ends_a_query_that_finds_nothing(auto):
     running = threading.Event()
-    session = auto._shared.link._session
+    session = auto.shared_link.link.session
 
     def cancel():
         while session.waits.kind is None:

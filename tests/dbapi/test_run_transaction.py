@@ -63,7 +63,7 @@ def test_all_else_is_raised_at_once(ready, error):
 def test_a_commit_that_may_have_happened_is_not_run_again(conn, monkeypatch, error):
     conn.execute("CREATE TABLE t (a INTEGER)")
     conn.commit()
-    commit = conn._shared.link.commit
+    commit = conn.shared_link.link.commit
 
     def committed_and_lost():
         commit()
@@ -71,7 +71,7 @@ def test_a_commit_that_may_have_happened_is_not_run_again(conn, monkeypatch, err
 
     function = Unlucky()
     with monkeypatch.context() as patch:
-        patch.setattr(conn._shared.link, "commit", committed_and_lost)
+        patch.setattr(conn.shared_link.link, "commit", committed_and_lost)
         with pytest.raises(herdpy.OperationalError) as caught:
             herdpy.run_transaction(conn, function)
     assert caught.value is error

@@ -177,7 +177,7 @@ def test_writes(what: str, path: Path) -> None:
             writing.returned(done)
         before = {row[0] for row in connection.execute("SELECT id FROM t").fetchall()}
         assert writing.acknowledged <= before
-        assert len(connection._shared.link._database.tablespace.locks) == 0
+        assert len(connection.shared_link.link.database.tablespace.locks) == 0
     assert kept(path) == before
 
 
@@ -195,7 +195,7 @@ def test_queries(query: str, within: bool, path: Path) -> None:
     with made(path) as connection:
         connection.execute("INSERT INTO t VALUES (1, 1)")
         connection.execute("CREATE SEQUENCE s")
-        database = connection._shared.link._database
+        database = connection.shared_link.link.database
         if within:
             connection.autocommit = False
         for _ in each_line(lambda: connection.execute(query).fetchall()):
@@ -268,7 +268,7 @@ def test_who_is_not_patient_leaves_and_the_work_ends(path: Path, monkeypatch: py
     """A second Ctrl-C does not wait for a disk that hangs; what it left goes on, and others meanwhile."""
     hangs, goes_on = threading.Event(), threading.Event()
     with made(path) as connection, herdpy.connect(path.with_name("other"), autocommit=True) as other:
-        files = connection._shared.link._database.log._files
+        files = connection.shared_link.link.database.log._files
 
         def fdatasync(descriptor: int) -> None:
             hangs.set()

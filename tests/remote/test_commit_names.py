@@ -37,7 +37,7 @@ def new_name(link):
 def test_no_two_names_are_the_same(server):
     url = f"herdpy://ann@127.0.0.1:{server.port}/test"
     with herdpy.connect(url, autocommit=True) as one, herdpy.connect(url, autocommit=True) as other:
-        links = [one._shared.link, other._shared.link]
+        links = [one.shared_link.link, other.shared_link.link]
         names = [new_name(link) for link in links for _ in range(100)]
         for link in links:
             link._commits.renew()  # as when the position is old
@@ -48,7 +48,7 @@ def test_no_two_names_are_the_same(server):
 
 def test_a_child_makes_no_name_of_its_parents(server, monkeypatch):
     with herdpy.connect(f"herdpy://ann@127.0.0.1:{server.port}/test", autocommit=True) as conn:
-        link = conn._shared.link
+        link = conn.shared_link.link
         before = new_name(link).rpartition(".")[0]
         came, gone = os.pipe()
         child = os.fork()

@@ -130,18 +130,18 @@ def test_servers_that_replaced_all_others_are_found_by_an_open_connection(server
     answers, _asked = said
     answers += [[proxy.port], [server.port]]
     with herdpy.connect("herdpy+zk://ann@zk/c?tablespace=test&sslmode=disable", autocommit=True) as conn:
-        assert conn._shared.link._connection.wire.pgconn.port == str(proxy.port).encode()
+        assert conn.shared_link.link._connection.wire.pgconn.port == str(proxy.port).encode()
         assert conn.execute("SELECT 1").fetchone() == (1,)
         proxy.close()
         assert conn.execute("SELECT 2").fetchone() == (2,)
-        assert conn._shared.link._connection.wire.pgconn.port == str(server.port).encode()
+        assert conn.shared_link.link._connection.wire.pgconn.port == str(server.port).encode()
 
 
 def test_a_zookeeper_that_is_away_for_a_while_is_asked_again(server, proxy, said, monkeypatch):
     answers, _asked = said
     answers += [[proxy.port], remote_hosts.ZooKeeperError("away"), [server.port]]
     with herdpy.connect("herdpy+zk://ann@zk/c?tablespace=test&sslmode=disable", autocommit=True) as conn:
-        assert conn._shared.link._connection.wire.pgconn.port == str(proxy.port).encode()
+        assert conn.shared_link.link._connection.wire.pgconn.port == str(proxy.port).encode()
         monkeypatch.setattr("herdpy.dbapi.remote.leader._FIRST_LOOK_S", 0.1)
         proxy.close()
         assert conn.execute("SELECT 2").fetchone() == (2,)

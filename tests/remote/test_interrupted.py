@@ -134,7 +134,7 @@ def test_a_sequence_is_set_once(url, monkeypatch):
             other.execute("SELECT setval('interrupted_numbers', 70)")
             raise wires.ConnectionLostError("cut")
 
-        link = conn._shared.link  # the position that names begin with is known:
+        link = conn.shared_link.link  # the position that names begin with is known:
         link._commits.new_name(link._connection.wire)
         monkeypatch.setattr(wires.Wire, "_wait", cut)
         with pytest.raises(herdpy.OperationalError) as caught:

@@ -46,7 +46,7 @@ def test_it_is_an_error(conn, write, monkeypatch):
         name = f"given up {next(_names)}"
         assert conn.execute("SELECT herdpy.forbid_commit(%s)", (name,)).fetchone() == ("not done",)
         with monkeypatch.context() as changes:
-            changes.setattr(conn._shared.link._commits, "new_name", lambda _wire, name=name: name)
+            changes.setattr(conn.shared_link.link._commits, "new_name", lambda _wire, name=name: name)
             with pytest.raises(herdpy.Error, match="was given up before its commit came") as caught:
                 write(conn)
         assert (caught.value.sqlstate, caught.value.outcome) == ("HP002", "not done")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(120)
 def server_of(cluster, conn):
     """The name of the server that a connection is on."""
     hosts = cluster.url.partition("//")[2].partition("/")[0].split(",")
-    port = conn._shared.link._connection.wire.pgconn.port.decode()
+    port = conn.shared_link.link._connection.wire.pgconn.port.decode()
     return f"server-{[host.rpartition(':')[2] for host in hosts].index(port) + 1}"
 
 

@@ -37,8 +37,8 @@ def test_a_password_over_an_encrypted_connection(secured):
     url = f"herdpy://ann:p%40ss%3Aword@127.0.0.1:{server.port}/test?{options}"
     with herdpy.connect(url) as conn:
         assert conn.execute("SELECT current_user").fetchone() == ("ann",)
-        assert conn._shared.link._connection.wire.pgconn.ssl_in_use
-        assert "p@ss" not in f"{conn!r} {conn.info!r} {conn._shared.link._options!r}"
+        assert conn.shared_link.link._connection.wire.pgconn.ssl_in_use
+        assert "p@ss" not in f"{conn!r} {conn.info!r} {conn.shared_link.link._options!r}"
     with herdpy.connect(f"herdpy://127.0.0.1:{server.port}/test?{options}", user="ann", password="p@ss:word"):
         pass
 
@@ -52,7 +52,7 @@ def test_the_environment_and_a_file_of_passwords_let_in(secured, tmp_path, monke
     monkeypatch.setenv("HERDPY_PASSWORD", "p@ss:word")
     with herdpy.connect(url) as conn:
         assert conn.execute("SELECT current_user").fetchone() == ("ann",)
-        assert conn._shared.link._connection.wire.pgconn.ssl_in_use
+        assert conn.shared_link.link._connection.wire.pgconn.ssl_in_use
     monkeypatch.setenv("HERDPY_PASSWORD", "")
     passwords = tmp_path / "passwords"
     passwords.write_text(f"127.0.0.1:{server.port}:test:ann:p@ss\\:word\n")

@@ -18,7 +18,7 @@ ROWS = 20_000
 
 
 def catalog_of(connection: Any) -> Catalog:
-    catalog = connection._shared.link._session.catalog
+    catalog = connection.shared_link.link.session.catalog
     assert isinstance(catalog, Catalog)
     return catalog
 

@@ -82,7 +82,7 @@ def test_an_error_of_the_statement_is_its_own(cursor: Any) -> None:
 def test_many_digits_are_computed_natively_where_they_fit(cursor: Any) -> None:
     """What the careful query is for does not happen, so it is not asked."""
     fill(cursor, 3)
-    session = cursor.connection._shared.link._session
+    session = cursor.connection.shared_link.link.session
     (prepared,) = session.plans.statements("SELECT sum(a * b * c) FROM n")
     query = prepared.planned(session.catalog, "auto").source
     assert "pg_numsum" not in query.sql
@@ -108,7 +108,7 @@ def test_products_of_short_numbers_are_exact(cursor: Any, digits: int) -> None:
 
 def test_products_of_short_numbers_are_computed_in_64_bits(cursor: Any) -> None:
     fill(cursor, 3)
-    session = cursor.connection._shared.link._session
+    session = cursor.connection.shared_link.link.session
     (prepared,) = session.plans.statements("SELECT sum(c * c * a) FROM n")
     query = prepared.planned(session.catalog, "auto").source
     assert "(t1.c0 * t1.c0)" in query.sql

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql
 
 import herdpy
 from herdpy.sqlalchemy import VECTOR, HerdPyDialect, insert
-from herdpy.sqlalchemy.urls import driver_url
+from herdpy.sqlalchemy.dialect import driver_url
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def connection(doors: Doors, tmp_path: Path) -> Iterator[herdpy.Connection]:
 def test_memory_follows_what_lmdb_has_committed(
     doors: Doors, connection: herdpy.Connection, tmp_path: Path
 ) -> None:
-    store = connection._shared.link._database.store
+    store = connection.shared_link.link.database.store
     doors.arm(1, lambda: lmdb.DiskError("injected"))
     with pytest.raises(lmdb.DiskError):
         store.flush()
@@ -64,7 +64,7 @@ def test_memory_follows_what_lmdb_has_committed(
 def test_memory_that_cannot_follow_follows_at_the_next_flush(
     doors: Doors, connection: herdpy.Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    store = connection._shared.link._database.store
+    store = connection.shared_link.link.database.store
     before = store.durable
 
     def refuse(*_arguments: object) -> None:
@@ -88,7 +88,7 @@ def test_what_cannot_be_told_is_asked_again(
     doors: Doors, connection: herdpy.Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Until it is known whether LMDB has committed, nothing more is written."""
-    store = connection._shared.link._database.store
+    store = connection.shared_link.link.database.store
 
     def refuse() -> None:
         raise MemoryError
@@ -110,7 +110,7 @@ def test_what_cannot_be_told_is_asked_again(
 def test_what_lmdb_has_not_committed_is_written_again(
     connection: herdpy.Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    database = connection._shared.link._database
+    database = connection.shared_link.link.database
     store = database.store
     before = store.durable
 

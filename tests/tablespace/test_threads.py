@@ -361,7 +361,7 @@ def test_a_connection_that_dies_gives_its_locks_back(tmp_path: Path, end: str) -
     with herdpy.connect(url, autocommit=True) as keeper:
         keeper.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, n INTEGER)")
         keeper.execute("INSERT INTO t VALUES (1, 0)")
-        database = keeper._shared.link._database
+        database = keeper.shared_link.link.database
 
         def die() -> None:
             connection = herdpy.connect(url)

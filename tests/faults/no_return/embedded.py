@@ -189,7 +189,7 @@ def an_ingest(scene: Scene) -> None:
 def a_load(scene: Scene) -> None:
     """Published under a name, twice: the second time finds it done."""
     assert scene.connection is not None
-    database = scene.connection._shared.link._database
+    database = scene.connection.shared_link.link.database
     plan = directory.begin(database, "planned only", "t", "append", ["id", "n", "v"])
     schema = pa.schema([(one.name, one.type) for one in plan.schema])
     batch = pa.RecordBatch.from_pydict(
@@ -214,7 +214,7 @@ def a_load(scene: Scene) -> None:
 def a_snapshot(scene: Scene) -> None:
     """Published to a directory, twice."""
     assert scene.connection is not None
-    database = scene.connection._shared.link._database
+    database = scene.connection.shared_link.link.database
     scene.insert(100)
 
     for _ in range(2):

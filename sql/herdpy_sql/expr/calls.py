@@ -24,7 +24,7 @@ from herdpy_sql.expr.operate import call, library_call
 from herdpy_sql.expr.resolve import can_coerce, choose
 from herdpy_sql.expr.syntax import filled, function_name, is_regclass, named_call, slice_ends, subscripts
 from herdpy_sql.library import ROUTINES
-from herdpy_sql.library.array_shapes import array_of_arrays
+from herdpy_sql.library.arrays import array_of_arrays
 from herdpy_sql.types import INTEGER, Base, SqlType, array_of
 from herdpy_sql.values import to_text
 

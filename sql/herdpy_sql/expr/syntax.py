@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.library.array_shapes import FROM_FIRST, TO_LAST
+from herdpy_sql.library.arrays import FROM_FIRST, TO_LAST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,7 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import Params, bind, coerce, compile_expr
 from herdpy_sql.expr.nodes import Call, ColumnRef, Const, Expr, Function
 from herdpy_sql.expr.syntax import subscripts
-from herdpy_sql.library.array_changes import put_element, put_slice
+from herdpy_sql.library.arrays import put_element, put_slice
 from herdpy_sql.plan.rules import default_of
 from herdpy_sql.plan.scope import TableScope, name_of, quoted
 from herdpy_sql.types import INTEGER, Base, SqlType

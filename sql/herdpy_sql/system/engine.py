@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from herdpy_sql.columnar import engine
 from herdpy_sql.errors import SqlError
-from herdpy_sql.library.templates import zoned_text
+from herdpy_sql.library.time_templates import zoned_text
 from herdpy_sql.quoting import quote_ident
 from herdpy_sql.storage import Clock
 from herdpy_sql.system import asked, calls

@@ -474,38 +474,47 @@ TIME_FORMS = TypeForms(
     guessed=(dt.time,),
     fixed=_MICROSECONDS,
 )
-TIMESTAMP_FORMS = TypeForms(
-    write=always(timestamp_text),
-    read=always(parse_timestamp),
-    take=always(_take_timestamp),
-    give=always(_give_timestamp),
-    pack=always(_pack_timestamp),
-    unpack=always(fixed_reader(_MICROSECONDS, _unpack_timestamp)),
-    duck=DuckForms(
-        "TIMESTAMP",
-        "pg_timestamp",
-        "pg_timestamptext({})",
-        _timestamp_constant,
-        parameter="make_timestamp(CAST({} AS BIGINT))",
-        held="BIGINT",
-        element="make_timestamp(e)",
-    ),
+
+
+def _timestamp_forms(
+    name: str, write: Any, read: Any, take: Any, give: Any, constant: Any, **more: Any
+) -> TypeForms:
+    """Of TIMESTAMP and TIMESTAMPTZ, which are microseconds, and whose macros have their names."""
+    macro = name.lower()
+    return TypeForms(
+        write=always(write),
+        read=always(read),
+        take=always(take),
+        give=always(give),
+        pack=always(_pack_timestamp),
+        unpack=always(fixed_reader(_MICROSECONDS, _unpack_timestamp)),
+        duck=DuckForms(
+            name,
+            f"pg_{macro}",
+            f"pg_{macro}text({{}})",
+            constant,
+            parameter=f"make_{macro}(CAST({{}} AS BIGINT))",
+            held="BIGINT",
+            element=f"make_{macro}(e)",
+        ),
+        **more,
+    )
+
+
+TIMESTAMP_FORMS = _timestamp_forms(
+    "TIMESTAMP",
+    timestamp_text,
+    parse_timestamp,
+    _take_timestamp,
+    _give_timestamp,
+    _timestamp_constant,
     text_bytes=timestamp_bytes,
 )
-TIMESTAMPTZ_FORMS = TypeForms(
-    write=always(timestamptz_text),
-    read=always(parse_timestamptz),
-    take=always(_take_timestamptz),
-    give=always(_give_timestamptz),
-    pack=always(_pack_timestamp),
-    unpack=always(fixed_reader(_MICROSECONDS, _unpack_timestamp)),
-    duck=DuckForms(
-        "TIMESTAMPTZ",
-        "pg_timestamptz",
-        "pg_timestamptztext({})",
-        _timestamptz_constant,
-        parameter="make_timestamptz(CAST({} AS BIGINT))",
-        held="BIGINT",
-        element="make_timestamptz(e)",
-    ),
+TIMESTAMPTZ_FORMS = _timestamp_forms(
+    "TIMESTAMPTZ",
+    timestamptz_text,
+    parse_timestamptz,
+    _take_timestamptz,
+    _give_timestamptz,
+    _timestamptz_constant,
 )

@@ -12,7 +12,7 @@ import typer
 
 from herdpy.cli import target
 from herdpy.cli.errors import FAILED, tell
-from herdpy.cli.output import write_table
+from herdpy.cli.output import write_document, write_table
 from herdpy.cli.progress import Bar
 from herdpy.cli.servers import Row, quoted, session
 from herdpy.cli.target import JsonOption, Place
@@ -137,7 +137,7 @@ def _log_finding(problem: Any) -> CheckFinding:
 def _tell(findings: list[CheckFinding], facts: dict[str, Any], json: bool) -> None:
     if json:
         found = [{k: v for k, v in asdict(one).items() if v is not None} for one in findings]
-        sys.stdout.write(jsonlib.dumps({"ok": not findings, **facts, "findings": found}, indent=2) + "\n")
+        write_document({"ok": not findings, **facts, "findings": found})
         return
     tell(
         f"log: {facts['ledgers']} ledgers, {facts['entries']:,} entries,"

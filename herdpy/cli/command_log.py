@@ -18,7 +18,7 @@ import typer
 
 from herdpy.cli import target
 from herdpy.cli.errors import FAILED, USAGE, CliError, tell
-from herdpy.cli.output import as_json, json_names, json_object, write_table
+from herdpy.cli.output import json_names, json_object, write_document, write_table
 from herdpy.cli.servers import literal, session, tablespace_of
 from herdpy.cli.target import JsonOption, Place
 
@@ -224,7 +224,7 @@ def _entries(directory: str, after: LSN, stop: LSN | None, *, follow: bool) -> I
 def _list(reports: list[Any], json: bool) -> None:
     listed = [_ledger(report) for report in reports]
     if json:
-        sys.stdout.write(jsonlib.dumps(listed, indent=2) + "\n")
+        write_document(listed)
     elif not listed:
         tell("The log has no ledgers: nothing has been written since the last checkpoint.")
     else:
@@ -316,7 +316,7 @@ def _list_of_servers(found: target.TargetDatabase, *, json: bool) -> None:
             f"WHERE tablespace = {literal(tablespace_of(asked))} ORDER BY ledger_id"
         )
     if json:
-        sys.stdout.write(jsonlib.dumps(rows, indent=2, default=as_json) + "\n")
+        write_document(rows)
         return
     names = ["ledger_id", "state", "entries", "length_bytes", "epoch", "node", "created"]
     shown = [["-" if row[name] is None else row[name] for name in names] for row in rows]

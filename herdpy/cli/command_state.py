@@ -9,7 +9,7 @@ from typing import Any
 
 from herdpy.cli import target
 from herdpy.cli.errors import CliError, tell
-from herdpy.cli.output import write_table
+from herdpy.cli.output import write_document, write_table
 from herdpy.cli.servers import literal, quoted, session, tablespace_of
 from herdpy.cli.target import JsonOption, Place
 
@@ -49,7 +49,7 @@ def info_command(url: Place, json: JsonOption = False) -> None:
 
 def _show_info(name: str, facts: dict[str, Any], columns: list[str], *, json: bool) -> None:
     if json:
-        sys.stdout.write(jsonlib.dumps(facts, indent=2) + "\n")
+        write_document(facts)
         return
     rows = [
         (key.replace("_", " "), "-" if value is None else value)

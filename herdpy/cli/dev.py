@@ -6,9 +6,7 @@ The commands' signatures first, then what they do over ``herdpy.dev`` and how th
 
 from __future__ import annotations
 
-import json as jsonlib
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,12 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from herdpy.cli.errors import USAGE, CliError, interruptible, tell
-from herdpy.cli.output import write_table
+from herdpy.cli.output import write_document, write_table
+from herdpy.cli.progress import Bar
 from herdpy.cli.target import JsonOption
 
 if TYPE_CHECKING:
-    from rich.status import Status
-
     from herdpy.dev import ClusterStatus, LocalCluster
 
 
@@ -193,7 +190,7 @@ def up(
 ) -> None:
     """Start a cluster and show it."""
     values = _pairs("--set", settings), _pairs("--set-bookie", lines)
-    with interruptible(), _errors(directory), _Progress("starting") as progress:
+    with interruptible(), _errors(directory), _ProcessBar("starting") as bar:
         cluster = _cluster(
             directory,
             servers=servers,
@@ -201,7 +198,7 @@ def up(
             server_settings=values[0],
             bookie_configuration=values[1],
             auto_recovery=auto_recovery,
-            on_progress=progress.tell,
+            on_progress=bar.tell,
         )
         found = cluster.up()
     _show(found, json=json)
@@ -216,8 +213,8 @@ def status(directory: Path, *, json: bool) -> None:
 
 def down(directory: Path, *, wipe: bool, json: bool) -> None:
     """Stop a cluster and say so."""
-    with _errors(directory), _Progress("stopping") as progress:
-        cluster = _cluster(directory, on_progress=progress.tell)
+    with _errors(directory), _ProcessBar("stopping") as bar:
+        cluster = _cluster(directory, on_progress=bar.tell)
         cluster.down()
         found = cluster.status()
         if wipe:
@@ -259,7 +256,7 @@ def _pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
 
 def _show(found: ClusterStatus, *, json: bool) -> None:
     if json:
-        sys.stdout.write(jsonlib.dumps(found.to_dict(), indent=2) + "\n")
+        write_document(found.to_dict())
         return
     rows: list[tuple[object, ...]] = [
         (found.zookeeper.id, found.zookeeper.state, _NOTHING, _pid(found.zookeeper), found.zookeeper.port)
@@ -304,14 +301,12 @@ def _errors(directory: Path) -> Iterator[None]:
         raise CliError(why, hint=f"herdpy dev status --dir {directory} says whether it runs.") from error
 
 
-class _Progress:
-    """What is going on, on a terminal: a line for what is ready, and what is waited for. Silent elsewhere."""
+class _ProcessBar(Bar):
+    """A bar for processes that start or end: those under way, and a line for each that is ready."""
 
     def __init__(self, what: str) -> None:
-        self._what = what
+        super().__init__(what, transient=True)
         self._under_way: list[str] = []
-        self._began = time.perf_counter()
-        self._status: Status | None = None
 
     def tell(self, name: str, event: str) -> None:
         """Something became of a process."""
@@ -319,20 +314,5 @@ class _Progress:
             self._under_way.append(name)
         elif name in self._under_way:
             self._under_way.remove(name)
-            if self._status is not None:
-                seconds = time.perf_counter() - self._began
-                self._status.console.print(f"{name} {event} ({seconds:.1f} s)", highlight=False)
-        if self._status is not None:
-            self._status.update(f"{self._what} {', '.join(self._under_way)}")
-
-    def __enter__(self) -> _Progress:
-        if sys.stderr.isatty():
-            from rich.console import Console
-
-            self._status = Console(file=sys.stderr).status(f"{self._what} ...")
-            self._status.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        if self._status is not None:
-            self._status.stop()
+            self.note(f"{name} {event} ({self.seconds:.1f} s)")
+        self.show(0, None, ", ".join(self._under_way))

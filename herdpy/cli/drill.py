@@ -19,18 +19,16 @@ import typer
 from typer.core import TyperGroup
 
 from herdpy.cli.errors import FAILED, USAGE, CliError, interruptible, tell
-from herdpy.cli.output import write_table
+from herdpy.cli.output import write_document, write_table
+from herdpy.cli.progress import Bar
 from herdpy.cli.target import JsonOption, spelled_out
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as RichProgress
-    from rich.progress import TaskID
     from typer._click import Command
 
     from herdpy.drill.control import ClusterControl
     from herdpy.drill.drills import Drill, DrillResult
     from herdpy.drill.report import DrillReport, DrillState
-    from herdpy.drill.runner import DrillProgress
 
 
 HELP = "\n\n".join(
@@ -236,14 +234,14 @@ def carry_out(
         per_job=load.per_job if wanted.clients is None else wanted.clients,
         rate_per_s=load.rate_per_s if wanted.rate is None else wanted.rate,
     )
-    with _Progress(drill.name) as progress:
+    with Bar(drill.name, transient=True) as bar:
         result = run(
             drill,
             control=control,
             seconds=wanted.seconds,
             seed=wanted.seed,
             load=load,
-            on_progress=progress.tell,
+            on_progress=lambda progress: bar.show(progress.done, 1.0, progress.phase),
         )
         kept = _keep(result, files.history)
         report = DrillReport.of(result, replay=_replay(result, wanted), history_file=kept)
@@ -345,42 +343,6 @@ def _in_words(error: Exception) -> CliError | None:
     return None
 
 
-class _Progress:
-    """A bar on a terminal: the phase, and how much of the clients' time is over. Silent elsewhere."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._bar: RichProgress | None = None
-        self._task: TaskID | None = None
-
-    def tell(self, progress: DrillProgress) -> None:
-        """Show where the drill is."""
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=progress.done, phase=progress.phase)
-
-    def __enter__(self) -> _Progress:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TaskProgressColumn(),
-                TimeElapsedColumn(),
-                TextColumn("{task.fields[phase]}"),
-                console=Console(file=sys.stderr),
-                transient=True,
-            )
-            self._bar.start()
-            self._task = self._bar.add_task(self._name, total=1.0, phase="")
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-
 def run(name: str, wanted: DrillOptions, files: DrillFiles, *, json: bool) -> None:
     """Run one drill and show it."""
     with errors():
@@ -408,7 +370,7 @@ def show_list(*, json: bool) -> None:
             }
             for drill in drills.values()
         ]
-        sys.stdout.write(jsonlib.dumps(rows, indent=2) + "\n")
+        write_document(rows)
         return
     shown = [(drill.name, f"{drill.seconds:g} s", drill.explanation) for drill in drills.values()]
     write_table(("drill", "clients run", "what is done, and what must not come of it"), shown, sys.stdout)
@@ -441,7 +403,7 @@ def run_all(wanted: DrillOptions, report_file: Path | None, pictures: Path | Non
     if report_file is not None:
         report_file.write_text(jsonlib.dumps(document, indent=2) + "\n")
     if json:
-        sys.stdout.write(jsonlib.dumps(document, indent=2) + "\n")
+        write_document(document)
     else:
         _sum_up(reports, failed)
     _end([report.state for report in reports], could_not=bool(failed), many=True)

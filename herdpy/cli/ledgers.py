@@ -25,7 +25,7 @@ import typer
 
 from herdpy.cli import target
 from herdpy.cli.errors import FAILED, USAGE, CliError, tell
-from herdpy.cli.output import write_table
+from herdpy.cli.output import write_document, write_table
 from herdpy.cli.progress import Bar
 from herdpy.cli.target import JsonOption
 
@@ -300,7 +300,7 @@ def ls(uri: str, *, json: bool) -> None:
     """List the ledgers; one whose metadata cannot be read has its problem beside it, and the exit code 1."""
     listed = with_cluster(uri, _list)
     if json:
-        sys.stdout.write(jsonlib.dumps(listed, indent=2) + "\n")
+        write_document(listed)
     elif not listed:
         tell("There are no ledgers.")
     else:
@@ -371,7 +371,7 @@ def show(uri: str, ledger_id: int, *, json: bool) -> None:
     metadata = with_cluster(uri, lambda bk: bk.ledger_metadata(ledger_id))
     facts = facts_of(ledger_id, metadata)
     if json:
-        sys.stdout.write(jsonlib.dumps(facts, indent=2) + "\n")
+        write_document(facts)
         return
     whole = [
         (name.replace("_", " "), value)
@@ -428,7 +428,7 @@ def bookies(uri: str, *, json: bool) -> None:
             }
             for one in found
         ]
-        sys.stdout.write(jsonlib.dumps(listed, indent=2) + "\n")
+        write_document(listed)
     elif not found:
         tell("No bookie is or was registered.")
     else:
@@ -552,7 +552,7 @@ def copies(uri: str, ledger_ids: Sequence[int], *, json: bool) -> None:
     found = with_cluster(uri, work)
     missing = [one for one in found if one["missing"]]
     if json:
-        sys.stdout.write(jsonlib.dumps(found, indent=2) + "\n")
+        write_document(found)
     else:
         for one in found:
             if one["state"] != "closed":

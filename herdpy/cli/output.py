@@ -14,6 +14,7 @@ import json
 import math
 import re
 import struct
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -345,6 +346,10 @@ def _write_arrow(cursor: Any, out: IO[str]) -> int:
     return count
 
 
-def as_json(value: object) -> object:
-    """What ``json.dumps`` writes for a value that JSON has no form of."""
+def write_document(value: object) -> None:
+    """Write a command's result as one JSON document on standard output."""
+    sys.stdout.write(json.dumps(value, indent=2, default=_as_json) + "\n")
+
+
+def _as_json(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -17,16 +17,18 @@ class Bar:
     Args:
         what: the line's title.
         unit: what the count beside the bar counts.
+        transient: it goes from the terminal when the work is done.
     """
 
-    def __init__(self, what: str, unit: str = "rows") -> None:
+    def __init__(self, what: str, unit: str = "rows", *, transient: bool = False) -> None:
         self._what = what
         self._unit = unit
+        self._transient = transient
         self._began = time.perf_counter()
         self._progress: Progress | None = None
         self._task: TaskID | None = None
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> Self:
         self._began = time.perf_counter()
         if sys.stderr.isatty():
             from rich.console import Console
@@ -36,24 +38,30 @@ class Bar:
                 TextColumn("{task.description}"),
                 BarColumn(),
                 TaskProgressColumn(),
-                TextColumn("{task.fields[count]}"),
+                TextColumn("{task.fields[text]}"),
                 TimeRemainingColumn(),
                 console=Console(file=sys.stderr),
+                transient=self._transient,
             )
             self._progress.start()
-            self._task = self._progress.add_task(self._what, total=None, count="")
+            self._task = self._progress.add_task(self._what, total=None, text="")
         return self
 
     def update(self, done: float, total: float | None, count: int) -> None:
         """Show that ``done`` of ``total`` is done, and ``count`` things by now."""
+        if self._progress is not None:
+            rate = count / max(self.seconds, 1e-6)
+            self.show(done, total, f"{count:,} {self._unit}, {rate:,.0f}/s")
+
+    def show(self, done: float, total: float | None, text: str) -> None:
+        """Show that ``done`` of ``total`` (None: it is not known) is done, and ``text`` beside the bar."""
         if self._progress is not None and self._task is not None:
-            rate = count / max(time.perf_counter() - self._began, 1e-6)
-            self._progress.update(
-                self._task,
-                completed=done,
-                total=total,
-                count=f"{count:,} {self._unit}, {rate:,.0f}/s",
-            )
+            self._progress.update(self._task, completed=done, total=total, text=text)
+
+    def note(self, line: str) -> None:
+        """Show a line that stays above the bar."""
+        if self._progress is not None:
+            self._progress.console.print(line, highlight=False)
 
     @property
     def seconds(self) -> float:

@@ -28,7 +28,7 @@ from typer.core import TyperGroup
 
 from herdpy.cli import target
 from herdpy.cli.errors import FAILED, USAGE, CliError, tell
-from herdpy.cli.output import write_table
+from herdpy.cli.output import write_document, write_table
 from herdpy.cli.progress import Bar
 from herdpy.cli.servers import ServerSession, literal, servers_of, session
 from herdpy.cli.target import JsonOption
@@ -363,7 +363,7 @@ def list_command(
     except published.PublishedSnapshotError as error:
         raise CliError(str(error)) from error
     if json:
-        sys.stdout.write(jsonlib.dumps(rows, indent=2) + "\n")
+        write_document(rows)
     else:
         names = ["lsn", "time", "tables", "rows", "size_bytes", "problem"]
         write_table(names, [[row[name] for name in names] for row in rows], sys.stdout)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ import typer
 
 from herdpy.cli import target
 from herdpy.cli.errors import FAILED, tell
-from herdpy.cli.output import as_json, write_table
+from herdpy.cli.output import write_document, write_table
 from herdpy.cli.servers import Row, session
 from herdpy.cli.target import JsonOption, Place
 
@@ -39,7 +38,7 @@ def status_command(url: Place, json: JsonOption = False) -> None:
     with session(url) if place.is_remote else _in_directory(place) as asked:
         found = look(asked)
     if json:
-        sys.stdout.write(jsonlib.dumps(found, indent=2, default=as_json) + "\n")
+        write_document(found)
     else:
         _show(found)
     if found["problems"]:

@@ -5,7 +5,6 @@ Each command is a statement (docs/sql.md), sent to any server of the URL, and te
 
 from __future__ import annotations
 
-import json as jsonlib
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ import typer
 
 from herdpy.cli import status
 from herdpy.cli.errors import USAGE, CliError, tell
-from herdpy.cli.output import as_json, write_table
+from herdpy.cli.output import write_document, write_table
 from herdpy.cli.servers import ServerSession, literal, quoted, session
 from herdpy.cli.target import JsonOption, Place
 
@@ -50,7 +49,7 @@ def ls_command(url: Place, json: JsonOption = False) -> None:
     with session(url) as asked:
         found = status.look(asked)["tablespaces"]
     if json:
-        sys.stdout.write(jsonlib.dumps(found, indent=2, default=as_json) + "\n")
+        write_document(found)
     else:
         status.show_tablespaces(found)
 
@@ -182,7 +181,7 @@ def check_command(url: Place, name: Name, json: JsonOption = False) -> None:
         rows = asked.rows(f"CHECK TABLESPACE {quoted(name)}")
         _tell(asked)
     if json:
-        sys.stdout.write(jsonlib.dumps(rows, indent=2, default=as_json) + "\n")
+        write_document(rows)
     elif rows:
         write_table(list(rows[0]), [tuple(row.values()) for row in rows], sys.stdout)
 
@@ -216,7 +215,7 @@ def _do(url: str, statement: str, name: str, done: str, *, json: bool) -> None:
                 "remarks": remarks,
                 "tablespace": found[0] if found else None,
             }
-            sys.stdout.write(jsonlib.dumps(document, indent=2, default=as_json) + "\n")
+            write_document(document)
             return
         _tell(asked)
     tell(f"Tablespace {name} {done} ({seconds:.2f} s).")

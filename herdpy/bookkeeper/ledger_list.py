@@ -1,6 +1,6 @@
 """The ledgers of a cluster: their ids, one at a time or all at once, and what their makers wrote about them.
 
-Beside ``client``, above ``metadata.listing``, which finds them.
+Beside ``client``, above ``metadata.ledger_store``, which finds them.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ START_CRC = 0
 
 
 @dataclass(slots=True, frozen=True)
-class Part:
+class EntryPart:
     """A transaction's bytes in one entry: all of them, or a stretch of a large one's."""
 
     first: bool
@@ -73,7 +73,7 @@ class LogEntry:
     """An entry, decoded and checked against itself; the chain is checked by who reads several."""
 
     header: EntryHeader
-    parts: tuple[Part, ...]
+    parts: tuple[EntryPart, ...]
 
     @property
     def lsn(self) -> LSN:
@@ -130,9 +130,9 @@ def decode_entry(data: bytes) -> LogEntry:
     return LogEntry(header, decode_parts(body, header.parts))
 
 
-def decode_parts(body: bytes, count: int) -> tuple[Part, ...]:
+def decode_parts(body: bytes, count: int) -> tuple[EntryPart, ...]:
     """The ``count`` parts that fill an entry's body; RecordError when they do not."""
-    parts: list[Part] = []
+    parts: list[EntryPart] = []
     at, total = 0, len(body)
     for _ in range(count):
         if at + PART_BYTES > total:
@@ -141,7 +141,7 @@ def decode_parts(body: bytes, count: int) -> tuple[Part, ...]:
         at += PART_BYTES
         if at + size > total or flags & ~WHOLE:
             raise RecordError("a transaction part does not fit its entry")
-        parts.append(Part(bool(flags & FIRST), bool(flags & LAST), body[at : at + size]))
+        parts.append(EntryPart(bool(flags & FIRST), bool(flags & LAST), body[at : at + size]))
         at += size
     if at != total:
         raise RecordError("bytes follow the last part of an entry")

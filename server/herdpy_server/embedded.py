@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from herdpy.log import Append
-from herdpy.log.published import Manifest, PublishedSnapshotError
+from herdpy.log.published import PublishedManifest, PublishedSnapshotError
 from herdpy.log.wait import run_blocking
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.publishing.moment import moment_of
@@ -265,7 +265,7 @@ class Database:
 
     def publish(
         self, url: str, tablespace: str = "default", progress: Progress = lambda _rows, _bytes: None
-    ) -> Manifest:
+    ) -> PublishedManifest:
         """Publish what is committed now as a snapshot for readers of the log, in this thread.
 
         Others go on meanwhile. At a position that was published to ``url`` before nothing is written.

@@ -18,7 +18,7 @@ import pytest
 from herdpy.log import LogEntry
 from herdpy.log.lsn import LSN
 from herdpy.log.published import (
-    Manifest,
+    PublishedManifest,
     SnapshotRef,
     SnapshotTable,
     load,
@@ -112,7 +112,7 @@ def test_the_moment_is_that_of_the_position(source: Source, tmp_path: Path) -> N
     source.checkpoint()
     log = source.database.log
     published(source, tmp_path)
-    manifest: Manifest = load(snapshots(str(tmp_path), "herd")[0])
+    manifest: PublishedManifest = load(snapshots(str(tmp_path), "herd")[0])
     (entry,) = [entry for _lsn, entry in _entries(source) if entry.lsn == manifest.lsn]
     assert manifest.crc == entry.header.crc
     assert manifest.time_us == int.from_bytes(entry.parts[-1].data[:8], "big")

@@ -9,7 +9,7 @@ and xxhash. The bytes are in docs/published-snapshots.md.
 """
 
 from herdpy.log.published.errors import DamagedSnapshotError, PublishedSnapshotError
-from herdpy.log.published.manifest import KEY_COLUMN, Manifest, SnapshotFile, SnapshotTable
+from herdpy.log.published.manifest import KEY_COLUMN, PublishedManifest, SnapshotFile, SnapshotTable
 from herdpy.log.published.reading import open_file, read_batches
 from herdpy.log.published.retention import Dated, Retention, choose, dated, prune, remove_others
 from herdpy.log.published.shelf import SnapshotRef, load, newest, snapshots
@@ -19,7 +19,7 @@ __all__ = [
     "KEY_COLUMN",
     "DamagedSnapshotError",
     "Dated",
-    "Manifest",
+    "PublishedManifest",
     "PublishedSnapshotError",
     "Retention",
     "SnapshotFile",

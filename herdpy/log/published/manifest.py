@@ -69,7 +69,7 @@ class SnapshotTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class PublishedManifest:
     """One snapshot: every table of a tablespace but temporary ones, as of one LSN.
 
     Attributes:
@@ -121,7 +121,7 @@ class Manifest:
         return json.dumps({**body, "crc32c": _checksum(body)}, indent=1).encode()
 
     @classmethod
-    def decode(cls, data: bytes) -> Manifest:
+    def decode(cls, data: bytes) -> PublishedManifest:
         """The manifest that ``encode`` wrote; ValueError, saying what is wrong, when the bytes are none."""
         body = json.loads(data)
         if not isinstance(body, dict) or "format" not in body:

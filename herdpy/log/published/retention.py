@@ -34,7 +34,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Dated:
-    """A snapshot, the moment that nothing in it is later than, and whose log it is of (see ``Manifest``)."""
+    """A snapshot, the moment that nothing in it is later than, and its log (see ``PublishedManifest``)."""
 
     ref: SnapshotRef
     time_us: int

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from herdpy.log.lsn import LSN
 from herdpy.log.published.errors import DamagedSnapshotError
-from herdpy.log.published.manifest import FILE_NAME, Manifest
+from herdpy.log.published.manifest import FILE_NAME, PublishedManifest
 from herdpy.log.published.place import Place
 
 _DIRECTORY = re.compile(r"(-?\d{19,20})-(-?\d{19,20})")
@@ -65,7 +65,7 @@ def snapshots(url: str, tablespace: str) -> list[SnapshotRef]:
     ]
 
 
-def load(ref: SnapshotRef) -> Manifest:
+def load(ref: SnapshotRef) -> PublishedManifest:
     """What a snapshot says of itself.
 
     Raises:
@@ -75,7 +75,7 @@ def load(ref: SnapshotRef) -> Manifest:
     place = ref.place()
     file = f"{place.url}/{FILE_NAME}"
     try:
-        manifest = Manifest.decode(place.read(FILE_NAME))
+        manifest = PublishedManifest.decode(place.read(FILE_NAME))
     except FileNotFoundError:
         raise DamagedSnapshotError(file, "it is not there") from None
     except ValueError as error:

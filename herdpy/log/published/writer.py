@@ -24,7 +24,7 @@ from herdpy.log.published.manifest import (
     KEY_COLUMN,
     MAX_QUANTILES,
     MAX_ROW_GROUP,
-    Manifest,
+    PublishedManifest,
     SnapshotFile,
     SnapshotTable,
 )
@@ -50,7 +50,7 @@ class SnapshotWriter:
         created_us: int,
         file_bytes: int = FILE_BYTES,
     ) -> None:
-        """Nothing is written yet. The arguments are as in ``Manifest``; PublishedSnapshotError."""
+        """Nothing is written yet. The arguments are as in ``PublishedManifest``; PublishedSnapshotError."""
         self.ref = SnapshotRef(url, tablespace, lsn)
         self.place = self.ref.place()
         self.file_bytes = file_bytes
@@ -75,14 +75,16 @@ class SnapshotWriter:
 
     def finish(
         self, *, log_id: str, crc: int | None, time_us: int, temporary: tuple[int, ...] = ()
-    ) -> Manifest:
-        """Make the snapshot appear, with all tables that were written. The arguments are as in ``Manifest``.
+    ) -> PublishedManifest:
+        """Make the snapshot appear, with all tables that were written. Arguments as in ``PublishedManifest``.
 
         Raises:
             PublishedSnapshotError: the place refused it, or one of the files is gone.
         """
         tablespace, lsn, tables = self.ref.tablespace, self.ref.lsn, tuple(self._tables)
-        manifest = Manifest(tablespace, log_id, lsn, crc, time_us, self._created_us, tables, temporary)
+        manifest = PublishedManifest(
+            tablespace, log_id, lsn, crc, time_us, self._created_us, tables, temporary
+        )
         for table in manifest.tables:
             for file in table.files:
                 if self.place.size(file.path) != file.size_bytes:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from herdpy.log.lsn import LSN
-from herdpy.log.published import DamagedSnapshotError, Manifest, SnapshotRef, SnapshotWriter, load
+from herdpy.log.published import DamagedSnapshotError, PublishedManifest, SnapshotRef, SnapshotWriter, load
 from herdpy_server.publishing.state import State
 from herdpy_server.publishing.tables import batches, schema
 from herdpy_sql.definitions import encode_table
@@ -21,14 +21,14 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What belongs to an LSN: see ``Manifest``."""
+    """What belongs to an LSN: see ``PublishedManifest``."""
 
     log_id: str
     crc: int | None
     time_us: int
 
 
-def there(url: str, tablespace: str, lsn: LSN) -> Manifest | None:
+def there(url: str, tablespace: str, lsn: LSN) -> PublishedManifest | None:
     """What was published at this LSN before; None when there is nothing, or it is damaged.
 
     Of its files only the sizes are looked at. PublishedSnapshotError: the place cannot be read.
@@ -50,7 +50,7 @@ def write_snapshot(
     moment: Moment | Callable[[], Moment],
     *,
     progress: Progress = lambda _rows, _bytes: None,
-) -> Manifest:
+) -> PublishedManifest:
     """Publish a state to ``url``; where it fails nothing of it stays.
 
     Args:

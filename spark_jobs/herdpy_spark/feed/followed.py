@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from herdpy.log.published import Manifest
+from herdpy.log.published import PublishedManifest
 from herdpy.log.records import AlterTable, CreateIndex, CreateTable, DropIndex, DropTable, PutObject, Record
 from herdpy_sql.catalog import Table, is_temporary, names_meant
 from herdpy_sql.definitions import decode_index, decode_table
@@ -87,7 +87,7 @@ class FollowedTable:
         return None if table.is_temporary or named not in self._meant else self._meant.index(named)
 
 
-def published_table(manifest: Manifest, name: str) -> Table | None:
+def published_table(manifest: PublishedManifest, name: str) -> Table | None:
     """The table of a published snapshot that the name means; None: none."""
     for schema, own in names_meant(name):
         found = None if is_temporary(schema) else manifest.table(own, schema)

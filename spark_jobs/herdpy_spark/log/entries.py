@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from struct import Struct
 
 from herdpy.log import LSN, START, LogEntry, LogTrimmedError, Transaction, TransactionAssembler
-from herdpy.log.entry import Part
+from herdpy.log.entry import EntryPart
 from herdpy.log.ledger_list import LedgerListState
 from herdpy_spark.log.address import LogAddress
 from herdpy_spark.log.ledgers import LogLedgers, opened, predecessor
@@ -92,7 +92,7 @@ def read(
 def _from_first_part(entry: LogEntry) -> tuple[LogEntry, bool]:
     """The entry without the rest of a transaction whose first part is gone; whether that is all it held."""
     first = next((at for at, part in enumerate(entry.parts) if part.first), None)
-    rest: tuple[Part, ...] = () if first is None else entry.parts[first:]
+    rest: tuple[EntryPart, ...] = () if first is None else entry.parts[first:]
     return replace(entry, parts=rest), first is None and not any(part.last for part in entry.parts)
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from herdpy.codec.kinds import Datum
 from herdpy.log import LSN, START, ChainError, LogError, LogTrimmedError
-from herdpy.log.published import Manifest, SnapshotFile, SnapshotRef, SnapshotTable, load
+from herdpy.log.published import PublishedManifest, SnapshotFile, SnapshotRef, SnapshotTable, load
 from herdpy_spark.log.address import LogAddress
 from herdpy_spark.log.entries import read, time_position, transaction_end
 from herdpy_spark.log.history import Span, TableHistories, TableHistory, sample_loads
@@ -222,7 +222,7 @@ def _check_position(address: LogAddress, ledgers: LogLedgers, at: LSN, confirmed
 
 def _snapshot_before(
     address: LogAddress, ledgers: LogLedgers, upto: LSN
-) -> tuple[SnapshotRef | None, Manifest | None]:
+) -> tuple[SnapshotRef | None, PublishedManifest | None]:
     """The newest snapshot that holds nothing after ``upto``, from which the log goes on."""
     state = ledgers.state()
     ref = address.newest_snapshot(upto)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from herdpy.log.lsn import LSN, START
 from herdpy.log.published import (
     DamagedSnapshotError,
-    Manifest,
+    PublishedManifest,
     PublishedSnapshotError,
     Retention,
     SnapshotRef,
@@ -76,7 +76,7 @@ def publish(
     time_us: int = 50,
     file_bytes: int = 1 << 20,
     log_id: str = "ab",
-) -> Manifest:
+) -> PublishedManifest:
     writer = SnapshotWriter(url, "herd", lsn, created_us=60, file_bytes=file_bytes)
     with writer.table(5, "rows", '{"id":5}', SCHEMA) as table:
         for start in range(0, count, 400):
@@ -86,7 +86,7 @@ def publish(
     return writer.finish(log_id=log_id, crc=9, time_us=time_us)
 
 
-def outcome(ref: SnapshotRef) -> Manifest | str:
+def outcome(ref: SnapshotRef) -> PublishedManifest | str:
     """A snapshot's manifest, or the file that an error says is damaged."""
     try:
         return load(ref)

@@ -20,9 +20,8 @@ from herdpy_spark.jobs.database import JobDatabase
 from herdpy_spark.jobs.errors import JobError, UsageError
 from herdpy_spark.jobs.exporting import changeset, places
 from herdpy_spark.jobs.exporting.asked import ExportRequest, new_run_id, now
-from herdpy_spark.jobs.exporting.changeset import GONE, ChangeSet
+from herdpy_spark.jobs.exporting.changeset import GONE, SCRATCH, ChangeSet, stretch
 from herdpy_spark.jobs.exporting.fingerprint import quoted
-from herdpy_spark.jobs.exporting.stretch import SCRATCH, stretch
 from herdpy_spark.jobs.exporting.to_files import FULL, INCREMENTAL, check_definition
 from herdpy_spark.jobs.session import has_delta, settings
 

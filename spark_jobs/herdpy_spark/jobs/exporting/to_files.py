@@ -11,9 +11,9 @@ from herdpy_spark.jobs.database import JobDatabase
 from herdpy_spark.jobs.errors import JobError, UsageError
 from herdpy_spark.jobs.exporting import changeset, places
 from herdpy_spark.jobs.exporting.asked import ExportRequest, new_run_id, now
+from herdpy_spark.jobs.exporting.changeset import SCRATCH, stretch
 from herdpy_spark.jobs.exporting.generations import DataFile, ExportManifest, Generations
 from herdpy_spark.jobs.exporting.rewriting import FileWriter
-from herdpy_spark.jobs.exporting.stretch import SCRATCH, stretch
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -1,8 +1,8 @@
 """The commit log of one tablespace: positions, records, entries, ledgers, append, read, trim.
 
-From the bottom: ``lsn``, ``errors``, ``records`` (and ``load_records``), ``transaction``, ``entry``,
+From the bottom: ``lsn``, ``errors``, ``records``, ``transaction``, ``entry``,
 ``assembler`` are the format and know no I/O; ``wait`` is how results come back; ``commit_log`` is the
-interface; ``files``, ``file_header``, ``file_ledger``, ``ledger_list``, ``recovery``, ``file_ledgers`` are
+interface; ``files``, ``file_ledger``, ``ledger_list``, ``recovery``, ``file_ledgers`` are
 file ledgers, and ``group_commit`` and ``file_log`` the log made of them; ``inspect`` shows one to people.
 The package ``bookkeeper``, imported by itself, is the log in ledgers of Apache BookKeeper; so is ``staging``,
 rows of loads in ledgers of their own.

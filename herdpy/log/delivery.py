@@ -15,11 +15,10 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from herdpy.log.body import Body
 from herdpy.log.commit_log import Acknowledge
 from herdpy.log.errors import LogError
 from herdpy.log.group_commit import GroupCommit, QueuedAppend
-from herdpy.log.transaction import Transaction
+from herdpy.log.transaction import Body, Transaction
 from herdpy.log.wait import Wait, open_gate
 
 

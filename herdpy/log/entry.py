@@ -5,12 +5,15 @@ an entry. It names its predecessor and carries a CRC32C that continues the prede
 missing, repeated, foreign or altered entry shows at the next one. It knows nothing of files: the
 same bytes are the body of an entry of a BookKeeper ledger.
 
+``pack`` makes entries from a group of transactions: who shares one, and who is cut in parts. It knows the
+format and the limit, no file.
+
 CRC32C is the Castagnoli polynomial (RFC 3720, appendix B.4), computed by google-crc32c.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
 
@@ -18,6 +21,7 @@ from google_crc32c import extend as _crc32c
 
 from herdpy.log.errors import RecordError
 from herdpy.log.lsn import LSN
+from herdpy.log.transaction import Body
 
 MAGIC = b"HPEN"
 VERSION = 1
@@ -148,3 +152,39 @@ def decode_parts(body: bytes, count: int) -> tuple[EntryPart, ...]:
     if any(not part.last for part in parts) and len(parts) != 1:
         raise RecordError("a part that is not its transaction's last shares its entry")
     return tuple(parts)
+
+
+def fits(size: int, max_entry_bytes: int) -> bool:
+    """Whether a transaction of ``size`` bytes fits one entry."""
+    return size + PART_BYTES + HEADER_BYTES <= max_entry_bytes
+
+
+def pack(bodies: Sequence[Body], max_entry_bytes: int) -> Iterator[tuple[list[bytes], list[int]]]:
+    """The parts of each entry, and the transactions (by place) that take effect in it.
+
+    A transaction shares an entry with others when it fits one. A larger one is cut: its parts but
+    the last have an entry each to themselves, so that no other transaction takes effect between
+    its first part and its last, nor in the entry where it begins. A part is made when it is asked for.
+    """
+    room = max(max_entry_bytes - HEADER_BYTES, PART_BYTES + 1)
+    current: list[bytes] = []
+    ending: list[int] = []
+    used = 0
+    for place, body in enumerate(bodies):
+        size = PART_BYTES + len(body)
+        if used + size > room and current:
+            yield current, ending
+            current, ending, used = [], [], 0
+        if size > room:
+            step, at, first = room - PART_BYTES, 0, FIRST
+            while len(body) - at > step:
+                yield [encode_part(body[at : at + step], first)], []
+                at, first = at + step, 0
+            size = PART_BYTES + len(body) - at
+            current.append(encode_part(body[at:], LAST))
+        else:
+            current.append(encode_part(body[:]))
+        used += size
+        ending.append(place)
+    if current:
+        yield current, ending

@@ -16,14 +16,12 @@ from dataclasses import replace
 
 from herdpy.log.commit_log import LogSettings
 from herdpy.log.errors import LogClosedError, LogError, LogFullError, LogWriteError, Outcome
-from herdpy.log.file_header import FileHeader, ledger_path
-from herdpy.log.file_ledger import FileLedgerWriter
+from herdpy.log.file_ledger import FileHeader, FileLedgerWriter, ledger_path
 from herdpy.log.file_reading import Confirmed
 from herdpy.log.files import Files, OsFiles
 from herdpy.log.ledger_list import FileLedgerList, LedgerInfo, LedgerList, LedgerListState
 from herdpy.log.lsn import LSN
-from herdpy.log.recovered import open_ledgers
-from herdpy.log.recovery import TornTail
+from herdpy.log.recovery import TornTail, open_ledgers
 
 _logger = logging.getLogger("herdpy.log")
 

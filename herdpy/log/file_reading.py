@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from herdpy.log.entry import LogEntry
 from herdpy.log.errors import LogTrimmedError
-from herdpy.log.file_header import BLOCK_BYTES, ledger_path
-from herdpy.log.file_ledger import FileLedgerReader
+from herdpy.log.file_ledger import BLOCK_BYTES, FileLedgerReader, ledger_path
 from herdpy.log.files import Files
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN, START

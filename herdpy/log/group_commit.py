@@ -14,10 +14,9 @@ import logging
 import threading
 from collections.abc import Callable
 
-from herdpy.log.body import Body
 from herdpy.log.commit_log import Acknowledge, Append
 from herdpy.log.errors import LogClosedError, LogError, LogFencedError, LogWriteError
-from herdpy.log.transaction import Transaction
+from herdpy.log.transaction import Body, Transaction
 from herdpy.log.wait import Wait, open_gate, pass_gate
 
 _logger = logging.getLogger("herdpy.log")

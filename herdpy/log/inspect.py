@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from herdpy.log.assembler import TransactionAssembler
 from herdpy.log.entry import LogEntry
 from herdpy.log.errors import ChainError, CorruptLedgerError, RecordError
-from herdpy.log.file_header import FileHeader, LacSlot, ledger_ids, ledger_path
-from herdpy.log.file_ledger import FileLedgerReader
+from herdpy.log.file_ledger import FileHeader, FileLedgerReader, LacSlot, ledger_ids, ledger_path
 from herdpy.log.file_log import FileLog
 from herdpy.log.file_reading import predecessor_of
 from herdpy.log.files import Files, OsFiles

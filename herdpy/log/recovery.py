@@ -1,4 +1,8 @@
-"""What an open ledger holds after a crash: where it ends, or why it cannot be trusted.
+"""Opening the ledgers of a directory: what is there is checked, and a crash's traces are cleared.
+
+After a crash the last ledger is closed where its last whole entry ends, as a recovering BookKeeper
+client would close it; the next append begins a new one. So a recovered tail is never written
+behind, and every ledger has one writer.
 
 A crash may cut the last write short; then bytes of it are missing, and missing bytes read as zeros
 because the space was reserved. That is a torn tail, and nobody was told that it was done. Anything
@@ -13,12 +17,17 @@ mark. (An entry whose own data fills a sector with zeros is open to doubt until 
 
 from __future__ import annotations
 
+import errno
+import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from herdpy.log.entry import HEADER_BYTES, MAGIC, LogEntry, decode_header
-from herdpy.log.errors import RecordError
-from herdpy.log.file_ledger import TRAILER_BYTES, FileLedgerReader
+from herdpy.log.errors import CorruptLedgerError, RecordError
+from herdpy.log.file_ledger import BLOCK_BYTES, TRAILER_BYTES, FileLedgerReader, ledger_ids, ledger_path
+from herdpy.log.file_reading import NOTHING, Confirmed, predecessor_of
+from herdpy.log.files import Files
+from herdpy.log.ledger_list import LedgerInfo, LedgerList, LedgerListState
 
 SECTOR_BYTES = 512
 
@@ -111,3 +120,139 @@ def _bytes_are_missing(tail: bytes, offset: int) -> bool:
             return True
         at += sector
     return False
+
+
+@dataclass(slots=True)
+class Opened:
+    """What opening found: the list as it is now, how far it may be read, the torn tails."""
+
+    state: LedgerListState
+    confirmed: Confirmed
+    torn: list[TornTail] = field(default_factory=list)
+
+
+def open_ledgers(directory: str, files: Files, ledger_list: LedgerList, *, read_only: bool) -> Opened:
+    """Check and, unless ``read_only``, recover the ledgers of ``directory``.
+
+    Raises:
+        CorruptLedgerError: a ledger or the list is missing, foreign, short or damaged.
+    """
+    state = ledger_list.read()
+    try:
+        present = ledger_ids(files.names(directory))
+    except OSError as error:
+        if error.errno != errno.ENOENT or state is not None:
+            raise
+        present = []
+    if state is None:
+        if present:
+            path = ledger_path(directory, present[0])
+            raise CorruptLedgerError(
+                present[0], None, path, "there are ledgers, but the ledger list is missing"
+            )
+        state = LedgerListState(0, os.urandom(16).hex())
+        if not read_only:
+            state = ledger_list.write(state, 0)
+    for info in state.ledgers:
+        if info.closed:
+            _check_closed(files, directory, info, state)
+    if not read_only:
+        _remove_orphans(files, directory, present, state)
+    if state.ledgers and not state.ledgers[-1].closed:
+        return _recover(files, directory, ledger_list, state, read_only)
+    last, _ = state.settled_end
+    return Opened(state, NOTHING._replace(lac=last))
+
+
+def _check_closed(files: Files, directory: str, info: LedgerInfo, state: LedgerListState) -> None:
+    """What can be seen of a closed ledger without reading it all; readers check each entry."""
+    path = ledger_path(directory, info.ledger_id)
+    reader = FileLedgerReader(files, path, info.ledger_id, state.log_id)
+    try:
+        _check_place(reader, state)
+        if reader.size() < info.length:
+            raise CorruptLedgerError(
+                info.ledger_id,
+                info.last_entry_id,
+                path,
+                f"the file has {reader.size()} bytes, the ledger list says {info.length}",
+            )
+    finally:
+        reader.close()
+
+
+def _check_place(reader: FileLedgerReader, state: LedgerListState) -> None:
+    before, crc = predecessor_of(state, reader.ledger_id)
+    if (reader.last, reader.crc) != (before, crc):
+        raise CorruptLedgerError(
+            reader.ledger_id,
+            None,
+            reader.path,
+            f"the ledger continues {reader.last}, but the one before it ends at {before}",
+        )
+
+
+def _recover(
+    files: Files, directory: str, ledger_list: LedgerList, state: LedgerListState, read_only: bool
+) -> Opened:
+    info = state.ledgers[-1]
+    reader = FileLedgerReader(files, ledger_path(directory, info.ledger_id), info.ledger_id, state.log_id)
+    try:
+        _check_place(reader, state)
+        torn = scan_open_ledger(reader)
+        last_id, length, crc, last = reader.next_id - 1, reader.offset, reader.crc, reader.last
+    finally:
+        reader.close()
+    found = [torn] if torn else []
+    if read_only:
+        return Opened(state, Confirmed(info.ledger_id, length, last), found)
+    # Entries that were written but never synced are kept, so they must be made durable now: they
+    # will be applied.
+    path = ledger_path(directory, info.ledger_id)
+    fd = files.open(path, write=True)
+    try:
+        files.truncate(fd, length)
+        files.fsync(fd)
+    finally:
+        files.close(fd)
+    if last_id >= 0:
+        closed = replace(info, closed=True, last_entry_id=last_id, length=length, crc=crc)
+        state = ledger_list.write(replace(state, ledgers=(*state.ledgers[:-1], closed)), state.version)
+    else:
+        state = ledger_list.write(replace(state, ledgers=state.ledgers[:-1]), state.version)
+        files.remove(path)
+    return Opened(state, NOTHING._replace(lac=last), found)
+
+
+def _remove_orphans(files: Files, directory: str, present: list[int], state: LedgerListState) -> None:
+    """Remove what a crash left beside the list.
+
+    That is ledgers that were in it once and were taken out (trimmed, or sealed before they had an
+    entry), and one that never got in. The latter has no entries, since the list comes first; if
+    it has, the list is older than the ledgers and cannot be trusted.
+    """
+    listed = {info.ledger_id for info in state.ledgers}
+    for ledger_id in present:
+        path = ledger_path(directory, ledger_id)
+        if ledger_id in listed:
+            continue
+        if ledger_id >= state.next_ledger_id and not _is_unwritten(files, path):
+            raise CorruptLedgerError(
+                ledger_id, None, path, "the ledger holds entries, but the ledger list does not name it"
+            )
+        files.remove(path)
+
+
+def _is_unwritten(files: Files, path: str) -> bool:
+    """Whether nothing stands behind the header block (which may itself be unfinished)."""
+    fd = files.open(path, write=False)
+    try:
+        at, size = BLOCK_BYTES, files.size(fd)
+        while at < size:
+            part = files.pread(fd, 1 << 20, at)
+            if not part or part.strip(b"\0"):
+                return not part
+            at += len(part)
+        return True
+    finally:
+        files.close(fd)

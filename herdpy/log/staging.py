@@ -1,6 +1,6 @@
 """Rows of a load in ledgers of their own: written beside the log, read by whoever applies it, swept.
 
-Above ``bookkeeper.ensembles`` and ``load_records``; imported by itself, as the package ``bookkeeper`` is.
+Above ``bookkeeper.ensembles`` and ``records``; imported by itself, as the package ``bookkeeper`` is.
 A task of a load writes an Arrow IPC stream through a :class:`StagedLedger`, which cuts it into entries, and
 hands the :class:`StagedPart` that it gets to whoever publishes the load: a ``LoadBatch`` of the log names it
 then. Until that it is part of nothing, and may be abandoned; what nobody abandoned is found by its custom
@@ -32,7 +32,7 @@ from herdpy.log.bookkeeper.backoff import FINAL, ReaderBackoff
 from herdpy.log.bookkeeper.ensembles import APPLICATION, TABLESPACE, create_sized
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
 from herdpy.log.errors import CorruptLedgerError, LogTrimmedError, LogWriteError
-from herdpy.log.load_records import StagedPart
+from herdpy.log.records import StagedPart
 
 _log = logging.getLogger("herdpy.log.staging")
 

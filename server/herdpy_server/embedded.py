@@ -24,8 +24,7 @@ from herdpy.log import Append
 from herdpy.log.published import PublishedManifest, PublishedSnapshotError
 from herdpy.log.wait import run_blocking
 from herdpy_server.database_settings import DatabaseSettings
-from herdpy_server.publishing.moment import moment_of
-from herdpy_server.publishing.snapshot import Progress, there, write_snapshot
+from herdpy_server.publishing.snapshot import Progress, moment_of, there, write_snapshot
 from herdpy_server.publishing.state import applied_state
 from herdpy_server.sessions import LastWait, Session
 from herdpy_server.shelter import Call, Shelter

@@ -25,8 +25,7 @@ from herdpy_server.cluster.errors import NodeIdInUseError
 from herdpy_server.config import ConfigError, LoadedConfig, ServerConfig, doors
 from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.http import Phase, ServerMetrics, ServerStatus, StatusPage
-from herdpy_server.process.doors import Door, PostgresDoor
-from herdpy_server.process.grpc_door import GrpcDoor
+from herdpy_server.process.doors import Door, GrpcDoor, PostgresDoor
 from herdpy_server.process.logs import Logs
 from herdpy_server.process.loop_delay import LoopDelay
 from herdpy_server.process.member import Member

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 
 from herdpy.log.lsn import START
 from herdpy.testing.model.network import Delay, on_host
-from herdpy_server.cluster.candidate import Candidate
 from herdpy_server.cluster.coordination import Coordination
-from herdpy_server.cluster.election import Election
+from herdpy_server.cluster.election import Candidate, Election
 from herdpy_server.cluster.errors import TermLostError
 from herdpy_server.cluster.layout import NodeRecord
 from herdpy_server.cluster.tablespace_info import TablespaceInfo

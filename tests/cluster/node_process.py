@@ -14,9 +14,9 @@ import sys
 from herdpy.bookkeeper.metadata.znodes import NodeExistsError
 from herdpy.bookkeeper.metadata.zookeeper import KazooZnodes
 from herdpy.log.lsn import START
-from herdpy_server.cluster.candidate import Candidate
 from herdpy_server.cluster.certain import token
 from herdpy_server.cluster.coordination import Coordination
+from herdpy_server.cluster.election import Candidate
 from herdpy_server.cluster.errors import NodeIdInUseError, TermLostError
 from herdpy_server.cluster.layout import NodeRecord
 from herdpy_server.cluster.lease import boottime

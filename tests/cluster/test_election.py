@@ -12,9 +12,8 @@ import pytest
 
 from herdpy.bookkeeper.metadata.znodes import NodeExistsError, NoNodeError, Znodes
 from herdpy.log.lsn import LSN
-from herdpy_server.cluster.candidate import Candidate
 from herdpy_server.cluster.coordination import Coordination
-from herdpy_server.cluster.election import Election
+from herdpy_server.cluster.election import Candidate, Election
 from herdpy_server.cluster.errors import NodeIdInUseError, PositionTrimmedError, TermLostError
 from herdpy_server.cluster.layout import Address, Layout, LeaderRecord, NodeRecord, TermRecord, decode, encode
 from herdpy_server.cluster.lease import boottime

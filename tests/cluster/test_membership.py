@@ -10,7 +10,7 @@ from herdpy.bookkeeper.metadata.znodes import Znodes
 from herdpy_server.cluster.errors import NodeIdInUseError
 from herdpy_server.cluster.layout import Address, Layout, NodeRecord, encode
 from herdpy_server.cluster.membership import Membership
-from herdpy_server.cluster.session import Session
+from herdpy_server.cluster.session import ZooKeeperSession
 from tests.support.znode_worlds import Meddler, World
 
 
@@ -23,7 +23,7 @@ def record(node: str, instance: str = "1", session_timeout_s: float = 1.0) -> No
 class Member:
     def __init__(self, world: World, znodes: Znodes, own: NodeRecord) -> None:
         self.refused: asyncio.Queue[NodeIdInUseError] = asyncio.Queue()
-        self.session = Session(znodes)
+        self.session = ZooKeeperSession(znodes)
         self.membership = Membership(
             znodes, self.session, Layout(world.root), own, refused=self.refused.put_nowait
         )

@@ -12,7 +12,7 @@ from herdpy_server.cluster.errors import MalformedMetadataError, PositionTrimmed
 from herdpy_server.cluster.layout import Layout
 from herdpy_server.cluster.positions import Needs, Reports, claim_trim, now_us, read_needs
 from herdpy_server.cluster.readers import lease_reader, sweep_readers
-from herdpy_server.cluster.session import Session
+from herdpy_server.cluster.session import ZooKeeperSession
 from tests.support.znode_worlds import Meddler, World
 
 HOUR_S = 3600.0
@@ -22,8 +22,8 @@ def paths_of(world: World):
     return Layout(world.root).tablespace("t")
 
 
-def reports_of(world: World, znodes: Znodes, node: str = "a") -> tuple[Session, Reports]:
-    session = Session(znodes)
+def reports_of(world: World, znodes: Znodes, node: str = "a") -> tuple[ZooKeeperSession, Reports]:
+    session = ZooKeeperSession(znodes)
     reports = Reports(znodes, session, paths_of(world), node, "1", report_s=0.05, keep_s=0.1)
     reports.start()
     return session, reports

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herdpy.log.lsn import LSN
-from herdpy_server.cluster import trimming
 from herdpy_server.cluster.layout import PositionRecord, ReaderRecord
+from herdpy_server.cluster.positions import trim_floor
 
 NOW_US = 10_000_000_000
 RETENTION_S = 60.0
@@ -29,7 +29,7 @@ def test_floor(
     positions: dict[str, PositionRecord],
     readers: list[ReaderRecord],
 ) -> None:
-    floor = trimming.trim_floor(
+    floor = trim_floor(
         checkpoint, replicas, present, positions, readers, retention_s=RETENTION_S, now_us=NOW_US
     )
     needed = [checkpoint]
@@ -52,7 +52,7 @@ def test_each_that_needs_the_log_holds_it_back_and_who_left_for_good_does_not() 
     away = {"b": PositionRecord(durable=LSN(1, 0), seen_us=NOW_US - 59_000_000)}
     reader = ReaderRecord(lsn=LSN(2, 0), expires_us=NOW_US + 1, purpose="backup")
     over = ReaderRecord(lsn=LSN(2, 0), expires_us=NOW_US, purpose="backup")
-    floor = trimming.trim_floor
+    floor = trim_floor
     assert floor(LSN(9, 9), {"a", "b"}, {"a"}, gone, (), **options) == LSN(9, 9)
     assert floor(LSN(9, 9), {"a", "b"}, {"a"}, away, (), **options) == LSN(1, 0)
     assert floor(LSN(9, 9), {"a", "b"}, {"a", "b"}, gone, (), **options) == LSN(1, 0)
@@ -62,7 +62,7 @@ def test_each_that_needs_the_log_holds_it_back_and_who_left_for_good_does_not() 
     assert floor(LSN(3, 9), {"a"}, {"a"}, {}, (), **options) == LSN(3, 9)
 
 
-_FLOOR = trimming.trim_floor
+_FLOOR = trim_floor
 
 
 def _forgets_the_checkpoint(_checkpoint: LSN, *needs: Any, **options: Any) -> LSN:
@@ -87,6 +87,6 @@ def _forgets_who_is_there(checkpoint: LSN, replicas: Any, _present: Any, *needs:
     ids=lambda bug: bug.__name__[1:],
 )
 def test_a_floor_that_forgets_somebody_is_noticed(bug: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trimming, "trim_floor", bug)
+    monkeypatch.setitem(globals(), "trim_floor", bug)
     with pytest.raises(AssertionError):
         test_each_that_needs_the_log_holds_it_back_and_who_left_for_good_does_not()

@@ -41,8 +41,9 @@ from herdpy.log.entry import (
     decode_header,
     encode_entry,
     encode_part,
+    fits,
+    pack,
 )
-from herdpy.log.packing import fits, pack
 from herdpy.log.records import decode_record
 
 GOLDEN = [

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from herdpy.log import LSN, START, CorruptLedgerError, TornTail
-from herdpy.log.file_header import BLOCK_BYTES
+from herdpy.log.file_ledger import BLOCK_BYTES
 
 FILE = "0000000001.ledger"
 

@@ -10,8 +10,7 @@ import pytest
 
 from herdpy.log.lsn import LSN
 from herdpy_server.embedded import Database
-from herdpy_server.publishing.moment import moment_of
-from herdpy_server.publishing.snapshot import Moment
+from herdpy_server.publishing.snapshot import Moment, moment_of
 
 
 class Source:

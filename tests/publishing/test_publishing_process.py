@@ -133,7 +133,7 @@ def test_the_moment_is_that_of_the_position(source: Source, tmp_path: Path) -> N
 
 
 async def process_moment(source: Source, lsn: LSN, now_us: int) -> Moment:
-    from herdpy_server.publishing.moment import moment_of
+    from herdpy_server.publishing.snapshot import moment_of
 
     return await moment_of(source.database.log, source.database.log.state, lsn, now_us)
 

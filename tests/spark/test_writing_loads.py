@@ -7,7 +7,7 @@ import grpc
 import pyarrow as pa
 import pytest
 
-from herdpy.log.load_records import StagedPart
+from herdpy.log.records import StagedPart
 from herdpy.rpc import loads_pb2 as pb
 from herdpy.rpc.address import GrpcAddress
 from herdpy_spark.writing.errors import LoadError, LoadUnknownError

@@ -31,7 +31,6 @@ from herdpy.log.bookkeeper.settings import LedgerLogSettings
 from herdpy.log.bookkeeper.succession import Succession
 from herdpy.log.bookkeeper.znode_list import ZnodeLedgerList
 from herdpy.log.commit_log import Acknowledge, Append, CommitLog
-from herdpy.log.counts import LogCounts
 from herdpy.log.entry import LogEntry
 from herdpy.log.errors import (
     LogBusyError,
@@ -41,6 +40,7 @@ from herdpy.log.errors import (
     LogWriteError,
     Outcome,
 )
+from herdpy.log.file_log import LogCounts
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN
 from herdpy.log.transaction import Transaction

@@ -23,7 +23,7 @@ from herdpy_server.cluster.errors import MalformedMetadataError
 from herdpy_server.cluster.layout import Address, LeaderRecord, TablespacePaths, TermRecord, decode, encode
 from herdpy_server.cluster.lease import Lease
 from herdpy_server.cluster.renewal import Renewal
-from herdpy_server.cluster.session import Session
+from herdpy_server.cluster.session import ZooKeeperSession
 from herdpy_server.cluster.term import Term
 
 _log = logging.getLogger("herdpy.cluster")
@@ -41,7 +41,7 @@ class Ground:
     """
 
     znodes: Znodes
-    session: Session
+    session: ZooKeeperSession
     renewal: Renewal
     node: str
     attempts: asyncio.Semaphore

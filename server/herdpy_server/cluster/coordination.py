@@ -11,15 +11,14 @@ from collections.abc import Callable
 
 from herdpy.bookkeeper.metadata.znodes import Znodes
 from herdpy_server.cluster.ballot import Ground
-from herdpy_server.cluster.candidate import Candidate
-from herdpy_server.cluster.election import GRACE_S, Election
+from herdpy_server.cluster.election import GRACE_S, Candidate, Election
 from herdpy_server.cluster.errors import NodeIdInUseError
 from herdpy_server.cluster.layout import Layout, NodeRecord
 from herdpy_server.cluster.lease import Clock, boottime
 from herdpy_server.cluster.membership import Membership
 from herdpy_server.cluster.positions import Reports
 from herdpy_server.cluster.renewal import Renewal
-from herdpy_server.cluster.session import Session
+from herdpy_server.cluster.session import ZooKeeperSession
 from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.cluster.tablespaces import Tablespaces
 
@@ -49,7 +48,7 @@ class Coordination:
         """
         self.znodes = znodes
         self.layout = Layout(root)
-        self.session = Session(znodes)
+        self.session = ZooKeeperSession(znodes)
         self.renewal = Renewal(znodes, self.session, self.layout, own.node, lease_s, clock)
         self.membership = Membership(znodes, self.session, self.layout, own, refused=refused, clock=clock)
         self.tablespaces = Tablespaces(znodes, self.layout)

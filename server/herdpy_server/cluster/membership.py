@@ -18,7 +18,7 @@ from herdpy_server.cluster.certain import GivenUpError, create_own, delete_own
 from herdpy_server.cluster.errors import MalformedMetadataError, NodeIdInUseError
 from herdpy_server.cluster.layout import Layout, NodeRecord, decode, encode
 from herdpy_server.cluster.lease import Clock, boottime
-from herdpy_server.cluster.session import Session
+from herdpy_server.cluster.session import ZooKeeperSession
 from herdpy_server.cluster.watched import WatchedChildren
 
 _log = logging.getLogger("herdpy.cluster")
@@ -35,7 +35,7 @@ class Membership:
     def __init__(
         self,
         znodes: Znodes,
-        session: Session,
+        session: ZooKeeperSession,
         layout: Layout,
         own: NodeRecord,
         *,

@@ -1,6 +1,6 @@
 """What each replica has, told to others through ZooKeeper, and how far the log may be trimmed.
 
-Above ``certain`` and ``trimming``. A replica tells its state and position (``Reports``); the leader reads all
+Above ``certain``. A replica tells its state and position (``Reports``); the leader reads all
 of them when it wants to trim (``read_needs``, ``claim_trim``); nobody watches them, so they cost a write a
 second for each replica whose position moves, and nothing else.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -30,8 +30,42 @@ from herdpy_server.cluster.layout import (
     decode,
     encode,
 )
-from herdpy_server.cluster.session import Session
-from herdpy_server.cluster.trimming import trim_floor
+from herdpy_server.cluster.session import ZooKeeperSession
+
+
+def trim_floor(
+    checkpoint: LSN,
+    replicas: Collection[str],
+    present: Collection[str],
+    positions: Mapping[str, PositionRecord],
+    readers: Iterable[ReaderRecord],
+    *,
+    retention_s: float,
+    now_us: int,
+) -> LSN:
+    """The last entry that nobody needs: the ledgers that end at it or before it may go.
+
+    It is not past the leader's durable checkpoint; nor past the durable position of any replica of the
+    tablespace that is there or was within the retention window; nor past the position of a reader whose lease
+    has not expired. A replica that has not told a position yet, or that was away for longer, is seeded from
+    another's snapshot; the seeding holds a lease as a reader. Evidence does not follow the log.
+
+    Args:
+        checkpoint: the leader's: all up to it is durable in its store.
+        replicas: the nodes that have a replica (``TablespaceInfo.replicas``).
+        present: those of them that are there now, however long ago they told a position.
+        retention_s: the window, in seconds.
+        now_us: the leader's clock. A position told "in the future" by another's is within the window.
+    """
+    needed = [checkpoint]
+    for node, position in positions.items():
+        if node not in replicas or position.kept:
+            continue
+        if node in present or now_us - position.seen_us <= retention_s * 1e6:
+            needed.append(position.durable)
+    needed.extend(one.lsn for one in readers if one.entries and one.expires_us > now_us)
+    return min(needed)
+
 
 _log = logging.getLogger("herdpy.cluster")
 
@@ -58,7 +92,7 @@ class Reports:
     def __init__(
         self,
         znodes: Znodes,
-        session: Session,
+        session: ZooKeeperSession,
         paths: TablespacePaths,
         node: str,
         instance: str,

@@ -18,7 +18,7 @@ from herdpy.bookkeeper.metadata.znodes import ANY_VERSION, NoNodeError, Znodes, 
 from herdpy_server.cluster.certain import token
 from herdpy_server.cluster.layout import Layout
 from herdpy_server.cluster.lease import Clock, Lease, boottime
-from herdpy_server.cluster.session import Session
+from herdpy_server.cluster.session import ZooKeeperSession
 
 _log = logging.getLogger("herdpy.cluster")
 
@@ -32,7 +32,7 @@ class Renewal:
     def __init__(
         self,
         znodes: Znodes,
-        session: Session,
+        session: ZooKeeperSession,
         layout: Layout,
         node: str,
         lease_s: float,

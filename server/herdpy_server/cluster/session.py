@@ -15,7 +15,7 @@ from herdpy.bookkeeper.metadata.znodes import Watch, Znodes, ZooKeeperState
 Listener = Callable[[ZooKeeperState], None]
 
 
-class Session:
+class ZooKeeperSession:
     """To be made on the loop, before the first ephemeral znode."""
 
     def __init__(self, znodes: Znodes) -> None:

@@ -1,19 +1,102 @@
 """One snapshot from one state: every table, then the manifest.
 
-Above ``tables``; ``child`` and the embedded database call it.
+Above ``state``; ``child`` and the embedded database call it. A table's rows come as Arrow batches: all live
+columns, the hidden key too, and ``__key``. Batches are bounded in rows and bytes, so memory is. A snapshot
+carries its ``Moment``, what the log knows of its LSN, so that a reader can tell whether the log that he has
+goes on from it, and which snapshot is old enough.
 """
 
 from __future__ import annotations
 
+import struct
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
 
+import pyarrow as pa
+
+from herdpy.log import LogEntry, LogError
+from herdpy.log.ledger_list import LedgerListState
 from herdpy.log.lsn import LSN
-from herdpy.log.published import DamagedSnapshotError, PublishedManifest, SnapshotRef, SnapshotWriter, load
+from herdpy.log.published import (
+    KEY_COLUMN,
+    DamagedSnapshotError,
+    PublishedManifest,
+    SnapshotRef,
+    SnapshotWriter,
+    load,
+)
 from herdpy_server.publishing.state import State
-from herdpy_server.publishing.tables import batches, schema
+from herdpy_server.store import StoreDamagedError
+from herdpy_server.store.columns import decoded
+from herdpy_server.store.flush import row_hash
+from herdpy_sql.catalog import Table
 from herdpy_sql.definitions import encode_table
+from herdpy_sql.values.interval_columns import has_intervals, texts_of
+
+_STEP = 512
+_ROWS = 16_384
+_BYTES = 8 << 20
+_MASK = (1 << 64) - 1
+
+
+def live(table: Table) -> tuple[int, ...]:
+    """The positions of the columns that are published."""
+    return tuple(at for at, column in enumerate(table.columns) if not column.dropped)
+
+
+def schema(table: Table) -> pa.Schema:
+    """Of a table's batches."""
+    return _batch(table, [], []).schema
+
+
+def batches(state: State, table: Table) -> Iterator[pa.RecordBatch]:
+    """The rows of a table in key order.
+
+    Raises:
+        StoreDamagedError: they are not those that were written, which is known at their end.
+    """
+    expected = None if state.checksums is None else state.checksums.get(table.id, (0, 0))
+    items = state.scan(table)
+    count = checksum = 0
+    while True:
+        keys: list[bytes] = []
+        images: list[bytes] = []
+        size = 0
+        while len(keys) < _ROWS and size < _BYTES:
+            taken = list(islice(items, _STEP))
+            if not taken:
+                break
+            for key, image in taken:
+                keys.append(key)
+                images.append(image)
+                size += len(key) + len(image)
+        if not keys:
+            break
+        if expected is not None:
+            checksum += sum(map(row_hash, keys, images))
+        count += len(keys)
+        yield _batch(table, keys, images)
+    if expected is not None and (count, checksum & _MASK) != expected:
+        raise StoreDamagedError(
+            f"table {table.name} has {count} rows with checksum {checksum & _MASK:016x}, "
+            f"and {expected[0]} with {expected[1]:016x} were written"
+        )
+
+
+def _batch(table: Table, keys: list[bytes], images: list[bytes]) -> pa.RecordBatch:
+    columns = decoded(table, live(table), images)
+    for at, field in enumerate(columns.schema):
+        if has_intervals(field.type):  # which Parquet has not
+            texts = texts_of(columns.column(at))
+            columns = columns.set_column(at, pa.field(field.name, texts.type), texts)
+    return columns.append_column(
+        pa.field(KEY_COLUMN, pa.binary(), nullable=False), pa.array(keys, pa.binary())
+    )
+
 
 Progress = Callable[[int, int], object]
 """Called with rows and bytes that are written."""
@@ -79,3 +162,68 @@ def write_snapshot(
     except BaseException:
         writer.abandon()
         raise
+
+
+_TIME = struct.Struct(">q")
+_SPANS = (1, 8, 64)
+"""Of how many entries the newest times are looked for in: most have one of their own."""
+
+
+class Readable(Protocol):
+    """What is asked of a log."""
+
+    def read(self, after: LSN, upto: LSN | None = None) -> AsyncIterator[tuple[LSN, LogEntry]]: ...
+
+
+async def moment_of(log: Readable, state: LedgerListState, lsn: LSN, now_us: int) -> Moment:
+    """What belongs to ``lsn``.
+
+    Args:
+        state: the log's ledger list.
+        now_us: the time that is given where the log does not tell one, because it is trimmed there.
+    """
+    crc = state.base_crc if lsn == state.base else None
+    if lsn.entry_id < 0:
+        return Moment(state.log_id, crc, now_us)
+    for span in _SPANS:
+        after = _before(state, lsn, span)
+        if after is None:
+            continue
+        try:
+            crc, time_us = await _newest(log, after, lsn)
+        except LogError:  # it is trimmed there, or cannot be read now: the snapshot is as good without
+            continue
+        if time_us is not None:
+            return Moment(state.log_id, crc, time_us)
+        if lsn.entry_id < span:
+            break
+    return Moment(state.log_id, crc, now_us)
+
+
+def _before(state: LedgerListState, lsn: LSN, span: int) -> LSN | None:
+    """The position to read after, for ``span`` entries to ``lsn`` or all of its ledger."""
+    if lsn.entry_id >= span:
+        return LSN(lsn.ledger_id, lsn.entry_id - span)
+    before = state.base
+    for ledger in state.ledgers:
+        if ledger.ledger_id == lsn.ledger_id:
+            return before
+        if ledger.last_entry_id >= 0:
+            before = ledger.last
+    return None
+
+
+async def _newest(log: Readable, after: LSN, upto: LSN) -> tuple[int | None, int | None]:
+    """The running CRC at ``upto``, and the newest time of what took effect after ``after``."""
+    crc: int | None = None
+    newest: int | None = None
+    begun: int | None = None
+    async with aclosing(log.read(after, upto)) as entries:  # type: ignore[type-var]
+        async for _lsn, entry in entries:
+            crc = entry.header.crc
+            for part in entry.parts:
+                if part.first:
+                    begun = _TIME.unpack_from(part.data)[0] if len(part.data) >= _TIME.size else None
+                if part.last and begun is not None:
+                    newest = begun if newest is None else max(newest, begun)
+    return crc, newest

@@ -26,10 +26,9 @@ from herdpy_server.cluster.layout import PublishedRecord, SnapshotRecord
 from herdpy_server.cluster.positions import now_us, read_needs
 from herdpy_server.cluster.published import PublishingLock, published_of, tell_published
 from herdpy_server.cluster.readers import lease_reader
-from herdpy_server.publishing.moment import moment_of
 from herdpy_server.publishing.process import Order, Published, Told
 from herdpy_server.publishing.publisher import Shelf, copy, publish_and_prune
-from herdpy_server.publishing.snapshot import Moment
+from herdpy_server.publishing.snapshot import Moment, moment_of
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.state import ReplicaState
 from herdpy_server.serving.logs import being_published

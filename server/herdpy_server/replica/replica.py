@@ -37,7 +37,7 @@ from herdpy.log import (
 )
 from herdpy.log.bookkeeper import FollowedLog, LeaderLog
 from herdpy.log.errors import LogEntriesLostError, LogLossError
-from herdpy_server.cluster.candidate import Candidate
+from herdpy_server.cluster.election import Candidate
 from herdpy_server.cluster.errors import ClusterError, TermLostError
 from herdpy_server.cluster.layout import LeaderRecord
 from herdpy_server.cluster.positions import read_needs

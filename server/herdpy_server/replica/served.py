@@ -26,7 +26,6 @@ from herdpy_server.cluster.readers import ReaderLease, found_lease, lease_reader
 from herdpy_server.publishing.process import Published
 from herdpy_server.replica.base import ReplicaBase
 from herdpy_server.replica.state import ReplicaState
-from herdpy_server.serving.loads import LoadsHere
 from herdpy_server.serving.logs import (
     From,
     LogLease,
@@ -38,7 +37,7 @@ from herdpy_server.serving.logs import (
     no_place,
     not_kept,
 )
-from herdpy_server.serving.tablespaces import FOLLOWER, LEADER, Standing, Use
+from herdpy_server.serving.tablespaces import FOLLOWER, LEADER, LoadsHere, Standing, Use
 from herdpy_server.tablespace.guard import ReadLevel
 from herdpy_sql.errors import SqlError
 

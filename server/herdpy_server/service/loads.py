@@ -33,8 +33,7 @@ from herdpy_server.service.caller import CALLER, Callers
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.serving.loads import LoadsHere
-    from herdpy_server.serving.tablespaces import Tablespaces
+    from herdpy_server.serving.tablespaces import LoadsHere, Tablespaces
     from herdpy_server.sessions import Session
     from herdpy_server.store.loads import LoadOutcome
 

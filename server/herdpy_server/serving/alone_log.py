@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from herdpy.log import LogError
 from herdpy.log.lsn import LSN, START
 from herdpy.log.published import Retention, choose, dated, load
-from herdpy_server.publishing.moment import moment_of
 from herdpy_server.publishing.process import MomentOf, Order
 from herdpy_server.publishing.publisher import Shelf, copy, publish_and_prune
-from herdpy_server.publishing.snapshot import Moment
+from herdpy_server.publishing.snapshot import Moment, moment_of
 from herdpy_server.serving.logs import (
     From,
     LogLease,

@@ -15,8 +15,7 @@ from herdpy.log.lsn import LSN
 from herdpy_server.serving.alone_log import AloneLog, PublishSettings
 from herdpy_server.serving.database import ServedDatabase
 from herdpy_server.serving.driver import Run
-from herdpy_server.serving.loads import LoadsHere
-from herdpy_server.serving.tablespaces import Standing, Use
+from herdpy_server.serving.tablespaces import LoadsHere, Standing, Use
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:

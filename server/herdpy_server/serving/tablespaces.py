@@ -9,18 +9,37 @@ which waits for them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from herdpy.log import LedgerInfo
 from herdpy.log.lsn import LSN, START
-from herdpy_server.serving.loads import LoadsHere
+from herdpy_server.loading.ledgers import LedgerPlace
 from herdpy_server.serving.logs import ServedLog
+from herdpy_server.sessions import Session
 from herdpy_server.store import Store
 from herdpy_server.tablespace import Checkpointer
 from herdpy_sql.errors import SqlError
+
+
+@dataclass(frozen=True, slots=True)
+class LoadsHere:
+    """One tablespace, or the replica of it that is here, as loads see it at this moment.
+
+    Attributes:
+        session: a new session. SqlError 57P03: there is nothing to be read or written.
+        call: runs a session's coroutine, as ``Driver.call``.
+        ledgers: where writers stage; None: on this server's disk.
+        leader: the gRPC door, "host:port", of the node that leads, as last heard; None: it is not known.
+    """
+
+    session: Callable[[], Session]
+    call: Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
+    ledgers: LedgerPlace | None = None
+    leader: str | None = None
+
 
 LEADER = "leader"
 FOLLOWER = "follower"

@@ -14,9 +14,18 @@ import numpy as np
 import pyarrow as pa
 
 from herdpy.codec.arrow import arrow_type, batch_to_keys, conform
-from herdpy.log.load_records import Before, LoadBatch, LoadOp
 from herdpy.log.lsn import LSN
-from herdpy.log.records import Delete, Insert, InsertBatch, Record, Truncate, Update
+from herdpy.log.records import (
+    Before,
+    Delete,
+    Insert,
+    InsertBatch,
+    LoadBatch,
+    LoadOp,
+    Record,
+    Truncate,
+    Update,
+)
 from herdpy.log.transaction import Transaction
 from herdpy_spark.feed.block import (
     ALTER,

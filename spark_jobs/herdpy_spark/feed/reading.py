@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from herdpy.codec.arrow import ArrowStreamReader
-from herdpy.log.load_records import LoadBatch
+from herdpy.log.records import LoadBatch
 from herdpy_spark.feed.block import (
     INSERT,
     TRUNCATE,

@@ -13,8 +13,9 @@ from struct import Struct
 
 from herdpy.log.errors import RecordError
 from herdpy.log.lsn import LSN
-from herdpy.log.record_frame import FRAME, FRAME_BYTES
 from herdpy.log.records import (
+    FRAME,
+    FRAME_BYTES,
     Delete,
     Insert,
     InsertBatch,

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from herdpy.log import LSN, CorruptLedgerError, LogClosedError, LogEntry, LogTrimmedError
-from herdpy.log.file_header import BLOCK_BYTES, ledger_path
-from herdpy.log.file_ledger import FileLedgerReader
+from herdpy.log.file_ledger import BLOCK_BYTES, FileLedgerReader, ledger_path
 from herdpy.log.file_reading import NOTHING, Confirmed, LogCursor
 from herdpy.log.files import OsFiles
 from herdpy.log.ledger_list import FileLedgerList, LedgerListState

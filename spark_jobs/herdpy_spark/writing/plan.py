@@ -17,7 +17,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from herdpy.codec.arrow import arrow_type
 from herdpy.codec.kinds import Field, Kind
-from herdpy.log.load_records import StagedPart
+from herdpy.log.records import StagedPart
 from herdpy.rpc.address import GrpcAddress
 
 if TYPE_CHECKING:

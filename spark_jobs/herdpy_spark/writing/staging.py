@@ -26,7 +26,7 @@ import grpc
 from herdpy.bookkeeper import BookKeeper, BookKeeperError
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
 from herdpy.log.errors import LogWriteError
-from herdpy.log.load_records import StagedPart
+from herdpy.log.records import StagedPart
 from herdpy.log.staging import StagedLedger, delete_staged
 from herdpy.rpc import loads_pb2, loads_pb2_grpc
 from herdpy.rpc.errors import RemoteError

@@ -142,7 +142,7 @@ def test_a_paused_leader_that_wakes_writes_nothing_more(bookkeeper_cluster):
                 while ended is None:
                     more, ended = await hear(leader, 100)
                     said += more
-                assert ended[1] in (b"LedgerFencedError", b"LedgerListConflictError")
+                assert ended[1] in (b"LogFencedError", b"LedgerListConflictError")
             assert await log.append(transaction(0)) > lsn
             found = await numbers(log.read(START))
             assert found[-2:] == [0, 0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from herdpy_server.copy import textual
@@ -111,6 +111,7 @@ def test_the_end_of_data_is_where_postgresql_sees_it(copy_peer: Peer, data: byte
 @pytest.mark.parametrize("options", CSV_OPTIONS)
 @settings(max_examples=40)
 @given(data=hostile(",,;"), places=_places)
+@example(data=b',"\r\n",\n\\.\r\n\n', places=[])
 def test_csv_is_read_as_postgresql_does(
     copy_peer: Peer, options: str, data: bytes, places: list[int]
 ) -> None:

@@ -82,13 +82,14 @@ class LineCutter:
         None when it is not complete (``last``: there is no more data, so it is what there is).
         SqlError 22P04 for line ends that differ and a corrupt end-of-data marker.
         """
+        self.newlines = 0
         if self.is_csv and data.startswith(END, start):
             found = self._csv_marker(data, start)
             if found is not None:
                 return found
             if not last and len(data) < start + 4:
                 return None
-        at, quoted, self.newlines = start, False, 0
+        at, quoted = start, False
         while match := self._special.search(data, at):
             at, byte = match.start(), match.group()
             if byte in {LF, CR} and not quoted:

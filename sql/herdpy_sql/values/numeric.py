@@ -42,7 +42,8 @@ MAX_WHOLE_DIGITS = 131_072
 MAX_SCALE = 16_383
 ZERO = Decimal(0)
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
+# Blanks before the exponent are strtol's, which reads it.
+_NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]\s*([+-]?\d{1,9}))?", re.ASCII)
 _SPECIAL = frozenset({"nan", "infinity", "+infinity", "-infinity", "inf", "+inf", "-inf"})
 _HEAD = struct.Struct("!HhHH")
 _NEGATIVE = 0x4000
@@ -98,8 +99,9 @@ def fit(value: Decimal, sql_type: SqlType) -> Decimal:
 def parse_numeric(text: str) -> Decimal:
     """Read a NUMERIC. SqlError 22P02 for bad syntax, 22003 when it is out of range."""
     stripped = text.strip(" \t\n\r\f\v")
-    if _NUMBER.fullmatch(stripped):
-        return normal(Decimal(stripped))
+    found = _NUMBER.fullmatch(stripped)
+    if found:
+        return normal(Decimal(stripped if found[2] is None else f"{found[1]}e{found[2]}"))
     if stripped.lower() in _SPECIAL:
         raise SqlError("0A000", "NaN and infinity are not supported in type numeric")
     raise SqlError("22P02", f'invalid input syntax for type numeric: "{text}"')

@@ -18,10 +18,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from golden import Block
 from runner import Session
 
-from herdpy_sql.columnar.functions import CALLS
 from herdpy_sql.columnar.functions import FUNCTIONS as COLUMNAR
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.functions import FUNCTIONS as OWN
+from herdpy_sql.expr.syntax import FUNCTION_CLASSES
 from herdpy_sql.library import ROUTINES
 from herdpy_sql.parse import parse, split
 from herdpy_sql.parse.understood import READ, refuse_unread
@@ -242,7 +242,7 @@ def test_calls_read_what_is_read_of_their_nodes() -> None:
     usual, flags = {"this", "expression", "expressions"}, {"single_replace", "is_string"}
     wrong = {
         cls: rest
-        for cls, (_, keys) in CALLS.items()
+        for cls, (_, keys) in FUNCTION_CLASSES.items()
         if cls is not exp.Initcap
         and (rest := (READ.get(cls, usual) & set(cls.arg_types)) - set(keys) - flags)
     }

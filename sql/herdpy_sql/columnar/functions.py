@@ -1,8 +1,9 @@
 """Function calls of the columnar engine: from a syntax tree to PostgreSQL's name and arguments.
 
-sqlglot parses many functions into classes of its own; ``CALLS`` brings those back to a name and arguments
-in PostgreSQL's order, and ``FUNCTIONS`` says what each name means. It is filled by ``number_functions``,
-``text_functions`` and ``time_functions``, which take typed arguments and give typed DuckDB text.
+sqlglot parses many functions into classes of its own; ``syntax.FUNCTION_CLASSES`` brings those back to a
+name and arguments in PostgreSQL's order. ``FUNCTIONS`` says what a name means that is not the library's; it
+is filled by ``number_functions``, ``text_functions`` and ``time_functions``, which take typed arguments and
+give typed DuckDB text.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from herdpy_sql.columnar import aggregates, casts, library, rows
 from herdpy_sql.columnar.binder import Binder, handles
 from herdpy_sql.columnar.comparisons import is_row
 from herdpy_sql.columnar.typed import STRINGS, Typed, no_function
-from herdpy_sql.expr.syntax import filled, named_call
+from herdpy_sql.expr.syntax import FUNCTION_CLASSES, filled, named_call
 from herdpy_sql.types import INTEGER, Base
 
 if TYPE_CHECKING:
@@ -27,59 +28,6 @@ if TYPE_CHECKING:
 Function = Callable[[Binder, list[Typed]], Typed]
 
 FUNCTIONS: dict[str, Function] = {}
-
-# class of sqlglot -> PostgreSQL's name and the keys of its arguments, in PostgreSQL's order
-CALLS: dict[type[exp.Expression], tuple[str, tuple[str, ...]]] = {
-    exp.Abs: ("abs", ("this",)),
-    exp.Sign: ("sign", ("this",)),
-    exp.Sqrt: ("sqrt", ("this",)),
-    exp.Cbrt: ("cbrt", ("this",)),
-    exp.Exp: ("exp", ("this",)),
-    exp.Ln: ("ln", ("this",)),
-    exp.Log: ("log", ("this", "expression")),
-    exp.Ceil: ("ceil", ("this",)),
-    exp.Floor: ("floor", ("this",)),
-    exp.Round: ("round", ("this", "decimals")),
-    exp.Trunc: ("trunc", ("this", "decimals")),
-    exp.Upper: ("upper", ("this",)),
-    exp.Lower: ("lower", ("this",)),
-    exp.Initcap: ("initcap", ("this",)),
-    exp.Length: ("length", ("this",)),
-    exp.Substring: ("substring", ("this", "start", "length")),
-    exp.Left: ("left", ("this", "expression")),
-    exp.Right: ("right", ("this", "expression")),
-    exp.Repeat: ("repeat", ("this", "times")),
-    exp.Replace: ("replace", ("this", "expression", "replacement")),
-    exp.Translate: ("translate", ("this", "from_", "to")),
-    exp.Reverse: ("reverse", ("this",)),
-    exp.SplitPart: ("split_part", ("this", "delimiter", "part_index")),
-    exp.StrPosition: ("strpos", ("this", "substr")),
-    exp.StartsWith: ("starts_with", ("this", "expression")),
-    exp.Chr: ("chr", ("expressions",)),
-    exp.Unicode: ("ascii", ("this",)),
-    exp.Ascii: ("ascii", ("this",)),
-    exp.IntDiv: ("div", ("this", "expression")),
-    exp.Hex: ("to_hex", ("this",)),
-    exp.MD5: ("md5", ("this",)),
-    exp.Pi: ("pi", ()),
-    exp.Sin: ("sin", ("this",)),
-    exp.Cos: ("cos", ("this",)),
-    exp.Tan: ("tan", ("this",)),
-    exp.Asin: ("asin", ("this",)),
-    exp.Acos: ("acos", ("this",)),
-    exp.Atan: ("atan", ("this",)),
-    exp.Atan2: ("atan2", ("this", "expression")),
-    exp.Degrees: ("degrees", ("this",)),
-    exp.Radians: ("radians", ("this",)),
-    exp.Rand: ("random", ()),
-    exp.Uuid: ("gen_random_uuid", ()),
-    exp.Overlay: ("overlay", ("this", "expression", "from_", "for_")),
-    exp.RegexpReplace: (
-        "regexp_replace",
-        ("this", "expression", "replacement", "position", "occurrence", "modifiers"),
-    ),
-}
-
 
 OF_ARRAYS = frozenset({"concat", "concat_ws"})
 """Functions of this engine that take arrays, too."""
@@ -99,9 +47,9 @@ def call(binder: Binder, name: str, arguments: list[Typed], scope: Scope | None 
     return replace(result, name=name)
 
 
-@handles(*CALLS)
+@handles(*FUNCTION_CLASSES)
 def _known(binder: Binder, node: Any, scope: Scope) -> Typed:
-    name, keys = CALLS[type(node)]
+    name, keys = FUNCTION_CLASSES[type(node)]
     arguments = []
     for key in keys:
         value = node.args.get(key)

@@ -22,7 +22,15 @@ from herdpy_sql.expr.functions import FUNCTIONS
 from herdpy_sql.expr.nodes import NotOwn
 from herdpy_sql.expr.operate import call, library_call
 from herdpy_sql.expr.resolve import can_coerce, choose
-from herdpy_sql.expr.syntax import filled, function_name, is_regclass, named_call, slice_ends, subscripts
+from herdpy_sql.expr.syntax import (
+    FUNCTION_CLASSES,
+    filled,
+    function_name,
+    is_regclass,
+    named_call,
+    slice_ends,
+    subscripts,
+)
 from herdpy_sql.library import ROUTINES
 from herdpy_sql.library.arrays import array_of_arrays
 from herdpy_sql.types import INTEGER, Base, SqlType, array_of
@@ -130,32 +138,6 @@ def _plain(node: exp.Expression) -> exp.Expression:
     return node
 
 
-# Where the arguments of sqlglot's classes are, in the order of PostgreSQL's function.
-_ARGS: dict[type, tuple[str, tuple[str, ...]]] = {
-    exp.Abs: ("abs", ("this",)),
-    exp.Sign: ("sign", ("this",)),
-    exp.Ceil: ("ceil", ("this",)),
-    exp.Floor: ("floor", ("this",)),
-    exp.Round: ("round", ("this", "decimals")),
-    exp.Trunc: ("trunc", ("this", "decimals")),
-    exp.IntDiv: ("div", ("this", "expression")),
-    exp.Sqrt: ("sqrt", ("this",)),
-    exp.Length: ("length", ("this",)),
-    exp.Lower: ("lower", ("this",)),
-    exp.Upper: ("upper", ("this",)),
-    exp.Substring: ("substring", ("this", "start", "length")),
-    exp.Left: ("left", ("this", "expression")),
-    exp.Right: ("right", ("this", "expression")),
-    exp.Replace: ("replace", ("this", "expression", "replacement")),
-    exp.StrPosition: ("strpos", ("this", "substr")),
-    exp.StartsWith: ("starts_with", ("this", "expression")),
-    exp.Repeat: ("repeat", ("this", "times")),
-    exp.Reverse: ("reverse", ("this",)),
-    exp.SplitPart: ("split_part", ("this", "delimiter", "part_index")),
-    exp.Ascii: ("ascii", ("this",)),
-    exp.MD5: ("md5", ("this",)),
-    exp.AtTimeZone: ("timezone", ("zone", "this")),
-}
 _CLOCKS = {
     "now": "transaction",
     "transaction_timestamp": "transaction",
@@ -168,8 +150,10 @@ _TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "btrim", "": "btrim"}
 def bind_call(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     """Bind a function call. NotOwn for functions that are not evaluated here."""
     kind = type(node)
-    if kind in _ARGS:
-        name, places = _ARGS[kind]
+    if kind in FUNCTION_CLASSES:
+        name, places = FUNCTION_CLASSES[kind]
+        if kind is exp.RegexpReplace or (name not in FUNCTIONS and name not in ROUTINES):
+            raise NotOwn(name)  # of regexp_replace the library has the longer forms alone
         args = [node.args[place] for place in places if node.args.get(place) is not None]
         extra = {key for key, value in node.args.items() if value and key not in places}
         if extra - {"is_left", "binary", "big_int", "ignore_nulls"}:
@@ -243,6 +227,10 @@ def _extract(binder: ExprBinder, node: exp.Extract) -> n.Expr:
     return folded(n.Call(t.NUMERIC, extractor(node.name, source.type.base), (source,)))
 
 
+def _at_time_zone(binder: ExprBinder, node: exp.AtTimeZone) -> n.Expr:
+    return by_name(binder, "timezone", [node.args["zone"], node.this])
+
+
 def _date_trunc(binder: ExprBinder, node: exp.Expression) -> n.Expr:
     unit = node.args.get("unit")
     if not isinstance(unit, exp.Var) or node.args.get("zone") is not None:
@@ -314,6 +302,7 @@ def _volatile(binder: ExprBinder, type_: SqlType, name: str) -> n.Expr:
 
 CALLS: dict[type, Handler] = {
     exp.Array: array,
+    exp.AtTimeZone: _at_time_zone,
     exp.Bracket: bracket,
     exp.CurrentTimestamp: _now,
     exp.CurrentDate: _now_as(t.DATE),

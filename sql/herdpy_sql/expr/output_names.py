@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlglot import expressions as exp
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.expr.syntax import identifier, named_call
+from herdpy_sql.expr.syntax import FUNCTION_CLASSES, identifier, named_call
 from herdpy_sql.expr.typenames import catalog_name, of_moment, sql_type
 
 UNNAMED = "?column?"
@@ -90,6 +90,8 @@ def _of_call(node: exp.Expression) -> tuple[str, int]:
     if names is not None:
         length = node.meta["end"] - node.meta["start"] + 1 if called else 0
         return next((name for name in names if len(name) == length), names[0]), 2
+    if type(node) in FUNCTION_CLASSES:
+        return FUNCTION_CLASSES[type(node)][0], 2
     if not isinstance(node, exp.Func) or isinstance(node, exp.Connector):
         return UNNAMED, 0
     known = named_call(node)

@@ -78,6 +78,59 @@ _INTERVAL = {"year": 0, "years": 0, "month": 1, "months": 1, "week": 2, "weeks":
 _INTERVAL |= {"hour": 4, "hours": 4, "minute": 5, "mins": 5, "min": 5, "minutes": 5, "second": 6, "secs": 6}
 
 
+FUNCTION_CLASSES: dict[type, tuple[str, tuple[str, ...]]] = {
+    exp.Abs: ("abs", ("this",)),
+    exp.Sign: ("sign", ("this",)),
+    exp.Sqrt: ("sqrt", ("this",)),
+    exp.Cbrt: ("cbrt", ("this",)),
+    exp.Exp: ("exp", ("this",)),
+    exp.Ln: ("ln", ("this",)),
+    exp.Log: ("log", ("this", "expression")),
+    exp.Ceil: ("ceil", ("this",)),
+    exp.Floor: ("floor", ("this",)),
+    exp.Round: ("round", ("this", "decimals")),
+    exp.Trunc: ("trunc", ("this", "decimals")),
+    exp.Upper: ("upper", ("this",)),
+    exp.Lower: ("lower", ("this",)),
+    exp.Initcap: ("initcap", ("this",)),
+    exp.Length: ("length", ("this",)),
+    exp.Substring: ("substring", ("this", "start", "length")),
+    exp.Left: ("left", ("this", "expression")),
+    exp.Right: ("right", ("this", "expression")),
+    exp.Repeat: ("repeat", ("this", "times")),
+    exp.Replace: ("replace", ("this", "expression", "replacement")),
+    exp.Translate: ("translate", ("this", "from_", "to")),
+    exp.Reverse: ("reverse", ("this",)),
+    exp.SplitPart: ("split_part", ("this", "delimiter", "part_index")),
+    exp.StrPosition: ("strpos", ("this", "substr")),
+    exp.StartsWith: ("starts_with", ("this", "expression")),
+    exp.Chr: ("chr", ("expressions",)),
+    exp.Unicode: ("ascii", ("this",)),
+    exp.Ascii: ("ascii", ("this",)),
+    exp.IntDiv: ("div", ("this", "expression")),
+    exp.Hex: ("to_hex", ("this",)),
+    exp.MD5: ("md5", ("this",)),
+    exp.Pi: ("pi", ()),
+    exp.Sin: ("sin", ("this",)),
+    exp.Cos: ("cos", ("this",)),
+    exp.Tan: ("tan", ("this",)),
+    exp.Asin: ("asin", ("this",)),
+    exp.Acos: ("acos", ("this",)),
+    exp.Atan: ("atan", ("this",)),
+    exp.Atan2: ("atan2", ("this", "expression")),
+    exp.Degrees: ("degrees", ("this",)),
+    exp.Radians: ("radians", ("this",)),
+    exp.Rand: ("random", ()),
+    exp.Uuid: ("gen_random_uuid", ()),
+    exp.Overlay: ("overlay", ("this", "expression", "from_", "for_")),
+    exp.RegexpReplace: (
+        "regexp_replace",
+        ("this", "expression", "replacement", "position", "occurrence", "modifiers"),
+    ),
+}
+"""Functions that sqlglot has classes of: PostgreSQL's name, and where the arguments are in its order."""
+
+
 def named_call(node: exp.Expression) -> tuple[str, list[Any]] | None:
     """The name and arguments of a call or operator; None for what is neither."""
     kind = type(node)

@@ -48,6 +48,11 @@ class Part:
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
 
+    def reap(self) -> None:
+        """Wait until its process, if it had one, is over."""
+        if self._process is not None:
+            self._process.wait()
+
     @property
     def line(self) -> str:
         """How it ended, to be read."""
@@ -85,6 +90,8 @@ def run(main: Part, beside: Sequence[Part]) -> int:
                 for part in beside:
                     part.end()
                 others.join(0.1)
+            for part in (main, *beside):  # whoever waited for it may have been interrupted
+                part.reap()
             raise
         for part, output in zip(beside, outputs, strict=True):
             output.seek(0)

@@ -27,7 +27,7 @@ from herdpy_server.database_settings import DatabaseSettings
 from herdpy_server.publishing.snapshot import Progress, moment_of, there, write_snapshot
 from herdpy_server.publishing.state import applied_state
 from herdpy_server.sessions import LastWait, Session
-from herdpy_server.shelter import Call, Shelter
+from herdpy_server.shelter import Shelter, ShelteredCall
 from herdpy_server.tablespace_host import OpenDirectory, is_closed, is_closing
 from herdpy_sql.errors import SqlError
 
@@ -63,7 +63,9 @@ class Database:
         self._closed = False
         self._suspended: set[object] = set()  # coroutines that wait for something
         self._idle = threading.Condition(self._turn)
-        self._left: dict[Session, Call[Any]] = {}  # what goes on in a session although nobody waits for it
+        self._left: dict[
+            Session, ShelteredCall[Any]
+        ] = {}  # what goes on in a session although nobody waits for it
         self._directory = directory = OpenDirectory(
             path, settings, self._turn, checkpoint=lambda: self.checkpoint()
         )

@@ -36,7 +36,7 @@ from herdpy_server.process.statements import StatementStatistics
 from herdpy_server.replica.roles import ReplicatedRoles
 from herdpy_server.roles.role import RoleStore
 from herdpy_server.service import Reloaded
-from herdpy_server.serving import OneDatabase, ServedDatabase, Tablespaces, settle_interpreter
+from herdpy_server.serving import OneDatabase, ServedDatabase, ServedTablespaces, settle_interpreter
 from herdpy_server.serving.alone_log import AloneLog, PublishSettings
 from herdpy_server.sessions.limits import SessionLimits
 from herdpy_server.sessions.registry import SessionRegistry
@@ -128,7 +128,7 @@ class ServerProcess:
         await self._serve_grpc(config, databases, postgres.server.registry)
 
     async def _serve_grpc(
-        self, config: ServerConfig, tablespaces: Tablespaces, registry: SessionRegistry
+        self, config: ServerConfig, tablespaces: ServedTablespaces, registry: SessionRegistry
     ) -> int | None:
         """Open the door of gRPC; its port, None when there shall be none."""
         if not config.grpc.enabled:

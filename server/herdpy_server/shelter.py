@@ -26,7 +26,7 @@ _STILL_THERE_S = 1.0
 _here = threading.local()  # .call: what this thread carries out, where it is a shelter
 
 
-class Call(Generic[T]):
+class ShelteredCall(Generic[T]):
     """Work that was handed over.
 
     Attributes:
@@ -141,14 +141,14 @@ class Shelter:
     _main: ClassVar[int | None] = threading.main_thread().ident
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[Call[Any]] = SimpleQueue()
+        self._calls: SimpleQueue[ShelteredCall[Any]] = SimpleQueue()
         self._is_left = False
         self._thread = threading.Thread(target=self._run, name="herdpy-shelter", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         while not self._is_left:
-            call: Call[Any] | None = self._calls.get()
+            call: ShelteredCall[Any] | None = self._calls.get()
             assert call is not None
             _here.call = call
             call.perform()
@@ -165,7 +165,7 @@ class Shelter:
         work: Callable[[], T],
         give_up: Callable[[], object] = lambda: None,
         undo: Callable[[T], object] | None = None,
-        left: Callable[[Call[T]], object] = lambda _call: None,
+        left: Callable[[ShelteredCall[T]], object] = lambda _call: None,
     ) -> T:
         """Do ``work`` where no signal's exception comes, and wait for it.
 
@@ -178,7 +178,7 @@ class Shelter:
         """
         if threading.get_ident() != cls._main:
             return work()
-        call = Call(work)
+        call = ShelteredCall(work)
         try:
             one = cls._started()
             one._calls.put(call)
@@ -203,7 +203,7 @@ class Shelter:
         if one is not None:
             one._is_left = True
             if threading.current_thread() is not one._thread:
-                one._calls.put(Call(lambda: None))
+                one._calls.put(ShelteredCall(lambda: None))
 
     @classmethod
     def _started(cls) -> Shelter:
@@ -215,10 +215,10 @@ class Shelter:
     @classmethod
     def _end(
         cls,
-        call: Call[T],
+        call: ShelteredCall[T],
         give_up: Callable[[], object],
         undo: Callable[[T], object] | None,
-        left: Callable[[Call[T]], object],
+        left: Callable[[ShelteredCall[T]], object],
     ) -> None:
         """An interrupt has struck: have the call end, and wait for that."""
         one = None
@@ -258,7 +258,7 @@ class _Drawn(Iterator[T]):
         return self
 
     def __next__(self) -> T:
-        call: Call[Any] | None = getattr(_here, "call", None)
+        call: ShelteredCall[Any] | None = getattr(_here, "call", None)
         if call is None:
             return next(self._items)
         found, item = call.ask(self._next)

@@ -21,7 +21,7 @@ from uvicorn.server import ServerState
 if TYPE_CHECKING:
     from herdpy_server.http.metrics import ServerMetrics
     from herdpy_server.http.status import ServerStatus
-    from herdpy_server.serving.tablespaces import Standing, Tablespaces
+    from herdpy_server.serving.tablespaces import ServedTablespaces, Standing
 
 logger = logging.getLogger("herdpy.http")
 
@@ -67,7 +67,7 @@ class StatusPage:
         self._status = status
         self._metrics = metrics
         self._version = version
-        self.tablespaces: Tablespaces | None = None
+        self.tablespaces: ServedTablespaces | None = None
         self._pages: dict[str, Callable[[str], Page]] = {
             "/": self._index,
             "/health": self._health,

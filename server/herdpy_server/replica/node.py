@@ -227,11 +227,11 @@ class ClusterNode:
 
     @property
     def node_id(self) -> str:
-        """See ``Tablespaces``; empty before :meth:`start`."""
+        """See ``ServedTablespaces``; empty before :meth:`start`."""
         return "" if self.host is None else self.host.node
 
     def find(self, name: str) -> ServedReplica:
-        """See ``Tablespaces``."""
+        """See ``ServedTablespaces``."""
         return self._replica(name or self.cluster.tablespace).served
 
     def _replica(self, name: str) -> Replica:
@@ -245,7 +245,7 @@ class ClusterNode:
         raise no_tablespace(name)
 
     def standings(self) -> list[Standing]:
-        """See ``Tablespaces``."""
+        """See ``ServedTablespaces``."""
         return [replica.served.standing() for _name, replica in sorted(self.replicas.items())]
 
     def problem(self) -> str | None:

@@ -15,7 +15,7 @@ from herdpy_server.sessions.registry import SessionEntry, SessionRegistry
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.serving.tablespaces import Standing, Tablespaces
+    from herdpy_server.serving.tablespaces import ServedTablespaces, Standing
 
 _LEVELS = frozenset({"debug", "info", "warning", "error"})
 _MAX_LEVELS = 100
@@ -77,7 +77,7 @@ class NodeControl(Protocol):
 class AdminService(admin_pb2_grpc.AdminServicer):
     """Answers calls out of the process, its tablespaces and its sessions."""
 
-    def __init__(self, node: NodeControl, tablespaces: Tablespaces, registry: SessionRegistry) -> None:
+    def __init__(self, node: NodeControl, tablespaces: ServedTablespaces, registry: SessionRegistry) -> None:
         self._node = node
         self._tablespaces = tablespaces
         self._registry = registry

@@ -14,7 +14,7 @@ from herdpy_sql.definitions import encode_table
 from herdpy_sql.errors import SqlError
 
 if TYPE_CHECKING:
-    from herdpy_server.serving.tablespaces import Served, Tablespaces
+    from herdpy_server.serving.tablespaces import Served, ServedTablespaces
 
 _PROGRESS_S = 1.0
 _MAX_PURPOSE = 200
@@ -24,7 +24,7 @@ _LEAST_LEASE_S = 1.0
 class LogsService(logs_pb2_grpc.LogsServicer):
     """Answers calls out of the tablespaces' logs."""
 
-    def __init__(self, tablespaces: Tablespaces, callers: Callers) -> None:
+    def __init__(self, tablespaces: ServedTablespaces, callers: Callers) -> None:
         self._tablespaces = tablespaces
         self._callers = callers
 

@@ -4,7 +4,7 @@ from herdpy_server.serving.database import ServedDatabase
 from herdpy_server.serving.databases import Databases, OneDatabase, no_database
 from herdpy_server.serving.driver import Driver, Run
 from herdpy_server.serving.interpreter import settle_interpreter
-from herdpy_server.serving.tablespaces import Served, Standing, Tablespaces
+from herdpy_server.serving.tablespaces import Served, ServedTablespaces, Standing
 from herdpy_server.serving.turn import LoopTurn
 
 __all__ = [
@@ -15,8 +15,8 @@ __all__ = [
     "Run",
     "Served",
     "ServedDatabase",
+    "ServedTablespaces",
     "Standing",
-    "Tablespaces",
     "no_database",
     "settle_interpreter",
 ]

@@ -46,7 +46,7 @@ class Databases(Protocol):
 
 
 class OneDatabase:
-    """A database that is alone: :class:`Databases`, and ``Tablespaces`` and ``Served`` too.
+    """A database that is alone: :class:`Databases`, and ``ServedTablespaces`` and ``Served`` too.
 
     Args:
         database: it.
@@ -80,22 +80,22 @@ class OneDatabase:
 
     @property
     def path(self) -> Path:
-        """See ``Tablespaces``."""
+        """See ``ServedTablespaces``."""
         return self.database.path
 
     @property
     def node_id(self) -> str:
-        """See ``Tablespaces``."""
+        """See ``ServedTablespaces``."""
         return ""
 
     def find(self, name: str) -> OneDatabase:
-        """See ``Tablespaces``."""
+        """See ``ServedTablespaces``."""
         if name not in ("", self.name or ALONE):
             raise no_tablespace(name)
         return self
 
     def standings(self) -> list[Standing]:
-        """See ``Tablespaces``."""
+        """See ``ServedTablespaces``."""
         return [self.standing()]
 
     def standing(self) -> Standing:

@@ -182,7 +182,7 @@ class Served(Protocol):
         """Return when everything up to ``lsn`` is applied. SqlError 57P03 when that takes too long."""
 
 
-class Tablespaces(Protocol):
+class ServedTablespaces(Protocol):
     """The tablespaces of a process.
 
     Attributes:

@@ -11,6 +11,7 @@ import os
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -152,9 +153,19 @@ def storm(server: ChildServer, dice: random.Random, steps: int) -> None:
             one.close()
 
 
+def admitted(server: ChildServer) -> psycopg.Connection[tuple[Any, ...]]:
+    """A connection, once enough sessions of clients that vanished have ended."""
+    while True:
+        try:
+            return psycopg.connect(server.dsn, autocommit=True)
+        except psycopg.OperationalError as error:
+            if "too many clients" not in str(error):
+                raise
+
+
 def settled(server: ChildServer) -> None:
     """Nobody is left but who asks, no row is locked, and the rows are whole."""
-    with psycopg.connect(server.dsn, autocommit=True) as connection:
+    with admitted(server) as connection:
         connection.execute("SET lock_timeout = '30s'")
         while connection.execute("SELECT count(*) FROM pg_stat_activity").fetchone() != (1,):
             assert server.process.poll() is None

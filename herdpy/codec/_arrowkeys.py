@@ -29,16 +29,8 @@ from herdpy.codec._arrowtypes import (
 )
 from herdpy.codec.keys import KeyCodec
 from herdpy.codec.kinds import Field, KeyField, Kind
+from herdpy.codec.rows import FIXED_WIDTHS
 
-_WIDTHS = {
-    Kind.BOOL: 1,
-    Kind.INT16: 2,
-    Kind.INT32: 4,
-    Kind.DATE: 4,
-    Kind.FLOAT32: 4,
-    Kind.DECIMAL128: 16,
-    Kind.UUID: 16,
-}
 _VALUE, _NULL_FIRST, _NULL_LAST = b"\x01", b"\x00", b"\x02"
 
 
@@ -107,7 +99,7 @@ def _terminated(one: KeyField, array: Array) -> Array:
 def _fixed(one: KeyField, array: Array) -> NumpyArray:
     """Return the ascending bytes of a fixed-width column as an (n, width) matrix; undefined where NULL."""
     kind = one.kind
-    width = _WIDTHS.get(kind, 8)
+    width = FIXED_WIDTHS[kind]
     numbers: NumpyArray
     if not len(array):
         return np.empty((0, width), np.uint8)
@@ -173,17 +165,10 @@ def _joined(pieces: list[NumpyArray | Array]) -> list[bytes]:
 # Back.
 
 #: The kinds whose bytes are an integer's, or stand as they are, and how many there are.
-_DECODED_WIDTHS = {
-    Kind.BOOL: 1,
-    Kind.INT16: 2,
-    Kind.INT32: 4,
-    Kind.INT64: 8,
-    Kind.DATE: 4,
-    Kind.TIME: 8,
-    Kind.TIMESTAMP: 8,
-    Kind.TIMESTAMPTZ: 8,
-    Kind.DECIMAL64: 8,
-    Kind.UUID: 16,
+_DECODED_WIDTHS: dict[Kind, int] = {
+    kind: width
+    for kind, width in FIXED_WIDTHS.items()
+    if kind not in {Kind.FLOAT32, Kind.FLOAT64, Kind.DECIMAL128}
 }
 
 

@@ -118,6 +118,10 @@ def slot_width(kind: Kind) -> int:
     return struct.calcsize("<" + SLOTS[kind])
 
 
+#: Bytes of a value, in a slot and in a key, of the kinds whose keys all have as many.
+FIXED_WIDTHS = {kind: slot_width(kind) for kind in SLOTS.keys() - VARIABLE - {Kind.INTERVAL}}
+
+
 # Intervals, arrays and vectors.
 
 _INTERVAL = struct.Struct("<iiq")

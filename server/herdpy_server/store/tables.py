@@ -10,28 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 
-from herdpy.codec.kinds import Datum, Kind
+from herdpy.codec.kinds import Datum
+from herdpy.codec.rows import FIXED_WIDTHS
 from herdpy_server.store.physical import MAX_PLAIN
 from herdpy_sql.catalog import Index, KeyPart, Table
 from herdpy_sql.lock_modes import NO_KEY_UPDATE, UPDATE
 
 Pick = Callable[[Sequence[Datum]], tuple[Datum, ...]]
-
-_WIDTHS = {
-    Kind.BOOL: 1,
-    Kind.INT16: 2,
-    Kind.INT32: 4,
-    Kind.DATE: 4,
-    Kind.INT64: 8,
-    Kind.TIME: 8,
-    Kind.TIMESTAMP: 8,
-    Kind.TIMESTAMPTZ: 8,
-    Kind.DECIMAL64: 8,
-    Kind.DECIMAL128: 16,
-    Kind.FLOAT32: 4,
-    Kind.FLOAT64: 8,
-    Kind.UUID: 16,
-}
 
 
 def picker(positions: Sequence[int]) -> Pick:
@@ -46,7 +31,7 @@ def key_width(table: Table, parts: Sequence[KeyPart]) -> tuple[int | None, bool]
     """The greatest width in bytes of a key of these columns (None: no limit), and whether all have it."""
     total, exact = 0, True
     for part in parts:
-        width = _WIDTHS.get(table.fields[part.position].kind)
+        width = FIXED_WIDTHS.get(table.fields[part.position].kind)
         if width is None:
             return None, False
         nullable = not table.columns[part.position].not_null

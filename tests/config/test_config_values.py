@@ -42,7 +42,7 @@ def test_an_unknown_section_is_told(written):
 def test_a_setting_outside_of_any_section_is_told(written):
     path = written("port = 5\nstorage = 3\n")
     assert problems(path) == [
-        f"{path}:1: port stands outside of any section; did you mean postgres.port?",
+        f"{path}:1: port is outside of any section; did you mean postgres.port?",
         f"{path}:2: storage is a section: write [storage]",
     ]
 
@@ -184,11 +184,11 @@ def test_a_network_that_is_none_is_told(written, network):
 
 def test_rules_that_let_nobody_in_are_told(written):
     path = written("[authentication]\nrules = []\n")
-    assert problems(path) == [f"{path}:2: authentication.rules is empty: nobody could connect"]
+    assert problems(path) == [f"{path}:2: authentication.rules is empty: no client could connect"]
 
 
 def test_what_is_open_to_everybody_is_warned_of(written):
-    with pytest.raises(ConfigError, match=r"trusted without a password: say authentication\.trust"):
+    with pytest.raises(ConfigError, match=r"trusted without a password: set authentication\.trust"):
         load(written("[authentication]\nrules = [{ method = 'trust' }]\n"), flags=[DATA])
     path = written(
         "[authentication]\ntrust_other_machines = true\nrules = [{ method = 'trust' }]\n"

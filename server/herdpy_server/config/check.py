@@ -81,7 +81,8 @@ def _cluster(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]
     if cluster.lease_s > cluster.session_timeout_s:
         yield (
             f"{where('cluster.lease_s')}: cluster.lease_s = {cluster.lease_s} is longer than "
-            f"cluster.session_timeout_s = {cluster.session_timeout_s}: a successor would wait for nothing"
+            f"cluster.session_timeout_s = {cluster.session_timeout_s}: a new leader would wait longer"
+            f" than necessary"
         )
 
 
@@ -158,7 +159,7 @@ def _try_tls(config: ServerConfig) -> None:
     """
 
     def no_password() -> str:
-        raise ValueError("the key has a password, and there is nobody to ask for it")
+        raise ValueError("the key has a password, and the server cannot prompt for it")
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(config.tls.certificate, config.tls.key, password=no_password)
@@ -169,7 +170,7 @@ def _try_tls(config: ServerConfig) -> None:
 def _rules(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
     place = where("authentication.rules")
     if not config.authentication.rules:
-        yield f"{place}: authentication.rules is empty: nobody could connect"
+        yield f"{place}: authentication.rules is empty: no client could connect"
     for number, rule in enumerate(config.authentication.rules, 1):
         try:
             networks_of(rule)
@@ -184,8 +185,9 @@ def _rules(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
             yield f"{place}: authentication.rules, rule {number}: client certificates need tls.client_ca"
         if _is_open(rule) and not config.authentication.trust_other_machines:
             yield (
-                f"{place}: authentication.rules, rule {number}: clients from other machines would be trusted"
-                " without a password: say authentication.trust_other_machines = true if that is meant"
+                f"{place}: authentication.rules, rule {number}: clients from other machines would be"
+                f" trusted without a password: set authentication.trust_other_machines = true if that"
+                f" is intended"
             )
 
 
@@ -222,7 +224,7 @@ def _places(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str]:
     """Two doors at one address and port, or a door nowhere."""
     taken: dict[int, list[tuple[str, str]]] = {}
     if not config.postgres.addresses:
-        yield f"{where('postgres.addresses')}: postgres.addresses is empty: nobody could connect"
+        yield f"{where('postgres.addresses')}: postgres.addresses is empty: no client could connect"
     for name, address, port in doors(config):
         if not address:
             key = "postgres.addresses" if name == "postgres" else f"{name}.address"
@@ -265,7 +267,7 @@ def _warnings(config: ServerConfig, where: Callable[[str], str]) -> Iterator[str
     if config.workers.memory_bytes < needed:
         yield (
             f"{where('workers.memory_bytes')}: workers.memory_bytes is less than storage.query_memory_bytes "
-            "and storage.column_cache_bytes together: queries may run out of memory sooner than these say"
+            "and storage.column_cache_bytes together: queries may run out of memory below these limits"
         )
     grpc = config.grpc
     if grpc.enabled and not is_loopback(grpc.address) and not config.tls.certificate:

@@ -19,10 +19,10 @@ _HEAD = """\
 # Start with:  herdpy server --config conf/server.toml --data /var/lib/herdpy
 # Check with:  herdpy server --config conf/server.toml --data /var/lib/herdpy --check-config
 #
-# Over the file stands the environment (HERDPY_POSTGRES_PORT=5433), and over both stand flags
+# The environment (HERDPY_POSTGRES_PORT=5433) overrides the file, and flags override both
 # (--set postgres.port=5433).
-# Sizes are bytes, or text with a unit ("64 MiB"). Settings marked (reload) are taken over on SIGHUP
-# (systemctl reload); the others need another start.
+# Sizes are bytes, or text with a unit ("64 MiB"). Settings marked (reload) are reloaded on SIGHUP
+# (systemctl reload); the others need a restart.
 """
 
 

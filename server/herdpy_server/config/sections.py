@@ -53,16 +53,16 @@ class PostgresSection(Section, frozen=True, kw_only=True):
     """PostgreSQL's protocol: where psql, drivers and applications connect."""
 
     addresses: Annotated[
-        tuple[str, ...], says('Where it listens: addresses or names of this machine; "*" is everywhere.')
+        tuple[str, ...], says('Where it listens: addresses or names of this machine; "*" is all of them.')
     ] = ("127.0.0.1",)
-    port: Annotated[int, whole(0, 65535, "Its port; 0 takes a free one, which the log tells.")] = 5432
-    backlog: Annotated[int, whole(1, 65535, "Connections that the kernel keeps until they are taken.")] = 1024
+    port: Annotated[int, whole(0, 65535, "Its port; 0 picks a free port and logs it.")] = 5432
+    backlog: Annotated[
+        int, whole(1, 65535, "Connections that the kernel queues until the server accepts them.")
+    ] = 1024
     unix_directory: Annotated[
         str, says("A directory for the socket .s.PGSQL.<port> that programs here may use; empty: none.")
     ] = ""
-    database: Annotated[
-        str, says("The only name of a database that clients may ask for; empty: whichever they like.")
-    ] = ""
+    database: Annotated[str, says("The only database name that clients may request; empty: any name.")] = ""
     max_connections: Annotated[int, whole(1, 1_000_000, "Sessions at a time; more get 53300.")] = 2000
     max_connections_per_user: Annotated[
         int,
@@ -74,46 +74,48 @@ class PostgresSection(Section, frozen=True, kw_only=True):
     ] = 0
     max_starting: Annotated[
         int,
-        whole(
-            1, 1_000_000, "Connections that have not said who they are; the oldest makes room for one more."
-        ),
+        whole(1, 1_000_000, "Connections that have not authenticated yet; one more closes the oldest."),
     ] = 500
     startup_timeout_s: Annotated[
-        float, seconds(0.1, 3600.0, "How long a client may take to say who it is and to prove it.")
+        float, seconds(0.1, 3600.0, "How long a client may take to authenticate.")
     ] = 30.0
     max_message_bytes: Annotated[
         int,
         whole(64 << 10, 1 << 30, "The longest message of a client; it bounds a statement and its values."),
     ] = 64 << 20
     read_ahead_bytes: Annotated[
-        int, whole(4 << 10, 1 << 30, "What is read of a client while a statement of it runs.")
+        int,
+        whole(4 << 10, 1 << 30, "How much of a client's input is buffered while one of its statements runs."),
     ] = 1 << 20
     write_ahead_bytes: Annotated[
-        int, whole(4 << 10, 1 << 30, "What may wait until the client reads it; then nothing more is made.")
+        int,
+        whole(
+            4 << 10,
+            1 << 30,
+            "How much output is buffered for a client that reads slowly; then its query pauses.",
+        ),
     ] = 256 << 10
     chunk_bytes: Annotated[
-        int, whole(4 << 10, 1 << 30, "How much of a large result is made before others have their turn.")
+        int, whole(4 << 10, 1 << 30, "How much of a large result is produced before other sessions run.")
     ] = 64 << 10
 
 
 class TlsSection(Section, frozen=True, kw_only=True):
     """TLS for PostgreSQL's protocol. Off until a certificate and its key are given."""
 
-    certificate: Annotated[str, says("A PEM file with the certificate and those that it rests on.")] = ""
+    certificate: Annotated[str, says("A PEM file with the certificate and its chain.")] = ""
     key: Annotated[str, says("A PEM file with its key, without a password; readable by the server only.")] = (
         ""
     )
     client_ca: Annotated[
         str,
-        says(
-            "A PEM file: clients must show a certificate that one of these signed; empty: none is asked for."
-        ),
+        says("A PEM file with the CAs of client certificates; empty: no client certificate is requested."),
     ] = ""
     client_certificate: Annotated[
         Literal["required", "optional"],
         says(
-            'With client_ca: "required" of every TLS client, or "optional", for authentication.rules to ask'
-            " for. gRPC asks for one only where it is required."
+            'With client_ca: "required" of every TLS client, or "optional", where authentication.rules'
+            " decide. gRPC requests one only where it is required."
         ),
     ] = "required"
     required: Annotated[bool, says("Refuse clients without TLS, but for those on a Unix socket.")] = False
@@ -132,9 +134,9 @@ class AuthenticationSection(Section, frozen=True, kw_only=True):
     """How clients prove who they are. Of all rules the first that fits decides; if none does, reject.
 
     network: "loopback", "all", or a network such as "10.0.0.0/8". user: a role, or "all".
-    method: "trust" asks for nothing, "scram-sha-256" for the role's password, "cert" for a client
+    method: "trust" requires nothing, "scram-sha-256" the role's password, "cert" a client
     certificate whose common name is the user's name, "reject" refuses.
-    clientcert: "verify-ca" asks for a client certificate besides, "verify-full" for one of the user's name.
+    clientcert: "verify-ca" also requires a client certificate, "verify-full" one with the user's name.
     """
 
     rules: Annotated[tuple[HostRule, ...], says("The rules, in order.")] = (
@@ -142,55 +144,53 @@ class AuthenticationSection(Section, frozen=True, kw_only=True):
         HostRule(network="all", method="scram-sha-256"),
     )
     trust_other_machines: Annotated[
-        bool, says('Allow rules that let clients in from other machines by "trust".')
+        bool, says('Allow rules with "trust" for clients from other machines.')
     ] = False
 
 
 class SessionsSection(Section, frozen=True, kw_only=True):
-    """How much one session may keep; beyond, a statement fails and the session goes on."""
+    """How much one session may hold; beyond that a statement fails and the session continues."""
 
     statement_bytes: Annotated[int, whole(1 << 10, 1 << 30, "The longest text of statements.")] = 16 << 20
     statements: Annotated[int, whole(1, 10_000_000, "How many prepared statements.")] = 10_000
     portals: Annotated[int, whole(1, 10_000_000, "How many portals, cursors among them.")] = 10_000
-    large: Annotated[
-        int, whole(1, 1_000_000, "How many portals with answers too large to be held in memory.")
-    ] = 64
+    large: Annotated[int, whole(1, 1_000_000, "How many portals with results too large for memory.")] = 64
     custom_settings: Annotated[
         int, whole(0, 10_000_000, "How many settings that HerdPy does not know (SET a.b = ...).")
     ] = 1_000
 
 
 class HttpSection(Section, frozen=True, kw_only=True):
-    """The page with health and metrics, for probes and Prometheus. It asks for no password."""
+    """The page with health and metrics, for probes and Prometheus. It requires no password."""
 
-    enabled: Annotated[bool, says("Whether there is such a page.")] = True
+    enabled: Annotated[bool, says("Whether the page is served.")] = True
     address: Annotated[str, says("Where it listens: an address or a name of this machine.")] = "127.0.0.1"
-    port: Annotated[int, whole(0, 65535, "Its port; 0 takes a free one, which the log tells.")] = 8480
+    port: Annotated[int, whole(0, 65535, "Its port; 0 picks a free port and logs it.")] = 8480
 
 
 class GrpcSection(Section, frozen=True, kw_only=True):
     """gRPC: administration, health, snapshots and partitions, for operators and data pipelines.
 
-    It asks for passwords by the rules of [authentication], and is all TLS once [tls] has a certificate.
+    It authenticates by the rules of [authentication], and requires TLS once [tls] has a certificate.
     """
 
-    enabled: Annotated[bool, says("Whether there is this door.")] = True
+    enabled: Annotated[bool, says("Whether gRPC is served.")] = True
     address: Annotated[
-        str, says('Where it listens: an address or a name of this machine; "*" is everywhere.')
+        str, says('Where it listens: an address or a name of this machine; "*" is all of them.')
     ] = "127.0.0.1"
-    port: Annotated[int, whole(0, 65535, "Its port; 0 takes a free one, which the log tells.")] = 8481
+    port: Annotated[int, whole(0, 65535, "Its port; 0 picks a free port and logs it.")] = 8481
     max_message_bytes: Annotated[int, whole(4 << 10, 1 << 30, "The longest request.")] = 4 << 20
     max_calls: Annotated[
-        int, whole(1, 1_000_000, "Calls at a time, streams among them; more are refused.")
+        int, whole(1, 1_000_000, "Concurrent calls, streams among them; further calls are refused.")
     ] = 200
     max_streams: Annotated[
-        int, whole(1, 1_000_000, "Calls of one connection at a time; more wait for their turn.")
+        int, whole(1, 1_000_000, "Concurrent calls of one connection; further calls wait.")
     ] = 100
     max_snapshots: Annotated[
         int, whole(0, 1_000, "Snapshots at a time; each takes disk space as the store does.")
     ] = 4
     max_plans: Annotated[
-        int, whole(0, 10_000, "Plans of partitions at a time; each holds a state of the store fast.")
+        int, whole(0, 10_000, "Concurrent plans of partitions; each pins a snapshot of the store.")
     ] = 16
 
 
@@ -204,7 +204,10 @@ class ClusterSection(Section, frozen=True, kw_only=True):
     ledgers_root: Annotated[str, says("Where BookKeeper has its metadata in ZooKeeper.")] = "/ledgers"
     node: Annotated[
         str,
-        says("This node's id, unlike every other's; empty: one that the data directory keeps."),
+        says(
+            "This node's id, unique in the cluster; empty: an id that is made once and stored in the"
+            " data directory."
+        ),
     ] = ""
     advertise: Annotated[
         str,
@@ -212,40 +215,46 @@ class ClusterSection(Section, frozen=True, kw_only=True):
     ] = ""
     session_timeout_s: Annotated[
         float,
-        seconds(0.1, 600.0, "Others take over from a node that ZooKeeper has not heard for so long."),
+        seconds(
+            0.1,
+            600.0,
+            "ZooKeeper's session timeout: other nodes take over from a node that was silent for so long.",
+        ),
     ] = 1.0
     lease_s: Annotated[
         float,
-        seconds(0.05, 60.0, "A leader answers reads for so long after ZooKeeper confirmed that it leads."),
+        seconds(0.05, 60.0, "How long a leader answers reads after ZooKeeper has confirmed that it leads."),
     ] = 0.4
     user: Annotated[
         str,
         says(
-            "As which role this node asks others for snapshots: one with REPLICATION there; empty: as a node,"
-            " by the secret that all nodes share."
+            "The role with which this node requests snapshots of others; it needs REPLICATION. Empty:"
+            " it authenticates as a node, by the secret of the cluster."
         ),
     ] = ""
     password_file: Annotated[
-        str, says("A file with that role's password in its first line; empty: none is shown.")
+        str, says("A file with that role's password in its first line; empty: none is sent.")
     ] = ""
     secret_file: Annotated[
         str,
         says(
-            "A file with that secret in its first line, the same for all nodes; empty: the first node makes"
-            " one and keeps it in ZooKeeper."
+            "A file with that secret in its first line, the same for all nodes; empty: the first node"
+            " makes one and stores it in ZooKeeper."
         ),
     ] = ""
     ca: Annotated[
         str,
         says(
-            "A PEM file with those that signed the nodes' certificates, used when tls.certificate is given;"
-            " empty: those that this machine knows."
+            "A PEM file with the CAs of the nodes' certificates, used when tls.certificate is set;"
+            " empty: this machine's."
         ),
     ] = ""
     replace_after_s: Annotated[
         float,
         seconds(
-            1.0, 365 * DAY_S, "Replicas on a node that has been away for so long are made anew on another."
+            1.0,
+            365 * DAY_S,
+            "Replicas on a node that has been away for so long are replaced on another node.",
         ),
     ] = 600.0
     least_free_bytes: Annotated[
@@ -269,19 +278,21 @@ class ClusterSection(Section, frozen=True, kw_only=True):
 class ZookeeperSection(Section, frozen=True, kw_only=True):
     """How ZooKeeper is reached, where cluster.zookeeper names it. In the clear until tls is set."""
 
-    tls: Annotated[bool, says("Its servers speak TLS, on the ports that cluster.zookeeper names.")] = False
+    tls: Annotated[bool, says("Whether its servers use TLS on the ports that cluster.zookeeper names.")] = (
+        False
+    )
     ca: Annotated[
         str,
-        says("A PEM file with those that signed their certificates; empty: those that this machine knows."),
+        says("A PEM file with the CAs of their certificates; empty: this machine's."),
     ] = ""
     certificate: Annotated[
-        str, says("A PEM file with the certificate that is shown to them; empty: none is.")
+        str, says("A PEM file with the client certificate for them; empty: none is sent.")
     ] = ""
     key: Annotated[str, says("A PEM file with its key, without a password; readable by the server only.")] = (
         ""
     )
     check_hostname: Annotated[
-        bool, says("Their certificates must have the names that cluster.zookeeper has.")
+        bool, says("Whether their certificates must have the names in cluster.zookeeper.")
     ] = True
 
 
@@ -301,83 +312,99 @@ class StorageSection(Section, frozen=True, kw_only=True):
 
     checkpoint_interval_s: Annotated[
         float,
-        seconds(0.01, 3600.0, "How often what is new goes to the store; recovery replays about as much."),
+        seconds(0.01, 3600.0, "The interval between checkpoints; recovery replays about as much of the log."),
     ] = 1.0
     checkpoint_rows: Annotated[
-        int, whole(1, 1_000_000_000, "So many changed rows in memory start a checkpoint sooner.")
+        int, whole(1, 1_000_000_000, "This many changed rows in memory start a checkpoint sooner.")
     ] = 50_000
     memtable_limit_bytes: Annotated[
-        int, whole(1 << 20, TIB, "Writers wait for a checkpoint when more than this is in memory.")
+        int, whole(1 << 20, TIB, "Writers wait for a checkpoint when the memtable is larger than this.")
     ] = 1 << 30
     transaction_memory_bytes: Annotated[
         int,
-        whole(0, TIB, "What a transaction has changed beyond that goes to temporary files; 0: nothing does."),
+        whole(
+            0, TIB, "A transaction's changes beyond this size go to temporary files; 0: they stay in memory."
+        ),
     ] = 64 << 20
     log_retention_bytes: Annotated[
-        int, whole(0, 1 << 50, "Ledgers kept although a checkpoint is past them, to rebuild a damaged store.")
+        int,
+        whole(
+            0,
+            1 << 50,
+            "Closed ledgers to keep after a checkpoint has covered them, to rebuild a damaged store.",
+        ),
     ] = 256 << 20
     max_ledger_bytes: Annotated[
         int, whole(1 << 20, 1 << 40, "A ledger is closed and another begun at this size.")
     ] = 64 << 20
     max_ledger_age_s: Annotated[float, seconds(1.0, 365 * DAY_S, "And at this age.")] = 3600.0
-    column_cache_bytes: Annotated[int, whole(0, TIB, "Memory for columns kept between queries.")] = 512 << 20
+    column_cache_bytes: Annotated[
+        int, whole(0, TIB, "Memory for columns that are cached between queries.")
+    ] = 512 << 20
     query_memory_bytes: Annotated[
         int, whole(16 << 20, TIB, "Memory of one query in DuckDB; it spills to disk beyond.")
     ] = 1 << 30
-    plan_cache: Annotated[int, whole(1, 1_000_000, "Statement texts whose plans are kept.")] = 1000
+    plan_cache: Annotated[int, whole(1, 1_000_000, "How many statements' plans are cached.")] = 1000
 
 
 class WorkersSection(Section, frozen=True, kw_only=True):
-    """Processes beside the server that answer what reads much: joins, aggregates, whole tables.
+    """Worker processes for queries that read many rows: joins, aggregates, whole tables.
 
-    They are started when they are wanted. storage.query_memory_bytes and storage.column_cache_bytes hold
+    They start on demand. storage.query_memory_bytes and storage.column_cache_bytes hold
     for each of them.
     """
 
     maximum: Annotated[
-        int, whole(1, 1000, "How many there may be; each answers one query at a time, others wait.")
+        int, whole(1, 1000, "How many there may be; each runs one query at a time, further queries wait.")
     ] = 2
     memory_bytes: Annotated[
         int,
-        whole(512 << 20, TIB, "Memory of one of them beyond what it starts with; who needs more gets 53200."),
+        whole(
+            512 << 20,
+            TIB,
+            "Memory of one worker beyond what it starts with; a query that needs more fails with 53200.",
+        ),
     ] = 4 << 30
     threads: Annotated[int, whole(1, 1000, "Threads that one query computes with.")] = 2
     query_timeout_s: Annotated[
         float,
-        seconds(0.0, 365 * DAY_S, "How long a query may compute, beside what its session sets; 0: for ever."),
+        seconds(0.0, 365 * DAY_S, "How long a query may run, besides its session's limit; 0: no limit."),
     ] = 0.0
     long_query_s: Annotated[
         float,
         seconds(
             0.0,
             365 * DAY_S,
-            "A query that computes for longer leaves its place to another, and there may be twice maximum; 0:"
-            " never.",
+            "A query that runs for longer no longer counts toward maximum, up to twice maximum in all;"
+            " 0: every query counts.",
         ),
     ] = 5.0
-    queue: Annotated[int, whole(0, 1_000_000, "Queries that may wait for a worker; one more gets 53000.")] = (
-        200
-    )
+    queue: Annotated[
+        int, whole(0, 1_000_000, "Queries that may wait for a worker; one more fails with 53000.")
+    ] = 200
     queue_timeout_s: Annotated[
-        float, seconds(0.0, 365 * DAY_S, "How long they wait before they get 53000; 0: for ever.")
+        float, seconds(0.0, 365 * DAY_S, "How long they wait before they fail with 53000; 0: no limit.")
     ] = 60.0
     idle_timeout_s: Annotated[
-        float, seconds(0.1, 365 * DAY_S, "A worker that nobody needed for so long ends.")
+        float, seconds(0.1, 365 * DAY_S, "A worker that was idle for so long ends.")
     ] = 300.0
     niceness: Annotated[
-        int, whole(0, 19, "How far they stand back behind the server when both want a processor (nice).")
+        int, whole(0, 19, "The niceness of their processes, so that the server's own comes first.")
     ] = 10
 
 
 class PublishSection(Section, frozen=True, kw_only=True):
-    """Snapshots for those who read the log themselves, such as Spark; for a server that is alone.
+    """Published snapshots, for readers of the log such as Spark; of a server that is not in a cluster.
 
     In a cluster each tablespace has these as options: ALTER TABLESPACE ... SET (snapshot_url = '...').
     """
 
     url: Annotated[
         str,
-        says("Where to: a directory, or a URL of a store such as s3://bucket/prefix; empty: nowhere."),
+        says(
+            "Where to: a directory, or a URL of a store such as s3://bucket/prefix; empty: none are"
+            " published."
+        ),
     ] = ""
     interval_s: Annotated[float, seconds(1.0, 365 * DAY_S, "How often.")] = 3600.0
     keep: Annotated[int, whole(1, 1000, "How many of the newest stay.")] = 2
@@ -386,64 +413,69 @@ class PublishSection(Section, frozen=True, kw_only=True):
         seconds(
             0.0,
             3650 * DAY_S,
-            "Moments of so long ago stay readable: snapshots and the log are kept for that.",
+            "States of so long ago stay readable: snapshots and ledgers are retained for that time.",
         ),
     ] = 0.0
     niceness: Annotated[
-        int, whole(0, 19, "How far the process that writes them stands back behind the server (nice).")
+        int,
+        whole(0, 19, "The niceness of the process that writes them, so that the server's own comes first."),
     ] = 10
 
 
 class LoggingSection(Section, frozen=True, kw_only=True):
-    """What the server tells of itself, on standard error or in a file."""
+    """The server's log, on standard error or in a file."""
 
-    level: Annotated[Level, says("The least level that is told.")] = "info"
+    level: Annotated[Level, says("The lowest level that is logged.")] = "info"
     levels: Annotated[
         dict[str, Level],
-        says('Levels of parts of it, such as { "herdpy.checkpointer" = "debug" }.'),
+        says('Levels of single loggers, such as { "herdpy.checkpointer" = "debug" }.'),
     ] = field(default_factory=dict)
-    format: Annotated[Literal["text", "json"], says("Lines for people, or JSON, an object a line.")] = "text"
-    file: Annotated[
-        str, says("A file to append to, opened again when it was moved away; empty: standard error.")
-    ] = ""
+    format: Annotated[Literal["text", "json"], says("Plain text, or JSON with one object a line.")] = "text"
+    file: Annotated[str, says("A file to append to, reopened after it was moved; empty: standard error.")] = (
+        ""
+    )
     slow_statement_s: Annotated[
-        float, seconds(-1.0, DAY_S, "Statements that take longer are told; 0 tells every one, -1 none.")
+        float, seconds(-1.0, DAY_S, "Statements that take longer are logged; 0 logs all, -1 none.")
     ] = 1.0
     slow_statement_chars: Annotated[
-        int, whole(0, 1_000_000, "How much of such a statement's text is told.")
+        int, whole(0, 1_000_000, "How many characters of such a statement are logged.")
     ] = 1000
 
 
 class AuditSection(Section, frozen=True, kw_only=True):
-    """Who came in, what was defined, who was granted what; by classes of statements, a JSON object a line."""
+    """The audit log: logins, definitions, grants and other statements by class, as one JSON object a line."""
 
     classes: Annotated[
         tuple[Literal["login", "role", "ddl", "write", "read", "misc", "call"], ...],
         says(
-            'What is told: "login" (and who was refused), "role" (roles and rights), "ddl", "write", "read",'
-            ' "misc" (all other statements), "call" (of gRPC); empty: nothing.'
+            'The classes that are logged: "login" (refused ones too), "role" (roles and rights), "ddl",'
+            ' "write", "read",'
+            ' "misc" (all other statements), "call" (of gRPC); empty: none.'
         ),
     ] = ()
     file: Annotated[str, says("A file to append to; empty: the server's own log.")] = ""
     rotate_bytes: Annotated[
-        int, whole(4 << 10, 1 << 40, "From this size on the file becomes <file>.1, and another is begun.")
+        int, whole(4 << 10, 1 << 40, "At this size the file is renamed to <file>.1, and a new one begins.")
     ] = 64 << 20
-    keep: Annotated[int, whole(1, 1000, "How many of those stay.")] = 10
+    keep: Annotated[int, whole(1, 1000, "How many renamed files stay.")] = 10
     on_failure: Annotated[
         Literal["refuse", "continue"],
         says(
-            'When the file cannot be written: "refuse" what would have to be told of, or "continue"; the'
-            " server's log tells."
+            'When the file cannot be written: "refuse" what must be audited, or "continue" without; the'
+            " server's log reports the failure."
         ),
     ] = "refuse"
-    statement_chars: Annotated[int, whole(0, 1_000_000, "How much of a statement's text is told.")] = 4000
+    statement_chars: Annotated[int, whole(0, 1_000_000, "How many characters of a statement are logged.")] = (
+        4000
+    )
 
 
 class ShutdownSection(Section, frozen=True, kw_only=True):
     """How the server ends."""
 
     graceful_timeout_s: Annotated[
-        float, seconds(0.0, DAY_S, "After SIGTERM: how long sessions may go on before they are ended.")
+        float,
+        seconds(0.0, DAY_S, "After SIGTERM: how long sessions may continue before the server ends them."),
     ] = 30.0
 
 

@@ -185,7 +185,7 @@ class _Gathering:
             return f"there is no section [{name}]{_near(name, sections())}"
         near = [key for key in self.settings if key.partition(".")[2] == name]
         hint = f"; did you mean {near[0]}?" if near else _near(name, sections())
-        return f"{name} stands outside of any section{hint}"
+        return f"{name} is outside of any section{hint}"
 
     def config(self) -> ServerConfig:
         """The values so far, with defaults for the rest."""

@@ -141,13 +141,6 @@ class Digest:
     def __repr__(self) -> str:
         return f"Digest({self.type.name})"
 
-    def seal_parts(
-        self, ledger_id: int, entry_id: int, lac: int, length: int, data: bytes
-    ) -> tuple[bytes, bytes]:
-        """The body of an entry in two parts, (header and digest, data), for a caller who joins them later."""
-        header = _pack_header(ledger_id, entry_id, lac, length)
-        return header + self.checksum(header, data), data
-
     def seal(self, ledger_id: int, entry_id: int, lac: int, length: int, data: bytes) -> bytes:
         """The body of an entry: header, digest, data. ``length`` is cumulative and counts ``data``."""
         header = _pack_header(ledger_id, entry_id, lac, length)

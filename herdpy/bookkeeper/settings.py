@@ -16,8 +16,6 @@ from herdpy.zookeeper_access import IN_THE_CLEAR, ZooKeeperAccess
 if TYPE_CHECKING:
     import ssl
 
-ENTRY_HEADER_BYTES = 32
-"""Ledger id, entry id, LAC and length in front of an entry's data (proto/checksum/DigestManager.java)."""
 
 FRAME_RESERVE_BYTES = 1024
 """Room in a frame for what surrounds an entry: its digest (at most 20 B), the request's header and key."""

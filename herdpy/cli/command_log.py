@@ -164,7 +164,7 @@ def log_command(
             _list(inspect.ledgers(str(found.log)), json)
             return
         reports = inspect.ledgers(str(found.log))
-        after, upto = _range(reports, ledger, begin, follow=follow)
+        after, upto = _range(reports, ledger, begin)
         names = LogNames.of(found)
         stop = LSN(ledger, 2**62) if ledger is not None else None
         shown = 0
@@ -180,7 +180,7 @@ def log_command(
         raise CliError(str(error), hint=f"herdpy check {url} looks at all of it.") from error
 
 
-def _range(reports: list[Any], ledger: int | None, begin: str | None, *, follow: bool) -> tuple[LSN, LSN]:
+def _range(reports: list[Any], ledger: int | None, begin: str | None) -> tuple[LSN, LSN]:
     """The position to read after, and the first to show; CliError (usage) when it is not there."""
     from herdpy.log import LSN
 

@@ -64,7 +64,7 @@ import functools
 import math
 import reprlib
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NoReturn
@@ -562,10 +562,6 @@ class RowCodec:
         self.encode: Encoder = make_encoder(self.fields)
         #: decode(image): every column of a row. ValueError if it is not an image of these fields.
         self.decode: Decoder = self.decoder(range(len(self.fields)))
-
-    def encode_many(self, rows: Iterable[Sequence[Datum]]) -> list[bytes]:
-        """Return the images of the rows; errors as ``encode``."""
-        return list(map(self.encode, rows))
 
     def decoder(self, positions: Sequence[int]) -> Decoder:
         """Return a function that decodes these columns only, in this order.

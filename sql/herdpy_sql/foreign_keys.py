@@ -6,13 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-NO_ACTION, RESTRICT, CASCADE, SET_NULL, SET_DEFAULT = (
-    "NO ACTION",
-    "RESTRICT",
-    "CASCADE",
-    "SET NULL",
-    "SET DEFAULT",
-)
+NO_ACTION, RESTRICT, CASCADE, SET_NULL = "NO ACTION", "RESTRICT", "CASCADE", "SET NULL"
 
 
 @dataclass(frozen=True, slots=True)

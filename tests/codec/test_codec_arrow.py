@@ -24,6 +24,11 @@ from herdpy.codec.rows import RowCodec
 from tests.codec.codec_data import fields, key_fields, keys, rows, same, same_rows
 
 
+def images_of(columns, many):
+    """The images of rows of these fields."""
+    return list(map(RowCodec(columns).encode, many))
+
+
 def table(columns, names, rows_):
     """Return rows as a batch, by way of datums_to_array."""
     arrays = [datums_to_array(f, [row[i] for row in rows_]) for i, f in enumerate(columns)]
@@ -58,7 +63,7 @@ def test_images_become_the_batch_that_rows_become(data):
     positions = data.draw(st.lists(st.integers(0, len(columns) - 1), min_size=1, max_size=6))
     codec = RowCodec(columns)
     names = [f"n{i}" for i in range(len(positions))]
-    batch = images_to_batch(columns, names, positions, codec.encode_many(many))
+    batch = images_to_batch(columns, names, positions, [codec.encode(row) for row in many])
     batch.validate()
     wanted = [columns[p] for p in positions]
     assert batch.schema.names == names
@@ -90,7 +95,7 @@ def test_batches_become_the_images_that_rows_become(data):
     columns = data.draw(st.lists(fields(arrow=True), min_size=1, max_size=6))
     many = data.draw(st.lists(rows(columns, arrow=True), max_size=5))
     batch = table(columns, [str(i) for i in range(len(columns))], many)
-    images = RowCodec(columns).encode_many(many)
+    images = images_of(columns, many)
     assert batch_to_images(columns, batch) == images
     begin = data.draw(st.integers(0, len(many)))
     assert batch_to_images(columns, batch.slice(begin)) == images[begin:]
@@ -114,7 +119,7 @@ def test_columns_become_the_keys_that_rows_become(data):
 
 def test_images_may_come_as_an_arrow_array():
     columns = [Field(Kind.INT64), Field(Kind.TEXT)]
-    images = RowCodec(columns).encode_many([(i, str(i) * i) for i in range(9)])
+    images = images_of(columns, [(i, str(i) * i) for i in range(9)])
     expected = images_to_batch(columns, ["a", "b"], [0, 1], images)
     for kind in (pa.binary(), pa.large_binary()):
         array = pa.array([b"before", *images], kind).slice(1)
@@ -122,13 +127,13 @@ def test_images_may_come_as_an_arrow_array():
 
 
 def test_a_batch_of_no_columns_keeps_its_rows():
-    images = RowCodec([Field(Kind.INT64)]).encode_many([(1,), (2,)])
+    images = images_of([Field(Kind.INT64)], [(1,), (2,)])
     assert images_to_batch([Field(Kind.INT64)], [], [], images).num_rows == 2
 
 
 def test_precision_is_in_the_type_when_it_is_known():
     columns = [Field(Kind.DECIMAL64, 2)]
-    images = RowCodec(columns).encode_many([(Decimal("1.25"),)])
+    images = images_of(columns, [(Decimal("1.25"),)])
     batch = images_to_batch(columns, ["d"], [0], images, [7])
     assert batch.schema.types == [pa.decimal128(7, 2)]
     assert batch.to_pylist() == [{"d": Decimal("1.25")}]
@@ -140,7 +145,7 @@ def test_infinities_are_those_of_duckdb():
         ends = [2 ** (bits - 1) - 1, -(2 ** (bits - 1))]
         field = Field(kind)
         integers = pa.int32() if bits == 32 else pa.int64()
-        images = RowCodec([field]).encode_many([(end,) for end in ends])
+        images = images_of([field], [(end,) for end in ends])
         for array in (datums_to_array(field, ends), images_to_batch([field], ["x"], [0], images).column(0)):
             assert array.view(integers).to_pylist() == [ends[0], ends[1] + 1]
             assert array_to_datums(field, array) == ends
@@ -183,7 +188,7 @@ def test_duckdb_reads_every_kind():
         }.get(f.kind, 7)
         for f in columns
     )
-    images = RowCodec(columns).encode_many([row, tuple(None for _ in columns)])
+    images = images_of(columns, [row, tuple(None for _ in columns)])
     batch = images_to_batch(columns, [f.kind.name for f in columns], range(len(columns)), images)
     with duckdb.connect() as connection:
         connection.execute("SET arrow_lossless_conversion = true; SET TimeZone = 'UTC'")
@@ -249,7 +254,7 @@ def test_refusals_name_the_column_and_the_row():
 def test_many_rows_at_once():
     columns = [Field(Kind.INT64), Field(Kind.TEXT), Field(Kind.BOOL), Field(Kind.TEXT)]
     many = [(i, None if i % 3 == 0 else "é" * (i % 17), i % 2 == 0, str(i)) for i in range(10_000)]
-    images = RowCodec(columns).encode_many(many)
+    images = images_of(columns, many)
     batch = images_to_batch(columns, list("abcd"), range(4), images)
     assert datums(columns, batch) == many
     assert batch_to_images(columns, batch) == images

@@ -179,12 +179,6 @@ def test_decoder_of_no_such_column():
         RowCodec([Field(Kind.BOOL)]).decoder([1])
 
 
-def test_encode_many():
-    codec = RowCodec([Field(Kind.INT64), Field(Kind.TEXT)])
-    many = [(1, "a"), (2, None)]
-    assert codec.encode_many(many) == [codec.encode(row) for row in many]
-
-
 def test_a_wide_row():
     codec = RowCodec([Field(Kind.INT32), Field(Kind.TEXT)] * 800)
     row = tuple(value for i in range(800) for value in (i, None if i % 7 == 0 else str(i)))

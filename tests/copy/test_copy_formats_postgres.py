@@ -10,17 +10,9 @@ from hypothesis import strategies as st
 
 from herdpy_server.copy import textual
 from herdpy_sql import types as t
-from herdpy_sql.types import Base, SqlType
 from tests.copy.conftest import Peer, load, target_of
 
 STRINGS = [("a", t.TEXT), ("b", t.TEXT), ("c", t.TEXT)]
-MIXED = [
-    ("k", t.INTEGER), ("s", t.TEXT), ("n", SqlType(Base.NUMERIC, precision=12, scale=3)), ("m", t.NUMERIC),
-    ("d", t.DATE), ("ts", t.TIMESTAMP), ("tz", t.TIMESTAMPTZ), ("ti", t.TIME), ("o", t.BOOLEAN),
-    ("f", t.DOUBLE), ("r", t.REAL), ("u", t.UUID), ("y", t.BYTEA), ("j", t.JSON),
-    ("h", SqlType(Base.CHAR, length=5)), ("v", SqlType(Base.VARCHAR, length=4)), ("w", t.SMALLINT),
-    ("x", t.BIGINT),
-]  # fmt: skip
 
 TEXT_OPTIONS = [
     "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from herdpy_server.store.layers import Delta
 from herdpy_server.store.snapshot_transaction import MAX_KEYS, MAX_RANGES, Reads
 from herdpy_sql.errors import SqlError
 
-Ask = Callable[..., list[tuple[Any, ...]]]
 LEVELS = ("REPEATABLE READ", "SERIALIZABLE")
 
 

@@ -7,7 +7,6 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import (
     NoColumns,
     Params,
-    as_comparison,
     bind,
     coerce,
     compile_expr,
@@ -133,37 +132,6 @@ def test_random_only_where_the_scope_allows():
     assert isinstance(expr, Random)
     run = compile_expr(expr)
     assert len({run((), (), CLOCK) for _ in range(10)}) == 10
-
-
-@pytest.mark.parametrize(
-    ("text", "column", "op"),
-    [
-        ("i = 5", "i", "="),
-        ("5 < i", "i", ">"),
-        ("i >= $1", "i", ">="),
-        ("i = 5.5", "i", "="),
-        ("n = 5", "n", "="),
-        ("v = 'x'", "v", "="),
-        ("s = v", None, None),
-        ("s = 'a' || 'b'", "s", "="),
-        ("k = i", None, None),
-        ("f = 1", "f", "="),
-        ("i = 1.5::float8", None, None),
-        ("abs(i) = 5", None, None),
-        ("z > now()", "z", ">"),
-        ("z > '2024-01-01'", "z", ">"),
-        ("d >= '2024-01-01'", "d", ">="),
-        ("c = 'x  '", "c", "="),
-        ("c = 'x'::text", None, None),
-        ("u = '123e4567-e89b-12d3-a456-426614174000'", "u", "="),
-        ("i is null", None, None),
-    ],
-)
-def test_as_comparison(text, column, op):
-    found = as_comparison(bound(text, COLUMNS, Params()))
-    assert (None if found is None else (found[0].name, found[1])) == (
-        None if column is None else (column, op)
-    )
 
 
 def test_shapes_that_planners_look_for():

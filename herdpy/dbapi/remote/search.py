@@ -163,7 +163,6 @@ class Search:
         self._conninfo = conninfo
         self._refusal = refusal
         self._will_do = will_do
-        self._patient = patient
         self.is_stopped: Callable[[], bool] = lambda: False
         self.complains = False
         self._some_will_be_ready = patient

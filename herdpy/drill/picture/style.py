@@ -11,7 +11,6 @@ RIGHT = 36
 MARGIN = 28
 
 PAPER = "#ffffff"
-INK = "#1f2933"
 MUTED = "#5f6c7b"
 GRID = "#e3e8ee"
 PANEL = "#f5f7fa"

@@ -334,9 +334,6 @@ class FollowedLog:
             except BookKeeperError as error:
                 await patience.wait(error)
 
-    async def _last_confirmed(self, info: LedgerInfo) -> int:
-        return (await self._asked(info))[0]
-
     async def _asked(self, info: LedgerInfo) -> tuple[int, int]:
         """The last entry of an open ledger that is confirmed, and the last that is stored anywhere."""
         patience = ReaderBackoff(self._settings.read_patience_s)

@@ -116,8 +116,3 @@ def copy_response(kind: bytes, columns: int, *, binary: bool) -> bytes:
     """CopyInResponse (kind G) or CopyOutResponse (kind H); every column has the same format."""
     form = int(binary)
     return message(kind, struct.pack(f">bH{columns}H", form, columns, *([form] * columns)))
-
-
-def copy_data(data: bytes | memoryview) -> bytes:
-    """CopyData."""
-    return b"".join((_HEAD.pack(100, len(data) + 4), data))

@@ -186,7 +186,6 @@ MAX_READERS = 1024
 META = b"meta"
 SEQUENCES = b"sequences"
 _LSN = struct.Struct(">qq")
-_CHECKSUM = struct.Struct(">QQ")
 
 _NOT_DAMAGE = (lmdb.MemoryError, lmdb.DiskError, lmdb.ReadonlyError, lmdb.ReadersFullError, lmdb.LockError)
 """What the machine refuses, and no reason to set a store aside: memory, space, permission."""

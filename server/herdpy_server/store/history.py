@@ -54,13 +54,11 @@ class History:
     Attributes:
         is_kept: whether any is.
         limit_bytes: how much may be written after a state before it is too old.
-        expirations: how many have become too old.
     """
 
     def __init__(self) -> None:
         self.is_kept = False
         self.limit_bytes = LIMIT_BYTES
-        self.expirations = 0
         self._pins: list[Pin] = []
         self._layers: deque[tuple[int, Layer]] = deque()
         self._noted = 0  # the token up to which layers are in the index
@@ -102,7 +100,6 @@ class History:
         ]
         for one in old:
             self._pins.remove(one)
-            self.expirations += 1
             one.expire()
         if old:
             self._forget()

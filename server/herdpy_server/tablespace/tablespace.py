@@ -364,11 +364,6 @@ class Tablespace:
         return len(self._pending)
 
     @property
-    def all_durable(self) -> bool:
-        """Whether nothing is pending."""
-        return not self._pending
-
-    @property
     def catalog(self) -> Catalog:
         """The catalog that a new statement sees: committed definitions, pending ones too."""
         return self.store.visible_catalog[0]

@@ -3,7 +3,6 @@
 Below the doors (``pgwire``) and COPY's binary format; knows nothing of sessions or connections.
 
     decoder(type, binary, zone) -> (bytes -> Datum)        encoder(type, binary, zone) -> (Datum -> bytes)
-    row_encoder(types, formats, zone) -> (row -> body of a DataRow message)
     rows_encoder(types, formats, zone) -> (rows -> whole DataRow messages, one after another)
     DataRowForm(types, formats, zone)                       makes DataRow messages of Arrow batches
     row_bodies(arrays, types, formats, zone) -> their bodies as an Arrow array
@@ -16,7 +15,7 @@ NULL is the message's business: no decoder is called for it and no encoder is gi
 from herdpy_server.wire.columns import DataRowForm, copy_data_messages, row_bodies
 from herdpy_server.wire.formats import decoder, encoder
 from herdpy_server.wire.parameters import parameter_decoder, type_of_oid
-from herdpy_server.wire.rows import row_encoder, rows_encoder
+from herdpy_server.wire.rows import rows_encoder
 
 __all__ = [
     "DataRowForm",
@@ -25,7 +24,6 @@ __all__ = [
     "encoder",
     "parameter_decoder",
     "row_bodies",
-    "row_encoder",
     "rows_encoder",
     "type_of_oid",
 ]

@@ -88,7 +88,7 @@ def row_bodies(
     formats: Sequence[bool],
     zone: str = "UTC",
 ) -> Array:
-    """What ``row_encoder`` makes of each of ``count`` rows, as an Arrow array of type binary."""
+    """The bodies of the DataRow messages of ``count`` rows, as an Arrow array of type binary."""
     fixed: list[Matrix] = [_repeated(len(types).to_bytes(2, "big"), count)]  # not joined yet
     parts: list[Array] = []
     for array, sql_type, binary in zip(arrays, types, formats, strict=True):

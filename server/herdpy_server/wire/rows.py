@@ -34,30 +34,22 @@ _FIXED = {
 """Length and value at once, of values that are one number."""
 
 
-def row_encoder(
+def rows_encoder(
     types: Sequence[SqlType], formats: Sequence[bool], zone: str = "UTC"
-) -> Callable[[Row], bytes]:
-    """The function from a row to the body of its DataRow message (all after the message's length).
+) -> Callable[[Iterable[Row]], bytes]:
+    """The function from rows to their DataRow messages, one after another.
 
     Args:
         types: of the columns, in order.
         formats: for each column whether it is sent in binary.
         zone: the session's time zone, which TIMESTAMPTZ is written in.
     """
-    one: Callable[[Row], bytes] = _functions(tuple(types), tuple(formats), zone)[0]
-    return one
-
-
-def rows_encoder(
-    types: Sequence[SqlType], formats: Sequence[bool], zone: str = "UTC"
-) -> Callable[[Iterable[Row]], bytes]:
-    """The function from rows to their DataRow messages, one after another; arguments as above."""
-    many: Callable[[Iterable[Row]], bytes] = _functions(tuple(types), tuple(formats), zone)[1]
+    many: Callable[[Iterable[Row]], bytes] = _function(tuple(types), tuple(formats), zone)
     return many
 
 
 @functools.lru_cache(maxsize=512)
-def _functions(types: tuple[SqlType, ...], formats: tuple[bool, ...], zone: str) -> tuple[Any, Any]:
+def _function(types: tuple[SqlType, ...], formats: tuple[bool, ...], zone: str) -> Any:
     names: dict[str, Any] = {
         "L": _LENGTHS,
         "PACK": _PACK,
@@ -72,10 +64,6 @@ def _functions(types: tuple[SqlType, ...], formats: tuple[bool, ...], zone: str)
     variables = "".join(f"c{i}, " for i in range(len(types)))
     unpack = f"({variables})" if types else "_"
     source = [
-        "def one(row):",
-        f"    {unpack} = row",
-        *(f"    {line}" for line in lines),
-        f"    return join(({parts},))",
         "def many(rows):",
         "    out = []",
         "    append = out.append",
@@ -87,7 +75,7 @@ def _functions(types: tuple[SqlType, ...], formats: tuple[bool, ...], zone: str)
         "    return join(out)",
     ]
     exec(compile("\n".join(source), "<rows>", "exec"), names)  # only names and numbers from above are in it
-    return names["one"], names["many"]
+    return names["many"]
 
 
 def _column(i: int, sql_type: SqlType, binary: bool, zone: str, names: dict[str, Any]) -> list[str]:

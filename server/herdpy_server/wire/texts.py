@@ -21,7 +21,6 @@ from herdpy_sql.values.strings import text_of
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
-_timedelta = dt.timedelta
 _DATETIME_MIN = -62_135_596_800_000_000
 _DATETIME_END = 253_402_300_800_000_000
 

@@ -128,9 +128,7 @@ def _plain(binder: Binder, node: Any, scope: Scope) -> Typed:
     return bind_aggregate(binder, node, scope, Frame())
 
 
-def call(
-    binder: Binder, name: str, nodes: list[Any], node: Any, scope: Scope, frame: Frame | None = None
-) -> Typed:
+def call(binder: Binder, name: str, nodes: list[Any], scope: Scope, frame: Frame | None = None) -> Typed:
     """An aggregate that sqlglot does not know by class."""
     return _apply(binder, name, *_ordered(nodes), scope, frame or Frame())
 

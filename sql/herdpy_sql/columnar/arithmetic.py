@@ -167,9 +167,9 @@ def _temporal(binder: Binder, symbol: str, a: Typed, b: Typed) -> Typed:
     pair = f"({a.sql} {symbol} {b.sql})"
     if symbol in "+-":
         if symbol == "+" and (y in TIMES or (y is Base.TIME and x is Base.INTERVAL)) and x not in TIMES:
-            return _temporal_sum(binder, b, a)
+            return _temporal_sum(b, a)
         if symbol == "+":
-            return _temporal_sum(binder, a, b)
+            return _temporal_sum(a, b)
         if x is Base.DATE and y in (Base.SMALLINT, Base.INTEGER):
             return typed(f"({a.sql} - {as_(b, INTEGER)})", DATE, a, b)
         if x is Base.DATE and y is Base.DATE:
@@ -181,7 +181,7 @@ def _temporal(binder: Binder, symbol: str, a: Typed, b: Typed) -> Typed:
         if x is Base.TIME and y is Base.TIME:
             return typed(f"to_microseconds(epoch_us({a.sql}) - epoch_us({b.sql}))", INTERVAL, a, b)
         if y is Base.INTERVAL and x in TIMES:  # months go before days and these before the rest, as in a sum
-            return _temporal_sum(binder, a, typed(f"(-{b.sql})", INTERVAL, b))
+            return _temporal_sum(a, typed(f"(-{b.sql})", INTERVAL, b))
         if y is Base.INTERVAL and x in (Base.INTERVAL, Base.TIME):
             return typed(pair, a.type, a, b)
     raise no_operator(symbol, a, b)
@@ -191,7 +191,7 @@ _ONE_UNIT = re.compile(r"(?:\(-)?\(to_(?:months|days|microseconds)\([^()]*(?:\([
 """A constant interval of months alone, days alone or time alone: DuckDB adds those as PostgreSQL does."""
 
 
-def _temporal_sum(binder: Binder, a: Typed, b: Typed) -> Typed:
+def _temporal_sum(a: Typed, b: Typed) -> Typed:
     x, y = a.base, b.base
     pair = f"({a.sql} + {b.sql})"
     if x is Base.DATE and y in (Base.SMALLINT, Base.INTEGER):

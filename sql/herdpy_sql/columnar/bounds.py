@@ -41,16 +41,16 @@ def note_bounds(binder: Binder, node: Any, scope: Scope) -> None:
         elif isinstance(one, exp.And):
             stack += [one.this, one.expression]
         elif type(one) in COMPARISONS and not isinstance(one, exp.NEQ):
-            _note(binder, one.this, COMPARISONS[type(one)], one.expression, scope)
+            _note(one.this, COMPARISONS[type(one)], one.expression, scope)
             flipped = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
             symbol = COMPARISONS[type(one)]
-            _note(binder, one.expression, flipped.get(symbol, symbol), one.this, scope)
+            _note(one.expression, flipped.get(symbol, symbol), one.this, scope)
         elif isinstance(one, exp.Between) and not one.args.get("symmetric"):
-            _note(binder, one.this, ">=", one.args["low"], scope)
-            _note(binder, one.this, "<=", one.args["high"], scope)
+            _note(one.this, ">=", one.args["low"], scope)
+            _note(one.this, "<=", one.args["high"], scope)
 
 
-def _note(binder: Binder, column: Any, symbol: str, value: Any, scope: Scope) -> None:
+def _note(column: Any, symbol: str, value: Any, scope: Scope) -> None:
     if not isinstance(column, exp.Column) or isinstance(column.this, exp.Star):
         return
     while isinstance(value, exp.Paren):

@@ -183,7 +183,6 @@ def collation(name: str) -> str | None:
 
 _OWN = re.compile(r"SQLSTATE ([0-9A-Z]{5}): (.*?)(?: DETAIL (.*?))?(?:\n|$)")
 _INT = {"INT8": "smallint", "INT16": "smallint", "INT32": "integer", "INT64": "bigint", "INT128": "numeric"}
-_OVERFLOW = re.compile(r"(?:Overflow|overflow|out of range).*?(INT\d+|DECIMAL|DOUBLE|FLOAT)?", re.IGNORECASE)
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
     (re.compile(pattern), state, message)

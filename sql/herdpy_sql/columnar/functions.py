@@ -82,7 +82,7 @@ def written(node: Any, name: str) -> str:
 def _anonymous(binder: Binder, node: Any, scope: Scope) -> Typed:
     name = str(node.this).lower()
     if name in aggregates.ANONYMOUS:
-        return aggregates.call(binder, name, node.expressions, node, scope)
+        return aggregates.call(binder, name, node.expressions, scope)
     named = named_call(node)
     assert named is not None
     if name in rows.MAKERS:

@@ -159,7 +159,7 @@ def check(scope: Scope, parts: Sequence[Typed], *, simple: bool) -> list[str]:
     """Columns to group by as well because a grouped primary key determines them; else 42803."""
     extra: dict[str, None] = {}
     for part in parts:
-        for number, text, position in part.vars:
+        for number, text, _ in part.vars:
             if number != scope.number or text in scope.groups or text in extra:
                 continue
             alias = text.partition(".")[0]
@@ -167,7 +167,7 @@ def check(scope: Scope, parts: Sequence[Typed], *, simple: bool) -> list[str]:
             if rel is not None and rel.table is not None and simple and _keyed(scope, rel):
                 extra[text] = None
                 continue
-            raise ungrouped(scope, text, position)
+            raise ungrouped(scope, text)
     return list(extra)
 
 
@@ -181,7 +181,7 @@ def _keyed(scope: Scope, rel: scopes.Rel) -> bool:
     )
 
 
-def ungrouped(scope: Scope, text: str, position: int) -> SqlError:
+def ungrouped(scope: Scope, text: str) -> SqlError:
     """42803 in PostgreSQL's words."""
     name = text
     for rel in scope.rels:

@@ -6,9 +6,7 @@ are read while the statement is parsed.
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from herdpy_sql.columnar.typed import Typed, column_dec, over_elements, retyped
 from herdpy_sql.errors import SqlError
@@ -18,12 +16,6 @@ from herdpy_sql.values.form import quote
 from herdpy_sql.values.forms import FORMS
 from herdpy_sql.values.moments import parse_zoned
 from herdpy_sql.values.numeric import parse_numeric
-
-if TYPE_CHECKING:
-    pass
-
-_INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
-_LIMITS = {Base.SMALLINT: 2**15, Base.INTEGER: 2**31, Base.BIGINT: 2**63}
 
 
 def bad(type_: SqlType, text: str) -> SqlError:

@@ -53,7 +53,6 @@ class Rel:
     table: Table | None = None
     scan: ScanNeeds | None = None
     nullable: bool = False
-    lateral: bool = False
     is_recursion: bool = False
 
 
@@ -89,7 +88,6 @@ class Scope:
         "ctes",
         "grouped",
         "groups",
-        "in_aggregate",
         "number",
         "outer_vars",
         "parent",
@@ -107,7 +105,6 @@ class Scope:
         self.clause = "FROM"
         self.groups: set[str] = set()
         self.grouped = False
-        self.in_aggregate = False
         self.windows: dict[str, object] = {}
         self.aliases: dict[str, Typed] = {}
         self.outer_vars: set[tuple[int, str, int]] = set()

@@ -218,11 +218,6 @@ def duck_type(type_: SqlType, dec: tuple[int, int] | None = None) -> str:
     return FORMS[type_.base].duck.name
 
 
-def raise_sql(sqlstate: str, message: str) -> str:
-    """DuckDB text that raises this error when it is evaluated."""
-    return f"error('SQLSTATE {sqlstate}: {message}')"
-
-
 def numeric_of_integer(x: Typed) -> Typed:
     """An integer as NUMERIC: exact, without fraction digits."""
     if x.literal is not None:

@@ -271,7 +271,7 @@ def _factory(alias: str, name: str, columns: list[Typed], listed: list[str], *, 
         )
 
     def make(reference: str) -> Rel:
-        rel = derived(name, reference, columns, listed, source=alias)
+        rel = derived(name, reference, columns, listed)
         rel.is_recursion = within
         return rel
 
@@ -279,7 +279,7 @@ def _factory(alias: str, name: str, columns: list[Typed], listed: list[str], *, 
     return make
 
 
-def derived(name: str, alias: str, columns: list[Typed], listed: list[str], source: str = "") -> Rel:
+def derived(name: str, alias: str, columns: list[Typed], listed: list[str]) -> Rel:
     """The relation of a bound query's columns under ``alias``."""
     rel = Rel(name, alias, [])
     for i, column in enumerate(columns):

@@ -6,7 +6,7 @@
     unify(exprs, params, what) -> (type, exprs)                 one common type (VALUES, UNION, CASE)
     compile_expr(expr) -> (row, params, clock) -> Datum
     sql_type(data_type_node) -> SqlType                         of a cast or a column definition
-    walk, columns_used, params_used, is_constant, is_volatile, split_conjuncts, as_comparison, remap_columns
+    walk, columns_used, is_constant, is_volatile, split_conjuncts, remap_columns
 
 ``ColumnScope`` is a protocol: ``resolve(table, name) -> ColumnRef``. ``Params(preset)`` collects the types
 of ``$1``... in ``.types``. Wrong SQL raises SqlError; valid SQL that is not evaluated exactly here
@@ -14,19 +14,17 @@ raises :class:`NotOwn`. Nothing here does I/O.
 """
 
 from herdpy_sql.expr.binder import ColumnScope, NoColumns
-from herdpy_sql.expr.binding import bind, bind_condition
+from herdpy_sql.expr.binding import bind
 from herdpy_sql.expr.coerce import Params, coerce, common_type, settle, unify
 from herdpy_sql.expr.compile import Compiled, compile_expr
 from herdpy_sql.expr.conditions import negated
 from herdpy_sql.expr.nodes import (
     NotOwn,
-    as_comparison,
     children,
     columns_used,
     has_columns,
     is_constant,
     is_volatile,
-    params_used,
     rebuild,
     remap_columns,
     split_conjuncts,
@@ -45,9 +43,7 @@ __all__ = [
     "NoColumns",
     "NotOwn",
     "Params",
-    "as_comparison",
     "bind",
-    "bind_condition",
     "children",
     "coerce",
     "columns_used",
@@ -58,7 +54,6 @@ __all__ = [
     "is_constant",
     "is_volatile",
     "negated",
-    "params_used",
     "rebuild",
     "remap_columns",
     "seek",

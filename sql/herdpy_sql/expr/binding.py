@@ -1,4 +1,4 @@
-"""``bind`` and ``bind_condition``: an expression's syntax tree becomes a typed tree.
+"""``bind``: an expression's syntax tree becomes a typed tree.
 
 Above ``binder``, ``conditions`` and ``calls``, whose handlers are put together here.
 """
@@ -34,16 +34,7 @@ def bind(node: exp.Expression, scope: ColumnScope, params: Params, expected: Sql
         SqlError: for wrong SQL, with PostgreSQL's SQLSTATE.
         NotOwn: for valid SQL that is not evaluated here.
     """
-    bound = _binder(scope, params).bind(node)
+    bound = ExprBinder(scope, params, _HANDLERS, bind_call).bind(node)
     if bound.type.base is Base.UNKNOWN and expected is not None:
         bound = coerce(bound, expected, "assignment", params)
     return bound
-
-
-def bind_condition(node: exp.Expression, scope: ColumnScope, params: Params, clause: str = "WHERE") -> n.Expr:
-    """A BOOLEAN expression. SqlError 42804 naming ``clause`` when it is of another type."""
-    return _binder(scope, params).condition(node, clause)
-
-
-def _binder(scope: ColumnScope, params: Params) -> ExprBinder:
-    return ExprBinder(scope, params, _HANDLERS, bind_call)

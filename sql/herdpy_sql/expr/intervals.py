@@ -87,13 +87,3 @@ def between(left: int, right: int) -> Interval:
 def between_times(left: int, right: int) -> Interval:
     """TIME - TIME."""
     return Interval(0, 0, left - right)
-
-
-def of_time(us: int) -> Interval:
-    """A TIME as an interval."""
-    return Interval(0, 0, us)
-
-
-def time_of(interval: Interval) -> int:
-    """The time of day that an interval has, without its months and days."""
-    return interval[2] % DAY_US

@@ -269,7 +269,6 @@ TRUE = Const(BOOLEAN, True)
 FALSE = Const(BOOLEAN, False)
 
 
-_FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _INTEGERS = frozenset({Base.SMALLINT, Base.INTEGER, Base.BIGINT})
 _STRINGS = frozenset({Base.TEXT, Base.VARCHAR, Base.CHAR})
 
@@ -321,11 +320,6 @@ def columns_used(expr: Expr) -> frozenset[ColumnRef]:
     return frozenset(one for one in walk(expr) if isinstance(one, ColumnRef))
 
 
-def params_used(expr: Expr) -> frozenset[int]:
-    """The numbers of every parameter the expression refers to."""
-    return frozenset(one.number for one in walk(expr) if isinstance(one, Param))
-
-
 def has_columns(expr: Expr) -> bool:
     """Whether the expression needs a row."""
     return any(isinstance(one, ColumnRef) for one in walk(expr))
@@ -358,26 +352,6 @@ def split_conjuncts(expr: Expr | None) -> tuple[Expr, ...]:
     if expr is None:
         return ()
     return expr.args if isinstance(expr, And) else (expr,)
-
-
-def as_comparison(expr: Expr) -> tuple[ColumnRef, str, Expr] | None:
-    """``column op value`` with op one of = <> < <= > >= and a value that needs no row, or None.
-
-    Either order is found. The column is not under a cast, and the value is of a type whose datums
-    compare with the column's as they are: of the same base, or both integers, both strings, or both
-    of numbers that Python compares exactly. Use :func:`herdpy_sql.expr.seek.seek` to turn the value
-    into a datum of the column's type.
-    """
-    if not isinstance(expr, Comparison):
-        return None
-    for column, op, value in ((expr.left, expr.op, expr.right), (expr.right, _FLIPPED[expr.op], expr.left)):
-        if (
-            isinstance(column, ColumnRef)
-            and comparable_as_is(column.type, value.type)
-            and not has_columns(value)
-        ):
-            return column, op, value
-    return None
 
 
 def comparable_as_is(left: SqlType, right: SqlType) -> bool:

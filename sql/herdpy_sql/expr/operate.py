@@ -120,7 +120,7 @@ def comparable(op: str, left: n.Expr, right: n.Expr, params: Params) -> tuple[n.
         return _alike(op, left, right, params)
     if first in _WIDEST and first is not second:
         first = second = max(first, second, key=lambda base: _WIDEST[base])
-    return _side(left, first, right, params), _side(right, second, left, params)
+    return _side(left, first, params), _side(right, second, params)
 
 
 _WHOLE = frozenset({Base.ARRAY, Base.ENUM})
@@ -142,7 +142,7 @@ def _alike(op: str, left: n.Expr, right: n.Expr, params: Params) -> tuple[n.Expr
     )
 
 
-def _side(side: n.Expr, wanted: Base, other: n.Expr, params: Params) -> n.Expr:
+def _side(side: n.Expr, wanted: Base, params: Params) -> n.Expr:
     target = SqlType(wanted)
     if side.type.base is wanted:
         return side

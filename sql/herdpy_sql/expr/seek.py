@@ -27,7 +27,7 @@ def seek(column: SqlType, op: str, value: Any) -> tuple[str, Any]:
 
     Args:
         op: one of = < <= > >= (and <>, which is never turned into a range).
-        value: the datum of the other side, as :func:`herdpy_sql.expr.nodes.as_comparison` allows it.
+        value: the datum of the other side, whose type compares with the column's without a conversion.
 
     Returns:
         ``(op, datum)`` that holds for the same values of the column, or NEVER, or ALWAYS.

@@ -14,7 +14,7 @@ from herdpy.codec.grids import mapped
 from herdpy.codec.kinds import TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY
 from herdpy_sql.errors import SqlError
 from herdpy_sql.values import arrays
-from herdpy_sql.values.moments import DAY_US, check_timestamp, parse_zoned, timestamp_text
+from herdpy_sql.values.moments import check_timestamp, parse_zoned, timestamp_text
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -89,11 +89,6 @@ def abbreviation(us: int, zone: str) -> str:
         return "GMT" if zone.endswith("GMT") else "UTC"
     moment = _EPOCH + dt.timedelta(microseconds=min(max(us, _LEAST), _GREATEST))
     return moment.replace(tzinfo=dt.UTC).astimezone(_zone(zone)).tzname() or ""
-
-
-def day_start(days: int) -> int:
-    """Microseconds at which a day begins."""
-    return days * DAY_US
 
 
 def _zone(name: str) -> ZoneInfo:

@@ -112,8 +112,6 @@ def _make_interval(
 for _count in range(1, 8):
     _kinds = (t.INTEGER,) * 6 + (t.DOUBLE,)
     add("make_interval", _kinds[:_count], t.INTERVAL, _make_interval)
-INTERVAL_PARTS = ("years", "months", "weeks", "days", "hours", "mins", "secs")
-"""The names of make_interval's arguments."""
 
 
 @routine("make_time", (t.INTEGER, t.INTEGER, t.DOUBLE), t.TIME)

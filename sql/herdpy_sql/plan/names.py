@@ -70,11 +70,6 @@ def refuse_temporary_move(old: str, new: str) -> None:
         raise SqlError("0A000", "cannot move objects into or out of temporary schemas")
 
 
-def relation_of(catalog: Catalog, schema: str | None, name: str) -> Relation | None:
-    """The relation that a name means; None when there is none."""
-    return catalog.find(schema, name)
-
-
 def object_of(catalog: Catalog, kind: str, schema: str | None, name: str) -> CatalogObject | None:
     """The sequence or view of that name; SqlError 42809 when the name is something else's."""
     found = catalog.find(schema, name)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdpy_sql.catalog import Index, Table
+from herdpy_sql.catalog import Index
 from herdpy_sql.errors import SqlError
 from herdpy_sql.rights.held import DATABASE, Subject, schema_subject, subject_of
 
@@ -103,8 +103,3 @@ def everything(catalog: Catalog) -> Iterator[Subject]:
             yield subject_of(one)
         elif one.kind == "schema" and one.name != "public":
             yield Subject("schema", one.id, one.name)
-
-
-def is_table(catalog: Catalog, subject: Subject) -> bool:
-    """Whether it is a table, which has rows of its own."""
-    return isinstance(catalog.tables.get(subject.id), Table)

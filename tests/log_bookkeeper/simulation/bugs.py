@@ -92,7 +92,7 @@ def follows_to_the_next_ledger_at_the_last_add_confirmed() -> Iterator[None]:
     async def entries(
         self: FollowedLog, info: LedgerInfo, first: int, upto: int | None
     ) -> AsyncGenerator[Any, None]:
-        last = await self._last_confirmed(info)
+        last, _ = await self._asked(info)
         if first <= last:
             async for raw in self._entries(info, first, last):
                 yield raw

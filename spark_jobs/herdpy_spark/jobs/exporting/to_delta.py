@@ -137,7 +137,7 @@ def _merge(
     with stretch(this.spark, asked.base | {"table": asked.subject}, since, at, told["run_id"]) as found:
         changes = changeset.net(found.changes, schema, database.key)
         this.tell(f"merging {changes.events:,} changes after {since} up to {found.upto}")
-        check_definition(changes, schema, this)
+        check_definition(changes, this)
         told |= {"kind": INCREMENTAL, "since": str(since), "lsn": str(found.upto), "changes": changes.events}
         with settings(this.spark, **_commit_settings(told)):
             _apply(this.spark, table, changes, database.key)

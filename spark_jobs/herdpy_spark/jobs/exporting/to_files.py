@@ -98,7 +98,7 @@ def _incremental(
     with stretch(this.spark, options, newest.lsn, generations.place, run_id) as found:
         changes = changeset.net(found.changes, schema, key)
         this.tell(f"merging {changes.events:,} changes after {newest.lsn} up to {found.upto}")
-        check_definition(changes, schema, this)
+        check_definition(changes, this)
         files = writer.merge(number, newest, schema, changes)
         this.report["changes"] = changes.events
         return _manifest(
@@ -106,7 +106,7 @@ def _incremental(
         )
 
 
-def check_definition(changes: changeset.ChangeSet, schema: StructType, this: JobRun) -> None:
+def check_definition(changes: changeset.ChangeSet, this: JobRun) -> None:
     """Whether the table is still the one whose rows are there. JobError: it was dropped."""
     if changes.defined:
         this.report["defined"] = [op for op, _ in changes.defined]

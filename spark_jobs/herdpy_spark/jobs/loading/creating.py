@@ -26,7 +26,6 @@ _PLAIN = {
     "time(6)": "time",
     "void": "text",
 }
-_MOST_DIGITS = 38
 
 
 def sql_type(kind: DataType) -> str:

@@ -105,6 +105,20 @@ def read(cursor: Any) -> Answer:
     return Answer(names, [column.type.oid for column in result.columns], rows, max(result.rowcount, 0))
 
 
+def texts_on_herdpy(connection: herdpy.Connection, sql: str) -> Answer:
+    """Ask HerdPy; every value is its text as a cast gives it, those that Python cannot have included."""
+    with connection.cursor() as cursor:
+        try:
+            result = cursor.execute(sql)._result
+        except herdpy.Error as error:
+            return Answer(state=error.sqlstate or "?????", message=error.message)
+        shown = [to_text(column.type) for column in result.columns]
+        rows = [
+            tuple(None if v is None else f(v) for v, f in zip(row, shown, strict=True)) for row in result.rows
+        ]
+    return Answer([c.name for c in result.columns], [c.type.oid for c in result.columns], rows, len(rows))
+
+
 def on_postgres(connection: psycopg.Connection[Any], statement: Statement) -> Answer:
     """Ask PostgreSQL, with text parameters whose types it infers."""
     params = [None if text is None else text.encode() for _, text in statement.params]

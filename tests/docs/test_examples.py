@@ -111,26 +111,33 @@ def commands_of(block: Block) -> list[tuple[str, str]]:
     return commands
 
 
+def run_command(
+    command: str, expected: str, where: str, environment: dict[str, str], timeout_s: float
+) -> None:
+    """One command; what it says is what the page has, and where that is nothing it ends with 0."""
+    done = subprocess.run(
+        ["bash", "-c", command],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    shown = f"{where}: $ {command}\n{done.stdout}"
+    if expected.strip():
+        assert prints(expected, done.stdout), f"{shown}\ninstead of\n{expected}"
+    else:
+        assert done.returncode == 0, f"exit status {done.returncode} of {shown}"
+
+
 def run_console(block: Block, page: Path) -> None:
     """Run the commands of a console block with this environment's programs."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     environment = {**os.environ, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
     for command, expected in commands_of(block):
-        done = subprocess.run(
-            ["bash", "-c", command],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=COMMAND_TIMEOUT_S,
-            check=False,
-        )
-        shown = f"{page.name}:{block.line}: $ {command}\n{done.stdout}"
-        if expected.strip():
-            assert prints(expected, done.stdout), f"{shown}\ninstead of\n{expected}"
-        else:
-            assert done.returncode == 0, f"exit status {done.returncode} of {shown}"
+        run_command(command, expected, f"{page.name}:{block.line}", environment, COMMAND_TIMEOUT_S)
 
 
 def run_sql(block: Block, expected: str | None, conn: herdpy.Connection, page: Path) -> None:

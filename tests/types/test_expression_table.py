@@ -10,8 +10,7 @@ import psycopg
 import pytest
 
 import herdpy
-from herdpy_sql.values import to_text
-from tests.differential.diff_run import Answer, Statement, on_postgres, same
+from tests.differential.diff_run import Statement, on_postgres, same, texts_on_herdpy
 
 EXPRESSIONS = """
 sha224('a'::bytea)
@@ -361,26 +360,13 @@ def reference(postgres: str) -> Iterator[Any]:
         yield connection
 
 
-def _ask(own: Any, sql: str) -> Answer:
-    with own.cursor() as cursor:
-        try:
-            result = cursor.execute(sql)._result
-        except herdpy.Error as error:
-            return Answer(state=error.sqlstate or "?????", message=error.message)
-        shown = [to_text(column.type) for column in result.columns]
-        rows = [
-            tuple(None if v is None else f(v) for v, f in zip(row, shown, strict=True)) for row in result.rows
-        ]
-    return Answer([c.name for c in result.columns], [c.type.oid for c in result.columns], rows, len(rows))
-
-
 @pytest.mark.parametrize("engine", ["columnar", "own", "auto"])
 def test_expressions_are_those_of_postgresql(own: Any, reference: Any, engine: str) -> None:
     own.execute(f"SET herdpy.engine = '{engine}'")
     differing, asked = [], 0
     for expression in TABLE:
         statement = Statement(f"SELECT {expression}")
-        got, want = _ask(own, statement.sql), on_postgres(reference, statement)
+        got, want = texts_on_herdpy(own, statement.sql), on_postgres(reference, statement)
         if engine == "own" and got.state == "0A000":
             continue
         asked += 1

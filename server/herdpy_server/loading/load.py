@@ -19,7 +19,7 @@ from herdpy_server.tablespace import now_us
 from herdpy_server.tablespace.guard import ReadLevel
 from herdpy_sql.catalog import Catalog, Table
 from herdpy_sql.errors import SqlError
-from herdpy_sql.plan.assignment import refuse_generated
+from herdpy_sql.plan.assignment import refuse_generated, target_position
 from herdpy_sql.plan.rules import default_of, has_volatile_default
 from herdpy_sql.staged import staged_positions
 from herdpy_sql.storage import Clock
@@ -166,17 +166,8 @@ def plan_load(catalog: Catalog, load: BulkLoad, columns: Sequence[str], clock: C
 def _positions(table: Table, columns: Sequence[str]) -> set[int]:
     found: set[int] = set()
     for name in columns:
-        at = table.positions.get(name)
-        if at is None or table.columns[at].hidden:
-            raise SqlError(
-                "42703",
-                f'column "{name}" of relation "{table.name}" does not exist',
-                table=table.name,
-                column=name,
-            )
+        at = target_position(table, name, found)
         refuse_generated(table, at)
-        if at in found:
-            raise SqlError("42701", f'column "{name}" specified more than once', column=name)
         found.add(at)
     return found
 

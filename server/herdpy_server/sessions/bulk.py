@@ -21,7 +21,7 @@ from herdpy_sql import types
 from herdpy_sql.catalog import HIDDEN_KEY, Column, KeyPart, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import columns_used
-from herdpy_sql.plan.assignment import refuse_generated
+from herdpy_sql.plan.assignment import refuse_generated, target_position
 from herdpy_sql.plan.foreign_keys import noting
 from herdpy_sql.plan.names import target_schema, temporary_schema
 from herdpy_sql.plan.rules import bind_check, compile_default, has_volatile_default, rules_of, scalar
@@ -163,17 +163,8 @@ class Loader:
         self._done = 0
         self._places: dict[int, int] = {}
         for place, name in enumerate(schema.names):
-            position = table.positions.get(name)
-            if position is None or table.columns[position].hidden:
-                raise SqlError(
-                    "42703",
-                    f'column "{name}" of relation "{table.name}" does not exist',
-                    table=table.name,
-                    column=name,
-                )
+            position = target_position(table, name, self._places)
             refuse_generated(table, position)
-            if position in self._places:
-                raise SqlError("42701", f'column "{name}" specified more than once', column=name)
             self._places[position] = place
         self._missing = [
             at

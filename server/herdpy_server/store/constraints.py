@@ -14,26 +14,24 @@ from herdpy_sql.values import to_text
 
 def duplicate(table: Table, parts: Sequence[KeyPart], name: str, values: Sequence[Datum]) -> SqlError:
     """The error for a row whose key, or unique index entry, exists already."""
-    names = ", ".join(part_text(table, part.position) for part in parts)
-    shown = ", ".join(_shown(table.columns[part.position].type, values[part.position]) for part in parts)
-    return SqlError(
-        "23505",
-        f'duplicate key value violates unique constraint "{name}"',
-        detail=f"Key ({names})=({shown}) already exists.",
-        schema="public",
-        table=table.name,
-        constraint=name,
-    )
+    message = f'duplicate key value violates unique constraint "{name}"'
+    return _twice(table, parts, name, values, message, "already exists")
 
 
 def not_unique(table: Table, parts: Sequence[KeyPart], name: str, values: Sequence[Datum]) -> SqlError:
     """The error for a unique index that the rows there do not allow."""
+    return _twice(table, parts, name, values, f'could not create unique index "{name}"', "is duplicated")
+
+
+def _twice(
+    table: Table, parts: Sequence[KeyPart], name: str, values: Sequence[Datum], message: str, what: str
+) -> SqlError:
     names = ", ".join(part_text(table, part.position) for part in parts)
     shown = ", ".join(_shown(table.columns[part.position].type, values[part.position]) for part in parts)
     return SqlError(
         "23505",
-        f'could not create unique index "{name}"',
-        detail=f"Key ({names})=({shown}) is duplicated.",
+        message,
+        detail=f"Key ({names})=({shown}) {what}.",
         schema="public",
         table=table.name,
         constraint=name,

@@ -25,7 +25,7 @@ from herdpy_sql.plan.scope import TableScope, name_of, quoted
 from herdpy_sql.types import INTEGER, Base, SqlType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from herdpy_sql.catalog import Column, Table
     from herdpy_sql.execute.base import Compiled
@@ -38,18 +38,23 @@ def target_positions(table: Table, names: Sequence[exp.Expression] | None) -> li
     found: list[int] = []
     for one in names:
         name = name_of(one.this if isinstance(one, exp.Column) else one)
-        position = table.positions.get(name)
-        if position is None or table.columns[position].hidden:
-            raise SqlError(
-                "42703",
-                f'column "{name}" of relation "{table.name}" does not exist',
-                column=name,
-                table=table.name,
-            )
-        if position in found:
-            raise SqlError("42701", f'column "{name}" specified more than once', column=name)
-        found.append(position)
+        found.append(target_position(table, name, found))
     return found
+
+
+def target_position(table: Table, name: str, before: Container[int]) -> int:
+    """Position of a column that is given values; SqlError 42703, or 42701 when it is one of ``before``."""
+    position = table.positions.get(name)
+    if position is None or table.columns[position].hidden:
+        raise SqlError(
+            "42703",
+            f'column "{name}" of relation "{table.name}" does not exist',
+            column=name,
+            table=table.name,
+        )
+    if position in before:
+        raise SqlError("42701", f'column "{name}" specified more than once', column=name)
+    return position
 
 
 def is_default(node: exp.Expression) -> bool:

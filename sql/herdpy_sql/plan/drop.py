@@ -17,6 +17,7 @@ from herdpy_sql.execute.change import TruncatePlan
 from herdpy_sql.execute.define import DefinePlan, DropIndexPlan, DropTablePlan
 from herdpy_sql.execute.links import unique_access
 from herdpy_sql.objects import CatalogObject, SequenceDefinition, ViewDefinition
+from herdpy_sql.plan.names import not_there, object_of
 from herdpy_sql.plan.remarks import absent_relation, cascaded, notice, with_remarks
 from herdpy_sql.plan.scope import find_table
 from herdpy_sql.sequences import owned_by, sequences_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from herdpy_sql.execute.base import Plan, Remark
     from herdpy_sql.foreign_keys import ForeignKey
     from herdpy_sql.parse import Command
+    from herdpy_sql.parse.object_commands import ObjectCommand
     from herdpy_sql.storage import View
 
 
@@ -82,26 +84,26 @@ def described(one: Table | CatalogObject) -> str:
     return f"{kind} {one.name}" if one.schema in {"", "public"} else f"{kind} {one.schema}.{one.name}"
 
 
-def drop_plan(
-    tag: str,
-    named: Sequence[Table | CatalogObject],
-    catalog: Catalog,
-    *,
-    cascade: bool,
-    skipped: Sequence[Remark] = (),
-) -> Plan:
-    """Drop what was named; SqlError 2BP01 when something depends on it, unless that goes too.
-
-    ``skipped``: notices of what is not there.
-    """
+def drop_objects(command: ObjectCommand, catalog: Catalog, kind: str) -> Plan:
+    """DROP of sequences or views; SqlError 2BP01 when something depends on one, unless that goes too."""
+    named: list[CatalogObject] = []
+    skipped: list[Remark] = []
+    for schema, name in dict.fromkeys(command.names):
+        one = object_of(catalog, kind, schema, name)
+        if one is not None:
+            named.append(one)
+        elif "IF EXISTS" not in command.options:
+            raise not_there(kind, schema, name)
+        else:
+            skipped.append(absent_relation(catalog, kind, schema, name))
     for one in named:
-        if isinstance(one, CatalogObject) and isinstance(one.definition, SequenceDefinition):
+        if isinstance(one.definition, SequenceDefinition):
             _refuse_identity(catalog, one)
     dropping = gather(named, catalog)
-    if dropping.reasons and not cascade:
+    if dropping.reasons and "CASCADE" not in command.options:
         raise depended_on(f"cannot drop {described(named[0])}", dropping.reasons)
     text = ", ".join(one.name for one in named)
-    plan = DefinePlan(tag, text, (lambda view: carry_out(view, dropping)) if named else None)
+    plan = DefinePlan(command.name, text, (lambda view: carry_out(view, dropping)) if named else None)
     return with_remarks(plan, (*skipped, *cascaded(dropping.reasons)))
 
 

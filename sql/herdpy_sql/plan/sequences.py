@@ -14,8 +14,8 @@ from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.define import DefinePlan, duplicate
 from herdpy_sql.expr.syntax import is_regclass
 from herdpy_sql.objects import CatalogObject, SequenceDefinition
-from herdpy_sql.plan.drop import drop_plan
-from herdpy_sql.plan.names import checked_name, not_there, object_of, refuse_temporary_move, target_schema
+from herdpy_sql.plan.drop import drop_objects
+from herdpy_sql.plan.names import checked_name, object_of, refuse_temporary_move, target_schema
 from herdpy_sql.plan.remarks import absent_relation, taken, with_remarks
 from herdpy_sql.sequences import SequenceState, definition_of, find_sequence
 from herdpy_sql.types import BIGINT, INTEGER, SMALLINT, Base, SqlType
@@ -102,7 +102,7 @@ def plan(command: ObjectCommand, catalog: Catalog) -> Plan:
         return _create(command, catalog)
     if command.name == "ALTER SEQUENCE":
         return _alter(command, catalog)
-    return _drop(command, catalog)
+    return drop_objects(command, catalog, "sequence")
 
 
 def _create(command: ObjectCommand, catalog: Catalog) -> Plan:
@@ -215,19 +215,6 @@ def _move(command: ObjectCommand, catalog: Catalog, one: CatalogObject) -> Plan:
     if catalog.is_taken(moved.schema, moved.name):
         raise duplicate(moved.name)
     return DefinePlan(command.name, one.name, lambda view: view.put_object(moved))
-
-
-def _drop(command: ObjectCommand, catalog: Catalog) -> Plan:
-    found, skipped = [], []
-    for schema, name in dict.fromkeys(command.names):
-        one = object_of(catalog, "sequence", schema, name)
-        if one is not None:
-            found.append(one)
-        elif "IF EXISTS" not in command.options:
-            raise not_there("sequence", schema, name)
-        else:
-            skipped.append(absent_relation(catalog, "sequence", schema, name))
-    return drop_plan(command.name, found, catalog, cascade="CASCADE" in command.options, skipped=skipped)
 
 
 SERIALS = {

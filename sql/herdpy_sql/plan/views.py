@@ -26,8 +26,8 @@ from herdpy_sql.execute.define import DefinePlan, duplicate
 from herdpy_sql.objects import VIEW, CatalogObject, ViewDefinition
 from herdpy_sql.parse import parse, split
 from herdpy_sql.plan.assignment import is_default
-from herdpy_sql.plan.drop import carry_out, drop_plan, gather
-from herdpy_sql.plan.names import checked_name, not_there, object_of, target_schema
+from herdpy_sql.plan.drop import carry_out, drop_objects, gather
+from herdpy_sql.plan.names import checked_name, object_of, target_schema
 from herdpy_sql.plan.qualified import settle_qualified
 from herdpy_sql.plan.remarks import absent_relation, with_remarks
 from herdpy_sql.plan.rules import bind_check
@@ -468,16 +468,7 @@ def plan(command: ObjectCommand, catalog: Catalog, planned: Planned) -> Plan:
         return _create(command, catalog, planned)
     if command.name == "ALTER VIEW":
         return _alter(command, catalog)
-    found, skipped = [], []
-    for schema, name in dict.fromkeys(command.names):
-        one = object_of(catalog, "view", schema, name)
-        if one is not None:
-            found.append(one)
-        elif "IF EXISTS" not in command.options:
-            raise not_there("view", schema, name)
-        else:
-            skipped.append(absent_relation(catalog, "view", schema, name))
-    return drop_plan(command.name, found, catalog, cascade="CASCADE" in command.options, skipped=skipped)
+    return drop_objects(command, catalog, "view")
 
 
 def _create(command: ObjectCommand, catalog: Catalog, planned: Planned) -> Plan:

@@ -320,11 +320,6 @@ def columns_used(expr: Expr) -> frozenset[ColumnRef]:
     return frozenset(one for one in walk(expr) if isinstance(one, ColumnRef))
 
 
-def has_columns(expr: Expr) -> bool:
-    """Whether the expression needs a row."""
-    return any(isinstance(one, ColumnRef) for one in walk(expr))
-
-
 def takes_values(expr: Expr) -> bool:
     """Whether evaluating it changes a sequence."""
     return any(isinstance(one, SequenceCall) and one.name in {"nextval", "setval"} for one in walk(expr))

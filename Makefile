@@ -41,11 +41,12 @@ test: $(READY) $(OLDER)  ## all tests but the long runs: two at a time, and besi
 	@$(BIN)/python -m herdpy.testing >/dev/null
 	$(BIN)/python tools/run_tests.py
 
-check: $(READY)  ## ruff, mypy --strict, import rules
+check: $(READY)  ## ruff, mypy --strict, import rules, figures of the structure
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/pytest -q tests/house
 
 suites: $(OLDER) ## the suites for dialects: SQLAlchemy 2.1 on a directory, 2.0 on a server, and Alembic's
 	$(BIN)/python tests/sqlalchemy/run.py --listed

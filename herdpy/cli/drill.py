@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 HELP = "\n\n".join(
     (
-        "Harm a cluster on purpose, and judge what its clients were told: failover drills.",
+        "Harm a cluster on purpose, and judge the answers that its clients got: failover drills.",
         "Clients of all kinds write and read while a fault is made; every operation is recorded, and the"
         " history is judged: registers are linearizable, nothing acknowledged is lost, nothing happens twice,"
         " all replicas are equal at the end.",
         "Without --url a drill makes a cluster of its own on this machine, and removes it (needs Java 17,"
-        " Maven once, and the server extra). `herdpy drill list` tells which drills there are.",
+        " Maven once, and the server extra). `herdpy drill list` lists the drills.",
         "Exit codes: 0 every promise was kept; 1 one was not, or it could not be decided; 2 wrong usage;"
         " 3 the drill shows nothing: its fault cannot be made here, or it could not be carried out.",
     )
@@ -65,7 +65,8 @@ Seconds = Annotated[
     float | None, typer.Option("--seconds", min=1.0, metavar="N", help="How long clients run.")
 ]
 Seed = Annotated[
-    int | None, typer.Option("--seed", min=0, metavar="S", help="What clients and faults decide; told again.")
+    int | None,
+    typer.Option("--seed", min=0, metavar="S", help="What clients and faults decide; the report shows it."),
 ]
 Clients = Annotated[
     int | None, typer.Option("--clients", min=1, max=200, metavar="N", help="Clients of each workload.")
@@ -296,7 +297,7 @@ def control_of(wanted: DrillOptions) -> ClusterControl | None:
     if wanted.url is None:
         raise CliError("--commands is for a cluster of yours: give its --url, too", code=USAGE)
     if wanted.commands is None:
-        hint = "docs/drills.md tells of --commands FILE; without --url the drill makes a cluster of its own."
+        hint = "See docs/drills.md for --commands FILE; without --url the drill makes a cluster of its own."
         raise CliError("how to kill, pause and cut the processes there is not known", hint=hint, code=USAGE)
     from herdpy.dbapi import url as urls
     from herdpy.dbapi.errors import Error
@@ -339,7 +340,7 @@ def _in_words(error: Exception) -> CliError | None:
         return CliError(str(error), code=USAGE)
     if isinstance(error, (DrillError, ControlError, DevError, KitError)):
         about = f"the drill could not be carried out: {error}"
-        return CliError(about, hint="This says nothing of the database.", code=SHOWS_NOTHING)
+        return CliError(about, hint="The database was not judged.", code=SHOWS_NOTHING)
     return None
 
 
@@ -492,5 +493,5 @@ def _drill(name: str) -> Drill:
     if name in drills:
         return drills[name]
     near = difflib.get_close_matches(name, drills, n=2, cutoff=0.8)
-    hint = f"Did you mean {' or '.join(near)}?" if near else "herdpy drill list tells which there are."
+    hint = f"Did you mean {' or '.join(near)}?" if near else "herdpy drill list shows them."
     raise CliError(f"there is no drill {name}", hint=hint, code=USAGE)

@@ -132,7 +132,7 @@ def _look(view: ClusterObserver) -> tuple[list[Anomaly], dict[str, Json]]:
         found.append(Anomaly("ledger gone", f"listed ledgers that BookKeeper does not have: {gone}"))
     if left_open:
         found.append(
-            Anomaly("ledger left open", f"ledgers before the newest that nobody closed: {left_open}")
+            Anomaly("ledger left open", f"ledgers before the newest that are not closed: {left_open}")
         )
     terms = int(listed.get("epoch", 0))
     if len(orphans) > _ORPHANS_PER_TERM * max(1, terms):

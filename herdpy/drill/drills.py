@@ -103,48 +103,48 @@ DRILLS: dict[str, Drill] = {
         ),
         _drill(
             "partition-leader-from-clients",
-            "cut the leader off from its clients: what they were not told is found out, and done once",
+            "cut the leader off from its clients: unknown outcomes are resolved, and done once",
             *("registers", "inserts", "queue", "unique-keys"),
         ),
         _drill("partition-leader-one-way", "lose packets in one direction only: " + _PARTITION, *_KEPT),
         _drill(
             "lose-in-flight",
-            "lose what the leader sends, and then the leader: nobody was told that it was kept",
+            "lose what the leader sends, and then the leader: no commit was acknowledged",
             *("inserts", "sequences", "registers"),
         ),
         _drill(
             "lose-only-witness",
-            "lose the leader and the one bookie that it reached: nobody was told that it was kept",
+            "lose the leader and the one bookie that it reached: no commit was acknowledged",
             *("inserts", "sequences", "registers"),
         ),
         _drill(
             "delay-in-flight",
-            "have what a leader sent arrive when another one leads: it is in no ledger, and nobody is told",
+            "deliver what a leader sent after another one leads: it is in no ledger, and not acknowledged",
             *("inserts", "sets", "sequences"),
         ),
         _drill(
             "kill-leader-and-bookies",
-            "kill the leader and two bookies at once: nobody leads who cannot know where the log ends",
+            "kill the leader and two bookies at once: no node leads without the end of the log",
             *("inserts", "sets", "list-append"),
         ),
         _drill(
             "kill-follower",
-            "kill a follower: nobody waits for it, and it comes back with everything",
+            "kill a follower: no commit waits for it, and it returns with all changes",
             *("registers", "sets", "list-append", "indexed"),
         ),
         _drill(
             "roll-ledgers",
-            "roll tiny ledgers while followers stand still: they miss no entry of any",
+            "roll tiny ledgers while followers are stopped: they miss no entry",
             *("list-append", "sets", "inserts", "indexed", "redefined"),
         ),
         _drill(
             "kill-bookie",
-            "kill a bookie: writing goes on with those that are left",
+            "kill a bookie: writes continue with the remaining ones",
             *("list-append", "inserts", "queue"),
         ),
         _drill(
             "pause-bookie",
-            "stop a bookie without its connections ending: writing goes on without it",
+            "stop a bookie without closing its connections: writes continue without it",
             *("registers", "inserts", "bank", "unique-keys", "redefined"),
         ),
         _drill(
@@ -161,12 +161,12 @@ DRILLS: dict[str, Drill] = {
         ),
         _drill(
             "kill-zookeeper",
-            "kill ZooKeeper: nobody answers what might be old, and all goes on when it is back",
+            "kill ZooKeeper: no node answers a stale read, and all continues when it is back",
             *("registers", "list-append", "inserts"),
         ),
         _drill(
             "pause-zookeeper",
-            "stop ZooKeeper for longer than sessions last: nobody answers what might be old",
+            "stop ZooKeeper for longer than sessions last: no node answers a stale read",
             *("registers", "list-append", "inserts"),
         ),
         _drill("expire-session", "end the leader's session behind its back: " + _PARTITION, *_RACED),

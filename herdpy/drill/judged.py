@@ -93,7 +93,7 @@ class _Judge:
         """What the workload's own checkers say, and whether an error was told that none should see."""
         own = _own(history, self._label)
         if self._workload is None:
-            text = f"nobody here knows how to judge {len(own)} operations of the workload {self._label}"
+            text = f"no checker can judge {len(own)} operations of the workload {self._label}"
             return [Verdict.of(self._label, [Anomaly(UNDECIDED, text)], "not judged")]
         found = [*self._workload.judge(own), errors.check(own)]
         for verdict in found:

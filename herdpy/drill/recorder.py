@@ -99,10 +99,12 @@ class RecordedCall:
     ) -> None:
         was_told = self._is_told
         if not was_told:
-            self.unknown("no outcome was told" if error is None else f"{type(error).__name__}: {error}")
+            self.unknown("no outcome was recorded" if error is None else f"{type(error).__name__}: {error}")
         self._index = self._recorder._add(self._operation)
         if error is None and not was_told:
-            raise HistoryError(f"{self._operation.name} of process {self._operation.process} told no outcome")
+            raise HistoryError(
+                f"{self._operation.name} of process {self._operation.process} recorded no outcome"
+            )
 
     def done(self, result: Any = None) -> None:
         """It was acknowledged, now, with this result."""
@@ -128,7 +130,7 @@ class RecordedCall:
 
     def _tell(self, outcome: OperationOutcome, result: Json, error: str | None) -> None:
         if self._is_told:
-            raise HistoryError(f"the outcome of {self._operation.name} was told already")
+            raise HistoryError(f"the outcome of {self._operation.name} was recorded already")
         self._is_told = True
         self._change(outcome=outcome, result=result, error=error, returned_s=self._recorder.now_s())
 

@@ -242,7 +242,10 @@ def unknown_words(line: Timeline) -> str:
     done, not_done, never = (
         line.resolved(one) for one in (OperationOutcome.DONE, OperationOutcome.NOT_DONE, None)
     )
-    return f"{len(line.unknown)}, of which found later: {done} done, {not_done} not done; never told: {never}"
+    return (
+        f"{len(line.unknown)}, of which found later: {done} done, {not_done} not done; never"
+        f" resolved: {never}"
+    )
 
 
 def _events(report: DrillReport) -> Iterator[str]:

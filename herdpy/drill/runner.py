@@ -323,9 +323,9 @@ def isolation_levels(view: ClusterObserver) -> list[str]:
 
 
 def _availability(goes_on: bool) -> Verdict:
-    text = f"no client was answered within {_GOES_ON_S:g} s of the end of the last fault"
+    text = f"no client got an answer within {_GOES_ON_S:g} s of the end of the last fault"
     found = [] if goes_on else [Anomaly("does not go on", text)]
-    return Verdict.of("availability", found, "clients are answered again when the faults are over")
+    return Verdict.of("availability", found, "clients get answers again after the faults")
 
 
 __all__ = ["ClientLoad", "DrillError", "DrillProgress", "needs_of", "run"]

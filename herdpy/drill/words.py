@@ -49,8 +49,8 @@ def outcome(one: ClientOperation) -> str:
     if one.outcome is not OperationOutcome.UNKNOWN:
         return one.outcome.value
     if one.resolved is None:
-        return "unknown, never told"
-    return f"unknown, later told: {one.resolved.value}"
+        return "unknown, never resolved"
+    return f"unknown, later resolved: {one.resolved.value}"
 
 
 def client(one: ClientOperation) -> str:

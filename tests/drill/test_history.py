@@ -95,11 +95,11 @@ def test_an_exception_makes_the_outcome_unknown_and_goes_on():
 
 def test_an_operation_without_an_outcome_and_one_with_two_are_mistakes():
     recorder = Recorder()
-    with pytest.raises(HistoryError, match="told no outcome"), recorder.call(0, "write", ["x", 1]):
+    with pytest.raises(HistoryError, match="recorded no outcome"), recorder.call(0, "write", ["x", 1]):
         pass
     with recorder.call(0, "write", ["x", 1]) as call:
         call.done()
-        with pytest.raises(HistoryError, match="told already"):
+        with pytest.raises(HistoryError, match="recorded already"):
             call.not_done("no")
 
 

@@ -134,7 +134,7 @@ def test_a_violation_shows_its_operations():
         assert str(number) in words
         assert words.count(client) == 2  # its row in the picture, and its line in the list
     assert "append x 7; read y → [1]" in words
-    assert "unknown, never told" in words
+    assert "unknown, never resolved" in words
     marks = [one for one in ET.fromstring(picture).iter(f"{SVG}rect") if one.attrib["fill"] == style.VIOLATED]
     axis = axis_of(CASES["violated"])
     assert float(marks[0].attrib["x"]) == pytest.approx(axis.x(15.0312) - 1.5, abs=0.1)

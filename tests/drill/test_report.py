@@ -83,7 +83,7 @@ nothing happened to the cluster
 
 longest without an acknowledged write      463 ms  (15.04 s to 15.50 s)
 longest without an answered read           4.0 ms  (16.10 s to 16.10 s)
-outcomes that stayed unknown at first      1, of which found later: 0 done, 0 not done; never told: 1
+outcomes that stayed unknown at first      1, of which found later: 0 done, 0 not done; never resolved: 1
 
                 a second     p50     p99  slowest
 writes  before         2  4.9 ms  5.4 ms   5.4 ms
@@ -96,7 +96,7 @@ VIOLATED  list-append  31 transactions: 1 G2
 the smallest history that shows it: G2 in list-append
   1   client 3  15.031 to 15.036 s  append x 7; read y → [1]              done
   2   client 5  15.032 to 15.037 s  append y 9; read x → [2]              done
-  3  client 14  15.033 to 15.500 s  append y 11                           unknown, never told
+  3  client 14  15.033 to 15.500 s  append y 11                           unknown, never resolved
   4   client 2  16.100 to 16.104 s  read x → [2, 7]; read y → [1, 9, 11]  done
 
 history: drill.jsonl

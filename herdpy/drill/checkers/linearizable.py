@@ -229,7 +229,7 @@ def explain(
     )
     seen = again.step.expected
     if again.step.looks and seen != INITIAL and all(step.value != seen for step in few if step.writes):
-        text += ", and nobody had written that"
+        text += ", and no operation had written that"
     return Anomaly(NOT_LINEARIZABLE, text, operations)
 
 

@@ -195,9 +195,9 @@ def _of_one(
     for element in read.elements:
         writer = lists.writers.get((key, element))
         if writer is None:
-            yield "garbage read", element, f"saw {json.dumps(element)}, which nobody appended", []
+            yield "garbage read", element, f"saw {json.dumps(element)}, which no operation appended", []
         elif is_clean and writer.operation.final is OperationOutcome.NOT_DONE:
-            text = f"saw {json.dumps(element)}, whose transaction was told not to be done"
+            text = f"saw {json.dumps(element)}, whose transaction was reported as not done"
             yield "G1a", writer.number, text, [writer.operation]
     for number, elements in partly.get(key, ()) if is_clean else ():
         missing = [each for each in elements if each not in seen]

@@ -48,10 +48,10 @@ def _unexpected(added: dict[str, ClientOperation], reads: _Seen, noun: str) -> I
             if element in told:
                 continue
             if add is None or add.called_s > read.returned_s:
-                text = f"process {read.process} read {element}, which nobody had added by then"
+                text = f"process {read.process} read {element}, which no operation had added by then"
                 yield Anomaly(f"unexpected {noun}", text, [read] if add is None else [read, add])
             elif add.final is OperationOutcome.NOT_DONE:
-                text = f"process {read.process} read {element}, of which was told that it was not added"
+                text = f"process {read.process} read {element}, which was reported as not added"
                 yield Anomaly(f"undone {noun}", text, [add, read])
             elif times > 1:
                 text = f"process {read.process} read {element}, which was added once, {times} times"

@@ -61,7 +61,7 @@ def _of_one_read(read: ClientOperation, rows: dict[int, ClientOperation]) -> Ite
     for number, tag in result:
         insert = rows.get(tag)
         if insert is None or insert.final is OperationOutcome.NOT_DONE:
-            text = f"process {read.process} read row {tag}, of which was told that it was not inserted"
+            text = f"process {read.process} read row {tag}, which was reported as not inserted"
             yield Anomaly("undone row", text, [read] if insert is None else [insert, read])
         elif tag in seen:
             yield Anomaly("doubled row", f"row {tag} is there as {seen[tag]} and as {number}", [insert, read])

@@ -59,7 +59,9 @@ def check(history: DrillHistory, *, initial: Json = None, thinking_s: float = TH
         elif result == "Ok" and mine is not None and mine.kind == UNDECIDED:
             own.anomalies.remove(mine)
         elif (result == "Ok") != (mine is None):
-            text = f"register {key}: Porcupine says {result}, our own checker {mine.text if mine else 'Ok'}"
+            text = (
+                f"register {key}: Porcupine reports {result}, our own checker {mine.text if mine else 'Ok'}"
+            )
             own.anomalies.append(Anomaly(DISAGREE, text, [step.operation for step in by_key[key]]))
     if given_up:
         own.summary += f" (Porcupine gave up on {given_up} of them after {thinking_s:g} s)"
@@ -99,7 +101,7 @@ def _build(go: str, scratch: Path, built: Path) -> None:
     except subprocess.TimeoutExpired as error:
         raise MissingSoftwareError(f"Go could not fetch Porcupine in {_FETCH_S:g} s") from error
     if fetched.returncode != 0:
-        last = (fetched.stderr.strip().splitlines() or ["no reason told"])[-1]
+        last = (fetched.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise MissingSoftwareError(f"Go could not fetch Porcupine: {last}")
     made = _go(go, scratch, "build", "-trimpath", "-buildvcs=false", "-o", "judge", ".")
     if made.returncode != 0:

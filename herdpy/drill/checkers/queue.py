@@ -40,7 +40,7 @@ def check(history: DrillHistory) -> Verdict:
     last = _last_look(history)
     if last is not None:
         anomalies.extend(_at_the_end(puts, taken, unknown, last))
-    looked = "" if last is not None else " (nobody looked at what was left)"
+    looked = "" if last is not None else " (the remaining jobs were not read)"
     return Verdict.of(NAME, anomalies, f"{len(puts)} jobs put, {len(taken)} taken{looked}")
 
 
@@ -53,10 +53,10 @@ def _wrongly_taken(
             who = " and ".join(f"process {each.process}" for each in takes)
             yield Anomaly("taken twice", f"job {job} was taken by {who}", [*([put] if put else []), *takes])
         if put is None or put.called_s > first.returned_s:
-            text = f"process {first.process} took job {job}, which nobody had put by then"
+            text = f"process {first.process} took job {job}, which no operation had put by then"
             yield Anomaly("unexpected job", text, [first] if put is None else [first, put])
         elif put.final is OperationOutcome.NOT_DONE:
-            text = f"process {first.process} took job {job}, of which was told that it was not put"
+            text = f"process {first.process} took job {job}, which was reported as not put"
             yield Anomaly("undone job", text, [put, first])
 
 
@@ -72,9 +72,9 @@ def _at_the_end(
     for job in sorted(left):
         put = puts.get(job)
         if put is None:
-            yield Anomaly("unexpected job", f"job {job} waits, which nobody put", [last])
+            yield Anomaly("unexpected job", f"job {job} waits, which no operation put", [last])
         elif put.final is OperationOutcome.NOT_DONE:
-            text = f"job {job} waits, of which was told that it was not put"
+            text = f"job {job} waits, which was reported as not put"
             yield Anomaly("undone job", text, [put, last])
         if job in taken:
             text = f"job {job} waits, though process {taken[job][0].process} took it"
@@ -86,7 +86,7 @@ def _at_the_end(
     ]
     if len(missing) > len(unknown):
         for job, put in missing:
-            text = f"job {job} was put, nobody took it, and it does not wait"
+            text = f"job {job} was put, was not taken, and does not wait"
             if unknown:
                 text += f" ({len(unknown)} of {len(missing)} such jobs may be gone by unknown takes)"
             yield Anomaly("lost job", text, [put, *unknown, last])

@@ -48,7 +48,9 @@ def _of_one_key(key: str, claims: list[tuple[str, ClientOperation]]) -> Iterator
         if loser.outcome is not OperationOutcome.DONE or loser.result is not False:
             continue
         if not any(_may_have_won(claim) and claim.called_s <= loser.returned_s for _, claim in claims):
-            text = f"process {loser.process} was told that another has key {key}, and nobody could"
+            text = (
+                f"process {loser.process} got the answer that another has key {key}, and none could have it"
+            )
             yield Anomaly("no winner", text, [claim for _, claim in claims])
             return
 
@@ -62,16 +64,18 @@ def _of_one_read(
     for key, owner in owners.items():
         claim = next((claim for claimant, claim in claims.get(key, ()) if claimant == owner), None)
         if claim is None or claim.called_s > read.returned_s:
-            text = f"process {read.process} read that {owner} has key {key}, who had not claimed it by then"
+            text = (
+                f"process {read.process} read that {owner} has key {key}, and it had not claimed it by then"
+            )
             yield Anomaly("wrong owner", text, [read])
         elif not _may_have_won(claim):
-            text = f"process {read.process} read that {owner} has key {key}, who was told that he has not"
+            text = f"process {read.process} read that {owner} has key {key}, and its claim was refused"
             yield Anomaly("undone claim", text, [claim, read])
     for key, those in claims.items():
         for claimant, claim in those:
             if not _has_won(claim) or claim.ended_s >= read.sees_from_s or owners.get(key) == claimant:
                 continue
-            found = f"{owners[key]} has it" if key in owners else "nobody has it"
+            found = f"{owners[key]} has it" if key in owners else "no owner has it"
             text = f"{claimant} won key {key}, and process {read.process} read that {found}"
             yield Anomaly("wrong owner" if key in owners else "lost claim", text, [claim, read])
 

@@ -338,7 +338,7 @@ class CommandControl:
         if peer != CLIENTS:
             return self._process(peer).place.host
         if self._file.clients_host is None:
-            raise CannotError(f"{self._file.path} does not say where clients come from: clients_host")
+            raise CannotError(f"{self._file.path} does not name the clients' host: clients_host")
         return self._file.clients_host
 
     def _demand(self, process: str, action: str) -> None:

@@ -227,7 +227,7 @@ class SlowDisk(Fault):
         self._undo.callback(over.set)
         bursts.start()
         share = self._STOPPED_S / (self._STOPPED_S + self._GOING_S)
-        return f"{bookie} stands still {share:.0%} of the time, which is only like a slow disk ({reason})"
+        return f"{bookie} is stopped {share:.0%} of the time, which is only like a slow disk ({reason})"
 
     def _stutter(self, control: ClusterControl, bookie: str, over: threading.Event) -> None:
         try:
@@ -368,7 +368,7 @@ class BitRot(Fault):
         wrong = {(relation, node) for relation, node, _rows, _sum, same in rows if not same}
         self.tell(f"CHECK TABLESPACE finds {sorted(wrong)}")
         if wrong != {(self._table, follower)}:
-            text = f"{self._table} differs on {follower}, CHECK TABLESPACE says {sorted(wrong)}"
+            text = f"{self._table} differs on {follower}, CHECK TABLESPACE reports {sorted(wrong)}"
             self._anomalies.append(Anomaly("damage not noticed", text))
             return
         self._noticed = f"CHECK TABLESPACE found {follower}, which got another's state"

@@ -18,7 +18,7 @@ class RollLedgers(Fault):
     """Followers stand still while the leader begins ledger after ledger, and then have to find the way."""
 
     name = "roll-ledgers"
-    summary = "tiny ledgers roll while all followers stand still"
+    summary = "tiny ledgers roll while all followers are stopped"
     needs = ClusterNeeds(settings=TINY_LEDGERS)
     hold_s = 0.5
 
@@ -40,7 +40,7 @@ class RollLedgers(Fault):
             lambda one: ledger_of(one["log_end"]) >= first + _ROLLS,
             f"begin {_ROLLS} ledgers (the clients have to write)",
         )
-        return f"{', '.join(followers)} stand still while {leader} begins {_ROLLS} ledgers"
+        return f"{', '.join(followers)} are stopped while {leader} begins {_ROLLS} ledgers"
 
 
 class TrimAndSeed(Fault):

@@ -260,4 +260,4 @@ class DelayInFlight(Fault):
         control.pause(leader)
         new = view.await_leader(other_than=leader)
         control.heal(leader)
-        return f"what {leader}, the leader, has sent arrives when {new} leads, and it stands still"
+        return f"what {leader}, the leader, has sent arrives when {new} leads, and it is stopped"

@@ -49,7 +49,7 @@ class PauseLeader(Fault):
         self._undo.callback(control.resume, leader)
         control.pause(leader)
         self._undo.callback(poised.speak)
-        return f"{leader}, the leader, stands still, and clients wait there for its answers"
+        return f"{leader}, the leader, is stopped, and clients wait for its answers"
 
 
 class KillLeaderAndBookies(Fault):
@@ -123,7 +123,7 @@ class PauseBookie(Fault):
         bookie = self.chance.choice(view.names("bookie"))
         self._undo.callback(control.resume, bookie)
         control.pause(bookie)
-        return f"{bookie} stands still"
+        return f"{bookie} is stopped"
 
 
 class KillZooKeeper(Fault):
@@ -197,7 +197,7 @@ class RollingRestart(Fault):
 
 def without_followers(view: ClusterObserver) -> str | None:
     """The reason that a fault which needs a follower has, where there is none."""
-    return None if len(view.names("server")) > 1 else "there is one server only: nobody follows"
+    return None if len(view.names("server")) > 1 else "there is one server only: it has no followers"
 
 
 def without_bookies(view: ClusterObserver) -> str | None:
@@ -242,7 +242,7 @@ def owner(zookeeper: str, path: str) -> int:
         client.stop()
         client.close()
     if stat is None or not stat.ephemeralOwner:
-        raise ViewError(f"nobody has {path}")
+        raise ViewError(f"no node has {path}")
     return int(stat.ephemeralOwner)
 
 

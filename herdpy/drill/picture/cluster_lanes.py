@@ -123,7 +123,7 @@ def draw_leaders(sheet: Sheet, top: float) -> float:
         x, end = axis.x(reign.begin_s), axis.x(end_s)
         span = f"{words.moment(reign.begin_s)} to {words.moment(end_s)}"
         if reign.server is None:
-            canvas.rect(x, top, max(end - x, 1.5), bottom - top - 5, _NOBODY, hint=f"nobody led from {span}")
+            canvas.rect(x, top, max(end - x, 1.5), bottom - top - 5, _NOBODY, hint=f"no node led from {span}")
             label = f"no leader for {words.seconds(end_s - reign.begin_s)}"
             if text_width(label, 11) + 10 < end - x and rows > 0:
                 middle, y = (x + end) / 2, top + (bottom - top - 5) / 2

@@ -62,7 +62,7 @@ class Redefined(Workload):
         """Why the look must not show that table: it never was, or another was certainly made behind it."""
         made, made_s = changes.get(number), 0.0  # the first one is there before all clients
         if made is not None and made.final is OperationOutcome.NOT_DONE:
-            text = f"process {look.process} saw table {number}, of which was told that it was not made"
+            text = f"process {look.process} saw table {number}, which was reported as not made"
             return Anomaly("undone table", text, [made, look])
         if made is not None:
             made_s = made.ended_s  # never, when nobody knows whether it was made

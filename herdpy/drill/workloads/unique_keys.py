@@ -17,7 +17,7 @@ class UniqueKeys(Workload):
     """Each key is claimed about three times, at about the same time."""
 
     name = "unique-keys"
-    summary = "clients that race for the same unique key; one wins, and the others are told so"
+    summary = "clients that race for the same unique key; one wins, and the others are refused"
 
     def __init__(self, suffix: str = "", isolation: str = "READ COMMITTED") -> None:
         super().__init__(suffix, isolation)

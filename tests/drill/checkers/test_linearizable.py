@@ -118,7 +118,7 @@ def test_a_write_that_explains_a_refused_swap_is_not_left_out():
 
 def test_a_value_that_nobody_wrote_is_said_to_be_one():
     (anomaly,) = linearizable.check(one_by_one(write(1), read(7))).anomalies
-    assert anomaly.text.endswith("and nobody had written that")
+    assert anomaly.text.endswith("and no operation had written that")
 
 
 def test_a_register_with_more_possibilities_than_allowed_is_undecided():

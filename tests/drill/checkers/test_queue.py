@@ -60,7 +60,7 @@ def test_an_unknown_put_may_be_there_or_not():
 def test_without_a_last_look_no_job_is_called_lost_and_that_is_told():
     verdict = queue.check(one_by_one(put(1), waiting(), put(2)))
     assert verdict.valid
-    assert "nobody looked" in verdict.summary
+    assert "remaining jobs were not read" in verdict.summary
 
 
 def test_a_job_is_put_once_in_a_history():

@@ -171,7 +171,7 @@ class Digest:
         found_ledger, found_entry, lac, length = _unpack_header(header)
         if found_ledger != ledger_id or (found_entry != entry_id and entry_id is not None):
             raise DigestMismatchError(
-                f"asked for another entry, got entry {found_entry} of ledger {found_ledger}",
+                f"requested another entry, received entry {found_entry} of ledger {found_ledger}",
                 ledger_id=ledger_id,
                 entry_id=entry_id,
             )
@@ -199,6 +199,6 @@ class Digest:
         found_ledger, lac = _unpack_lac(header)
         if found_ledger != ledger_id:
             raise DigestMismatchError(
-                f"asked for another ledger, got ledger {found_ledger}", ledger_id=ledger_id
+                f"requested another ledger, received ledger {found_ledger}", ledger_id=ledger_id
             )
         return int(lac)

@@ -180,7 +180,7 @@ class GroupCommit:
             self._break_down(error)
             if not isinstance(error, Exception):
                 raise
-            _logger.error("the log failed, and takes no more", exc_info=error)
+            _logger.error("the log failed and accepts no more entries", exc_info=error)
             return
         if interrupt is not None:
             raise interrupt

@@ -27,11 +27,11 @@ class LSN(NamedTuple):
         """The position that ``str`` wrote as ``ledger:entry``; ValueError for any other text."""
         ledger, colon, entry = text.partition(":")
         if not colon:
-            raise ValueError(f"not a log position: {text!r} (want ledger:entry)")
+            raise ValueError(f"not a log position: {text!r} (expected ledger:entry)")
         try:
             return cls(int(ledger), int(entry))
         except ValueError:
-            raise ValueError(f"not a log position: {text!r} (want ledger:entry)") from None
+            raise ValueError(f"not a log position: {text!r} (expected ledger:entry)") from None
 
 
 #: Before every entry of every log: what an empty replica has applied.

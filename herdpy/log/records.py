@@ -462,7 +462,7 @@ class LoadBatch:
         parts = tuple(StagedPart(*one) for one in _PART.iter_unpack(data[at:stop]))
         record = LoadBatch(table_id, LoadOp(op), first_row_id, parts, data[stop:end])
         if len(record.present) > (record.rows + 7) >> 3:
-            raise RecordError("a load says more of its rows than it has")
+            raise RecordError("a load declares more rows than it has")
         return record
 
 

@@ -156,7 +156,7 @@ class StagedLedger:
 
         If it cannot be deleted now, the leader's sweep finds it later.
         """
-        self._writer.abandon(BookKeeperError("the rows are not wanted any more"))
+        self._writer.abandon(BookKeeperError("the rows are no longer needed"))
         in_flight = list(self._in_flight)
         self._in_flight.clear()
         await asyncio.gather(*in_flight, return_exceptions=True)  # their failure is what was asked for

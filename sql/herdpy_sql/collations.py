@@ -38,6 +38,5 @@ def check_stored(node: Any, type_: SqlType) -> None:
     raise SqlError(
         "0A000",
         f'collation "{name}" of columns and indexes is not supported',
-        hint="Columns and indexes are sorted by code point. "
-        "Say COLLATE in the queries that sort by a language.",
+        hint="Columns and indexes are sorted by code point. Use COLLATE in queries that sort by a language.",
     )

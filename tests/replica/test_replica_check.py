@@ -138,8 +138,8 @@ def test_a_replica_that_has_more_than_the_others_is_kept(cluster: LocalCluster):
         await_follower(cluster, node)
     rows, told = check(cluster)
     assert told == [
-        f"the replica on {leader} differs, and has rows that the others have not: it is quarantined,"
-        " and kept as it is until you decide"
+        f"the replica on {leader} differs, and has rows that the others have not: it is quarantined and"
+        f" unchanged until an operator decides"
     ]
     assert {(row[0], row[1], row[2]) for row in rows if not row[4]} == {("more", leader, 3)}
     other = await_leader(cluster, other_than=leader)

@@ -142,7 +142,7 @@ def test_a_follower_publishes_and_the_log_is_kept(cluster: LocalCluster, tmp_pat
         assert [one.lsn for one in snapshots(str(place), "herdpy")] == [third, second]
         call(cluster, other, "Release", logs_pb2.LogLeaseId(id=lease.id))
         await_trimmed(cluster, second)
-        with pytest.raises(grpc.RpcError, match="is over"):
+        with pytest.raises(grpc.RpcError, match="has expired"):
             call(cluster, follower, "Renew", renewal)
     await_trimmed(cluster, third)  # nothing is kept for who publishes no more
 

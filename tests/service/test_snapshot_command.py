@@ -79,7 +79,7 @@ def test_the_command_goes_on_where_an_earlier_one_was(server, channel, proxies, 
     fill(server, "resumed", 8)
     proxy = proxies(server, [7 * MIB] + [0] * 1000)
     failed = run(f"grpc://127.0.0.1:{proxy.port}", tmp_path / "copy", "--patience", 0, code=1)
-    assert "The same command goes on" in failed.stderr
+    assert "Run the same command to resume" in failed.stderr
     assert not (tmp_path / "copy" / "HERDPY").exists()
     with pytest.raises(herdpy.Error) as caught:
         herdpy.connect(f"herdpy://{tmp_path}/copy")

@@ -85,14 +85,14 @@ class Handshake:
                 if self.under_tls and _is_complaint_about_tls(frame):
                     continue
                 if self._answer is None or self._answer.done():
-                    raise ProtocolError("the bookie spoke without being asked")
+                    raise ProtocolError("the bookie sent a message that was not requested")
                 self._answer.set_result(frame)
         except ProtocolError as error:
             self._fail(error)
 
     def adds_acknowledged(self, txns: list[int]) -> None:
         """Nothing was added yet."""
-        self._fail(ProtocolError("the bookie spoke without being asked"))
+        self._fail(ProtocolError("the bookie sent a message that was not requested"))
 
     def frame_malformed(self, error: ProtocolError) -> None:
         """End the handshake."""

@@ -587,7 +587,7 @@ class Bookie(BookieOperations):
         elif self._connection is None and not self._connector.is_connecting and self.failure is not None:
             why = self.failure
         else:
-            why = BackPressureError("too many requests wait for this bookie")
+            why = BackPressureError("too many requests are pending at this bookie")
         error = copy_of(why, self.id, ledger_id, entry_id)
         error.outcome = Outcome.NOT_DONE
         return error
@@ -642,7 +642,7 @@ class Bookie(BookieOperations):
 
     def _silent(self) -> None:
         if self._connection is not None:
-            self._give_up("the bookie answered nothing for a long time")
+            self._give_up("the bookie has not responded for a long time")
 
     def _give_up(self, why: str) -> None:
         if self._connection is not None:

@@ -81,7 +81,7 @@ class _Exchange:
         if not nonce or challenge.get("algorithm") != "md5-sess":
             raise AuthenticationError("the bookie's challenge is not of DIGEST-MD5")
         if "auth" not in re.split(r"[\s,]+", challenge.get("qop", "auth")):
-            raise AuthenticationError("the bookie wants more than authentication of this connection")
+            raise AuthenticationError("the bookie requires more than authentication")
         realm = challenge.get("realm", "")
         secret = b":".join(map(_hashed_form, (self._username, realm, self._password)))
         session = hashlib.md5(secret).digest() + f":{nonce}:{self._client_nonce}".encode()

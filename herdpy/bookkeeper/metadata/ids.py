@@ -82,7 +82,7 @@ class LedgerIdGenerator:
                     return high << 32 | low
             await self._make_directory(f"{directory}/HOB-{high + 1:010d}")
         raise MetadataError(
-            f"no ledger id in {_MAX_ROUNDS} rounds below {directory}: others keep changing it"
+            f"no ledger id in {_MAX_ROUNDS} rounds below {directory}: other clients keep changing it"
         )
 
     async def _number(self, directory: str, *, make_parents: bool) -> int | None:

@@ -50,7 +50,7 @@ async def go_on_after(
     if losses and not accept_loss:
         raise LogLossError(f"the log does not end at {position}: {'; '.join(losses)}")
     for loss in losses:
-        _log.warning("what the log had is given up", extra={"position": str(position), "loss": loss})
+        _log.warning("what the log had is discarded", extra={"position": str(position), "loss": loss})
     begun = await ledger_list.write(_after(state, position), state.version)
     for info in state.ledgers:
         if not info.closed:

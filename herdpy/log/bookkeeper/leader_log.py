@@ -203,7 +203,7 @@ class LeaderLog(LoopLog):
         except LogError as error:
             self.lose(error)
         except BaseException:
-            self.lose(LogClosedError("it was given up before it began"))
+            self.lose(LogClosedError("it was abandoned before it began"))
             raise
         if self._refusal is not None:
             raise self._refusal
@@ -330,7 +330,7 @@ class LeaderLog(LoopLog):
 
     def abandon(self, error: LogError | None = None) -> None:
         """Stop at once and leave the ledgers open, for a takeover to close: this node steps down."""
-        self.lose(error or LogClosedError("the log was given up"))
+        self.lose(error or LogClosedError("the log was abandoned"))
 
     # Ledgers.
 

@@ -321,7 +321,7 @@ class Sender:
         writers = [one for one in (self.writer, self.following) if one is not None]
         self.stop()
         for writer in writers:
-            writer.abandon(ClosedClientError("the log was given up"))
+            writer.abandon(ClosedClientError("the log was abandoned"))
         stored: list[LeaderAppend] = []
         behind: list[LeaderAppend] = []
         for entry in self.flights:

@@ -230,7 +230,9 @@ class Succession:
             async with asyncio.timeout(max(self._settings.ownership_s, self._settings.write_patience_s)):
                 await self._ledgers.prove(age_s)
         except TimeoutError:
-            raise LogUnavailableError("ZooKeeper does not say who owns the log", outcome="unknown") from None
+            raise LogUnavailableError(
+                "ZooKeeper does not name the owner of the log", outcome="unknown"
+            ) from None
         self._owner.deliver()
 
     # The next ledger, while this one is written to.
@@ -263,7 +265,7 @@ class Succession:
             self._looking = self._loop.call_later(PAUSE_S, self._look_again)
             return
         if self._stopped:
-            following.abandon(ClosedClientError("the log was given up"))
+            following.abandon(ClosedClientError("the log was abandoned"))
             return
         self._asked = False
         self._sender.following = following

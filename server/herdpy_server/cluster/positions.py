@@ -206,7 +206,7 @@ class Reports:
             except ClosedClientError:
                 return
             except (BookKeeperError, GivenUpError, NoNodeError) as error:
-                _log.info("position not told", extra={"path": self._replica_path, "reason": str(error)})
+                _log.info("position not reported", extra={"path": self._replica_path, "reason": str(error)})
                 self._told_in = 0
                 wait_s = _RETRY_S
             await self._pause(self._urgent, wait_s)

@@ -134,7 +134,7 @@ async def _check_kept(znodes: Znodes, paths: TablespacePaths, record: ReaderReco
     before = await trimmed_before(znodes, paths)
     if before > record.lsn:
         raise PositionTrimmedError(
-            f"entries after {record.lsn} were asked for, those up to {before} may be gone"
+            f"entries after {record.lsn} were requested, those up to {before} may be gone"
         )
 
 

@@ -231,6 +231,6 @@ def _in_doubt(what: str, error: Exception) -> SqlError:
         "08007",
         f"{what}: the outcome is not known, because ZooKeeper did not answer",
         detail=str(error),
-        hint="Look whether it is as wanted before repeating it.",
+        hint="Check the result before you repeat the command.",
         outcome="unknown",
     )

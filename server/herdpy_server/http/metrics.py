@@ -80,7 +80,7 @@ _GAUGES: Sequence[tuple[str, str, Callable[[Standing], float]]] = (
     ),
     (
         "herdpy_replica_clients_without_leader",
-        "How many clients that reach this node have said that they do not reach the one that leads.",
+        "How many clients that reach this node have reported that they do not reach the leader.",
         lambda one: one.clients_without_leader,
     ),
     (
@@ -313,12 +313,12 @@ class ServerMetrics(Collector):
         for state, number in list(self._statements.errors.items()):
             errors.add_metric([state], number)
         yield errors
-        yield counter("herdpy_slow_statements", "Statements told as slow.", self._statements.slow)
+        yield counter("herdpy_slow_statements", "Statements logged as slow.", self._statements.slow)
 
 
 def _sessions(registry: SessionRegistry, limit: int) -> Iterator[Family]:
     states = GaugeMetricFamily(
-        "herdpy_sessions", "Sessions by what they do, as pg_stat_activity says it.", labels=["state"]
+        "herdpy_sessions", "Sessions by state, as in pg_stat_activity.", labels=["state"]
     )
     found = dict.fromkeys(_STATES, 0)
     for entry in registry:
@@ -357,10 +357,10 @@ def _log(database: ServedDatabase) -> Iterator[Family]:
         "herdpy_log_sync_seconds", "How long a sync (fdatasync) took.", SYNC_S, counts.syncs, counts.sync_s
     )
     ledgers = database.log.ledgers()
-    yield gauge("herdpy_log_ledgers", "Ledgers that are kept.", len(ledgers))
+    yield gauge("herdpy_log_ledgers", "Ledgers in the log.", len(ledgers))
     yield gauge(
         "herdpy_log_retained_bytes",
-        "Bytes of the closed ledgers that are kept.",
+        "Bytes of the log's closed ledgers.",
         sum(ledger.length for ledger in ledgers if ledger.closed),
     )
 
@@ -373,7 +373,7 @@ def _store(database: ServedDatabase) -> Iterator[Family]:
     yield gauge("herdpy_memtable_rows", "The same in rows.", store.memtable_rows)
     yield gauge(
         "herdpy_memtable_limit_bytes",
-        "Above this, writers wait for a checkpoint.",
+        "The limit above which writers wait for a checkpoint.",
         database.settings.memtable_limit_bytes,
     )
     count = CounterMetricFamily("herdpy_checkpoints", "Checkpoints by outcome.", labels=["outcome"])
@@ -406,7 +406,7 @@ def _workers(pool: WorkerPool) -> Iterator[Family]:
     yield gauge("herdpy_worker_queue", "Queries that wait for a worker.", pool.waiting)
     yield counter("herdpy_worker_starts", "Workers that were started.", counts.started)
     yield counter("herdpy_worker_deaths", "Workers that died unasked.", counts.died)
-    yield counter("herdpy_worker_repeats", "Queries asked again because their worker died.", counts.repeated)
+    yield counter("herdpy_worker_repeats", "Queries repeated because their worker died.", counts.repeated)
     yield counter(
         "herdpy_worker_refusals", "Queries that got no worker: too many waited, or too long.", counts.refused
     )

@@ -175,7 +175,7 @@ class StagedFiles:
             for path in list(directory.iterdir()) if directory.is_dir() else ():
                 is_left = begins and path.suffix == ".new"
                 if is_left or now_s - path.stat().st_mtime > self.kept_s:
-                    logger.info("a staged part that nobody published is removed", extra={"path": str(path)})
+                    logger.info("removed a staged part that was never published", extra={"path": str(path)})
                     path.unlink(missing_ok=True)
                     count += 1
             try:

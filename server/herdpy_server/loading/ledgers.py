@@ -81,7 +81,7 @@ class LedgerPlace:
         """Remove what nobody published, or needs any more; their ids. BookKeeperError."""
         gone = await sweep_staged(self.bk, self.log_id, older_than_s=KEPT_S, is_needed=self.is_needed)
         if gone:
-            logger.info("staged ledgers that nobody needs are removed", extra={"ledgers": gone})
+            logger.info("removed staged ledgers that are not used", extra={"ledgers": gone})
         return gone
 
 

@@ -106,8 +106,8 @@ class AuditLog:
         if self._settings.on_failure == "refuse":
             raise SqlError(
                 "58030",
-                "the audit log cannot be written, so nothing is done that it would have to tell of",
-                hint="The server's log tells why.",
+                "the audit log cannot be written: statements that it must record are refused",
+                hint="The server's log has the reason.",
             ) from error
 
     def close(self) -> None:

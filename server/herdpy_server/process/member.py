@@ -136,7 +136,7 @@ def _node_id(path: Path, wanted: str) -> str:
         if wanted not in ("", kept):
             raise SqlError(
                 "55000",
-                f"{path} is node {kept}'s, and the configuration says {wanted}",
+                f"{path} is node {kept}'s, and the configuration names {wanted}",
                 hint="A node keeps its id. Name another directory, or set cluster.node to the old id.",
             )
         return kept

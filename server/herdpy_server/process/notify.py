@@ -29,6 +29,6 @@ def notify(state: str, status: str = "") -> bool:
             sender.connect(target)
             sender.sendall("\n".join(lines).encode())
         except OSError as error:
-            logger.warning("systemd could not be told %s: %s", state, error)
+            logger.warning("systemd could not be notified of %s: %s", state, error)
             return False
     return True

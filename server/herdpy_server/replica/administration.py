@@ -147,7 +147,7 @@ class Administration:
         leader = await self._await_leader(made.name, made.leader, _PREFERRED_PATIENCE_S)
         if leader is None and await self._await_leader(made.name, None) is None:
             remarks.append(
-                Remark("WARNING", "57P03", f'tablespace "{made.name}" is made, and nobody leads it yet')
+                Remark("WARNING", "57P03", f'tablespace "{made.name}" is made, and no node leads it yet')
             )
         return remarks
 
@@ -267,8 +267,8 @@ class Administration:
                 "55000",
                 f'no replica of tablespace "{before.name}" that has its data would be left',
                 detail=f"Its replicas are on {', '.join(before.replicas)}.",
-                hint="Add the new ones first, wait until herdpy.replicas says that they follow, "
-                "and take the old ones away then.",
+                hint="Add the new ones first, wait until herdpy.replicas shows them as followers, then"
+                " remove the old ones.",
             )
 
     def _bookies(self, info: TablespaceInfo) -> Sequence[Remark]:

@@ -224,8 +224,9 @@ class ReplicaBase:
             return self.unfit
         if self.list_share > LIST_ALARM:
             return (
-                f"its ledger list is {self.list_share:.0%} full: {len(self.ledgers())} ledgers are kept for"
-                " replicas and readers that are behind. At 90 % the slowest are let go"
+                f"its ledger list is {self.list_share:.0%} full: {len(self.ledgers())} ledgers are"
+                " retained for replicas and readers that are behind. At 90 % they are no longer retained"
+                " for the slowest"
             )
         if self.clients_without_leader:
             return self._not_reached()

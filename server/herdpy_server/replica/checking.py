@@ -163,7 +163,7 @@ class ReplicaChecker:
         except NoNodeError:
             pass  # nobody waits for it any more
         except (BookKeeperError, RepeatingGivenUpError) as error:
-            logger.warning("what a check found is not told", extra={"reason": str(error)})
+            logger.warning("the result of a check could not be reported", extra={"reason": str(error)})
 
     async def _compare(
         self, opened: OpenReplica, number: int, finding: asyncio.Task[_Found | None], verdict: tuple[Sum, ...]
@@ -294,7 +294,7 @@ class ReplicaChecker:
             ]
         elif len(counts) > 1:
             remarks.append(
-                Remark("WARNING", "XX001", "the replicas differ, and no majority says which of them is right")
+                Remark("WARNING", "XX001", "the replicas differ, and there is no majority for one state")
             )
         logger.info(
             "checked",
@@ -323,8 +323,8 @@ def _remark(node: str, has_more: bool) -> Remark:
     text = f"the replica on {node} differs: it is quarantined, and made anew"
     if has_more:
         text = (
-            f"the replica on {node} differs, and has rows that the others have not: it is quarantined,"
-            " and kept as it is until you decide"
+            f"the replica on {node} differs, and has rows that the others have not: it is"
+            " quarantined and unchanged until an operator decides"
         )
     return Remark("WARNING", "XX001", text)
 

@@ -167,7 +167,7 @@ class KeepWord:
         try:
             record = None if znode is None else decode(KeepRecord, self._path, znode.data)
         except MalformedMetadataError as error:
-            logger.error("an operator's word is not understood", extra={"reason": str(error)})
+            logger.error("an operator's decision cannot be read", extra={"reason": str(error)})
         mine = record is not None and record.node == self._node and not record.refusal
         before, self.record = self.record, record if mine else None
         if self.record != before:
@@ -182,7 +182,7 @@ class KeepWord:
         record, self.record = self.record, None
         if record is None:
             return
-        logger.error("an operator's word is refused", extra={"reason": reason})
+        logger.error("an operator's decision is refused", extra={"reason": reason})
         tag = record.tag
 
         def refused(data: bytes) -> bytes:

@@ -60,9 +60,9 @@ class ClusterFacts:
         except (TimeoutError, BookKeeperError, LogError, MalformedMetadataError) as error:
             reason = str(error) or "it does not answer"
             if self._last is None:
-                raise SqlError("08001", "ZooKeeper cannot be asked", detail=reason) from error
+                raise SqlError("08001", "ZooKeeper cannot be reached", detail=reason) from error
             age_s = (time.time_ns() // 1000 - self._as_of_us) / 1e6
-            text = f"ZooKeeper cannot be asked ({reason}): this is as of {age_s:.1f} s ago"
+            text = f"ZooKeeper cannot be reached ({reason}): this is as of {age_s:.1f} s ago"
             return {**self._last, **self._here()}, Remark("WARNING", "01000", text)
 
     async def close(self) -> None:

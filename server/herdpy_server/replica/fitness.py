@@ -111,7 +111,7 @@ class Degree(enum.Enum):
     """What follows."""
 
     CUT_OFF = "it cannot lead"
-    WORN = "it hands its leadership over"
+    WORN = "it hands leadership over"
     TRIED = "others go first"
 
 
@@ -235,7 +235,7 @@ class Fitness:
         try:
             others = await self._others()
         except BookKeeperError as error:
-            logger.info("nobody says who else is fit", extra=self._extra(error=str(error)))
+            logger.info("the fitness of other replicas is not known", extra=self._extra(error=str(error)))
             return
         found = self._found
         if found is None or not self._must_go():
@@ -243,7 +243,7 @@ class Fitness:
         if found.degree is Degree.WORN:
             others = [one for one in others if self._is_close(one)]
         if others:
-            logger.warning("gives its leadership up", extra=self._extra(to=[one.node for one in others]))
+            logger.warning("gives up leadership", extra=self._extra(to=[one.node for one in others]))
             (self._hand_over if found.degree is Degree.WORN else self._give_up)()
 
     def _must_go(self) -> bool:
@@ -267,7 +267,7 @@ class Fitness:
         try:
             needs = await read_needs(host.bk.znodes, host.coordination.layout.tablespace(info.name))
         except MalformedMetadataError as error:
-            logger.error("it cannot be read who else is fit", extra=self._extra(error=str(error)))
+            logger.error("the fitness of other replicas cannot be read", extra=self._extra(error=str(error)))
             return []
         return [
             one

@@ -207,7 +207,7 @@ class LeaderTasks:
         await force_trim(self._host.bk.znodes, self._paths, floor)
         trimmed = await log.atrim(floor)
         logger.error(
-            "the ledger list was nearly full: whoever is behind is let go",
+            "the ledger list was nearly full: the log is trimmed past the slowest readers",
             extra={"tablespace": self._replica.info.name, "floor": str(floor), "ledgers": len(trimmed)},
         )
 

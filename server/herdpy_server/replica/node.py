@@ -179,7 +179,7 @@ class ClusterNode:
 
         Raises:
             SqlError: as ``Tablespaces.create``.
-            BookKeeperError: ZooKeeper cannot be asked who leads what.
+            BookKeeperError: ZooKeeper cannot be reached.
         """
         coordination, facts = self._coordination, self._facts
         assert coordination is not None

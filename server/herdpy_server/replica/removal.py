@@ -159,7 +159,7 @@ class Removal:
             return
         if now is None and not await coordination.tablespaces.was_dropped(uuid):
             logger.warning(
-                "a directory of a tablespace that this cluster does not know is kept",
+                "the directory of a tablespace that this cluster does not know is not removed",
                 extra={"path": str(path)},
             )
             return

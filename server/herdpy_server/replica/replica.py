@@ -386,7 +386,8 @@ class Replica(ReplicaBase):
         word = self._word.record
         assert word is not None
         logger.warning(
-            "the log goes on after what is kept here", extra=self.log_extra(applied=str(self.applied))
+            "the log continues after the position that this replica holds",
+            extra=self.log_extra(applied=str(self.applied)),
         )
         await self._on_disk()
         lost, settings = partial(self._log_lost, term), self.log_settings()
@@ -613,7 +614,7 @@ class Replica(ReplicaBase):
     def differs(self, reason: str) -> None:
         """It was found to differ from the other replicas."""
         if self.state is ReplicaState.AHEAD:
-            logger.warning("what differs is kept", extra=self.log_extra(reason=reason))
+            logger.warning("the differing replica is set aside", extra=self.log_extra(reason=reason))
             return
         self._quarantine(reason)
         self._change.set()

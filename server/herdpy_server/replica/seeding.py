@@ -249,13 +249,13 @@ class Seeding:
         if resumed is not None:
             try:
                 found = await client.describe(resumed)
-                logger.info("seeding goes on", extra={"tablespace": info.name, "donor": donor})
+                logger.info("seeding resumed", extra={"tablespace": info.name, "donor": donor})
                 return found
             except RemoteError as error:
                 if error.is_transient:
                     raise
         await asyncio.to_thread(_clear, directory)
-        logger.info("seeding begins", extra={"tablespace": info.name, "donor": donor})
+        logger.info("seeding began", extra={"tablespace": info.name, "donor": donor})
         made = await client.begin(tablespace=info.name)
         await asyncio.to_thread(_keep, directory, _Origin(donor, made.id, info.uuid))
         return made

@@ -131,7 +131,7 @@ class ServedLogOfReplica:
                 await lease.release()
                 return None
             if entries and after < (base := (await self._ledgers()).base):
-                raise not_kept(f"entries after {after} were asked for, and the log begins after {base}")
+                raise not_kept(f"entries after {after} were requested, and the log begins after {base}")
         except BaseException:
             await lease.release()
             raise
@@ -142,7 +142,7 @@ class ServedLogOfReplica:
         base = (await self._ledgers()).base
         if base == START:
             return START
-        what = "" if wanted == From() else " that is as old as what was asked for"
+        what = "" if wanted == From() else " that is as old as the requested position"
         raise not_kept(f"no snapshot is published{what}, and the log begins after {base}")
 
     async def renew(self, lease: str, after: LSN | None, lease_s: float) -> LogLease:
@@ -166,7 +166,7 @@ class ServedLogOfReplica:
 
     async def _found(self, lease: str, lease_s: float) -> ReaderLease:
         if not _LEASE.fullmatch(lease):
-            raise PositionTrimmedError("nobody has such a lease")
+            raise PositionTrimmedError("there is no such lease")
         return await found_lease(self._host.bk.znodes, self._paths, lease, lease_s=lease_s)
 
     async def publish(self, url: str, told: Told) -> PublishedAt:

@@ -145,7 +145,7 @@ class Gate(grpc.aio.ServerInterceptor):
             raise
         except Exception:
             logger.exception("a call of %s failed", service)
-            await refuse(context, SqlError("XX000", "internal error; the server's log tells more"))
+            await refuse(context, SqlError("XX000", "internal error; see the server's log"))
 
     def _refused(self, error: SqlError, service: str, context: Context) -> SqlError:
         """The error itself, once it is told for the record if it is that the caller may not."""

@@ -196,7 +196,7 @@ class Plans:
         work = asyncio.get_running_loop().run_in_executor(self._executor, self._cut, cut, ended)
         ranges = await finished(work, ended.set)
         if ended.is_set():
-            raise SqlError("57P03", "the plan was given up: the store is being closed here")
+            raise SqlError("57P03", "the plan was cancelled: the store is being closed on this node")
         return [TablePartition(table, chosen, one) for one in ranges]
 
     def _cut(self, cut: _Cut, ended: threading.Event) -> list[Range]:
@@ -280,7 +280,7 @@ def positions(table: Table, columns: Sequence[str]) -> tuple[int, ...]:
             raise SqlError("42703", f'column "{name}" of relation "{table.name}" does not exist')
         found.append(position)
     if len(set(found)) < len(found):
-        raise SqlError("42701", "a column is wanted more than once")
+        raise SqlError("42701", "a column is requested more than once")
     return tuple(found)
 
 

@@ -157,7 +157,7 @@ class SnapshotShelf:
             if self.is_closing:
                 raise going_down()
             if given_up.is_set():
-                raise SqlError("57P03", "the snapshot was given up: the store is being closed here")
+                raise SqlError("57P03", "the snapshot was cancelled: the store is being closed on this node")
 
         try:
             go_on()

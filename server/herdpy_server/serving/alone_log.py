@@ -262,7 +262,9 @@ class AloneLog:
         elif base == START:
             after = START
         else:
-            raise not_kept(f"no snapshot is as old as what was asked for, and the log begins after {base}")
+            raise not_kept(
+                f"no snapshot is as old as the requested position, and the log begins after {base}"
+            )
         name = secrets.token_hex(8)
         self._leases[name] = _Lease(after, time.monotonic() + lease_s, chosen, entries)
         # Whoever trims from now on sees the lease; a trimming that has not seen it is over after this.
@@ -270,7 +272,7 @@ class AloneLog:
         base = self._log.state.base
         if entries and after < base:
             self._leases.pop(name, None)
-            raise not_kept(f"entries after {after} were asked for, and the log begins after {base}")
+            raise not_kept(f"entries after {after} were requested, and the log begins after {base}")
         logger.info("leased", extra={"lease": name, "after": str(after), "purpose": purpose})
         return LogLease(name, after, lease_s, chosen)
 

@@ -137,7 +137,8 @@ def not_kept(text: str) -> SqlError:
     return SqlError(
         "22003",
         text,
-        hint="Read a newer state, or keep more: snapshot_history of the tablespace, publish.history_s alone.",
+        hint="Read a newer state, or retain more: snapshot_history of the tablespace, publish.history_s"
+        " alone.",
     )
 
 
@@ -145,6 +146,6 @@ def lease_is_over(lease: str) -> SqlError:
     """The error for a lease that nobody knows any more."""
     return SqlError(
         "42704",
-        f"the lease {lease} is over: what it kept may be gone",
+        f"the lease {lease} has expired: what it retained may be gone",
         hint="Renew leases in time, and begin again with a new one.",
     )

@@ -59,7 +59,7 @@ def boolean(value: str) -> str:
         return "on"
     if lowered in {"off", "false", "no", "0"}:
         return "off"
-    raise ValueError("a Boolean value is wanted")
+    raise ValueError("expected a Boolean value")
 
 
 def milliseconds(value: str) -> float:
@@ -102,7 +102,7 @@ def zone(value: str) -> str:
     try:
         return zoneinfo.ZoneInfo(value).key
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError("an IANA time zone is wanted") from error
+        raise ValueError("expected an IANA time zone") from error
 
 
 def level(value: str) -> str:
@@ -198,7 +198,7 @@ def names(text: str) -> list[str]:
     while at < len(text):
         match = _NAME.match(text, at)
         if match is None:
-            raise ValueError("a list of names is wanted")
+            raise ValueError("expected a list of names")
         found.append(match[1].replace('""', '"') if match[1] is not None else match[2].lower())
         at = match.end()
     return found
@@ -238,7 +238,7 @@ _SETTINGS = [
             lambda v: one_of("utf8", "utf-8", "unicode")(v) and "UTF8"),
     Setting("client_min_messages", "notice", "Least level of the messages sent.", level),
     Setting("datestyle", "ISO, MDY", "How dates are shown: always ISO.", iso),
-    Setting("default_table_access_method", "heap", "There is one way to keep tables.", one_of("heap")),
+    Setting("default_table_access_method", "heap", "There is one way to store tables.", one_of("heap")),
     Setting("default_tablespace", "", "There is one tablespace.", one_of("")),
     Setting("default_transaction_isolation", "read committed", "Isolation of new transactions.",
             one_of(*ISOLATION_LEVELS)),
@@ -253,7 +253,7 @@ _SETTINGS = [
     Setting("herdpy.min_lsn", "", "What the read level at_lsn waits for: ledger:entry.", lsn),
     Setting("herdpy.read_level", "linearizable",
             "How new what is read must be: linearizable, bounded, at_lsn or any.", one_of(*LEVELS)),
-    Setting("herdpy.request_id", "", "Name of the next commit, for its outcome to be asked for.",
+    Setting("herdpy.request_id", "", "Name of the next commit, by which its outcome can be requested.",
             _request_id),
     Setting("idle_in_transaction_session_timeout", "0", "How long a transaction may idle; 0 for ever.",
             duration),
@@ -276,7 +276,7 @@ _SETTINGS = [
     Setting("standard_conforming_strings", "on", "Always on.", one_of("on")),
     Setting("statement_timeout", "0", "How long a statement may run; 0 for ever.", duration),
     Setting("synchronize_seqscans", "on", "Scans are in no order anyway.", boolean),
-    Setting("synchronous_commit", "on", "Commits are always durable before they are answered.",
+    Setting("synchronous_commit", "on", "Commits are always durable before they are acknowledged.",
             lambda v: v if v in {"local", "remote_write", "remote_apply"} else boolean(v)),
     Setting("timezone", "UTC", "Time zone of dates and times with a zone.", zone),
     Setting("transaction_isolation", "read committed", "Isolation of this transaction.",
@@ -311,7 +311,7 @@ _SETTINGS += [Setting(name, value, _OF_NO_EFFECT, real(0, 1e300)) for name, valu
 _SETTINGS += [Setting(name, value, _OF_NO_EFFECT, whole(0, 2**31 - 1)) for name, value in _NUMBERS.items()]
 _SETTINGS += [Setting(f"lc_{name}", "C", "The C locale.", lambda v: one_of("c", "posix")(v) and "C")
               for name in ("messages", "monetary", "numeric", "time")]  # fmt: skip
-_SETTINGS += [Setting(name, value, "As clients ask for it; it cannot be changed.", read_only=True)
+_SETTINGS += [Setting(name, value, "The client's encoding; it cannot be changed.", read_only=True)
               for name, value in _FIXED.items()]  # fmt: skip
 _SETTINGS += [
     Setting("backslash_quote", "safe_encoding", _OF_NO_EFFECT, one_of("safe_encoding", "on", "off")),

@@ -26,7 +26,7 @@ class ResultSize:
         return SqlError(
             "54000",
             f"the result is larger than herdpy.max_result_size ({self._most_bytes} bytes)",
-            hint="Ask for fewer rows or columns, or SET herdpy.max_result_size to more, or to 0.",
+            hint="Select fewer rows or columns, or SET herdpy.max_result_size to more, or to 0.",
         )
 
 
@@ -51,7 +51,7 @@ class SessionLimits:
         statement_bytes: the longest text of statements, in bytes of UTF-8.
         statements: how many prepared statements it may have.
         portals: how many portals, cursors among them.
-        large: how many portals with large answers.
+        large: how many portals with large results.
         custom_settings: how many settings that HerdPy does not know (``SET a.b = ...``).
     """
 
@@ -91,6 +91,6 @@ class SessionLimits:
         if count >= self.large:
             raise SqlError(
                 "53400",
-                f"a session can have at most {self.large} portals with large answers",
+                f"a session can have at most {self.large} portals with large results",
                 hint="CLOSE cursors that are no longer needed.",
             )

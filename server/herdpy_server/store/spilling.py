@@ -148,7 +148,7 @@ def spill_error(error: Exception) -> SqlError:
             detail=text,
             hint="Free some space and run the transaction again; others go on meanwhile.",
         )
-    return SqlError("58030", "the changes of a large transaction could not be kept in a file", detail=text)
+    return SqlError("58030", "the changes of a large transaction could not be written to a file", detail=text)
 
 
 class Spool:

@@ -95,5 +95,5 @@ def no_cluster() -> SqlError:
     return SqlError(
         "55000",
         "this database is not part of a cluster: there are no tablespaces to be made or changed",
-        hint="Servers with cluster.zookeeper set form one; docs/operations.md says how.",
+        hint="Servers with cluster.zookeeper set form one; see docs/operations.md.",
     )

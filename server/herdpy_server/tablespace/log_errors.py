@@ -66,7 +66,7 @@ def sql_error(error: LogError) -> SqlError:
             "53100",
             "no space is left for the log: the commit was not done",
             detail=str(error),
-            hint="Free some space and run the transaction again; reading goes on meanwhile.",
+            hint="Free some space and run the transaction again; reads continue meanwhile.",
         )
     if isinstance(error, LogFencedError):
         return SqlError("25006", "another process leads this tablespace now", detail=str(error))

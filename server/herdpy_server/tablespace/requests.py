@@ -12,7 +12,7 @@ from herdpy_server.store.outcomes import CommitOutcome, made_after
 from herdpy_server.tablespace.log_errors import sql_error
 from herdpy_sql.errors import SqlError
 
-_GIVEN_UP = "the request was given up before its commit came: it is not done, and cannot be any more"
+_GIVEN_UP = "the request was cancelled before its commit arrived: it is not done, and can no longer be done"
 
 
 class DuplicateRequestError(SqlError):

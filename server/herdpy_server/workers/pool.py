@@ -261,7 +261,7 @@ def _batch(body: bytes, schema: pa.Schema) -> pa.RecordBatch:
 def _died(died: WorkerDiedError) -> SqlError:
     return SqlError(
         "58000",
-        "the worker process that answered the query died",
+        "the worker process that ran the query died",
         detail=f"It was {died}." if "killed" in str(died) else f"It ended with {died}.",
         hint="Run the statement again; if it dies again, the query may need more than workers.memory_bytes.",
     )

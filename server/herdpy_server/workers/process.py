@@ -341,7 +341,7 @@ class WorkerProcess:
         try:
             message: Any = read_by_server(head)
         except msgspec.MsgspecError as error:
-            logger.error("worker %d is killed: it said what cannot be read: %s", self.pid, error)
+            logger.error("worker %d is killed: it sent a message that cannot be read: %s", self.pid, error)
             self.kill()
             return
         if isinstance(message, WorkerStarted):

@@ -61,7 +61,7 @@ def _in(binder: Binder, node: Any, scope: Scope) -> Typed:
     if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
         return _quantified(binder, node.this, "=", node.expressions[0], scope, "ANY")
     if not node.expressions:
-        raise SqlError("42601", "syntax error: IN wants a list in parentheses")
+        raise SqlError("42601", "syntax error: IN requires a list in parentheses")
     if is_row(node.this):
         left = binder.bind_all(node.this.expressions, scope)
         parts = [

@@ -64,7 +64,7 @@ def _create(cursor: TokenCursor) -> TablespaceCommand:
         raise SqlError(
             "0A000",
             f"CREATE TABLESPACE ... {cursor.peek()} is not supported",
-            hint="A tablespace lies in its nodes' data directories: CREATE TABLESPACE name WITH (...).",
+            hint="A tablespace is stored in its nodes' data directories: CREATE TABLESPACE name WITH (...).",
             position=cursor.position(),
         )
     changes = _options(cursor) if cursor.accept("WITH") else ()
@@ -161,20 +161,20 @@ def _options(cursor: TokenCursor) -> tuple[tuple[str, Value], ...]:
 
 def _count(text: str) -> int:
     if not re.fullmatch(r"\d{1,9}", text):
-        raise ValueError("A whole number is wanted.")
+        raise ValueError("Expected a whole number.")
     return int(text)
 
 
 def _switch(text: str) -> bool:
     if text.lower() not in _SWITCH:
-        raise ValueError("on or off is wanted.")
+        raise ValueError("Expected on or off.")
     return _SWITCH[text.lower()]
 
 
 def _size(text: str) -> int:
     match = _AMOUNT.fullmatch(text)
     if match is None or match[2].lower() not in _SIZES:
-        raise ValueError("Bytes are wanted, or a size such as '256MB' (kB, MB, GB, TB).")
+        raise ValueError("Expected bytes, or a size such as '256MB' (kB, MB, GB, TB).")
     return round(float(match[1]) * _SIZES[match[2].lower()])
 
 
@@ -183,7 +183,7 @@ def _duration(text: str) -> float:
         seconds = durations.microseconds(text.lower(), "s") / 1e6
         if seconds >= 0:
             return seconds
-    raise ValueError("Seconds are wanted, or a duration such as '12h' (us, ms, s, min, h, d).")
+    raise ValueError("Expected seconds, or a duration such as '12h' (us, ms, s, min, h, d).")
 
 
 _KINDS: dict[str, tuple[str, Callable[[str], Value]]] = {

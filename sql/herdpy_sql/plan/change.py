@@ -164,7 +164,7 @@ def _own_matches(
         conditions = tuple(substituted(conditions, scope.items))
     access = choose(item, conditions, lambda column: False, lambda expr: expr, forced_scan=settings.scan_only)
     if settings.engine == "columnar":
-        raise NotOwn("the columnar engine was asked for")
+        raise NotOwn("the columnar engine was requested")
     rest = [one for number, one in enumerate(conditions) if number not in access.used]
     compiled: Compiled | None = None
     if rest:

@@ -111,7 +111,7 @@ class SystemQuery:
     ) -> pa.Table:
         """The answer as an Arrow table; as ``ColumnarQuery.run``."""
         if len(params) != len(self.param_types):
-            raise SqlError("08P01", f"{len(self.param_types)} parameters are wanted, {len(params)} given")
+            raise SqlError("08P01", f"{len(self.param_types)} parameters are expected, {len(params)} given")
         for pause in self.done:
             if isinstance(pause, Sleep):
                 pause.wait(interrupt, None if limits is None else limits.seconds)

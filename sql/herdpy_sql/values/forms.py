@@ -137,7 +137,7 @@ def _array_converter(element: SqlType) -> Callable[[object], Any]:
                     return array(json.loads(text, parse_float=Decimal))
             return arrays.parse_array(text, parse)
         if not isinstance(value, list | tuple):
-            raise SqlError("42804", f"an array is wanted, not {type(value).__name__}")
+            raise SqlError("42804", f"expected an array, not {type(value).__name__}")
         if FORMS[element.base].lists:
             return tuple([None if one is None else convert(one) for one in value])
         try:

@@ -29,7 +29,7 @@ def microseconds(text: str, default_unit: str) -> float:
     """
     found = _DURATION.fullmatch(text)
     if found is None:
-        raise ValueError("a number with a unit is wanted, such as 500ms, 2.5s or 10min")
+        raise ValueError("expected a number with a unit, such as 500ms, 2.5s or 10min")
     unit = found[2] or default_unit
     if unit not in UNITS_US:
         raise ValueError(f"units are {', '.join(UNITS_US)}")

@@ -141,7 +141,7 @@ def to_sql(
         labels = [index_label] if isinstance(index_label, str) else index_label
         frame = frame.reset_index(names=labels)
         if labels is None and frame.columns[0] == "level_0" and "index" in frame.columns[1:]:
-            raise ProgrammingError('there is a column "index": say index=False or index_label=')
+            raise ProgrammingError('there is a column "index": use index=False or index_label=')
     frame = frame.set_axis([str(column) for column in frame.columns], axis="columns")
     with opened(con) as connection, connection.cursor() as cursor:
         return cursor.adbc_ingest(name, frame, _MODES[if_exists], db_schema_name=schema)

@@ -110,7 +110,7 @@ class Calls:
         finally:
             call.let_be()
             if not (ended.done() and call.is_over):
-                self.give_up("a statement whose task was cancelled did not end: the connection was given up")
+                self.give_up("a statement whose task was cancelled did not end: the connection is closed")
 
     async def cancel(self) -> None:
         """End what runs."""

@@ -33,7 +33,7 @@ _FormatOption = Annotated[
     FileFormat | None, typer.Option("--format", help="What the file is; by its name if not given.")
 ]
 _USER = re.compile(r"//[^/]*@")
-_JsonOption = Annotated[bool, typer.Option("--json", help="Tell the result as JSON on standard output.")]
+_JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 _FileArgument = Annotated[Path, typer.Argument(help="CSV, Parquet or JSON lines; .csv.gz and .jsonl.gz too.")]
 _TableOption = Annotated[str, typer.Option("-t", "--table", help="Where the rows go.")]
 _CreateOption = Annotated[bool, typer.Option("--create", help="Make the table; it must not exist.")]
@@ -50,7 +50,7 @@ _NullOption = Annotated[
     list[str] | None,
     typer.Option("--null", metavar="TEXT", help="Means NULL in CSV, as an empty field does."),
 ]
-_DelimiterOption = Annotated[str, typer.Option("--delimiter", help="What stands between CSV's fields.")]
+_DelimiterOption = Annotated[str, typer.Option("--delimiter", help="The separator of CSV's fields.")]
 _HeaderOption = Annotated[
     bool, typer.Option("--header/--no-header", help="Whether CSV begins with column names.")
 ]

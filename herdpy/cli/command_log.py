@@ -259,7 +259,7 @@ def _show(entry: EntryReport, names: LogNames, *, rows: bool, json: bool) -> Non
     if json:
         sys.stdout.write(jsonlib.dumps(_entry(entry, names, rows=rows), ensure_ascii=False) + "\n")
         return
-    of = " (a part; its transaction goes on after it)" if entry.incomplete else ""
+    of = " (a part; its transaction continues after it)" if entry.incomplete else ""
     sys.stdout.write(
         f"{entry.lsn}  {entry.bytes:,} bytes, after {entry.predecessor}, crc {entry.crc:08x}{of}\n"
     )

@@ -178,4 +178,4 @@ def _run_in_one(shell: Shell, texts: list[tuple[str, str | None]]) -> None:
         shell.connection.commit()
     else:
         shell.connection.rollback()
-        tell("Nothing of it was kept.")
+        tell("None of it was kept.")

@@ -298,7 +298,7 @@ def _errors(directory: Path) -> Iterator[None]:
         raise CliError(str(error)) from error
     except (KazooException, KazooTimeoutError) as error:
         why = f"ZooKeeper does not answer: {error or type(error).__name__}"
-        raise CliError(why, hint=f"herdpy dev status --dir {directory} says whether it runs.") from error
+        raise CliError(why, hint=f"herdpy dev status --dir {directory} shows whether it runs.") from error
 
 
 class _ProcessBar(Bar):

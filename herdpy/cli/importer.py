@@ -282,7 +282,7 @@ class BadRowError(CliError):
         super().__init__(
             f"{plan.path}:{line}: {message}",
             hint=f"{loaded:,} rows before it are in the table. Correct the file, or run it again with"
-            " --on-error skip: it goes on from there.",
+            f" --on-error skip: it continues from there.",
         )
 
 

@@ -142,7 +142,7 @@ def recover_command(
         bool,
         typer.Option(help="Also when bookies that lost their disks leave open what it had; that is lost."),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Take an open ledger from its writer and close it: fence it, find its end, make that final.
@@ -169,7 +169,7 @@ def keep_replica_command(
         typer.Option(help="Also when the log, or another replica, has or may have more; that is lost."),
     ] = False,
     timeout: Annotated[float, typer.Option(metavar="S", min=1, help="How long it may take.")] = 60.0,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Have a tablespace that nobody leads go on from what one replica has, when bookies have lost the log.
@@ -212,7 +212,7 @@ def copies_command(
 def rm_command(
     ledgers: Annotated[list[int], typer.Argument(metavar="LEDGER...", min=0, help="Their ids.")],
     cluster: Cluster = LOCAL,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Delete ledgers for good, whatever their state. Bookies free the space some minutes later.
@@ -283,8 +283,8 @@ def _hint(error: Exception, uri: str) -> str | None:
         (errors.WrongPasswordError, "Leave --password-file out to take the password from the metadata."),
         (errors.UnknownLayoutError, "Is the path behind the servers right? BookKeeper's is mostly /ledgers."),
         (errors.ZooKeeperUnavailableError, "Name the cluster with --cluster or HERDPY_CLUSTER."),
-        (errors.RecoveryError, f"herdpy ledgers bookies --cluster {uri} says which bookies are missing."),
-        (errors.BookieUnavailableError, f"herdpy ledgers bookies --cluster {uri} says which are up."),
+        (errors.RecoveryError, f"herdpy ledgers bookies --cluster {uri} shows which bookies are missing."),
+        (errors.BookieUnavailableError, f"herdpy ledgers bookies --cluster {uri} shows which are up."),
     ]
     return next((hint for kind, hint in hints if isinstance(error, kind)), None)
 
@@ -538,7 +538,7 @@ def confirm(question: str, *, yes: bool) -> None:
         agreed = typer.confirm(question, err=True)
     except typer.Abort:
         hint = "Give --yes to go on."
-        raise CliError("nobody answered, nothing was changed", hint=hint, code=USAGE) from None
+        raise CliError("no server answered, nothing was changed", hint=hint, code=USAGE) from None
     if not agreed:
         raise CliError("nothing was changed")
 
@@ -624,7 +624,7 @@ def keep_replica(
         done = {"tablespace": tablespace, "leader": node, "position": str(position), "replicas": replicas}
         sys.stdout.write(jsonlib.dumps(done) + "\n")
     else:
-        tell(f"{node} leads {tablespace}: its log goes on after {position}.")
+        tell(f"{node} leads {tablespace}: its log continues after {position}.")
 
 
 def _refuse_less(found: Mapping[str, Any], node: str, *, accept_loss: bool) -> None:
@@ -633,7 +633,7 @@ def _refuse_less(found: Mapping[str, Any], node: str, *, accept_loss: bool) -> N
     if most.applied > found[node].applied and not accept_loss:
         raise CliError(
             f"the replica on {most.node} has more: up to {most.applied}",
-            hint=f"Keep that one; or give --accept-loss to go on with what {node} has.",
+            hint=f"Keep that one; or use --accept-loss to continue with what {node} has.",
         )
 
 
@@ -659,8 +659,8 @@ class _Word:
             leads = found.get(record.node)
             if leads is not None and leads.state == "leading":
                 raise CliError(
-                    f"{name} is led by {record.node}: nothing has to be given up",
-                    hint="docs/runbooks.md says what to do about a replica that is ahead of the log.",
+                    f"{name} is led by {record.node}: nothing has to be discarded",
+                    hint="See docs/runbooks.md for a replica that is ahead of the log.",
                 )
         if self._node not in found:
             raise CliError(
@@ -678,7 +678,7 @@ class _Word:
             async with asyncio.timeout(timeout_s):
                 refusal = await self._done(bk, record.tag)
         except TimeoutError:
-            refusal = f"it does not lead after {timeout_s:g} s: the log of its server says why"
+            refusal = f"it does not lead after {timeout_s:g} s: its server's log has the reason"
         except BaseException:
             await self._take_back(bk)
             raise
@@ -686,7 +686,7 @@ class _Word:
             await self._take_back(bk)
             raise CliError(
                 f"{self._node} is not kept: {refusal}",
-                hint="Nothing was given up. --accept-loss gives up what the log has, or may have, besides.",
+                hint="Nothing was discarded. --accept-loss discards what the log has, or may have, besides.",
             )
 
     async def _done(self, bk: BookKeeper, tag: str) -> str:
@@ -697,7 +697,7 @@ class _Word:
                 return ""
             said = self._layout.decode(self._layout.KeepRecord, self._paths.keep, znode.data)
             if said.tag != tag:
-                return "somebody else has said another word"
+                return "another operator has decided otherwise"
             if said.refusal:
                 return str(said.refusal)
             await asyncio.sleep(_LOOK_S)
@@ -730,7 +730,7 @@ def cat(
                     f"ledger {ledger_id} has entries up to {end} so far"
                     if not reader.is_closed
                     else f"the last entry of ledger {ledger_id} is {end}",
-                    hint="Ask for no more than that, or leave --to out.",
+                    hint="Use a --to within that, or omit it.",
                 )
             if last is None and not follow and first > end:
                 tell(f"Ledger {ledger_id} has no entry {first}: its last one is {end}.")
@@ -851,7 +851,7 @@ class _HerdpyLog:
                 hint="Without --herdpy it is shown as it is.",
                 code=FAILED,
             ) from error
-        part = "" if self._assembler.safe == entry.lsn else " (a part; its transaction goes on after it)"
+        part = "" if self._assembler.safe == entry.lsn else " (a part; its transaction continues after it)"
         sys.stdout.write(f"{entry.lsn}  {entry.size:,} bytes, after {entry.header.predecessor}{part}\n")
         for transaction in done:
             when = datetime.fromtimestamp(transaction.timestamp_us / 1_000_000, UTC)

@@ -287,7 +287,7 @@ def _history() -> History:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.touch(mode=0o600)
     except OSError as error:
-        tell(f"history will not be kept: {error}")
+        tell(f"history will not be saved: {error}")
         return InMemoryHistory()
     return FileHistory(str(path))
 

@@ -96,7 +96,7 @@ def grpc_door(url: str, tablespace: str, ca: Path | None) -> tuple[GrpcAddress, 
         found = _own(asked) if alone else [str(row["address"]) for row in nodes]
     if not found:
         raise CliError(
-            f"no server of tablespace {wanted} tells where its gRPC door is",
+            f"no server of tablespace {wanted} reports its gRPC endpoint",
             hint="Name a door: grpc://role@host:port.",
         )
     host, _colon, port = found[0].rpartition(":")
@@ -128,7 +128,7 @@ def snapshot_command(
         ),
     ] = "",
     ca: Annotated[
-        Path | None, typer.Option("--ca", help="A PEM file with who signed the server's certificate.")
+        Path | None, typer.Option("--ca", help="A PEM file with the CAs of the server's certificate.")
     ] = None,
     patience_s: Annotated[
         float, typer.Option("--patience", help="Seconds to try while nothing arrives.", min=0.0)
@@ -198,7 +198,7 @@ async def _download(
         try:
             await client.download(snapshot, folder / "data.mdb", progress=progress, patience_s=patience_s)
         except BaseException:
-            tell(f"Not finished. The same command goes on, or remove {folder.parent}.")
+            tell(f"Not finished. Run the same command to resume, or remove {folder.parent}.")
             raise
         await _release(client, snapshot)
     return snapshot, first[0] if first else 0
@@ -291,7 +291,7 @@ def publish_command(
     ] = "",
     tablespace: Tablespace = "",
     ca: Annotated[
-        Path | None, typer.Option("--ca", help="A PEM file with who signed the server's certificate.")
+        Path | None, typer.Option("--ca", help="A PEM file with the CAs of the server's certificate.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -334,7 +334,7 @@ def _by_server(url: str, to: str, tablespace: str, ca: Path | None, bar: Bar) ->
 
 def _by_itself(url: str, to: str, tablespace: str, bar: Bar) -> dict[str, object]:
     if not to:
-        raise CliError("where to publish is not said", code=USAGE, hint="Say --to URL.")
+        raise CliError("no destination to publish to", code=USAGE, hint="Use --to URL.")
     found = target.existing(url)
     embedded = target.needed("herdpy_server.embedded")
     with embedded.opened(found.path) as database:

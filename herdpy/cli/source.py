@@ -142,7 +142,7 @@ def format_of(path: Path, chosen: FileFormat | None) -> FileFormat:
     found = endings.get(Path(name).suffix.lower())
     if found is None:
         raise CliError(
-            f"the name {path.name!r} does not say what format the file has",
+            f"the name {path.name!r} does not tell the format of the file",
             hint="Add --format csv, parquet or jsonl.",
             code=USAGE,
         )

@@ -72,7 +72,7 @@ def _overview() -> str:
     lines = "\n".join(f"  {name:<10} {says}" for name, says in _SUMMARIES.items())
     return (
         "Usage: herdpy spark NAME [ARGUMENTS]...\n\n"
-        "Run a job of the data pipeline on Spark, in this process unless --master says otherwise.\n\n"
+        "Run a job of the data pipeline on Spark, in this process unless --master names another.\n\n"
         f"Jobs:\n{lines}\n\n"
-        "herdpy spark NAME --help tells a job's arguments, with examples.\n"
+        "herdpy spark NAME --help shows a job's arguments, with examples.\n"
     )

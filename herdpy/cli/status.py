@@ -131,7 +131,7 @@ def problems_of(tablespace: Row) -> Iterable[str]:
         elif (one["lag_entries"] or 0) > _LAG_ENTRIES:
             yield f"{name}: the replica on {one['node']} is {one['lag_entries']} entries behind"
         if one.get("problem"):
-            yield f"{name}: the replica on {one['node']} says: {one['problem']}"
+            yield f"{name}: the replica on {one['node']} reports: {one['problem']}"
 
 
 # Tables.

@@ -147,7 +147,7 @@ def drop_command(
     name: Name,
     if_exists: Annotated[bool, typer.Option(help="None of that name will do.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also the default one of the cluster.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Drop a tablespace with all that is in it: on every node, and its ledgers.
@@ -161,7 +161,9 @@ def drop_command(
     """
     if not yes:
         if not sys.stdin.isatty():
-            raise CliError("nobody can be asked here", hint="Repeat with --yes.", code=USAGE)
+            raise CliError(
+                "there is no terminal to ask for confirmation", hint="Repeat with --yes.", code=USAGE
+            )
         if not typer.confirm(f"Drop tablespace {name} and all its data for good?", err=True):
             raise typer.Exit(1)
     condition, how = "IF EXISTS " if if_exists else "", " WITH (FORCE)" if force else ""

@@ -178,7 +178,7 @@ def parse(text: str, *, servers: bool = False) -> TargetDatabase:
         if not servers:
             raise CliError(
                 "this command is for a database in a directory",
-                hint="It reads files. The table in docs/cli.md says what there is for servers.",
+                hint="It reads files. See docs/cli.md for the commands for servers.",
                 code=USAGE,
             )
         return TargetDatabase(Path(found.options.database or "herdpy"), text, is_remote=True)

@@ -125,7 +125,7 @@ class Stream(Generic[R]):
 
     def __enter__(self) -> Self:
         if self._is_entered:
-            raise ProgrammingError("a stream can be read once: ask for another")
+            raise ProgrammingError("a stream can be read once: open another")
         connection = self._connection
         connection.check_open()
         self._is_entered = True

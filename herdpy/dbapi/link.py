@@ -149,7 +149,7 @@ class ArrowResult:
     def python_rows(self) -> NoReturn:
         """There are none: ProgrammingError."""
         raise ProgrammingError(
-            "the rows were asked for as Arrow",
+            "the rows were requested as Arrow",
             hint="Fetch them with fetch_arrow_table, or execute without arrow=True.",
         )
 

@@ -126,11 +126,11 @@ def check_private(path: str | os.PathLike[str], told: str = "") -> None:
     found = os.stat(path)
     if found.st_mode & 0o077:
         raise InterfaceError(
-            f"{told}others may read or write {os.fspath(path)}, and it has a password",
+            f"{told}other users may read or write {os.fspath(path)}, and it has a password",
             hint=f"chmod 600 {os.fspath(path)}",
         )
     if found.st_uid not in (os.geteuid(), 0):
-        raise InterfaceError(f"{told}{os.fspath(path)} has a password and belongs to somebody else")
+        raise InterfaceError(f"{told}{os.fspath(path)} has a password and belongs to another user")
 
 
 def one_of(*words: str) -> Callable[[str, object], str]:
@@ -166,13 +166,13 @@ OPTIONS = _options(
     Option("passfile", private, "a file of passwords, as libpq's ~/.pgpass", variable="HERDPY_PASSFILE"),
     Option("hosts", hosts, "more servers, as host:port,host:port"),
     Option("tablespace", text, "the tablespace, where the URL's path does not name it"),
-    Option("target", one_of("leader", "follower"), "the server wanted: leader, or follower for reads",
+    Option("target", one_of("leader", "follower"), "which server: leader, or follower for reads",
            variable="HERDPY_TARGET"),
     Option("connect_timeout", seconds, "seconds to find the leader at first",
            variable="HERDPY_CONNECT_TIMEOUT"),
     Option("failover_timeout", seconds, "seconds to find it again, and to learn the outcome of a commit",
            variable="HERDPY_FAILOVER_TIMEOUT"),
-    Option("request_timeout", seconds, "seconds that one call may take, whatever becomes of servers",
+    Option("request_timeout", seconds, "seconds that one call may take, whatever happens to servers",
            variable="HERDPY_REQUEST_TIMEOUT"),
     Option("statement_timeout", duration, "how long a statement may run", directories=True,
            variable="HERDPY_STATEMENT_TIMEOUT"),
@@ -187,7 +187,7 @@ OPTIONS = _options(
     Option("min_lsn", lsn, "the position that the read level at_lsn waits for", directories=True),
     Option("sslmode", one_of(*TLS_MODES), "whether TLS is used, and what is verified",
            variable="HERDPY_SSLMODE"),
-    Option("sslrootcert", trusted, "who may sign servers' certificates (PEM), or system",
+    Option("sslrootcert", trusted, "the CAs of servers' certificates (PEM), or system",
            variable="HERDPY_SSLROOTCERT"),
     Option("sslcert", file, "the client's certificate (PEM)", variable="HERDPY_SSLCERT"),
     Option("sslkey", file, "its key (PEM)", variable="HERDPY_SSLKEY"),
@@ -202,9 +202,10 @@ OPTIONS = _options(
     Option("keepalives_idle", whole, "seconds of silence before the first"),
     Option("keepalives_interval", whole, "seconds between them"),
     Option("keepalives_count", whole, "how many may be lost"),
-    Option("tcp_user_timeout", whole, "milliseconds until data that nobody confirms breaks the connection"),
-    Option("zookeeper_tls", boolean, "herdpy+zk: ZooKeeper's servers speak TLS"),
-    Option("zookeeper_ca", file, "who may sign their certificates (PEM)"),
+    Option("tcp_user_timeout", whole, "milliseconds until data that is not acknowledged breaks the"
+    " connection"),
+    Option("zookeeper_tls", boolean, "herdpy+zk: ZooKeeper's servers use TLS"),
+    Option("zookeeper_ca", file, "the CAs of their certificates (PEM)"),
     Option("zookeeper_cert", file, "the certificate that is shown to them (PEM)"),
     Option("zookeeper_key", file, "its key (PEM)"),
     Option("ledgers_root", text, "the znode of BookKeeper's metadata, for readers of the log"),

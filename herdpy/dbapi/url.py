@@ -128,7 +128,7 @@ def _options(query: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True, max_num_fields=MOST_OPTIONS):
         if name in found:
-            raise InterfaceError(f"option {name} stands twice in the URL")
+            raise InterfaceError(f"option {name} appears twice in the URL")
         found[name] = value
     return found
 

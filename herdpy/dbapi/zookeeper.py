@@ -43,7 +43,7 @@ class ZooKeeperError(OperationalError):
     def __init__(self, message: str) -> None:
         hint = None
         if "does not answer" in message:
-            hint = "Is ZooKeeper up, and is that its port? One that speaks TLS needs zookeeper_tls=true."
+            hint = "Is ZooKeeper up, and is that its port? One with TLS needs zookeeper_tls=true."
         super().__init__(message, sqlstate="08001", hint=hint)
 
 

@@ -266,8 +266,8 @@ class LocalCluster:
             wanted = asked if asked is not None else (there or (0 if kind == "recovery" else DEFAULT_COUNT))
             if wanted < there:
                 raise DevError(
-                    f"the cluster in {self.directory} has {there} {kind}s, not {wanted}: fewer can only be "
-                    "had in a new directory, or after down with wipe"
+                    f"the cluster in {self.directory} has {there} {kind}s, not {wanted}: fewer are"
+                    f" possible only in a new directory, or after down with wipe"
                 )
             for number in range(there + 1, wanted + 1):
                 name = kind if kind in _ALONE else f"{kind}-{number}"

@@ -74,7 +74,7 @@ class HerdPyDDLCompiler(PGDDLCompiler):
         """A generated column. It is stored, whether that is asked for or left open."""
         if generated.persisted is False:
             raise exc.CompileError(
-                "HerdPy has no virtual generated columns: leave persisted out, or say True"
+                "HerdPy has no virtual generated columns: omit persisted, or set it to True"
             )
         text = self.sql_compiler.process(generated.sqltext, include_table=False, literal_binds=True)
         return f"GENERATED ALWAYS AS ({text}) STORED"

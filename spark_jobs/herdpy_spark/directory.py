@@ -62,7 +62,7 @@ class Publication:
             os.utime(self.kept)
         except FileNotFoundError:
             raise DirectoryError(
-                f"nobody read the DataFrame for longer than an hour, and {self.kept} was removed: make the "
+                f"the DataFrame was not read for longer than an hour, and {self.kept} was removed: make the "
                 "DataFrame again"
             ) from None
 

@@ -149,7 +149,10 @@ class Options:
     user: str | None = _option("user", _ALL, _text, "the role, where the URL has none")
     password: str | None = _option("password", _ALL, str, "its password, where the URL has none")
     doors: str | None = _option(
-        "grpc", _ALL, _text, "the servers' gRPC doors, host:port,host2:port2, where SQL does not tell them"
+        "grpc",
+        _ALL,
+        _text,
+        "the servers' gRPC endpoints, host:port,host2:port2, where SQL does not report them",
     )
     table: str | None = _option(
         "table", _ALL, _text, "the table's name, without quotes; schema.name where it is not in public"
@@ -158,7 +161,7 @@ class Options:
         "query", ("read",), _text, "a SELECT instead of a table; one partition, all its tables at one LSN"
     )
     columns: tuple[str, ...] | None = _option(
-        "columns", ("read",), _names, "the columns wanted, in this order, with commas between them"
+        "columns", ("read",), _names, "the columns to read, in this order, separated by commas"
     )
     where: str | None = _option("where", ("read",), _text, "only rows for which this SQL condition is true")
     snapshot: Position = _option(  # noqa: RUF009  # all positions are immutable
@@ -172,14 +175,14 @@ class Options:
         "from",
         ("read",),
         _word("replica", "log"),
-        "who is read: replica (a server, mostly one that follows) or log (a published snapshot and ledgers)",
+        "what to read: replica (a server, preferably a follower) or log (a published snapshot and ledgers)",
         "replica",
     )
     partitions: int | None = _option(
         "numPartitions",
         ("read", "stream"),
         _whole(1, MAX_PARTITIONS),
-        "how many partitions are wanted; fewer where there is less to read",
+        "how many partitions to make; fewer where there is less to read",
     )
     low: str | None = _option(
         "lowerBound", ("read",), str, "only rows whose first key column is not before this value"
@@ -269,7 +272,7 @@ class Options:
                 "numPartitions": self.partitions,
             }.items():
                 if value is not None:
-                    raise OptionError(f"the option {name} is for tables: say it in the query")
+                    raise OptionError(f"the option {name} is for tables: put it in the query")
 
 
 def definitions() -> list[tuple[Definition, Any]]:

@@ -56,7 +56,7 @@ class HerdPyDataSource(DataSource):
         options = Options.parse(self.options, "stream")
         if not options.is_feed:
             raise OptionError(
-                "a stream says where it begins: set the option startingOffsets to earliest, latest, an LSN "
+                "a stream needs a beginning: set the option startingOffsets to earliest, latest, an LSN "
                 "or a timestamp"
             )
         from herdpy_spark.feed import feed_reader

@@ -140,7 +140,7 @@ def test_one_that_does_not_end_costs_the_connection(tmp_path, monkeypatch):
         await awaits(conn)
         await cancelled(task)
         assert conn.closed
-        with pytest.raises(herdpy.InterfaceError, match="given up") as caught:
+        with pytest.raises(herdpy.InterfaceError, match="the connection is closed") as caught:
             await conn.execute("SELECT 1")
         assert caught.value.sqlstate == "08003"
         released.set()

@@ -120,7 +120,7 @@ def test_options_of_the_other_kind_are_told():
 
 
 def test_an_option_twice_in_a_url():
-    with pytest.raises(herdpy.InterfaceError, match="user stands twice"):
+    with pytest.raises(herdpy.InterfaceError, match="user appears twice"):
         options("herdpy://h/db?user=a&user=b")
 
 
@@ -175,7 +175,7 @@ def test_a_profile_with_a_password_must_be_its_owners_alone(profiles):
         '[shop]\nurl = "herdpy://ann:secret@db1/shop"\n',
         '[shop]\nurl = "herdpy://db1/shop?password=secret"\n',
     ):
-        with pytest.raises(herdpy.InterfaceError, match="others may read or write"):
+        with pytest.raises(herdpy.InterfaceError, match="other users may read or write"):
             options("@shop", profiles(text, mode=0o640))
         assert options("@shop", profiles(text)).password == "secret"
     assert options("@shop", profiles(f'[shop]\nurl = "{URL}"\n', mode=0o644)).password is None

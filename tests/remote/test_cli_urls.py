@@ -191,7 +191,7 @@ def test_a_server_alone(server, tmp_path):
     assert {"table": "alone", "rows": 0} in json.loads(run("info", url, "--json").stdout)["tables"]
     # Its gRPC door has whichever port was free, which its settings do not tell.
     told = run("snapshot", url, tmp_path / "copy", code=1).stderr
-    assert "no server of tablespace test tells where its gRPC door is" in told
+    assert "no server of tablespace test reports its gRPC endpoint" in told
 
 
 def test_a_directory(tmp_path):

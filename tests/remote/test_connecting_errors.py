@@ -41,7 +41,7 @@ def others():
 CASES = {
     "nobody": ("herdpy://127.0.0.1:{nobody}/t", "08001", "Is the server up, and is that its port?"),
     "web": ("herdpy://127.0.0.1:{web}/t", "08001", "Something else than HerdPy listens there"),
-    "silent": ("herdpy://127.0.0.1:{silent}/t?connect_timeout=1", "08001", "connect_timeout says how long"),
+    "silent": ("herdpy://127.0.0.1:{silent}/t?connect_timeout=1", "08001", "connect_timeout limits the wait"),
     "name": ("herdpy://nowhere.invalid/t", "08001", "Is the name of the host right?"),
     "tls": ("herdpy://ann@127.0.0.1:{server}/test?sslmode=require", "08001", "Leave sslmode out"),
     "zookeeper": ("herdpy+zk://127.0.0.1:{nobody}/herdpy?connect_timeout=1", "08001", "Is ZooKeeper up"),

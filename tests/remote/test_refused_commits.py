@@ -47,7 +47,7 @@ def test_it_is_an_error(conn, write, monkeypatch):
         assert conn.execute("SELECT herdpy.forbid_commit(%s)", (name,)).fetchone() == ("not done",)
         with monkeypatch.context() as changes:
             changes.setattr(conn.shared_link.link._commits, "new_name", lambda _wire, name=name: name)
-            with pytest.raises(herdpy.Error, match="was given up before its commit came") as caught:
+            with pytest.raises(herdpy.Error, match="was cancelled before its commit arrived") as caught:
                 write(conn)
         assert (caught.value.sqlstate, caught.value.outcome) == ("HP002", "not done")
         assert conn.execute("SELECT count(*) FROM refused").fetchone() == (0,)

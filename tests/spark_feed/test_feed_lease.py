@@ -65,5 +65,5 @@ def test_a_stream_without_servers_goes_on_and_says_so(kept, caplog):
     servers, lease = kept
     servers.errors.append(AccessError("no server answers", is_transient=True))
     lease.keep(LSN(1, 5))
-    assert "the log is not kept for the stream: no server answers" in caplog.text
+    assert "the log is not retained for the stream: no server answers" in caplog.text
     assert servers.calls.get(timeout=60) == ("Lease", LSN(1, 5))

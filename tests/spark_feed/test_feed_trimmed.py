@@ -198,10 +198,10 @@ def test_definitions_come_from_whoever_has_them(place):
     assert START < kept < made
     assert [at(one, told) for one in (made, last)] == [20, 20]
     with pytest.raises(
-        DefinitionUnknownError, match=r'nobody knows what table "t" was at .* publish snapshots'
+        DefinitionUnknownError, match=r'it is not known what table "t" was at .* publish snapshots'
     ):
         at(kept, told)
-    with pytest.raises(DefinitionUnknownError, match="no server tells"):
+    with pytest.raises(DefinitionUnknownError, match="no server reports it"):
         at(last)
     place.publish(kept, None)
     assert [at(one, told) for one in (kept, made, last)] == [None, 20, 20]

@@ -123,7 +123,10 @@ def test_problems_of_a_tablespace(change, said):
         ({"state": "away"}, "node b is away"),
         ({"state": "seeding"}, "the replica on b is seeding"),
         ({"lag_entries": 1001}, "1001 entries behind"),
-        ({"problem": "its log is written to 2 bookies of 3"}, "on b says: its log is written to 2 bookies"),
+        (
+            {"problem": "its log is written to 2 bookies of 3"},
+            "on b reports: its log is written to 2 bookies",
+        ),
     ],
 )
 def test_problems_of_a_replica(change, said):

@@ -31,7 +31,7 @@ _ADVICE = (
     ),
     (
         r"certificate verify failed|root certificate|does not match host name",
-        "sslrootcert names who signed the server's certificate, which must have the name in the URL.",
+        "sslrootcert names the CAs of the server's certificate, which must have the name in the URL.",
     ),
     (
         r"client certificate|certificate authentication",
@@ -49,7 +49,7 @@ _ADVICE = (
         "postgres.port, and not that of gRPC or HTTP.",
     ),
     (r"password|authentication", "Are user and password right? HERDPY_PASSWORD or a profile may have them."),
-    (r"no rule|pg_hba|not permitted", "authentication.rules of the server says who may come from where."),
+    (r"no rule|pg_hba|not permitted", "The server's authentication.rules decide which clients may connect."),
     (r"(database|tablespace) .* does not exist", "herdpy tablespace ls shows those that there are."),
     (r"looked up|failed to resolve", "Is the name of the host right?"),
     (r"Connection refused", "Is the server up, and is that its port? herdpy server starts one."),
@@ -58,8 +58,11 @@ _ADVICE = (
         "Open the way to the server that leads, or move leadership to one that is reached, on that one: "
         "ALTER TABLESPACE name LEADER 'node'.",
     ),
-    (r"does not answer|timeout|timed out", "Is the way to it open? connect_timeout says how long is waited."),
-    (r"follows|read-only|not ready", "herdpy status shows who leads, and what is wrong."),
+    (
+        r"does not answer|timeout|timed out",
+        "Is the network path to it open? connect_timeout limits the wait.",
+    ),
+    (r"follows|read-only|not ready", "herdpy status shows the leader and all problems."),
 )
 
 

@@ -112,7 +112,7 @@ def _access(server: ServersUrl, left: dict[str, Any]) -> ZooKeeperAccess:
     named = [f"zookeeper_{name}" for name, value in given.items() if value is not None]
     if named and server.zookeeper is None:
         raise InterfaceError(
-            f"option {named[0]} is for URLs with herdpy+zk: with others, no ZooKeeper is asked",
+            f"option {named[0]} is for URLs with herdpy+zk: other URLs do not use ZooKeeper",
             hint="sslmode and its like are for the servers themselves.",
         )
     if not given["tls"] and (files := [name for name in named if name != "zookeeper_tls"]):

@@ -302,7 +302,7 @@ class Wire:
             pgconn.send_query_prepared(name, params.values, params.formats)
             found: list[Any] = list(self._wait(generators.execute(pgconn), deadline))
             if found and found[-1].status in _COPIES:
-                raise ConnectionLostError("COPY as a prepared statement: nobody moves its data")
+                raise ConnectionLostError("COPY as a prepared statement: its data cannot be transferred")
         return found
 
     def forget_prepared(self) -> bool:
@@ -316,7 +316,9 @@ class Wire:
             pgconn.send_query(text.encode())
             found: list[Any] = list(self._wait(generators.execute(pgconn), None))
             if found and found[-1].status in _COPIES:
-                raise ConnectionLostError("COPY in a text of several statements: nobody moves its data")
+                raise ConnectionLostError(
+                    "COPY in a text of several statements: its data cannot be transferred"
+                )
         return found
 
     def copy_in(self, sql: str, pieces: Sequence[Any]) -> Any:

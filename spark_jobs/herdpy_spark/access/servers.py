@@ -91,7 +91,8 @@ class TablespaceServers:
             finally:
                 channel.close()
         raise AccessError(
-            f"no server answers: {'; '.join(failures)}; the option grpc names other doors", is_transient=True
+            f"no server answers: {'; '.join(failures)}; the option grpc names other endpoints",
+            is_transient=True,
         )
 
     def describe(self, table: str | None = None, places: Sequence[GrpcAddress] = ()) -> Description:
@@ -220,5 +221,5 @@ def _own_door(connection: Any) -> list[str]:
 def _doors(addresses: Sequence[str], like: GrpcAddress) -> list[GrpcAddress]:
     places = [place for address in addresses if (place := door(address.strip(), like)) is not None]
     if not places:
-        raise AccessError("no server tells where its gRPC door is: set the option grpc to host:port")
+        raise AccessError("no server reports its gRPC endpoint: set the option grpc to host:port")
     return places

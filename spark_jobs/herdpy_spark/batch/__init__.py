@@ -162,7 +162,7 @@ def _log(database: SparkDatabase, options: Options, *, lease: bool = True) -> _L
         except AccessError as error:
             if address is None or not error.is_transient:
                 raise  # otherwise ZooKeeper has said where the log is, and no server is needed
-    assert address is not None, "whoever has no servers was found in ZooKeeper"
+    assert address is not None, "the cluster in ZooKeeper has no servers"
     keeper: StateKeeper | None = None
     if lease and database.servers is not None:
         keeper = lease_log(database.servers, at, options.lease_s)

@@ -100,7 +100,7 @@ class BatchQuery:
         with _as_option():
             query = translate(self._tree(), catalog)
         if query.param_types:
-            raise OptionError("the option query: it has parameters ($1), and nobody gives them")
+            raise OptionError("the option query: it has parameters ($1), which cannot be given")
         return query
 
 

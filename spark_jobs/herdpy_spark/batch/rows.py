@@ -58,8 +58,9 @@ class LapsedError(Exception):
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"{what}: nobody read the DataFrame for longer than its lease, or who held its state went away. "
-            "Make the DataFrame again, with a longer lease (option lease, at most 1h) where tasks wait long"
+            f"{what}: the DataFrame was not read for longer than its lease, or the server that held its"
+            f" state is gone. Make the DataFrame again, with a longer lease (option lease, at most 1h)"
+            f" where tasks wait long"
         )
 
     def __reduce__(self) -> tuple[type[Exception], tuple[str]]:

@@ -61,9 +61,9 @@ def table_at(
     if ref is not None and ref.lsn >= base:
         table = published_table(load(ref), name)
         return _along(ledgers, FollowedTable(name, table), ref.lsn, at)
-    newest_known = "no server tells" if told is None else "what is there now is younger"
+    newest_known = "no server reports it" if told is None else "what is there now is younger"
     raise DefinitionUnknownError(
-        f'nobody knows what table "{name}" was at {at}: the log begins after {base}, no published snapshot'
+        f'it is not known what table "{name}" was at {at}: the log begins after {base}, no published snapshot'
         f" between the two is left, and {newest_known}. Begin later (startingOffsets=latest), or publish"
         " snapshots"
     )

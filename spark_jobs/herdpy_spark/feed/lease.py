@@ -77,7 +77,7 @@ class FeedLease:
                 request.after.CopyFrom(_lsn(after))
                 self._made = self._call("Lease", request)
         except AccessError as error:
-            _log.warning("the log is not kept for the stream: %s", error, extra={"after": str(after)})
+            _log.warning("the log is not retained for the stream: %s", error, extra={"after": str(after)})
 
     def _renewal(self, made: Any, after: LSN) -> Any:
         request = logs_pb2.RenewLogLeaseRequest(id=made.id, tablespace=made.tablespace, lease_s=self._lease_s)

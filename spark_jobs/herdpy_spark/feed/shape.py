@@ -129,7 +129,7 @@ class FeedShape:
         except (KeyError, TypeError) as error:
             raise ValueError("the schema is not that of a feed: it has no structs key and after") from error
         if not made.schema.equals(schema):
-            raise ValueError(f"the schema is not that of a feed. Wanted: {made.schema}; given: {schema}")
+            raise ValueError(f"the schema is not that of a feed. Expected: {made.schema}; given: {schema}")
         return made
 
     def places(self, table: Table) -> Places:

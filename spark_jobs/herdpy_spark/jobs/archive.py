@@ -67,7 +67,7 @@ def run(this: JobRun) -> None:
         raise JobError(
             f"the log begins after {state.base}, the archive ends at {newest.lsn if newest else None}:"
             " what was between them is trimmed",
-            hint="--allow-gap goes on after the gap. Archive more often, or keep the log for longer.",
+            hint="--allow-gap continues after the gap. Archive more often, or retain the log for longer.",
         )
     if this.dry or not wanted:
         this.tell(f"{len(wanted)} closed ledgers {'would be' if this.dry else 'are to be'} archived")

@@ -22,7 +22,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> Any:
         """Raise UsageError."""
-        raise UsageError(message, hint=f"{self.prog} --help tells what there is.")
+        raise UsageError(message, hint=f"{self.prog} --help lists them.")
 
 
 def parser(job: SparkJob) -> argparse.ArgumentParser:
@@ -70,7 +70,7 @@ def parser(job: SparkJob) -> argparse.ArgumentParser:
     )
     this = made.add_argument_group("this run")
     this.add_argument(
-        "--dry-run", action="store_true", help="check and say what would be done; write nothing"
+        "--dry-run", action="store_true", help="check and print what would be done; write nothing"
     )
     this.add_argument("--report", metavar="FILE", help="write what was done as JSON; - is standard output")
     this.add_argument("--quiet", action="store_true", help="no progress on standard error")

@@ -41,7 +41,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="bring the newest export there up to date; full if there is none",
     )
     how = parser.add_argument_group("how")
-    how.add_argument("--from", dest="source", choices=("replica", "log"), help="who is read (replica)")
+    how.add_argument("--from", dest="source", choices=("replica", "log"), help="what to read (replica)")
     how.add_argument("--partitions", type=count, help="how many partitions to read")
     how.add_argument("--lease", metavar="DURATION", help="how long the state is held after it was last read")
     where = parser.add_argument_group("where to")

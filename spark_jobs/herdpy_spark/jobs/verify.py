@@ -47,9 +47,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="compare with the table as it is now, not at the export's position",
     )
     how = parser.add_argument_group("how")
-    how.add_argument("--from", dest="source", choices=("replica", "log"), help="who is read, with --latest")
+    how.add_argument("--from", dest="source", choices=("replica", "log"), help="what to read, with --latest")
     how.add_argument("--partitions", type=count, help="how many partitions to read")
-    how.add_argument("--show", type=count, default=10, help="how many differing keys to tell (10)")
+    how.add_argument("--show", type=count, default=10, help="how many differing keys to report (10)")
 
 
 def run(this: JobRun) -> None:
@@ -208,7 +208,8 @@ JOB = SparkJob(
     says=(
         "Compare an export with itself and with the table it is of.\n\n"
         "The files must be there, whole, and hold the rows of the manifest; and the table, as it was at the\n"
-        "export's position, must have the same rows. What differs is told by key. Exit code 1 says that\n"
+        "export's position, must have the same rows. Differences are reported by key. Exit code 1 means"
+        " that\n"
         "something does."
     ),
     examples=(

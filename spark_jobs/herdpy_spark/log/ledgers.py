@@ -83,7 +83,7 @@ def _check_identity(address: LogAddress, ledgers: LogLedgers) -> None:
         raise LogClosedError(f"{address} is not there: it has no ledger list")
     if address.log_id and state.log_id != address.log_id:
         raise LogClosedError(
-            f"{address} is another log than the one asked for ({state.log_id}, not {address.log_id}):"
+            f"{address} is another log than the one requested ({state.log_id}, not {address.log_id}):"
             " the tablespace was dropped and made again"
         )
 

@@ -43,7 +43,7 @@ class TableShape:
         """The schema of these columns; ValueError names one that is not there."""
         unknown = [name for name in names if name not in self.table.positions]
         if unknown or not names:
-            what = f'has no column "{unknown[0]}"' if unknown else "is asked for no column at all"
+            what = f'has no column "{unknown[0]}"' if unknown else "has no column requested"
             raise ValueError(f"table {self.table.name} {what}; it has {', '.join(self.visible)}")
         return pa.schema([self._field(self.table.positions[name]) for name in names])
 

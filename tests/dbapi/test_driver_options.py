@@ -137,7 +137,7 @@ def test_a_file_of_passwords_must_be_its_owners_alone(tmp_path):
     path = tmp_path / "pass"
     path.write_text("*:*:*:*:secret\n")
     path.chmod(0o644)
-    with pytest.raises(herdpy.InterfaceError, match="option passfile: others may read") as caught:
+    with pytest.raises(herdpy.InterfaceError, match="option passfile: other users may read") as caught:
         options(passfile=path)
     assert caught.value.hint == f"chmod 600 {path}"
     path.chmod(0o600)

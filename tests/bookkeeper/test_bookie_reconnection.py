@@ -172,7 +172,7 @@ def test_too_much_waiting_for_a_connection_is_refused(black_hole: int) -> None:
 
 def test_too_many_awaited_requests_are_refused(black_hole: int) -> None:
     async def test() -> None:
-        pool = BookiePool(ClientSettings())
+        pool = BookiePool(ClientSettings(request_timeout_s=600.0))  # a machine may stand still
         bookie = pool.get(f"127.0.0.1:{black_hole}")
         reads = [asyncio.create_task(bookie.read(LEDGER, 0)) for _ in range(MAX_AWAITED)]
         await asyncio.sleep(0)

@@ -42,7 +42,7 @@ def main(given: dict[str, Any]) -> None:
     from pyspark.sql import SparkSession
 
     from herdpy_spark.source import HerdPyDataSource
-    from herdpy_spark.writing.writer import LoadWriter
+    from herdpy_spark.writing import LoadWriter
 
     place, hold = Path(given["place"]), given.get("hold", "")
 

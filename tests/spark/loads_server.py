@@ -11,7 +11,7 @@ import grpc
 from herdpy.rpc import loads_pb2 as pb
 from herdpy.rpc import loads_pb2_grpc
 from herdpy.rpc.address import GrpcAddress
-from herdpy_spark.writing.loop import LoadLoop
+from herdpy_spark.writing.staging import LoadLoop
 
 
 async def refuse(

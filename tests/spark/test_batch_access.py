@@ -6,8 +6,7 @@ import pytest
 import trustme
 
 from herdpy.testing.ports import PortReservation
-from herdpy_spark.access import AccessError, find
-from herdpy_spark.access.zookeeper import find as find_in_zookeeper
+from herdpy_spark.access import AccessError, find, find_in_zookeeper
 from herdpy_spark.options import OptionError, Options
 from tests.spark.reading import read
 from tests.support.server_process import RunningServer
@@ -104,6 +103,6 @@ def test_urls_that_make_no_sense(text, says):
 
 
 def test_a_zookeeper_that_does_not_answer(monkeypatch):
-    monkeypatch.setattr("herdpy_spark.access.zookeeper._TIMEOUT_S", 0.2)
+    monkeypatch.setattr("herdpy_spark.access._TIMEOUT_S", 0.2)
     with pytest.raises(AccessError, match=r"ZooKeeper at 127\.0\.0\.1:1 does not answer"):
         find_in_zookeeper("herdpy+zk://127.0.0.1:1/herdpy", None, None)

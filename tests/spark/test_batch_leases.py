@@ -9,8 +9,7 @@ import pytest
 
 from herdpy.rpc.address import GrpcAddress
 from herdpy_spark.access import AccessError, TablespaceServers
-from herdpy_spark.batch.leases import BatchLogLease
-from herdpy_spark.batch.rows import LapsedError
+from herdpy_spark.batch.rows import BatchLogLease, LapsedError
 
 
 class Asked(TablespaceServers):

@@ -8,7 +8,7 @@ from herdpy.log.lsn import LSN
 from herdpy.rpc import partitions_pb2
 from herdpy.rpc.address import GrpcAddress
 from herdpy_spark.access import AccessError, Description, Node, TablespaceServers
-from herdpy_spark.batch import replica
+from herdpy_spark.batch import rows
 from herdpy_spark.log import LogAddress
 
 LEADER, ONE, OTHER, NEW = (GrpcAddress(name) for name in ("leader", "one", "other", "new"))
@@ -57,7 +57,7 @@ class _Channel:
 
 
 def planned(servers: Said) -> list[tuple[GrpcAddress, Any]]:
-    replica.plan_table(servers, "a", partitions=3, bounds=("1", None), keys=(None, b"k"), lease_s=90.0)
+    rows.plan_replica_table(servers, "a", partitions=3, bounds=("1", None), keys=(None, b"k"), lease_s=90.0)
     return servers.asked
 
 
@@ -80,6 +80,6 @@ def test_without_a_leader_the_most_that_any_follower_has_is_asked_for():
 
 
 def test_a_replica_that_is_being_made_is_not_asked_and_the_leader_last():
-    places = replica.candidates(Said().describe())
+    places = rows.candidates(Said().describe())
     assert set(places[:2]) == {ONE, OTHER}
     assert places[2:] == [LEADER]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from herdpy_spark.batch.selection import Selection
+from herdpy_spark.batch.query import Selection
 from herdpy_spark.options import OptionError
 from herdpy_sql.catalog import Column, KeyPart, Table
 from herdpy_sql.definitions import encode_table

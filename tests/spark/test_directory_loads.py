@@ -6,12 +6,11 @@ import pyarrow as pa
 import pytest
 
 import herdpy
+from herdpy_spark.writing import begin
 from herdpy_spark.writing.conforming import ColumnError
 from herdpy_spark.writing.directory import DirectoryLoads
-from herdpy_spark.writing.errors import LoadError
-from herdpy_spark.writing.plan import WriteMode, WriteOutcome
-from herdpy_spark.writing.task import stage
-from herdpy_spark.writing.writer import begin
+from herdpy_spark.writing.plan import LoadError, WriteMode, WriteOutcome
+from herdpy_spark.writing.staging import stage
 
 SCHEMA = pa.schema([("ID", pa.int32()), ("amount", pa.int64())])
 

@@ -10,7 +10,7 @@ from pyspark.cloudpickle import dumps, loads
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from herdpy.log.lsn import LSN
-from herdpy_spark.log import bookies
+from herdpy_spark.log import ledgers
 from herdpy_spark.source import HerdPyDataSource
 from tests.support.feed_replay import Replica
 
@@ -29,7 +29,7 @@ def reader_of(cluster):
     yield make
     for reader in made:
         reader.stop()
-    bookies.close_clients()
+    ledgers.close_clients()
 
 
 def through_json(offset):

@@ -26,12 +26,18 @@ from pyspark.sql.types import (
 from herdpy.log.entry import encode_entry, encode_part
 from herdpy.log.ledger_list import LedgerInfo, LedgerListState
 from herdpy.log.lsn import LSN, START
-from herdpy_spark.jobs import JOBS, arguments, bulk_load
+from herdpy_spark.jobs import JOBS, bulk_load, loading
 from herdpy_spark.jobs.__main__ import run as run_module
 from herdpy_spark.jobs.archived import Closed, closed_ledgers, entry_bytes
-from herdpy_spark.jobs.errors import JobError, UsageError
-from herdpy_spark.jobs.job import JobRun, SparkJob
-from herdpy_spark.jobs.loading import checking, creating, sources
+from herdpy_spark.jobs.job import (
+    JobError,
+    JobRun,
+    SparkJob,
+    UsageError,
+    job_parser,
+    shown_url,
+    source_options,
+)
 from herdpy_spark.jobs.running import job_named, main, said
 
 
@@ -46,7 +52,7 @@ def told(*argv: str) -> tuple[int, str]:
 def test_every_job_has_help_with_examples_that_it_takes(name: str, monkeypatch: pytest.MonkeyPatch):
     job = job_named(name)
     assert job.name == name
-    parser = arguments.parser(job)
+    parser = job_parser(job)
     text = parser.format_help()
     assert "--dry-run" in text
     for example in job.examples:
@@ -145,14 +151,14 @@ def test_an_error_of_spark_is_told_by_its_innermost_error():
 
 
 def test_passwords_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    assert arguments.shown_url("herdpy://ann:secret@db1,db2/shop?x=1") == "herdpy://ann:***@db1,db2/shop?x=1"
+    assert shown_url("herdpy://ann:secret@db1,db2/shop?x=1") == "herdpy://ann:***@db1,db2/shop?x=1"
     secret = tmp_path / "secret"
     secret.write_text("word\nrest\n")
     given = argparse.Namespace(url="herdpy://db1/x", user="ann", password_file=secret)
-    assert arguments.source_options(given)["password"] == "word"
+    assert source_options(given)["password"] == "word"
     given.password_file = None
     monkeypatch.setenv("HERDPY_PASSWORD", "other")
-    assert arguments.source_options(given)["password"] == "other"
+    assert source_options(given)["password"] == "other"
 
 
 def test_the_path_for_spark_submit_is_a_script(capsys: pytest.CaptureFixture[str]):
@@ -171,7 +177,7 @@ def test_help_comes_without_pyspark():
 
 
 def test_the_kind_of_source_is_told_by_the_names_of_files():
-    parser = arguments.parser(bulk_load.JOB)
+    parser = job_parser(bulk_load.JOB)
 
     def kind(*argv: str) -> str:
         return bulk_load.source_of(parser.parse_args(["--table", "t", *argv])).kind
@@ -185,7 +191,7 @@ def test_the_kind_of_source_is_told_by_the_names_of_files():
 
 def test_another_databases_driver_and_password_are_known(monkeypatch):
     monkeypatch.setenv("HERDPY_JDBC_PASSWORD", "secret")
-    found = sources.jdbc("jdbc:postgresql://pg/shop", "t", {"fetchsize": "9"}).options
+    found = loading.jdbc("jdbc:postgresql://pg/shop", "t", {"fetchsize": "9"}).options
     assert found == {
         "url": "jdbc:postgresql://pg/shop",
         "dbtable": "t",
@@ -193,9 +199,9 @@ def test_another_databases_driver_and_password_are_known(monkeypatch):
         "password": "secret",
         "fetchsize": "9",
     }
-    assert sources.jdbc("jdbc:mysql://m/shop", "t", {"driver": "x", "password": "y"}).options["driver"] == "x"
+    assert loading.jdbc("jdbc:mysql://m/shop", "t", {"driver": "x", "password": "y"}).options["driver"] == "x"
     monkeypatch.delenv("HERDPY_JDBC_PASSWORD")
-    assert set(sources.jdbc("jdbc:rare:x", "t", {}).options) == {"url", "dbtable"}
+    assert set(loading.jdbc("jdbc:rare:x", "t", {}).options) == {"url", "dbtable"}
 
 
 def schema_of(**columns: DataType) -> StructType:
@@ -208,22 +214,22 @@ def test_a_table_is_made_from_a_schema():
         id=LongType(), price=DecimalType(10, 2), at=TimestampType(), tags=ArrayType(StringType())
     )
     schema = StructType([*schema.fields, StructField('odd "name', StringType(), nullable=False)])
-    assert creating.create_table("my table", schema, ("id",), {"at": "date"}) == (
+    assert loading.create_table("my table", schema, ("id",), {"at": "date"}) == (
         'CREATE TABLE "my table" (\n  "id" bigint NOT NULL,\n  "price" numeric(10,2),\n  "at" date,\n'
         '  "tags" json,\n  "odd ""name" text NOT NULL,\n  PRIMARY KEY ("id")\n)'
     )
     for key, types in ((("no",), {}), ((), {"no": "text"})):
         with pytest.raises(UsageError, match="there is no column no"):
-            creating.create_table("t", schema, key, types)
+            loading.create_table("t", schema, key, types)
 
 
 def test_columns_are_matched_by_name():
     table = schema_of(id=LongType(), name=StringType())
-    assert checking.columns_of(["ID", "name"], table, {"ID": "id"}) == {"id": "ID", "name": "name"}
+    assert loading.columns_of(["ID", "name"], table, {"ID": "id"}) == {"id": "ID", "name": "name"}
     with pytest.raises(UsageError, match="the table has no column x"):
-        checking.columns_of(["id", "x"], table, {})
+        loading.columns_of(["id", "x"], table, {})
     with pytest.raises(UsageError, match="the source has no column y"):
-        checking.columns_of(["id"], table, {"y": "name"})
+        loading.columns_of(["id"], table, {"y": "name"})
 
 
 def ledgers(*infos: LedgerInfo, base: LSN = START) -> LedgerListState:

@@ -12,15 +12,17 @@ import pytest
 import herdpy
 from herdpy.log.lsn import LSN
 from herdpy_spark.jobs.database import JobDatabase
-from herdpy_spark.jobs.errors import JobError
 from herdpy_spark.jobs.exporting.generations import (
     DamagedManifestError,
     DataFile,
     ExportManifest,
     Fingerprint,
     Generations,
+    LocalPlace,
+    is_local,
+    local_path,
 )
-from herdpy_spark.jobs.exporting.places import LocalPlace, is_local, local_path
+from herdpy_spark.jobs.job import JobError
 
 MANIFEST = ExportManifest(
     generation=1,

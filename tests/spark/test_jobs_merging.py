@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from herdpy.log.lsn import LSN
-from herdpy_spark.jobs.errors import JobError
-from herdpy_spark.jobs.exporting import changeset, formats, rewriting
-from herdpy_spark.jobs.exporting.fingerprint import fingerprint
-from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations
-from herdpy_spark.jobs.exporting.places import HadoopPlace, LocalPlace
-from herdpy_spark.jobs.exporting.rewriting import FileWriter
+from herdpy_spark.jobs.exporting import changeset
+from herdpy_spark.jobs.exporting.changeset import FileWriter
+from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations, HadoopPlace, LocalPlace
+from herdpy_spark.jobs.exporting.rows import CSV, PARQUET, fingerprint, read_files
+from herdpy_spark.jobs.job import JobError
 from herdpy_spark.jobs.verify import differences
 
 if TYPE_CHECKING:
@@ -99,34 +98,34 @@ def manifest(spark: SparkSession, file_format: str) -> ExportManifest:
     return ExportManifest(0, "full", "t", LSN(0, 0), file_format, schema, ("id",), (), "r", "now")
 
 
-@pytest.mark.parametrize("file_format", [formats.PARQUET, formats.CSV])
+@pytest.mark.parametrize("file_format", [PARQUET, CSV])
 def test_merged_stretches_are_the_table(spark, tmp_path, file_format, monkeypatch):
-    monkeypatch.setattr(rewriting, "ROWS_PER_FILE", 9)
+    monkeypatch.setattr(changeset, "ROWS_PER_FILE", 9)
     writer, generations = export(spark, tmp_path / "export", file_format)
     at = manifest(spark, file_format)
     schema = spark.createDataFrame([], ROW).schema
     model = Model(seed=7)
     for number in (1, 2):
         model.change(40)
-        if number == 2 and file_format == formats.CSV:
+        if number == 2 and file_format == CSV:
             model.truncate()
             model.change(12)
         changes = changeset.net(model.taken(spark), schema, ("id",))
-        assert changes.voided == (number == 2 and file_format == formats.CSV)
+        assert changes.voided == (number == 2 and file_format == CSV)
         at = replace(at, generation=number, files=writer.merge(number, at, schema, changes))
-        stored = formats.read(spark, generations.files(at), schema, file_format)
+        stored = read_files(spark, generations.files(at), schema, file_format)
         assert {row["id"]: tuple(row) for row in stored.collect()} == model.rows
         assert at.fingerprint.rows == len(model.rows)
 
 
 @pytest.mark.soak
 def test_files_without_a_changed_key_stay(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(rewriting, "ROWS_PER_FILE", 10)
-    writer, _ = export(spark, tmp_path / "export", formats.PARQUET)
+    monkeypatch.setattr(changeset, "ROWS_PER_FILE", 10)
+    writer, _ = export(spark, tmp_path / "export", PARQUET)
     rows = spark.range(40).selectExpr("id", "'x' AS name", "cast(1 AS decimal(10,2)) AS price")
     files = writer.write(1, rows.repartitionByRange(4, "id"))
     assert len(files) == 4
-    before = replace(manifest(spark, formats.PARQUET), generation=1, files=files)
+    before = replace(manifest(spark, PARQUET), generation=1, files=files)
     feed = spark.createDataFrame([("update", (0,), (0, "y", Decimal(2)), None, (1, 1, 0, 0))], FEED)
     changes = changeset.net(feed, rows.schema, ("id",))
     after = writer.merge(2, before, rows.schema, changes)
@@ -177,7 +176,7 @@ def test_fingerprints_tell_rows_apart(spark):
 
 
 def test_a_value_that_the_format_loses_is_not_published(spark, tmp_path):
-    writer, _ = export(spark, tmp_path / "export", formats.CSV)
+    writer, _ = export(spark, tmp_path / "export", CSV)
     text = spark.createDataFrame([(1, ' x, \r\n "y" ', None), (2, "", None), (3, None, None)], ROW)
     assert sum(one.fingerprint.rows for one in writer.write(1, text)) == 3
     with pytest.raises(JobError, match="do not hold the rows that were written"):

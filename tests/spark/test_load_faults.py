@@ -14,12 +14,10 @@ import pytest
 
 from herdpy_spark.access import find
 from herdpy_spark.options import Options
-from herdpy_spark.writing.errors import LoadError
+from herdpy_spark.writing import LoadWriter, begin
 from herdpy_spark.writing.loads import ServerLoads
-from herdpy_spark.writing.plan import WriteMode, WriteOutcome, WritePlan
-from herdpy_spark.writing.staging import LedgerSink
-from herdpy_spark.writing.task import stage
-from herdpy_spark.writing.writer import LoadWriter, begin
+from herdpy_spark.writing.plan import LoadError, WriteMode, WriteOutcome, WritePlan
+from herdpy_spark.writing.staging import LedgerSink, stage
 from tests.spark.staged import staged_ledgers
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])

@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
-from herdpy_spark.jobs.loading import checking
+from herdpy_spark.jobs import loading
 from tests.spark.staged import staged_ledgers
 
 
@@ -157,13 +157,13 @@ REFUSED = [
 def test_a_load_job_changes_no_value_without_a_word(spark):
     """What the job bulk_load makes of a source's values; it needs no database."""
     target = StructType(
-        [StructField(name, kind, True, {checking.SQL_TYPE: told}) for name, (kind, told) in TARGET.items()]
+        [StructField(name, kind, True, {loading.SQL_TYPE: told}) for name, (kind, told) in TARGET.items()]
     )
 
     def checked(select):
         frame = spark.sql(f"SELECT {select}")
-        found = checking.checked(frame, target, {name: name for name in frame.columns})
-        ((value, reason),) = [(row[0], row[checking.REASON]) for row in found.collect()]
+        found = loading.checked(frame, target, {name: name for name in frame.columns})
+        ((value, reason),) = [(row[0], row[loading.REASON]) for row in found.collect()]
         return value, reason
 
     for select, kept in KEPT:

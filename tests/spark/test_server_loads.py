@@ -7,11 +7,10 @@ import pytest
 
 from herdpy_spark.access import find
 from herdpy_spark.options import Options
-from herdpy_spark.writing.errors import LoadError
+from herdpy_spark.writing import LoadWriter, begin
 from herdpy_spark.writing.loads import ServerLoads
-from herdpy_spark.writing.plan import ServerFiles, WriteMode, WriteOutcome
-from herdpy_spark.writing.task import stage
-from herdpy_spark.writing.writer import LoadWriter, begin
+from herdpy_spark.writing.plan import LoadError, ServerFiles, WriteMode, WriteOutcome
+from herdpy_spark.writing.staging import stage
 from tests.support.server_process import RunningServer
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])

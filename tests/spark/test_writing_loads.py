@@ -10,9 +10,10 @@ import pytest
 from herdpy.log.records import StagedPart
 from herdpy.rpc import loads_pb2 as pb
 from herdpy.rpc.address import GrpcAddress
-from herdpy_spark.writing.errors import LoadError, LoadUnknownError
 from herdpy_spark.writing.loads import ServerLoads
 from herdpy_spark.writing.plan import (
+    LoadError,
+    LoadUnknownError,
     ServerFiles,
     StagedFile,
     TaskRows,
@@ -21,7 +22,7 @@ from herdpy_spark.writing.plan import (
     WritePlan,
     target_columns,
 )
-from herdpy_spark.writing.task import stage
+from herdpy_spark.writing.staging import stage
 from tests.spark.loads_server import LoadsServer, ScriptedLoads, refuse
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])

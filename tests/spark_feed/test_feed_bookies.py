@@ -15,9 +15,9 @@ from herdpy.log.staging import StagedLedger, delete_staged
 from herdpy_spark.access import SparkDatabase
 from herdpy_spark.feed import driver as feed_driver
 from herdpy_spark.feed.driver import FeedDriver
-from herdpy_spark.feed.reading import read_task
-from herdpy_spark.feed.shape import FeedShape
-from herdpy_spark.log import LogAddress, bookies
+from herdpy_spark.feed.reader import read_task
+from herdpy_spark.feed.table import FeedShape
+from herdpy_spark.log import LogAddress, ledgers
 from herdpy_sql.catalog import Column, KeyPart, Table
 from herdpy_sql.definitions import encode_table
 from herdpy_sql.types import INTEGER, TEXT
@@ -47,7 +47,7 @@ def address(bookkeeper_cluster):
     zookeeper, _, root = bookkeeper_cluster.uri.removeprefix("zk://").partition("/")
     path = f"/spark-feed/{uuid.uuid4().hex}/ledgers"
     yield LogAddress("t", zookeeper=zookeeper, ledgers_root=f"/{root}", list_path=path, password=b"secret")
-    bookies.close_clients()
+    ledgers.close_clients()
 
 
 def test_a_feed_beside_a_leader_that_goes_on(bookkeeper_cluster, address, monkeypatch):

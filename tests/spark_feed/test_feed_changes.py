@@ -26,8 +26,7 @@ from herdpy.log import (
     Update,
 )
 from herdpy_spark.feed.changes import ChangeReader
-from herdpy_spark.feed.followed import FollowedTable
-from herdpy_spark.feed.shape import FeedShape, SchemaChangedError
+from herdpy_spark.feed.table import FeedShape, FollowedTable, SchemaChangedError
 from herdpy_sql.catalog import HIDDEN_KEY, Column, Index, KeyPart, Table
 from herdpy_sql.definitions import encode_index, encode_table
 from herdpy_sql.types import BIGINT, INTEGER, TEXT

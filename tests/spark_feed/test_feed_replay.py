@@ -6,8 +6,7 @@ import pytest
 
 from herdpy.log import START
 from herdpy_spark.feed.changes import ChangeReader
-from herdpy_spark.feed.followed import FollowedTable
-from herdpy_spark.feed.shape import FeedShape
+from herdpy_spark.feed.table import FeedShape, FollowedTable
 from herdpy_spark.log import LogAddress, bounds, entries
 from herdpy_sql.definitions import decode_table
 from tests.spark_feed.feed_workload import TABLES, work

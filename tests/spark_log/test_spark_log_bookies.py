@@ -12,7 +12,7 @@ import pytest
 from herdpy.bookkeeper import BookKeeper
 from herdpy.log import START, Insert, LogClosedError, LogUnavailableError, Transaction
 from herdpy.log.bookkeeper import LedgerLogSettings, ZnodeLedgerList, take_over
-from herdpy_spark.log import LogAddress, advance, bookies, bounds, end, entries, position_at
+from herdpy_spark.log import LogAddress, advance, bounds, end, entries, ledgers, position_at
 
 
 def address_of(cluster, path):
@@ -40,8 +40,8 @@ async def write(cluster, path, sizes, settings, epoch=1, rolls_at=()):
 @pytest.fixture
 def closed_after():
     yield
-    bookies.close_clients()
-    assert not bookies._clients
+    ledgers.close_clients()
+    assert not ledgers._clients
     assert not [one for one in threading.enumerate() if one.name == "herdpy-log-reader"]
 
 
@@ -113,7 +113,7 @@ def test_a_bookie_that_dies_while_a_log_is_read_is_passed_over(own_cluster, clos
 
 
 def test_no_zookeeper_is_an_error_that_names_it(closed_after, monkeypatch):
-    monkeypatch.setattr(bookies, "_ZOOKEEPER_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(ledgers, "_ZOOKEEPER_TIMEOUT_S", 0.5)
     address = LogAddress("t", zookeeper="127.0.0.1:1", list_path="/x")
     with pytest.raises(LogUnavailableError, match=r"127\.0\.0\.1:1"):
         end(address)
@@ -132,7 +132,7 @@ def test_a_forked_worker_connects_by_itself(bookkeeper_cluster, closed_after):
     if not child:
         try:
             os.write(writer, str(end(address)).encode())
-            bookies.close_clients()
+            ledgers.close_clients()
         finally:
             os._exit(0)
     os.close(writer)

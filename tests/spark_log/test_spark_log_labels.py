@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import herdpy
 from herdpy_spark import access
-from herdpy_spark.batch.reader import table_schema
+from herdpy_spark.batch import table_schema
 from herdpy_spark.feed.driver import FeedDriver, newest_table
-from herdpy_spark.feed.reading import read_task
-from herdpy_spark.feed.shape import SPARK, FeedShape
+from herdpy_spark.feed.reader import read_task
+from herdpy_spark.feed.table import SPARK, FeedShape
 from herdpy_spark.log import LogAddress, plan_table, read_partition
 from herdpy_spark.types import to_spark
 from herdpy_sql.definitions import decode_table

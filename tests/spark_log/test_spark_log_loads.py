@@ -11,8 +11,8 @@ from herdpy.log import CorruptLedgerError, FileLog, LogTrimmedError, Transaction
 from herdpy.log.bookkeeper import LedgerLogSettings, ZnodeLedgerList, take_over
 from herdpy.log.records import Insert, LoadBatch, Truncate
 from herdpy.log.staging import StagedLedger, delete_staged
-from herdpy_spark.log import LogAddress, bookies, partition, plan_table, read_partition
-from herdpy_spark.log.directory import DirectoryLedgers
+from herdpy_spark.log import LogAddress, ledgers, partition, plan_table, read_partition
+from herdpy_spark.log.ledgers import DirectoryLedgers
 from tests.spark_log.loads import KEYED, Loads
 from tests.spark_log.workload import plain
 
@@ -128,4 +128,4 @@ def test_staged_ledgers_are_read_from_the_bookies_until_they_are_gone(bookkeeper
         with pytest.raises(LogTrimmedError, match="make the DataFrame again"):
             rows_of(plan)
     finally:
-        bookies.close_clients()
+        ledgers.close_clients()

@@ -11,11 +11,11 @@ import herdpy
 from herdpy.log.published import load, newest
 from herdpy_server.embedded import Database
 from herdpy_spark import access
-from herdpy_spark.batch import from_log
 from herdpy_spark.batch.query import BatchQuery
+from herdpy_spark.batch.rows import plan_log_tables
 from herdpy_spark.feed.driver import FeedDriver, describe, newest_table
-from herdpy_spark.feed.reading import read_task
-from herdpy_spark.feed.shape import FeedShape
+from herdpy_spark.feed.reader import read_task
+from herdpy_spark.feed.table import FeedShape
 from herdpy_spark.log import LogAddress, NoSuchTableError, plan_table, read_partition
 from herdpy_spark.options import OptionError
 
@@ -168,7 +168,7 @@ def test_a_query_reads_the_tables_that_it_names(house):
     query = BatchQuery.of("SELECT a.v AS x, b.v AS y FROM t AS a JOIN s2.t AS b ON a.id = b.id")
     assert query.tables() == ("t", "s2.t")
     house.close()
-    rows = from_log.plan_tables(house.address, query.tables(), None, None)
+    rows = plan_log_tables(house.address, query.tables(), None, None)
     assert [batch.to_pylist() for batch in query.run(rows)] == [[{"x": "public!", "y": "second!"}]]
     for name in ("pg_catalog.pg_class", "other.s2.t"):
         with pytest.raises(OptionError, match="is no table of the tablespace"):

@@ -36,8 +36,8 @@ from herdpy_spark.log import (
     plan_table,
     read_partition,
 )
+from herdpy_spark.log.history import Sample, cut
 from herdpy_spark.log.partition import SnapshotRows
-from herdpy_spark.log.ranges import Sample, cut
 
 ROWS = 3000
 

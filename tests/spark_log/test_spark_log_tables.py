@@ -19,7 +19,7 @@ from herdpy_spark.log import (
     position_at,
     read_partition,
 )
-from herdpy_spark.log.shape import shape_of
+from herdpy_spark.log.history import shape_of
 from tests.spark_log.workload import Workload, plain
 
 

@@ -13,8 +13,7 @@ import herdpy
 from herdpy.log import START, CreateTable
 from herdpy_server.store import Store
 from herdpy_spark.feed.changes import ChangeReader
-from herdpy_spark.feed.followed import FollowedTable
-from herdpy_spark.feed.shape import FeedShape
+from herdpy_spark.feed.table import FeedShape, FollowedTable
 from herdpy_spark.log import LogAddress, entries
 from herdpy_sql.definitions import decode_table
 from tests.spark.reading import read

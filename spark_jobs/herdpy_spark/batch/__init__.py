@@ -1,34 +1,42 @@
 """Tables and queries as DataFrames: one state, cut into partitions that are read side by side.
 
-Data passes through so: ``replica`` and ``from_log`` (with ``leases``) hold a state and read it, both as
-``rows`` says; ``selection`` picks columns and rows out of a table's batches, ``query`` runs a SELECT over
-several tables; ``reader`` is what Spark calls, and this module decides which of them it is.
+``rows`` holds a state and reads it, ``query`` picks of it; here is which of them, and what Spark calls: the
+plan in the driver, partitions in the tasks. Spark makes one reader for a DataFrame and keeps it, so all
+actions, and all DataFrames made of it, see one position. It goes to the tasks pickled.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
 from herdpy.log.lsn import LSN, START
 from herdpy_spark.access import AccessError, SparkDatabase, find
-from herdpy_spark.batch import from_log, replica
-from herdpy_spark.batch.leases import lease_log
-from herdpy_spark.batch.query import BatchQuery
-from herdpy_spark.batch.selection import Selection
+from herdpy_spark.batch.query import BatchQuery, Selection
+from herdpy_spark.batch.rows import (
+    BatchRows,
+    lease_log,
+    plan_log_table,
+    plan_log_tables,
+    plan_replica_table,
+    plan_replica_tables,
+)
 from herdpy_spark.directory import publish
 from herdpy_spark.log import LogAddress
 from herdpy_spark.options import OptionError, Options
+from herdpy_spark.types import column_of, spark_schema, to_spark
 from herdpy_sql.catalog import Table
 from herdpy_sql.definitions import decode_table, encode_table
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader
-    from pyspark.sql.types import StructType
-
-    from herdpy_spark.batch.rows import BatchRows, StateKeeper
+    from herdpy_spark.batch.rows import StateKeeper
 
 __all__ = ["batch_reader", "batch_schema", "table_definition"]
 
@@ -40,8 +48,6 @@ def batch_schema(options: Options) -> StructType:
         OptionError: an option makes no sense with the table.
         AccessError, herdpy.log.LogError: the database, or its log, cannot be reached.
     """
-    from herdpy_spark.batch.reader import query_schema, table_schema
-
     database = find(options)
     if options.query is not None:
         query = BatchQuery.of(options.query)
@@ -68,8 +74,6 @@ def batch_reader(options: Options, schema: StructType) -> DataSourceReader:
     Raises:
         as :func:`batch_schema`.
     """
-    from herdpy_spark.batch.reader import QueryReader, TableReader, check, query_schema, table_schema
-
     database = find(options)
     if options.query is not None:
         query = BatchQuery.of(options.query)
@@ -90,7 +94,7 @@ def _definitions(database: SparkDatabase, options: Options, tables: tuple[str, .
     """Of tables, as they are read."""
     if database.servers is None or _reads_log(database, options):
         log = _log(database, options, lease=False)
-        return from_log.plan_tables(log.address, tables, log.at, None, log.least).definitions
+        return plan_log_tables(log.address, tables, log.at, None, log.least).definitions
     return tuple(encode_table(table) for name in tables if (table := database.table(name)) is not None)
 
 
@@ -100,7 +104,7 @@ def _rows_of_table(database: SparkDatabase, options: Options, now_us: int) -> Ba
     partitions = options.partitions or _usual_partitions()
     if _reads_log(database, options):
         log = _log(database, options)
-        return from_log.plan_table(
+        return plan_log_table(
             log.address,
             options.table,
             log.at,
@@ -113,7 +117,7 @@ def _rows_of_table(database: SparkDatabase, options: Options, now_us: int) -> Ba
     definition = encode_table(table) if (table := database.table(options.table)) is not None else b""
     while True:
         keys = Selection.of(definition, None, options.where, now_us).keys()
-        rows = replica.plan_table(
+        rows = plan_replica_table(
             database.servers,
             options.table,
             partitions=partitions,
@@ -129,9 +133,9 @@ def _rows_of_table(database: SparkDatabase, options: Options, now_us: int) -> Ba
 def _rows_of_tables(database: SparkDatabase, options: Options, tables: tuple[str, ...]) -> BatchRows:
     if _reads_log(database, options):
         log = _log(database, options)
-        return from_log.plan_tables(log.address, tables, log.at, log.keeper, log.least)
+        return plan_log_tables(log.address, tables, log.at, log.keeper, log.least)
     assert database.servers is not None
-    return replica.plan_tables(database.servers, tables, options.lease_s)
+    return plan_replica_tables(database.servers, tables, options.lease_s)
 
 
 def _reads_log(database: SparkDatabase, options: Options) -> bool:
@@ -171,3 +175,85 @@ def _log(database: SparkDatabase, options: Options, *, lease: bool = True) -> _L
 
 def _usual_partitions() -> int:
     return max(2, min(16, os.cpu_count() or 2))
+
+
+class TableReader(DataSourceReader):
+    """Reads a table in partitions; ``schema`` is what Spark expects of the batches."""
+
+    def __init__(self, rows: BatchRows, selection: Selection, schema: StructType) -> None:
+        self._rows, self._selection, self._schema = rows, selection, schema
+
+    @property
+    def lsn(self) -> LSN:
+        """The position that is read at."""
+        return self._rows.lsn
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """See Spark; one for each range of keys."""
+        return [InputPartition(number) for number in range(self._rows.count)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """See Spark. SqlError for what the condition meets, LapsedError when the lease was over."""
+        selection = self._selection
+        table = selection.table
+        types = [table.columns[table.positions[name]].type for name in self._schema.names]
+        with self._rows.held():
+            batches = self._rows.read(partition.value, selection.needed(), *selection.keys())
+            for batch in selection.apply(batches):
+                yield to_spark(batch, self._schema, types)
+
+
+class QueryReader(DataSourceReader):
+    """Runs a query in one task; ``schema`` is what Spark expects of the batches."""
+
+    def __init__(self, rows: BatchRows, query: BatchQuery, schema: StructType) -> None:
+        self._rows, self._query, self._schema = rows, query, schema
+
+    @property
+    def lsn(self) -> LSN:
+        """The position that is read at."""
+        return self._rows.lsn
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """See Spark; the whole query."""
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """See Spark. Errors as of a table."""
+        types = [type_ for _, type_ in self._query.columns(self._rows.definitions)]
+        with self._rows.held():
+            for batch in self._query.run(self._rows):
+                yield to_spark(batch, self._schema, types)
+
+
+def table_schema(table: Table, columns: Sequence[str]) -> StructType:
+    """Of columns of a table."""
+    found = [table.columns[table.positions[name]] for name in columns]
+    return spark_schema([column_of(one.name, one.type, nullable=not one.not_null) for one in found])
+
+
+def query_schema(query: BatchQuery, definitions: Sequence[bytes]) -> StructType:
+    """Of a query's result. OptionError when it makes no sense."""
+    columns = query.columns(definitions)
+    return spark_schema([column_of(name, type_, nullable=True) for name, type_ in columns])
+
+
+def check(wanted: StructType, there: StructType) -> None:
+    """That Spark, or ``schema(...)`` of the job, expects of each column what it is.
+
+    Raises:
+        OptionError: it does not; the table may have been altered since the schema was asked for.
+    """
+    for field in wanted:
+        found = next((one for one in there if one.name == field.name), None)
+        if found is None:
+            raise OptionError(f"there is no column {field.name}: {', '.join(there.names)}")
+        if found.dataType != field.dataType or (found.nullable and not field.nullable):
+            raise OptionError(
+                f"the column {field.name} is {_shown(found.dataType.simpleString(), found.nullable)}, not "
+                f"{_shown(field.dataType.simpleString(), field.nullable)}"
+            )
+
+
+def _shown(type_: str, nullable: bool) -> str:
+    return type_ if nullable else f"{type_} NOT NULL"

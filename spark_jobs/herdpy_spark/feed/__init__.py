@@ -1,10 +1,8 @@
 """The change feed: ``spark.readStream.format("herdpy")`` with ``startingOffsets``.
 
-From the bottom: ``shape``, the feed's columns; ``followed``, what the
-table's name means along the log; ``block`` and ``changes``, transactions into Arrow batches; ``stretches``,
-which of the log a batch is, and how tasks share it; ``definitions``, what the table was at a position;
-``offsets``, ``driver``, ``lease``: where it stands; ``reading``, what tasks do;
-``reader``, what Spark calls.
+From the bottom: ``table``, what a name means along the log, and the feed's columns; ``changes``, transactions
+into Arrow batches; ``stretches``, which of the log a batch is, and how tasks share it; ``driver``, where a
+stream stands; ``reader``, what Spark calls.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ def feed_schema(options: Options) -> StructType:
     """
     from herdpy_spark.access import find
     from herdpy_spark.feed.driver import newest_table
-    from herdpy_spark.feed.shape import columns_of
+    from herdpy_spark.feed.table import columns_of
 
     if options.table is None:
         raise OptionError("a stream is of a table: name it with the option table")

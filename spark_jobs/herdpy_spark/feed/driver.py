@@ -1,31 +1,145 @@
-"""Where a stream stands and how far its next batch goes: the driver's part. Above ``definitions``.
+"""Where a stream stands and how far its next batch goes: the driver's part. No Spark here.
 
-Nothing of Spark is here. A batch is from one transaction's end to another's, never beyond what is confirmed;
-its entries are stepped over once, so that each task is told what the table's name means where it begins. How
-that came out is kept for the batch that Spark plans next, and worked out again after a restart.
+A batch is from one transaction's end to another's, never beyond what is confirmed. An offset, as Spark
+keeps it in checkpoints, names the log and carries the table's definition there. Where that is not known it
+is sought: in a published snapshot, at a server, or at the beginning of a whole log, and followed through
+the records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from herdpy.log import LSN, START, LogClosedError, LogTrimmedError
+from herdpy.log import START, LogClosedError, LogError, LogTrimmedError
 from herdpy.log.ledger_list import LedgerListState
+from herdpy.log.lsn import LSN
 from herdpy.log.published import load
+from herdpy.log.records import CreateTable, decode_record
 from herdpy_spark.access import AccessError, SparkDatabase
-from herdpy_spark.feed.definitions import Described, table_at
-from herdpy_spark.feed.followed import FollowedTable, published_table
-from herdpy_spark.feed.offsets import Offset
-from herdpy_spark.feed.shape import FeedShape
-from herdpy_spark.feed.stretches import LogStretch, Skimmer
-from herdpy_spark.log.address import LogAddress
+from herdpy_spark.feed.stretches import LogStretch, Skimmer, frames
+from herdpy_spark.feed.table import DEFINING, FeedShape, FollowedTable, published_table
 from herdpy_spark.log.entries import bounds, read, time_position, transaction_end
-from herdpy_spark.log.ledgers import LogLedgers, opened
+from herdpy_spark.log.ledgers import LogAddress, LogLedgers, opened
 from herdpy_spark.log.plan import LogPlan, NoSuchTableError, plan_table
 from herdpy_spark.options import OptionError, Position
 from herdpy_sql.catalog import Table
+from herdpy_sql.definitions import decode_table, encode_table
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """A position in a log.
+
+    Attributes:
+        lsn: the end of a transaction, or a log's base.
+        log_id: of the log.
+        definition: of the table there, the catalog's JSON; empty where no table has the name.
+    """
+
+    lsn: LSN
+    log_id: str
+    definition: str = ""
+
+    @classmethod
+    def of(cls, lsn: LSN, log_id: str, table: Table | None) -> Offset:
+        """The offset at a position with that table."""
+        return cls(lsn, log_id, encode_table(table).decode() if table is not None else "")
+
+    @property
+    def table(self) -> Table | None:
+        """The table's definition."""
+        return decode_table(self.definition.encode()) if self.definition else None
+
+    def to_json(self) -> dict[str, Any]:
+        """As Spark takes offsets: numbers and texts, always the same for the same position."""
+        return {
+            "ledger": self.lsn.ledger_id,
+            "entry": self.lsn.entry_id,
+            "log": self.log_id,
+            "table": self.definition,
+        }
+
+    @classmethod
+    def from_json(cls, given: dict[str, Any]) -> Offset:
+        """The inverse; ValueError when it is no offset of a feed."""
+        try:
+            return cls(LSN(int(given["ledger"]), int(given["entry"])), str(given["log"]), str(given["table"]))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not an offset of a change feed: {given}") from error
+
+
+class DefinitionUnknownError(LogError):
+    """Nobody knows any more what the table was at a position of the log."""
+
+
+class Described(NamedTuple):
+    """What a server says: the table, and the position up to which it has applied."""
+
+    table: Table
+    at: LSN
+
+
+def table_at(
+    address: LogAddress, ledgers: LogLedgers, name: str, at: LSN, describe: Callable[[], Described | None]
+) -> Table | None:
+    """The table of this name at a position; None: there was none.
+
+    Args:
+        at: a transaction's end, or the log's base.
+        describe: asks a server; None: it knows no such table, or there is none to ask.
+
+    Raises:
+        DefinitionUnknownError: nobody knows.
+        LogError: the log cannot be read.
+    """
+    if at == START:
+        return None
+    told = describe()
+    if told is not None:
+        if told.at <= at:
+            return _along(ledgers, FollowedTable(name, told.table), told.at, at)
+        if not _made(ledgers, told.table, at, told.at):
+            return told.table
+    base = ledgers.state().base
+    if base == START:
+        return _along(ledgers, FollowedTable(name, None), START, at)
+    ref = address.newest_snapshot(at)
+    if ref is not None and ref.lsn >= base:
+        table = published_table(load(ref), name)
+        return _along(ledgers, FollowedTable(name, table), ref.lsn, at)
+    newest_known = "no server reports it" if told is None else "what is there now is younger"
+    raise DefinitionUnknownError(
+        f'it is not known what table "{name}" was at {at}: the log begins after {base}, no published snapshot'
+        f" between the two is left, and {newest_known}. Begin later (startingOffsets=latest), or publish"
+        " snapshots"
+    )
+
+
+def _along(ledgers: LogLedgers, followed: FollowedTable, after: LSN, upto: LSN) -> Table | None:
+    """The table at ``upto``, given the one at ``after``."""
+    for entry in read(ledgers, after, upto):
+        for body in entry.bodies:
+            for kind, start, stop in frames(body):
+                if kind in DEFINING:
+                    followed.see(decode_record(body[start:stop]))
+    return followed.table
+
+
+def _made(ledgers: LogLedgers, table: Table, after: LSN, upto: LSN) -> bool:
+    """Whether this table came to be between the two."""
+    for entry in read(ledgers, after, upto):
+        for body in entry.bodies:
+            for kind, start, stop in frames(body):
+                if kind == CreateTable.type:
+                    record = decode_record(body[start:stop])
+                    assert isinstance(record, CreateTable)
+                    if decode_table(record.definition).id == table.id:
+                        return True
+    return False
+
 
 MOST_PARTITIONS = 16
 LEAST_CHANGES = 20_000

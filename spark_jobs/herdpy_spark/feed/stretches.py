@@ -24,7 +24,7 @@ from herdpy.log.records import (
     Update,
     decode_record,
 )
-from herdpy_spark.feed.followed import DEFINING, FollowedTable
+from herdpy_spark.feed.table import DEFINING, FollowedTable
 from herdpy_spark.log.entries import TransactionsAtEntry
 from herdpy_sql.catalog import Table
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from herdpy_spark.jobs import JOBS
-from herdpy_spark.jobs.errors import DONE, USAGE, UsageError
+from herdpy_spark.jobs.job import DONE, USAGE, UsageError
 from herdpy_spark.jobs.running import job_named, main
 
 _USAGE = f"usage: python -m herdpy_spark.jobs [--path] NAME ...\nNAME is one of {', '.join(JOBS)}"

@@ -17,14 +17,11 @@ from typing import Any
 from herdpy import __version__
 from herdpy.log.lsn import LSN
 from herdpy_spark.jobs.archived import closed_ledgers, frame_of
-from herdpy_spark.jobs.arguments import run_id, shown_url, source_options
 from herdpy_spark.jobs.database import JobDatabase
-from herdpy_spark.jobs.errors import JobError, UsageError
-from herdpy_spark.jobs.exporting import formats, places
-from herdpy_spark.jobs.exporting.asked import new_run_id, now
-from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations
-from herdpy_spark.jobs.exporting.rewriting import FileWriter
-from herdpy_spark.jobs.job import JobRun, SparkJob
+from herdpy_spark.jobs.exporting import new_run_id, now, rows
+from herdpy_spark.jobs.exporting.changeset import FileWriter
+from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations, is_local, place
+from herdpy_spark.jobs.job import JobError, JobRun, SparkJob, UsageError, run_id, shown_url, source_options
 from herdpy_spark.jobs.running import main
 
 KIND = "archive"
@@ -47,8 +44,8 @@ def run(this: JobRun) -> None:
     """Archive what is closed and not archived yet. JobError: ledgers in between are gone."""
     arguments = this.arguments
     base = source_options(arguments)
-    local = places.is_local(arguments.to)
-    generations = Generations(places.place(arguments.to, None if local else this.spark))
+    local = is_local(arguments.to)
+    generations = Generations(place(arguments.to, None if local else this.spark))
     newest = generations.newest()
     if newest is not None and newest.kind != KIND:
         raise UsageError(f"{arguments.to} is an export of {newest.table}, no archive")
@@ -75,7 +72,7 @@ def run(this: JobRun) -> None:
     number = 1 if newest is None else newest.generation + 1
     name = arguments.run_id or new_run_id()
     writer = FileWriter(
-        this.spark, generations, file_format=formats.PARQUET, compression=arguments.compression, run_id=name
+        this.spark, generations, file_format=rows.PARQUET, compression=arguments.compression, run_id=name
     )
     lease = _lease(database, wanted[0].after)
     try:
@@ -90,7 +87,7 @@ def run(this: JobRun) -> None:
         table=f"the log of tablespace {address.tablespace}",
         lsn=wanted[-1].last,
         since=None if newest is None else newest.lsn,
-        file_format=formats.PARQUET,
+        file_format=rows.PARQUET,
         schema=json.loads(frame.schema.json()),
         key=(),
         files=(() if newest is None else newest.files) + files,
@@ -109,7 +106,7 @@ def _lease(database: JobDatabase, after: LSN) -> Any:
     """What keeps the ledgers there meanwhile; None where no server is there to trim them."""
     if database.access.servers is None:
         return None
-    from herdpy_spark.feed.lease import FeedLease
+    from herdpy_spark.feed.reader import FeedLease
 
     lease = FeedLease(database.access.servers, "an archive", _LEASE_S)
     lease.keep(after)

@@ -13,12 +13,20 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from herdpy_spark.jobs.arguments import count, names, pair, shown_url, source_options
+from herdpy_spark.jobs import loading
 from herdpy_spark.jobs.database import load_outcome
-from herdpy_spark.jobs.errors import JobError, UsageError
-from herdpy_spark.jobs.exporting.places import for_spark
-from herdpy_spark.jobs.job import JobRun, SparkJob
-from herdpy_spark.jobs.loading import checking, creating, sources
+from herdpy_spark.jobs.exporting.generations import for_spark
+from herdpy_spark.jobs.job import (
+    JobError,
+    JobRun,
+    SparkJob,
+    UsageError,
+    count,
+    names,
+    pair,
+    shown_url,
+    source_options,
+)
 from herdpy_spark.jobs.running import main
 
 if TYPE_CHECKING:
@@ -30,7 +38,7 @@ MODES = ("append", "overwrite", "upsert", "ignore", "delete")
 def _arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what")
     what.add_argument("paths", nargs="*", metavar="PATH", help="files, directories, patterns or URLs")
-    what.add_argument("--source", choices=sources.KINDS, help="what they are; by their names where not given")
+    what.add_argument("--source", choices=loading.KINDS, help="what they are; by their names where not given")
     what.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", type=pair, help="of Spark's reader"
     )
@@ -38,7 +46,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "--jdbc-url",
         metavar="URL",
         help="another database; its driver comes with --jars (a rare one needs --option driver=CLASS);"
-        f" --option user=NAME, and ${sources.JDBC_PASSWORD_VARIABLE}",
+        f" --option user=NAME, and ${loading.JDBC_PASSWORD_VARIABLE}",
     )
     what.add_argument("--jdbc-table", metavar="TABLE", help='a table there, or "(SELECT ...) t"')
     where = parser.add_argument_group("where to")
@@ -67,21 +75,21 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def source_of(arguments: argparse.Namespace) -> sources.LoadSource:
+def source_of(arguments: argparse.Namespace) -> loading.LoadSource:
     """The source that is asked for; UsageError where it makes no sense."""
     options = dict(arguments.option)
-    if arguments.jdbc_url or arguments.source == sources.JDBC:
+    if arguments.jdbc_url or arguments.source == loading.JDBC:
         if not (arguments.jdbc_url and arguments.jdbc_table) or arguments.paths:
             raise UsageError("another database: give --jdbc-url and --jdbc-table, and no paths")
-        return sources.jdbc(arguments.jdbc_url, arguments.jdbc_table, options)
+        return loading.jdbc(arguments.jdbc_url, arguments.jdbc_table, options)
     if not arguments.paths:
         raise UsageError("no source: give paths, or --jdbc-url and --jdbc-table")
     kind = arguments.source or _by_name(arguments.paths)
     if arguments.null is not None:
-        if kind != sources.CSV:
+        if kind != loading.CSV:
             raise UsageError("--null is for CSV")
         options.setdefault("nullValue", arguments.null)
-    return sources.LoadSource(kind, tuple(map(for_spark, arguments.paths)), options)
+    return loading.LoadSource(kind, tuple(map(for_spark, arguments.paths)), options)
 
 
 def _by_name(paths: list[str]) -> str:
@@ -89,9 +97,9 @@ def _by_name(paths: list[str]) -> str:
     for path in paths:
         suffixes = [one for one in Path(path).suffixes if one not in {".gz", ".bz2", ".zst", ".lz4"}]
         ending = suffixes[-1].removeprefix(".") if suffixes else ""
-        kinds.add({"jsonl": sources.JSON, "ndjson": sources.JSON}.get(ending, ending))
-    if len(kinds) != 1 or not kinds <= {sources.CSV, sources.JSON, sources.PARQUET}:
-        raise UsageError(f"{', '.join(paths)}: say with --source what they are: {', '.join(sources.KINDS)}")
+        kinds.add({"jsonl": loading.JSON, "ndjson": loading.JSON}.get(ending, ending))
+    if len(kinds) != 1 or not kinds <= {loading.CSV, loading.JSON, loading.PARQUET}:
+        raise UsageError(f"{', '.join(paths)}: say with --source what they are: {', '.join(loading.KINDS)}")
     return kinds.pop()
 
 
@@ -118,14 +126,14 @@ def run(this: JobRun) -> None:
             return
     table = this.spark.read.format("herdpy").options(**options).load().schema
     rows = source.rows(this.spark).drop(*arguments.drop)
-    columns = checking.columns_of(rows.columns, table, dict(arguments.rename))
+    columns = loading.columns_of(rows.columns, table, dict(arguments.rename))
     this.report["columns"] = columns
     if this.dry:
         this.report["plan"] = {"statement": None, "columns": columns}
         this.tell(f"would load columns {', '.join(columns)} into {arguments.table}")
         return
-    fitting = checking.checked(rows, table, columns)
-    wanted = _without_bad(this, fitting, load_id) if arguments.quarantine else checking.strict(fitting)
+    fitting = loading.checked(rows, table, columns)
+    wanted = _without_bad(this, fitting, load_id) if arguments.quarantine else loading.strict(fitting)
     if arguments.partitions:
         wanted = wanted.repartition(arguments.partitions)
     this.tell(f"loading into {arguments.table} as {load_id}")
@@ -137,7 +145,7 @@ def run(this: JobRun) -> None:
     this.tell(f"loaded: {_outcome(this, options, load_id, wanted.columns)}")
 
 
-def _create(this: JobRun, source: sources.LoadSource, base: dict[str, str]) -> None:
+def _create(this: JobRun, source: loading.LoadSource, base: dict[str, str]) -> None:
     arguments = this.arguments
     from pyspark.sql.types import StructField, StructType
 
@@ -150,14 +158,14 @@ def _create(this: JobRun, source: sources.LoadSource, base: dict[str, str]) -> N
             if one.name not in arguments.drop
         ]
     )
-    statement = creating.create_table(arguments.table, schema, arguments.key, dict(arguments.type))
+    statement = loading.create_table(arguments.table, schema, arguments.key, dict(arguments.type))
     this.report["created"] = statement
     if this.dry:
         this.tell(f"would make the table:\n{statement}")
         this.report["plan"] = {"statement": statement, "columns": schema.names}
         return
     try:
-        creating.create(base, statement.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1))
+        loading.create(base, statement.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1))
     except JobError as error:
         if "+zk:" in base["url"]:
             raise UsageError("--create needs a server: give a URL herdpy://host/tablespace") from error
@@ -168,7 +176,7 @@ def _without_bad(this: JobRun, fitting: DataFrame, load_id: str) -> DataFrame:
     """The good rows. The bad ones are set aside first, under the load's name: a second run replaces them."""
     arguments = this.arguments
     fitting = fitting.persist()
-    aside = checking.bad(fitting)
+    aside = loading.bad(fitting)
     bad = aside.count()
     place = f"{for_spark(arguments.quarantine).rstrip('/')}/{load_id}"
     this.report["bad"] = bad
@@ -181,7 +189,7 @@ def _without_bad(this: JobRun, fitting: DataFrame, load_id: str) -> DataFrame:
             f"{bad:,} rows are bad, more than --max-bad {arguments.max_bad:,}: nothing was loaded",
             hint=f"See {place}.",
         )
-    return checking.good(fitting)
+    return loading.good(fitting)
 
 
 def _outcome(this: JobRun, options: dict[str, str], load_id: str, columns: list[str]) -> str:

@@ -13,12 +13,19 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from herdpy_spark.jobs.arguments import count, given, shown_url, source_options
 from herdpy_spark.jobs.database import JobDatabase
-from herdpy_spark.jobs.errors import JobError, UsageError
-from herdpy_spark.jobs.exporting.formats import TIMES
-from herdpy_spark.jobs.exporting.places import for_spark
-from herdpy_spark.jobs.job import JobRun, SparkJob
+from herdpy_spark.jobs.exporting.generations import for_spark
+from herdpy_spark.jobs.exporting.rows import TIMES
+from herdpy_spark.jobs.job import (
+    JobError,
+    JobRun,
+    SparkJob,
+    UsageError,
+    count,
+    given,
+    shown_url,
+    source_options,
+)
 from herdpy_spark.jobs.running import main
 
 if TYPE_CHECKING:
@@ -81,7 +88,7 @@ def run(this: JobRun) -> None:
             raise UsageError(f"table {arguments.table} has no primary key: its changes cannot be applied")
     if sink == "delta":
         from herdpy_spark.jobs.exporting.to_delta import DELTA_HINT, NO_DELTA
-        from herdpy_spark.jobs.session import has_delta
+        from herdpy_spark.jobs.running import has_delta
 
         if not has_delta(this.spark):
             raise JobError(NO_DELTA, hint=DELTA_HINT)

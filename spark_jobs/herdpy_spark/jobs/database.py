@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from herdpy.log.lsn import LSN
-from herdpy_spark.jobs.errors import JobError
+from herdpy_spark.jobs.job import JobError
 from herdpy_spark.options import Options
 
 if TYPE_CHECKING:

@@ -11,11 +11,20 @@ from __future__ import annotations
 
 import argparse
 
-from herdpy_spark.jobs.arguments import count, given, listed, names, run_id, shown_url, source_options
-from herdpy_spark.jobs.errors import UsageError
-from herdpy_spark.jobs.exporting.asked import ExportRequest
-from herdpy_spark.jobs.exporting.formats import FORMATS
-from herdpy_spark.jobs.job import JobRun, SparkJob
+from herdpy_spark.jobs.exporting import ExportRequest
+from herdpy_spark.jobs.exporting.rows import FORMATS
+from herdpy_spark.jobs.job import (
+    JobRun,
+    SparkJob,
+    UsageError,
+    count,
+    given,
+    listed,
+    names,
+    run_id,
+    shown_url,
+    source_options,
+)
 from herdpy_spark.jobs.running import main
 
 DELTA = "delta"

@@ -1,14 +1,39 @@
-"""What a job is: its name and help, its arguments, and what it does with them."""
+"""What a job is: its name, help and arguments, what it does with them, and the errors that it ends with."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+DONE = 0
+FAILED = 1
+USAGE = 2
+INTERRUPTED = 130
+
+
+class JobError(Exception):
+    """The job cannot go on. ``hint`` says what to do next; ``code`` is the exit code."""
+
+    def __init__(self, message: str, *, hint: str | None = None, code: int = FAILED) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.code = code
+
+
+class UsageError(JobError):
+    """The command asks for what cannot be."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint, code=USAGE)
 
 
 @dataclass
@@ -57,3 +82,136 @@ class SparkJob:
     examples: tuple[str, ...]
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[JobRun], None]
+
+
+URL_VARIABLE = "HERDPY_URL"
+USER_VARIABLE = "HERDPY_USER"
+PASSWORD_VARIABLE = "HERDPY_PASSWORD"
+_RUN_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,47}")
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are raised."""
+
+    def error(self, message: str) -> Any:
+        """Raise UsageError."""
+        raise UsageError(message, hint=f"{self.prog} --help lists them.")
+
+
+def job_parser(job: SparkJob) -> argparse.ArgumentParser:
+    """The parser of a job, with the arguments that all have."""
+    examples = "\n".join(f"  herdpy spark {one}" for one in job.examples)
+    made = _Parser(
+        prog=f"herdpy spark {job.name}",
+        description=job.says,
+        epilog=f"examples:\n{examples}\n\nexit codes: 0 done; 1 failed, or something was found to be wrong; "
+        "2 wrong usage; 130 interrupted",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    job.add_arguments(made)
+    database = made.add_argument_group("the database")
+    database.add_argument(
+        "--url",
+        default=os.environ.get(URL_VARIABLE),
+        help="herdpy://host:port/tablespace, herdpy+zk://zk1,zk2/root?tablespace=name, or herdpy:///directory"
+        f" (${URL_VARIABLE})",
+    )
+    database.add_argument(
+        "--user", default=os.environ.get(USER_VARIABLE), help=f"the role (${USER_VARIABLE})"
+    )
+    database.add_argument(
+        "--password-file",
+        metavar="FILE",
+        type=Path,
+        help=f"its password is the file's first line (else ${PASSWORD_VARIABLE})",
+    )
+    spark = made.add_argument_group("Spark (spark-submit sets these its own way)")
+    spark.add_argument("--master", metavar="URL", help="local[*] where nothing else says")
+    spark.add_argument(
+        "--conf", action="append", default=[], metavar="NAME=VALUE", type=pair, help="a setting; repeatable"
+    )
+    spark.add_argument(
+        "--jars",
+        metavar="FILE,...",
+        type=names,
+        default=(),
+        help="jars on the class path, such as a JDBC driver",
+    )
+    spark.add_argument(
+        "--with-delta", action="store_true", help="put Delta Lake on the class path; fetched once with Maven"
+    )
+    this = made.add_argument_group("this run")
+    this.add_argument(
+        "--dry-run", action="store_true", help="check and print what would be done; write nothing"
+    )
+    this.add_argument("--report", metavar="FILE", help="write what was done as JSON; - is standard output")
+    this.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    return made
+
+
+def source_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """The data source's options that say where the database is. UsageError where --url is missing."""
+    if not arguments.url:
+        raise UsageError(f"--url is missing, and ${URL_VARIABLE} is not set")
+    found = {"url": arguments.url}
+    if arguments.user:
+        found["user"] = arguments.user
+    password = os.environ.get(PASSWORD_VARIABLE)
+    if arguments.password_file is not None:
+        try:
+            password = arguments.password_file.read_text().partition("\n")[0]
+        except OSError as error:
+            raise UsageError(f"--password-file: {error}") from None
+    if password:
+        found["password"] = password
+    return found
+
+
+def shown_url(url: str) -> str:
+    """A URL without the password that stands in it."""
+    return re.sub(r"(//[^/@:]*):[^/@]*@", r"\1:***@", url)
+
+
+def given(arguments: argparse.Namespace, **options: str) -> dict[str, str]:
+    """Options of the data source for those of the named arguments that were given."""
+    return {
+        option: str(getattr(arguments, name))
+        for name, option in options.items()
+        if getattr(arguments, name, None) is not None
+    }
+
+
+def pair(text: str) -> tuple[str, str]:
+    """NAME=VALUE."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text!r}: write NAME=VALUE")
+    return name, value
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names with commas between them."""
+    found = tuple(name.strip() for name in text.split(","))
+    if not all(found) or len(set(found)) < len(found):
+        raise argparse.ArgumentTypeError(f"{text!r}: write different names with commas between them")
+    return found
+
+
+def listed(columns: tuple[str, ...]) -> str:
+    """Names of columns as the data source's options take them."""
+    return ",".join('"' + name.replace('"', '""') + '"' for name in columns)
+
+
+def count(text: str) -> int:
+    """A whole number from 1 on."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: a whole number from 1 on")
+    return int(text)
+
+
+def run_id(text: str) -> str:
+    """What a run is called."""
+    if not _RUN_ID.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r}: 1 to 48 letters, digits, dots, dashes and underscores")
+    return text

@@ -13,14 +13,11 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from herdpy_spark.jobs.arguments import count, given, shown_url, source_options
 from herdpy_spark.jobs.database import JobDatabase
-from herdpy_spark.jobs.errors import JobError
-from herdpy_spark.jobs.exporting import formats, places
-from herdpy_spark.jobs.exporting.fingerprint import aggregates, fingerprint, from_row, quoted, row_hash
-from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations
-from herdpy_spark.jobs.exporting.rewriting import relative
-from herdpy_spark.jobs.job import JobRun, SparkJob
+from herdpy_spark.jobs.exporting.changeset import relative
+from herdpy_spark.jobs.exporting.generations import ExportManifest, Generations, is_local, place
+from herdpy_spark.jobs.exporting.rows import aggregates, fingerprint, from_row, quoted, read_files, row_hash
+from herdpy_spark.jobs.job import JobError, JobRun, SparkJob, count, given, shown_url, source_options
 from herdpy_spark.jobs.running import main
 
 if TYPE_CHECKING:
@@ -55,8 +52,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def run(this: JobRun) -> None:
     """Compare. JobError when something differs."""
     arguments = this.arguments
-    local = places.is_local(arguments.export)
-    generations = Generations(places.place(arguments.export, None if local else this.spark))
+    local = is_local(arguments.export)
+    generations = Generations(place(arguments.export, None if local else this.spark))
     manifest = (
         generations.newest() if arguments.generation is None else generations.load(arguments.generation)
     )
@@ -121,7 +118,7 @@ def _held(
     this: JobRun, generations: Generations, names: list[str], schema: StructType, file_format: str
 ) -> dict[str, Any]:
     files = [generations.place.join(name) for name in names]
-    stored = formats.read(this.spark, files, schema, file_format, ("file_path",))
+    stored = read_files(this.spark, files, schema, file_format, ("file_path",))
     rows = stored.groupBy("file_path").agg(*aggregates(schema)).collect()
     return {relative(row["file_path"]): from_row(row) for row in rows}
 
@@ -153,7 +150,7 @@ def _compare(this: JobRun, generations: Generations, manifest: ExportManifest, b
         if equal:
             this.tell(f"the table at {pinned.lsn} has the same {found.rows:,} rows")
             return
-        stored = formats.read(
+        stored = read_files(
             this.spark, generations.files(manifest), schema_of(manifest), manifest.file_format
         )
         shown = differences(pinned.frame, stored, manifest.key, arguments.show)

@@ -14,8 +14,7 @@ from struct import Struct
 from herdpy.log import LSN, START, LogEntry, LogTrimmedError, Transaction, TransactionAssembler
 from herdpy.log.entry import EntryPart
 from herdpy.log.ledger_list import LedgerListState
-from herdpy_spark.log.address import LogAddress
-from herdpy_spark.log.ledgers import LogLedgers, opened, predecessor
+from herdpy_spark.log.ledgers import LogAddress, LogLedgers, opened, predecessor
 
 _WINDOW = 64
 _TIME = Struct(">q")  # what a transaction begins with, see docs/log-format.md

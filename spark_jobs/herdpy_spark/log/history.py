@@ -1,21 +1,23 @@
 """What happened to the tables in a stretch of the log, without the rows: which stood, which entries matter.
 
-Above ``entries`` and ``shape``; the driver runs it once when a read is planned, so that tasks read only
-entries that change their table, and so that ranges of keys follow the rows as they are. Records are stepped
-over by their frames; definitions and a few keys are all that is decoded.
+Above ``entries``; the driver runs it once when a read is planned, so that tasks read only entries that change
+their table, and so that ranges of keys follow the rows as they are. Records are stepped over by their frames;
+definitions (a ``TableShape`` each) and a few keys are all that is decoded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from struct import Struct
-from typing import get_args
+from typing import Any, get_args
 
 import pyarrow as pa
 
-from herdpy.codec.arrow import ArrowStreamReader
+from herdpy.codec.arrow import ArrowStreamReader, arrow_type, batch_to_keys, datums_to_array, images_to_batch
 from herdpy.log import LSN, RecordError
 from herdpy.log.published import SnapshotTable
 from herdpy.log.records import (
@@ -35,12 +37,126 @@ from herdpy.log.records import (
 )
 from herdpy_spark.log.entries import TransactionsAtEntry
 from herdpy_spark.log.ledgers import LogLedgers
-from herdpy_spark.log.ranges import Sample
-from herdpy_spark.log.shape import TableShape, shape_of
-from herdpy_sql.catalog import is_temporary, names_meant
-from herdpy_sql.definitions import encode_table
+from herdpy_sql.catalog import Table, is_temporary, names_meant
+from herdpy_sql.definitions import decode_table, encode_table
 from herdpy_sql.enum_types import relabelled
 from herdpy_sql.objects import CatalogObject, EnumDefinition, decode_object
+from herdpy_sql.staged import kept_array
+
+#: Encoded keys: from the first one on, up to and without the second; None is no bound.
+KeyRange = tuple[bytes | None, bytes | None]
+
+
+class Sample:
+    """Keys that stand for many: each with the number of rows that it stands for."""
+
+    def __init__(self, most: int = 4096) -> None:
+        self._most = most
+        self.points: list[tuple[bytes, float]] = []
+
+    def add(self, keys: Iterable[bytes], rows: float) -> None:
+        """Keys that each stand for so many rows."""
+        self.points += [(key, rows) for key in keys]
+        while len(self.points) > self._most:
+            points = sorted(self.points)
+            odd = points[len(points) // 2 * 2 :]
+            pairs = zip(points[::2], points[1::2], strict=False)
+            self.points = [(key, one + other) for (_, one), (key, other) in pairs] + odd
+
+
+def cut(
+    points: Sequence[tuple[bytes, float]], ranges: int, low: bytes | None = None, high: bytes | None = None
+) -> tuple[KeyRange, ...]:
+    """At most so many ranges that cover [low, high) without a gap; fewer where the points are few.
+
+    Args:
+        points: keys in any order, each with the number of rows that it stands for (those from it on).
+    """
+    if low is not None and high is not None and low >= high:
+        return ()
+    inside = sorted(
+        (key, rows) for key, rows in points if (low is None or key >= low) and (high is None or key < high)
+    )
+    total = sum(rows for _, rows in inside)
+    bounds: list[bytes] = []
+    passed = 0.0
+    for key, rows in inside:
+        if passed and passed >= total * (len(bounds) + 1) / ranges and (not bounds or key > bounds[-1]):
+            bounds.append(key)
+        passed += rows
+    bounds = bounds[: ranges - 1]
+    return tuple(pairwise([low, *bounds, high]))
+
+
+Array = Any  # pyarrow's stubs know arrays by element type
+
+
+class TableShape:
+    """A definition, and what follows from it.
+
+    Attributes:
+        table: the catalog's.
+        live: the positions of its columns that were not dropped, the hidden key's too.
+        schema: of batches of the live columns, by the names of the columns.
+    """
+
+    def __init__(self, definition: bytes) -> None:
+        self.table: Table = decode_table(definition)
+        columns = self.table.columns
+        self.live = tuple(at for at, column in enumerate(columns) if not column.dropped)
+        self.schema = pa.schema([self._field(at) for at in self.live])
+
+    @property
+    def visible(self) -> list[str]:
+        """Names of the columns that ``SELECT *`` shows."""
+        return [self.table.columns[at].name for at in self.table.visible]
+
+    def projected(self, names: Sequence[str]) -> pa.Schema:
+        """The schema of these columns; ValueError names one that is not there."""
+        unknown = [name for name in names if name not in self.table.positions]
+        if unknown or not names:
+            what = f'has no column "{unknown[0]}"' if unknown else "has no column requested"
+            raise ValueError(f"table {self.table.name} {what}; it has {', '.join(self.visible)}")
+        return pa.schema([self._field(self.table.positions[name]) for name in names])
+
+    def decoded(self, names: Sequence[str], images: Array) -> pa.RecordBatch:
+        """These columns of rows that are given as images, in a large_binary array."""
+        positions = [self.table.positions[name] for name in names]
+        precisions = [self.table.columns[at].type.precision for at in positions]
+        return images_to_batch(self.table.fields, names, positions, images, precisions)
+
+    def conformed(self, positions: Sequence[int], columns: Sequence[Array], count: int) -> pa.RecordBatch:
+        """All live columns of rows whose columns at these positions are given; the others are as they were
+        when the rows were written: absent. ValueError when one does not fit."""
+        given = dict(zip(positions, columns, strict=True))
+        arrays = []
+        for at in self.live:
+            if at in given:
+                arrays.append(kept_array(self.table, at, given[at]))
+            else:
+                arrays.append(self.missing(at, count))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def missing(self, position: int, count: int) -> Array:
+        """So many values of a column in rows that were written before it was added."""
+        column = self.table.columns[position]
+        one = datums_to_array(self.table.fields[position], [column.missing], column.type.precision)
+        return pa.concat_arrays([one] * count) if count else one.slice(0, 0)
+
+    def keys(self, columns: Sequence[Array]) -> list[bytes]:
+        """The encoded keys of rows, of the key's columns in the key's order."""
+        return batch_to_keys(self.table.key_codec.fields, columns)
+
+    def _field(self, position: int) -> pa.Field[Any]:
+        column = self.table.columns[position]
+        return pa.field(column.name, arrow_type(self.table.fields[position], column.type.precision))
+
+
+@functools.lru_cache(maxsize=64)
+def shape_of(definition: bytes) -> TableShape:
+    """The shape of a table whose definition is this JSON."""
+    return TableShape(definition)
+
 
 _KNOWN = frozenset(record.type for record in get_args(Record))
 _DEFINES = frozenset({CreateTable.type, AlterTable.type, DropTable.type, PutObject.type})

@@ -14,12 +14,9 @@ import pyarrow as pa
 from herdpy.codec.kinds import Datum
 from herdpy.log import LSN, START, ChainError, LogError, LogTrimmedError
 from herdpy.log.published import PublishedManifest, SnapshotFile, SnapshotRef, SnapshotTable, load
-from herdpy_spark.log.address import LogAddress
 from herdpy_spark.log.entries import read, time_position, transaction_end
-from herdpy_spark.log.history import Span, TableHistories, TableHistory, sample_loads
-from herdpy_spark.log.ledgers import LogLedgers, confirmed_from, opened
-from herdpy_spark.log.ranges import KeyRange, cut
-from herdpy_spark.log.shape import shape_of
+from herdpy_spark.log.history import KeyRange, Span, TableHistories, TableHistory, cut, sample_loads, shape_of
+from herdpy_spark.log.ledgers import LogAddress, LogLedgers, confirmed_from, opened
 
 _FILES_A_RANGE = 4
 _LOADS_MATTER = 4

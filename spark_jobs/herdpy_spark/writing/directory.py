@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import google_crc32c
 import pyarrow as pa
 
-from herdpy_spark.writing.errors import LoadError
 from herdpy_spark.writing.plan import (
     DirectoryFiles,
+    LoadError,
     StagedFile,
     TaskRows,
     WriteMode,

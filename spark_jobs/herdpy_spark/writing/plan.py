@@ -1,7 +1,7 @@
-"""A load as the driver planned it, once, as every task gets it, and what tasks tell the driver.
+"""A load as the driver planned it, once, as every task gets it, and what becomes of it.
 
-The lowest module of the package; no I/O here. The columns that a load stages are those that the server's
-plan names. Plans go to tasks pickled, and so comes back where their rows are staged (TaskRows).
+No I/O here. The columns that a load stages are those that the server's plan names. Plans go to tasks
+pickled, and so comes back where their rows are staged (TaskRows).
 """
 
 from __future__ import annotations
@@ -23,6 +23,29 @@ from herdpy.rpc.address import GrpcAddress
 if TYPE_CHECKING:
     from herdpy_sql.catalog import Table
     from herdpy_sql.types import SqlType
+
+
+class LoadError(Exception):
+    """A load was refused or failed, and added nothing.
+
+    Attributes:
+        sqlstate: the server's, as docs/errors.md lists them; 08006 when none could be reached.
+    """
+
+    def __init__(self, message: str, sqlstate: str = "08006") -> None:
+        super().__init__(f"{message} (SQLSTATE {sqlstate})")
+        self.sqlstate = sqlstate
+
+
+class LoadUnknownError(LoadError):
+    """Nobody said whether the load was published. Repeating it under its id tells, and adds nothing twice."""
+
+    def __init__(self, load_id: str, reason: str) -> None:
+        super().__init__(
+            f'it is not known whether the load "{load_id}" was published: {reason}. Write the same rows'
+            f' again with the option loadId set to "{load_id}": what was published is not added again',
+            "08007",
+        )
 
 
 types: Any = pa.types

@@ -1,27 +1,28 @@
-"""Where a task's stream of rows goes: a ledger, the server that leads, or a file.
+"""One attempt at a partition: conform its rows, and store them in a ledger, at the leader, or in a file.
 
-A sink takes the pieces of one Arrow IPC stream, and waits when it is ahead of who stores them: that is how
-Spark's reading of the rows is held back. What it made is part of nothing until the load is published.
-
-A LedgerSink writes a task's rows to ledgers of their own, at the bookies. A stream that has not ended is
-kept in memory as well: when bookies fail and none can replace them, it is written again to a ledger of
-those that are left. So streams are short, and there are several of them.
+Above ``conforming``. A sink takes the pieces of one Arrow IPC stream, and waits when it is ahead of who
+stores them. What it made is part of nothing until the load is published. A stream that has not ended is
+kept in memory as well: when bookies fail, it is written again to a ledger of those that are left.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import os
 import queue
+import struct
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
 
 import google_crc32c
 import grpc
+import pyarrow as pa
 
 from herdpy.bookkeeper import BookKeeper, BookKeeperError
 from herdpy.log.bookkeeper.settings import LedgerLogSettings
@@ -30,16 +31,48 @@ from herdpy.log.records import StagedPart
 from herdpy.log.staging import StagedLedger, delete_staged
 from herdpy.rpc import loads_pb2, loads_pb2_grpc
 from herdpy.rpc.errors import RemoteError
-from herdpy_spark.writing.errors import LoadError
-from herdpy_spark.writing.loop import LoadLoop
+from herdpy_spark.log.ledgers import LoopThread
+from herdpy_spark.writing.conforming import Conformer
 from herdpy_spark.writing.plan import (
     DirectoryFiles,
+    LoadError,
     ServerFiles,
     Staged,
     StagedFile,
     StagingLedgers,
+    TaskRows,
+    WriteMode,
     WritePlan,
 )
+
+
+class LoadLoop(LoopThread):
+    """``with LoadLoop() as loop: loop.run(coroutine)``."""
+
+    def __init__(self) -> None:
+        super().__init__("herdpy-load")
+
+    def close(self) -> None:
+        """End what is still running, then the loop and its thread."""
+        self.run(_end_tasks())
+        super().close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+async def _end_tasks() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
+
 
 _log = logging.getLogger("herdpy_spark.staging")
 T = TypeVar("T")
@@ -314,3 +347,96 @@ class FileSink:
             self._file.close()
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
+
+
+_END = struct.pack("<Ii", 0xFFFFFFFF, 0)
+
+
+class StreamPieces:
+    """Gives the bytes of a stream piece by piece: ``start``, ``batch`` again and again, ``end``.
+
+    Attributes:
+        rows, size_bytes, crc: of what was given so far; ``crc`` is CRC32C.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self.rows = 0
+        self.size_bytes = 0
+        self.crc = 0
+
+    def start(self) -> bytes:
+        """The schema's message."""
+        return self._counted(self._schema.serialize().to_pybytes())
+
+    def batch(self, batch: pa.RecordBatch) -> bytes:
+        """A batch's message."""
+        self.rows += batch.num_rows
+        return self._counted(batch.serialize().to_pybytes())
+
+    def end(self) -> bytes:
+        """The mark of the stream's end."""
+        return self._counted(_END)
+
+    def _counted(self, piece: bytes) -> bytes:
+        self.size_bytes += len(piece)
+        self.crc = google_crc32c.extend(self.crc, piece)
+        return piece
+
+
+def conformer_of(plan: WritePlan, partition: int | None = None) -> Conformer:
+    """What makes a DataFrame's batches the plan's; rows to delete may have more columns than the key."""
+    return Conformer(
+        plan.columns,
+        plan.constant_row(),
+        key=plan.key,
+        partition=partition,
+        more=plan.mode is WriteMode.DELETE,
+    )
+
+
+def stage(
+    plan: WritePlan,
+    batches: Iterator[pa.RecordBatch],
+    partition: int,
+    task_attempt: int,
+    *,
+    open_sink: Callable[[WritePlan, int, int], Sink] = open_sink,
+) -> TaskRows:
+    """Stage a partition's rows as one stream, or several; nothing is made for a partition without rows.
+
+    Raises:
+        RowError: a row does not fit the table.
+        ColumnError: the columns do not.
+        LoadError: the rows cannot be stored.
+    """
+    conformer = conformer_of(plan, partition)
+    sink: Sink | None = None
+    parts: list[Staged] = []
+    pieces: StreamPieces | None = None
+    try:
+        for batch in batches:
+            for slice_ in conformer.batches(batch, plan.max_chunk_bytes):
+                if sink is None:
+                    sink = open_sink(plan, partition, task_attempt)
+                if pieces is None:
+                    pieces = StreamPieces(conformer.schema)
+                    sink.write(pieces.start())
+                sink.write(pieces.batch(slice_))
+                if pieces.size_bytes >= sink.part_bytes:
+                    parts.append(_ended(sink, pieces))
+                    pieces = None
+        if sink is not None:
+            if pieces is not None:
+                parts.append(_ended(sink, pieces))
+            sink.close()
+    except BaseException:
+        if sink is not None:
+            sink.abandon()
+        raise
+    return TaskRows(partition, task_attempt, tuple(parts))
+
+
+def _ended(sink: Sink, pieces: StreamPieces) -> Staged:
+    sink.write(pieces.end())
+    return sink.finish(pieces.rows)

@@ -1,16 +1,13 @@
-"""Exports as directories of files: manifests, generations, merges; and the same as tables of Delta.
+"""Exports as directories of files, in generations, and as tables of Delta: what an export is to be.
 
-From the bottom:
-
-places       where they lie: local files, or whatever Hadoop's file systems reach
-manifest     what one generation is: its position, its schema, its files, its fingerprint
-generations  the manifests of one directory; publishing the next one, once
-fingerprint  rows as a number that does not depend on their order
-changeset    the net effect of a stretch of the change feed
-rewriting    the next generation's files: those that hold changed rows, written anew
+From the bottom: ``generations``, ``rows``, ``changeset``, then ``to_files`` and ``to_delta``.
 """
 
 from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 
 def export_files(directory: str, generation: int | None = None) -> list[str]:
@@ -20,12 +17,50 @@ def export_files(directory: str, generation: int | None = None) -> list[str]:
         JobError: there is no such export or generation.
         DamagedManifestError: its manifest is damaged.
     """
-    from herdpy_spark.jobs.errors import JobError
-    from herdpy_spark.jobs.exporting.generations import Generations
-    from herdpy_spark.jobs.exporting.places import place
+    from herdpy_spark.jobs.exporting.generations import Generations, place
+    from herdpy_spark.jobs.job import JobError
 
     there = Generations(place(directory))
     manifest = there.newest() if generation is None else there.load(generation)
     if manifest is None:
         raise JobError(f"{directory} is no export: it has no manifest")
     return there.files(manifest)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """An export that is wanted.
+
+    Attributes:
+        base: the data source's options that say where the database is.
+        selection: those that say which rows and columns.
+        reading: those that say as of when, and how it is read.
+        columns: the columns wanted; None: all.
+        run_id: given by who wants it once; None: each run is another one.
+    """
+
+    base: dict[str, str]
+    selection: dict[str, str]
+    reading: dict[str, str]
+    columns: tuple[str, ...] | None
+    to: str
+    file_format: str
+    compression: str | None
+    incremental: bool
+    keep: int
+    run_id: str | None
+
+    @property
+    def subject(self) -> str:
+        """The table, or the query."""
+        return self.selection.get("table") or self.selection["query"]
+
+
+def new_run_id() -> str:
+    """A name that no other run has."""
+    return uuid.uuid4().hex[:16]
+
+
+def now() -> str:
+    """UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

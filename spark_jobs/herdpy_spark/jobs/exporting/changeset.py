@@ -1,15 +1,12 @@
-"""What has changed since an export: a stretch of the change feed, read once, and its net effect.
+"""What has changed since an export, as its net effect, and the next generation's files.
 
     changes (op, key, after, sequence, schema) -> one row a key: its columns, and whether it is gone
 
-A stretch goes from a position to the log's end, and is kept while it is merged. The feed is a stream;
-``availableNow`` runs it to the position that was the end when it began, which is the end of a transaction.
-Its batches are kept as Parquet beside the export, under the number that Spark gives them: a batch that is
-tried again takes the place of what it left. What is kept is removed when the merge is over.
-
-The net effect is what became of each key, and whether all else went away. A truncation (or the table's
-being dropped and made again with the same columns) voids all rows before it, those of the generation before
-and those changed before it in the same stretch.
+A stretch of the feed goes from a position to the log's end (``availableNow``), and is kept as Parquet while
+it is merged; a batch that is tried again takes the place of what it left. A truncation voids all rows
+before it. Merging copies on write: only files that hold a changed key are written anew, and read again
+before anybody relies on them. Files are in ranges of the key, so changes that keep together touch few of
+them.
 """
 
 from __future__ import annotations
@@ -21,14 +18,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from herdpy.log.lsn import LSN
-from herdpy_spark.jobs.errors import JobError
-from herdpy_spark.jobs.exporting.fingerprint import quoted
-from herdpy_spark.jobs.exporting.places import ExportPlace
+from herdpy_spark.jobs.exporting.generations import (
+    DATA,
+    DataFile,
+    ExportManifest,
+    ExportPlace,
+    Fingerprint,
+    Generations,
+)
+from herdpy_spark.jobs.exporting.rows import aggregates, from_row, quoted, read_files, write_files
+from herdpy_spark.jobs.job import JobError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
 
 SCRATCH = "_scratch"
 _TRIMMED = "LogTrimmedError"
@@ -180,3 +183,132 @@ def _columns(schema: StructType, key: tuple[str, ...], source: str, *, gone: boo
     ]
     half = sql.lit(0 if gone else 1).alias(_HALF)
     return [*columns, sql.lit(gone).alias(GONE), half, sql.col(_SEQUENCE)]
+
+
+ROWS_PER_FILE = 1_000_000
+_SMALL = 8  # a file with less than this part of the wanted rows is joined with others
+
+
+class FileWriter:
+    """Writes the new files of one generation.
+
+    Args:
+        run_id: of this run; its files have it in their directory's name.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        generations: Generations,
+        *,
+        file_format: str,
+        compression: str | None,
+        run_id: str,
+    ) -> None:
+        self._spark = spark
+        self._generations = generations
+        self._format = file_format
+        self._compression = compression
+        self._run_id = run_id
+
+    def write(self, number: int, frame: DataFrame) -> tuple[DataFile, ...]:
+        """All rows as new files, in the DataFrame's partitions.
+
+        Raises:
+            JobError: what the files hold is not what was sent there.
+        """
+        from pyspark.sql import Observation
+
+        directory = self._generations.directory(number, self._run_id)
+        self._generations.place.remove(directory)  # of an earlier try of this run
+        seen = Observation()
+        write_files(
+            frame.observe(seen, *aggregates(frame.schema)),
+            self._generations.place.join(directory),
+            self._format,
+            self._compression,
+        )
+        sent = from_row(seen.get)
+        files = self._read_again(directory, frame.schema)
+        held = sum((one.fingerprint for one in files), Fingerprint())
+        if held != sent:
+            raise JobError(
+                f"the files in {directory} do not hold the rows that were written: {held}, not {sent}",
+                hint="Nothing was published. If it happens again: the format cannot hold some value of the"
+                " table (try Parquet), or the storage loses data.",
+            )
+        return files
+
+    def merge(
+        self, number: int, previous: ExportManifest, schema: StructType, changes: ChangeSet
+    ) -> tuple[DataFile, ...]:
+        """The files of the generation after ``previous``."""
+        rows = changes.rows.cache()
+        try:
+            if not changes.voided and rows.isEmpty():
+                return previous.files
+            touched = previous.files if changes.voided else self._touched(previous, schema, rows)
+            names = {one.path for one in touched}
+            kept = tuple(one for one in previous.files if one.path not in names)
+            arrived = rows.where(f"NOT {GONE}").drop(GONE)
+            fresh = arrived
+            if not changes.voided and touched:
+                stored = read_files(
+                    self._spark,
+                    [self._generations.place.join(one) for one in sorted(names)],
+                    schema,
+                    self._format,
+                )
+                stays = stored.join(rows.select(*map(quoted, previous.key)), list(previous.key), "left_anti")
+                fresh = stays.select(*_quoted_columns(schema)).unionByName(arrived)
+            before = sum(one.fingerprint.rows for one in touched)
+            count = max(1, -(-(before + arrived.count()) // ROWS_PER_FILE))
+            keys = [quoted(name) for name in previous.key]
+            ordered = fresh.repartitionByRange(count, *keys).sortWithinPartitions(*keys)
+            return kept + self.write(number, ordered.select(*_quoted_columns(schema)))
+        finally:
+            rows.unpersist()
+
+    def _touched(self, previous: ExportManifest, schema: StructType, rows: DataFrame) -> tuple[DataFile, ...]:
+        """Files with a row whose key changed; and small ones."""
+        if not previous.files:
+            return ()
+        stored = read_files(
+            self._spark, self._generations.files(previous), schema, self._format, ("file_path",)
+        )
+        keys = list(previous.key)
+        hit = stored.join(rows.select(*map(quoted, keys)), keys, "left_semi").select("file_path").distinct()
+        names = {relative(row["file_path"]) for row in hit.collect()}
+        return tuple(
+            one
+            for one in previous.files
+            if one.path in names or one.fingerprint.rows < ROWS_PER_FILE // _SMALL
+        )
+
+    def _read_again(self, directory: str, schema: StructType) -> tuple[DataFile, ...]:
+        place = self._generations.place
+        names = [f"{directory}/{name}" for name in place.names(directory) if not name.startswith(("_", "."))]
+        if not names:
+            return ()
+        stored = read_files(
+            self._spark, [place.join(name) for name in names], schema, self._format, ("file_path",)
+        )
+        found = stored.groupBy("file_path").agg(*aggregates(schema)).collect()
+        held = {relative(row["file_path"]): from_row(row) for row in found}
+        files = []
+        for name in names:
+            if name in held:  # others have no rows
+                files.append(DataFile(name, place.size(name) or 0, held[name]))
+            else:
+                place.remove(name)
+        return tuple(files)
+
+
+def relative(url: str) -> str:
+    """The export's name for a file from Spark's."""
+    directory, name = url.split("/")[-2:]
+    return f"{DATA}/{directory}/{name}"
+
+
+def _quoted_columns(schema: StructType) -> list[str]:
+    return [quoted(one.name) for one in schema.fields]

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 from herdpy import __version__
 from herdpy.log.lsn import LSN
 from herdpy_spark.jobs.database import JobDatabase
-from herdpy_spark.jobs.errors import JobError, UsageError
-from herdpy_spark.jobs.exporting import changeset, places
-from herdpy_spark.jobs.exporting.asked import ExportRequest, new_run_id, now
+from herdpy_spark.jobs.exporting import ExportRequest, changeset, generations, new_run_id, now
 from herdpy_spark.jobs.exporting.changeset import GONE, SCRATCH, ChangeSet, stretch
-from herdpy_spark.jobs.exporting.fingerprint import quoted
+from herdpy_spark.jobs.exporting.rows import quoted
 from herdpy_spark.jobs.exporting.to_files import FULL, INCREMENTAL, check_definition
-from herdpy_spark.jobs.session import has_delta, settings
+from herdpy_spark.jobs.job import JobError, UsageError
+from herdpy_spark.jobs.running import has_delta, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +46,7 @@ def export(this: JobRun, asked: ExportRequest) -> None:
     spark = this.spark
     if not has_delta(spark):
         raise JobError(NO_DELTA, hint=DELTA_HINT)
-    table = places.place(asked.to, spark).join("").rstrip("/")
+    table = generations.place(asked.to, spark).join("").rstrip("/")
     before = newest(spark, table)
     if before is not None and asked.run_id is not None and before["run_id"] == asked.run_id:
         this.report |= before | {"repeated": True}
@@ -89,7 +88,7 @@ def newest(spark: SparkSession, table: str) -> dict[str, Any] | None:
     """What the newest commit of an export says of itself; None: there is none, or no table."""
     from pyspark.sql import functions as sql
 
-    if not places.place(table, spark).names("_delta_log"):
+    if not generations.place(table, spark).names("_delta_log"):
         return None
     history = spark.sql(f"DESCRIBE HISTORY delta.{quoted(table)}")
     for row in history.where(sql.col("userMetadata").isNotNull()).sort(sql.col("version").desc()).collect():
@@ -133,7 +132,7 @@ def _merge(
             raise UsageError(f"the table {asked.to} has another {what}: {before[what]}, not {wanted}")
     since = LSN.parse(before["lsn"])
     schema = this.spark.read.format("delta").load(table).schema
-    at = places.place(asked.to, this.spark)
+    at = generations.place(asked.to, this.spark)
     with stretch(this.spark, asked.base | {"table": asked.subject}, since, at, told["run_id"]) as found:
         changes = changeset.net(found.changes, schema, database.key)
         this.tell(f"merging {changes.events:,} changes after {since} up to {found.upto}")
@@ -192,7 +191,7 @@ class Copy:
         from pyspark.sql.types import StructType
 
         spark = batch.sparkSession
-        at = places.place(self._to, spark)
+        at = generations.place(self._to, spark)
         table = at.join("").rstrip("/")
         after = batch.schema["after"].dataType
         assert isinstance(after, StructType)

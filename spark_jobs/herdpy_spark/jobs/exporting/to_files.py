@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 from herdpy import __version__
 from herdpy.log.lsn import LSN
 from herdpy_spark.jobs.database import JobDatabase
-from herdpy_spark.jobs.errors import JobError, UsageError
-from herdpy_spark.jobs.exporting import changeset, places
-from herdpy_spark.jobs.exporting.asked import ExportRequest, new_run_id, now
-from herdpy_spark.jobs.exporting.changeset import SCRATCH, stretch
-from herdpy_spark.jobs.exporting.generations import DataFile, ExportManifest, Generations
-from herdpy_spark.jobs.exporting.rewriting import FileWriter
+from herdpy_spark.jobs.exporting import ExportRequest, changeset, new_run_id, now
+from herdpy_spark.jobs.exporting.changeset import SCRATCH, FileWriter, stretch
+from herdpy_spark.jobs.exporting.generations import DataFile, ExportManifest, Generations, is_local, place
+from herdpy_spark.jobs.job import JobError, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -26,8 +24,8 @@ INCREMENTAL = "incremental"
 
 def export(this: JobRun, asked: ExportRequest) -> None:
     """Make the next generation. JobError, UsageError as they say; nothing is published then."""
-    local = places.is_local(asked.to)
-    generations = Generations(places.place(asked.to, None if local else this.spark))
+    local = is_local(asked.to)
+    generations = Generations(place(asked.to, None if local else this.spark))
     newest = generations.newest()
     if newest is not None and asked.run_id is not None and newest.run_id == asked.run_id:
         this.tell(f"generation {newest.generation} is of run {asked.run_id}: nothing is to be done")

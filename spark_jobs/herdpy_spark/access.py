@@ -1,25 +1,76 @@
-"""Servers of a tablespace: where their gRPC doors are, what they say of the log and of a table.
+"""From a URL to a database: its servers, its log, its tables' definitions.
 
-Above ``errors``. Doors are found by SQL (herdpy.nodes), which needs any one server of the URL; each call
-then goes to one that answers.
+Above ``herdpy_spark.log``, below all that reads or writes. ``find`` reads the URL. Servers are found by SQL
+(herdpy.nodes) at any one of the URL, and each gRPC call goes to one that answers; ``herdpy+zk://`` reads the
+cluster's znodes, which works with every server stopped; a directory is the embedded database's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import grpc
 
+from herdpy.dbapi.errors import InterfaceError
+from herdpy.dbapi.remote.options import RemoteOptions, remote_options
+from herdpy.dbapi.url import ServersUrl, boolean, parse
+from herdpy.dbapi.zookeeper import ZnodeReader, ZooKeeperError
 from herdpy.log.lsn import LSN
 from herdpy.rpc import logs_pb2, logs_pb2_grpc
 from herdpy.rpc.address import DEFAULT_PORT, GrpcAddress
-from herdpy_spark.access.errors import AccessError, told
+from herdpy.rpc.errors import RemoteError
 from herdpy_spark.log import LogAddress
+from herdpy_spark.options import OptionError, Options
 from herdpy_sql.catalog import Table
 from herdpy_sql.definitions import decode_table
+
+
+class AccessError(Exception):
+    """A database that cannot be reached, or that says no.
+
+    Attributes:
+        sqlstate: the server's; 08006 where none said one.
+        is_transient: whether the same may well succeed later, or with another server.
+        is_gone: what was asked for is not there, or not any more.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        sqlstate: str = "08006",
+        is_transient: bool = False,
+        is_gone: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+        self.is_transient = is_transient
+        self.is_gone = is_gone
+
+    def __reduce__(self) -> tuple[type[AccessError], tuple[str]]:
+        return type(self), (str(self),)
+
+
+@contextmanager
+def told(where: str) -> Iterator[None]:
+    """Turns gRPC's errors into AccessError, with the place that was asked."""
+    try:
+        yield
+    except grpc.RpcError as broken:
+        error = RemoteError.of(broken)
+        hint = f" ({error.hint})" if error.hint else ""
+        raise AccessError(
+            f"{where}: {error.message}{hint} [{error.sqlstate}]",
+            sqlstate=error.sqlstate,
+            is_transient=error.is_transient or error.code is grpc.StatusCode.RESOURCE_EXHAUSTED,
+            is_gone=error.code is grpc.StatusCode.NOT_FOUND,
+        ) from broken
+
 
 T = TypeVar("T")
 CALL_TIMEOUT_S = 30.0
@@ -223,3 +274,139 @@ def _doors(addresses: Sequence[str], like: GrpcAddress) -> list[GrpcAddress]:
     if not places:
         raise AccessError("no server reports its gRPC endpoint: set the option grpc to host:port")
     return places
+
+
+ZOOKEEPER_SCHEME = "herdpy+zk://"
+_DEFAULT_LEDGERS_ROOT = "/ledgers"
+_TIMEOUT_S = 15.0
+_TLS_MODES = ("require", "verify-ca", "verify-full")
+
+
+def find_in_zookeeper(
+    url: str, user: str | None, password: str | None
+) -> tuple[LogAddress, TablespaceServers | None]:
+    """The log of the tablespace that ``herdpy+zk://zk1:2181,zk2:2181/root?tablespace=name`` names, and the
+    servers that are there now; None: none is.
+
+    Args:
+        user, password: where the URL has none.
+
+    Raises:
+        OptionError: the URL makes no sense.
+        AccessError: ZooKeeper does not answer, or has no such tablespace.
+    """
+    options, tls, ca = _parsed(url, user, password)
+    place, name = options.zookeeper, options.database
+    assert place is not None
+    info_path = f"{place.root}/tablespaces/{name}"
+    try:
+        with ZnodeReader(place.hosts, time.monotonic() + _TIMEOUT_S, place.access) as znodes:
+            info, ledgers = znodes.read_all([info_path, f"{info_path}/ledgers"])
+            if info is None or info.get("dropped"):
+                raise AccessError(
+                    f"there is no tablespace {name} under {place.root} in ZooKeeper at {place.hosts}",
+                    is_gone=True,
+                )
+            nodes = znodes.read_all(
+                f"{place.root}/nodes/{node}" for node in znodes.children(f"{place.root}/nodes")
+            )
+    except ZooKeeperError as error:
+        raise AccessError(error.message, is_transient=True) from error
+    like = GrpcAddress("", user=options.user, password=options.password, tls=tls, ca=ca)
+    places = []
+    for node in nodes:
+        address = (node or {}).get("grpc") or {}
+        found = door(f"{address.get('host', '')}:{address.get('port', '')}", like)
+        if found is not None:
+            places.append(found)
+    log_id = (ledgers or {}).get("log", "")
+    log = LogAddress(
+        name or "",
+        log_id=log_id if isinstance(log_id, str) else "",
+        zookeeper=place.hosts,
+        ledgers_root=options.ledgers_root or _DEFAULT_LEDGERS_ROOT,
+        list_path=f"{info_path}/ledgers",
+        snapshot_url=str(info.get("snapshot_url") or ""),
+    )
+    return log, TablespaceServers(name or "", places) if places else None
+
+
+def _parsed(url: str, user: str | None, password: str | None) -> tuple[RemoteOptions, bool, Path | None]:
+    """The options of the URL; whether gRPC is by TLS, and the file of who signs: ``tls`` and ``ca`` are short
+    for ``sslmode=require`` and ``sslrootcert``.
+    """
+    try:
+        server = parse(url)
+        assert isinstance(server, ServersUrl)
+        given = dict(server.options)
+        short, ca = given.pop("tls", ""), given.pop("ca", "")
+        if user is not None and server.user is None:
+            given.setdefault("user", user)
+        if password is not None and server.password is None:
+            given.setdefault("password", password)
+        options = remote_options(server, given)
+        tls = boolean("tls", short) if short else options.libpq.get("sslmode") in _TLS_MODES
+    except InterfaceError as error:
+        raise OptionError(f"the option url: {error}") from error
+    ca = ca or options.libpq.get("sslrootcert", "")
+    return options, tls, Path(ca) if ca and ca != "system" else None
+
+
+__all__ = ["AccessError", "Description", "Node", "SparkDatabase", "TablespaceServers", "find", "told"]
+
+
+@dataclass(frozen=True)
+class SparkDatabase:
+    """A tablespace, as far as the URL alone tells; it can be pickled.
+
+    Attributes:
+        servers: that have it; None: a directory, or every server of the cluster is stopped.
+        directory: of an embedded database; None: it is not one.
+        log: where the log is; None: the servers are to be asked.
+    """
+
+    servers: TablespaceServers | None
+    directory: str | None = None
+    log: LogAddress | None = None
+
+    def address(self) -> LogAddress:
+        """Where the log is. With the ledgers' password, if the role may know it. Raises AccessError."""
+        if self.log is not None:
+            return self.log
+        assert self.servers is not None
+        return self.servers.describe().log
+
+    def table(self, name: str) -> Table | None:
+        """The definition of a table, as a server has it now; None: there is no server to ask.
+
+        Raises:
+            AccessError: there is no such table, no server answers.
+        """
+        if self.servers is None:
+            return None
+        found = self.servers.describe(name).table
+        if found is None:
+            raise AccessError(f'relation "{name}" does not exist', sqlstate="42P01", is_gone=True)
+        return found
+
+
+def find(options: Options) -> SparkDatabase:
+    """The database of the option url.
+
+    Raises:
+        OptionError: the URL makes no sense.
+        AccessError: nobody answers there.
+    """
+    if options.url.lower().startswith(ZOOKEEPER_SCHEME):
+        log, servers = find_in_zookeeper(options.url, options.user, options.password)
+        return SparkDatabase(servers, log=log)
+    from herdpy.dbapi.errors import InterfaceError
+    from herdpy.dbapi.url import DirectoryUrl, parse
+
+    try:
+        target = parse(options.url)
+        if not isinstance(target, DirectoryUrl):
+            return SparkDatabase(servers_of_url(options.url, options.user, options.password, options.doors))
+    except InterfaceError as error:
+        raise OptionError(f"the option url: {error}") from error
+    return SparkDatabase(None, target.path, LogAddress.of_database(target.path))

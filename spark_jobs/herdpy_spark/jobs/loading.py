@@ -1,26 +1,109 @@
-"""The table's columns out of the source's, and why a row is none of the table's. Pure expressions.
+"""Bulk loads: sources as DataFrames, made to fit the table, and why a row does not; a table made for them.
 
     source columns -> the table's types -> row, or a reason in words: "column price: 'abc' is no integer"
 
-Only what a row shows by itself is found here: values that are none of their type, or too long, and NULLs that
-may not be. Keys that are there already, CHECK and UNIQUE are the database's to judge, when all rows are
-there.
+CSV and JSON are read as text; Parquet and JDBC have types. Here is found only what a row shows by itself;
+keys that are there already, CHECK and UNIQUE are the database's to judge, when all rows are there.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from herdpy_spark.jobs.errors import UsageError
-from herdpy_spark.jobs.exporting.fingerprint import quoted
-from herdpy_spark.jobs.exporting.formats import TIMES
-from herdpy_spark.jobs.loading.sources import CORRUPT
+from herdpy_spark.jobs.exporting.rows import TIMES, quoted
+from herdpy_spark.jobs.job import JobError, UsageError
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructField, StructType
+
+
+CSV = "csv"
+JSON = "json"
+PARQUET = "parquet"
+JDBC = "jdbc"
+KINDS = (CSV, JSON, PARQUET, JDBC)
+
+JDBC_PASSWORD_VARIABLE = "HERDPY_JDBC_PASSWORD"
+_DRIVERS = {
+    "db2": "com.ibm.db2.jcc.DB2Driver",
+    "mariadb": "org.mariadb.jdbc.Driver",
+    "mysql": "com.mysql.cj.jdbc.Driver",
+    "oracle": "oracle.jdbc.OracleDriver",
+    "postgresql": "org.postgresql.Driver",
+    "sqlserver": "com.microsoft.sqlserver.jdbc.SQLServerDriver",
+}
+
+CORRUPT = "__record"
+"""Column of a DataFrame of text: the record, where it is not one of the format."""
+
+
+def jdbc(url: str, table: str, options: dict[str, str]) -> LoadSource:
+    """A table behind ``jdbc:...``; Spark is told the usual driver for the URL where the options name none.
+
+    By itself Spark finds drivers only on the class path that Java was started with, not among ``--jars``.
+    The password is that of the environment.
+    """
+    password = os.environ.get(JDBC_PASSWORD_VARIABLE)
+    options = ({"password": password} if password else {}) | options
+    named = _DRIVERS.get(url.removeprefix("jdbc:").partition(":")[0])
+    driver = {"driver": named} if named is not None else {}
+    return LoadSource(JDBC, (), {"url": url, "dbtable": table, **driver, **options})
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSource:
+    """Where rows come from.
+
+    Attributes:
+        kind: one of ``KINDS``.
+        paths: of files; none for JDBC.
+        options: of Spark's reader; they come after our own.
+    """
+
+    kind: str
+    paths: tuple[str, ...] = ()
+    options: dict[str, str] = field(default_factory=dict)
+
+    def inferred(self, spark: SparkSession) -> StructType:
+        """The columns, with types that fit what is there."""
+        reader = spark.read.options(**self._defaults(), **self.options)
+        if self.kind == CSV:
+            return reader.option("inferSchema", "true").csv(list(self.paths)).schema
+        if self.kind == JSON:
+            return reader.json(list(self.paths)).schema
+        return self.rows(spark).schema
+
+    def names(self, spark: SparkSession) -> list[str]:
+        """The names of the columns. JSON's are those that any of its records has."""
+        if self.kind == CSV:
+            reader = spark.read.options(**self._defaults(), **self.options)
+            return reader.option("inferSchema", "false").csv(list(self.paths)).columns
+        return self.inferred(spark).names
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """The rows: of text, with ``CORRUPT`` at the end, where the format has no types."""
+        if self.kind == PARQUET:
+            return spark.read.options(**self.options).parquet(*self.paths)
+        if self.kind == JDBC:
+            return spark.read.format("jdbc").options(**self.options).load()
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        fields = [StructField(name, StringType()) for name in (*self.names(spark), CORRUPT)]
+        reader = spark.read.schema(StructType(fields)).options(
+            **self._defaults(), **self.options, mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT
+        )
+        return reader.csv(list(self.paths)) if self.kind == CSV else reader.json(list(self.paths))
+
+    def _defaults(self) -> dict[str, str]:
+        if self.kind == CSV:
+            return {"header": "true", "escape": '"', "multiLine": "true", "enforceSchema": "false"}
+        return {"primitivesAsString": "false"} if self.kind == JSON else {}
+
 
 REASON = "__reason"
 SQL_TYPE = "herdpy.type"
@@ -72,13 +155,13 @@ def checked(rows: DataFrame, table: StructType, columns: Mapping[str, str]) -> D
     from pyspark.sql.types import StringType
 
     values, reasons = [], []
-    for field in table.fields:
-        if field.name in columns:
-            given = sql.col(quoted(columns[field.name]))
-            value = _value(given, rows.schema[columns[field.name]], field)
-            values.append(value.alias(field.name))
-            is_text = isinstance(rows.schema[columns[field.name]].dataType, StringType)
-            reasons.append(_reason(given, value, field, is_text=is_text))
+    for one in table.fields:
+        if one.name in columns:
+            given = sql.col(quoted(columns[one.name]))
+            value = _value(given, rows.schema[columns[one.name]], one)
+            values.append(value.alias(one.name))
+            is_text = isinstance(rows.schema[columns[one.name]].dataType, StringType)
+            reasons.append(_reason(given, value, one, is_text=is_text))
     if CORRUPT in rows.columns:
         broken = sql.col(CORRUPT).isNotNull()
         reasons.insert(0, sql.when(broken, sql.lit("the record is damaged, or has another number of fields")))
@@ -194,3 +277,79 @@ def _reason(given: Column, value: Column, field: StructField, *, is_text: bool) 
     if not field.nullable:
         reason = reason.when(given.isNull(), sql.concat(place, sql.lit("NULL where a value is needed")))
     return reason
+
+
+_PLAIN = {
+    "boolean": "boolean",
+    "tinyint": "smallint",
+    "smallint": "smallint",
+    "int": "integer",
+    "bigint": "bigint",
+    "float": "real",
+    "double": "double precision",
+    "string": "text",
+    "binary": "bytea",
+    "date": "date",
+    "timestamp": "timestamptz",
+    "timestamp_ntz": "timestamp",
+    "time(6)": "time",
+    "void": "text",
+}
+
+
+def sql_type(kind: DataType) -> str:
+    """The SQL type for values of a type of Spark; what is nested is JSON. UsageError when there is none."""
+    text = kind.simpleString()
+    if text in _PLAIN:
+        return _PLAIN[text]
+    if text.startswith("decimal("):
+        return f"numeric{text.removeprefix('decimal')}"
+    if text.startswith(("array<", "map<", "struct<", "variant")):
+        return "json"
+    if text.startswith(("varchar(", "char(")):
+        return text
+    raise UsageError(f"there is no SQL type for Spark's {text}", hint="--type COLUMN=TYPE names one.")
+
+
+def create_table(
+    table: str, schema: StructType, key: Sequence[str], types: Mapping[str, str] | None = None
+) -> str:
+    """The CREATE TABLE statement.
+
+    Args:
+        key: columns of the primary key; none: the table has none.
+        types: SQL types of columns, instead of those that their Spark types suggest.
+
+    Raises:
+        UsageError: the key or ``types`` name columns that are not there.
+    """
+    chosen = dict(types or {})
+    for what, names in (("key", key), ("--type", chosen)):
+        missing = [name for name in names if name not in schema.names]
+        if missing:
+            raise UsageError(f"{what}: there is no column {', '.join(missing)}: {', '.join(schema.names)}")
+    lines = [
+        f"{identifier(one.name)} {chosen.get(one.name) or sql_type(one.dataType)}"
+        + (" NOT NULL" if one.name in key or not one.nullable else "")
+        for one in schema.fields
+    ]
+    if key:
+        lines.append(f"PRIMARY KEY ({', '.join(map(identifier, key))})")
+    return f"CREATE TABLE {identifier(table)} (\n  " + ",\n  ".join(lines) + "\n)"
+
+
+def identifier(name: str) -> str:
+    """A name in SQL, whatever is in it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def create(base: Mapping[str, str], statement: str) -> None:
+    """Run the statement where the database is. JobError: it cannot be reached, or says no."""
+    import herdpy
+
+    given: dict[str, Any] = {name: base[name] for name in ("user", "password") if name in base}
+    try:
+        with herdpy.connect(base["url"], autocommit=True, **given) as connection:
+            connection.execute(statement)
+    except herdpy.Error as error:
+        raise JobError(f"the table cannot be made: {error}") from error

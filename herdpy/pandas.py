@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from herdpy import frames
 from herdpy.dbapi import InterfaceError, ProgrammingError
 from herdpy.dbapi.arrow import Mode
-from herdpy.frames import answers
-from herdpy.frames.sources import Source, executed, opened
+from herdpy.frames import Source, executed, opened
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped, unused-ignore]
@@ -91,16 +91,16 @@ def read_sql(
             raise InterfaceError(f"chunksize is at least 1, not {chunksize}")
         return _frames(sql, con, params, chunksize, dtype_backend, index_col, dtype)
     with executed(sql, con, params) as cursor:
-        numbers = answers.numbers_of(cursor)
-        return _frame(answers.table_of(cursor), numbers, dtype_backend, index_col, dtype)
+        numbers = frames.numbers_of(cursor)
+        return _frame(frames.table_of(cursor), numbers, dtype_backend, index_col, dtype)
 
 
 def _frames(
     sql: Any, con: Source, params: Params, rows: int, backend: Backend, index_col: Any, dtype: Any
 ) -> Iterator[pd.DataFrame]:
     with executed(sql, con, params) as cursor:
-        numbers = answers.numbers_of(cursor)
-        for table in answers.tables_of(cursor, rows):
+        numbers = frames.numbers_of(cursor)
+        for table in frames.tables_of(cursor, rows):
             yield _frame(table, numbers, backend, index_col, dtype)
 
 

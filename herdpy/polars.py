@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
+from herdpy import frames
 from herdpy.dbapi import InterfaceError
 from herdpy.dbapi.arrow import Mode
-from herdpy.frames import answers
-from herdpy.frames.sources import Source, executed, opened
+from herdpy.frames import Source, executed, opened
 
 if TYPE_CHECKING:
     import polars as pl
@@ -80,7 +80,7 @@ def read_database(
             raise InterfaceError(f"batch_size is at least 1, not {size}")
         return _frames(query, connection, params, size, schema_overrides)
     with executed(query, connection, params) as cursor:
-        return _frame(answers.table_of(cursor), schema_overrides)
+        return _frame(frames.table_of(cursor), schema_overrides)
 
 
 def write_database(
@@ -120,7 +120,7 @@ def _frames(
     query: Any, connection: Source, params: Params, rows: int, overrides: Mapping[str, Any] | None
 ) -> Iterator[pl.DataFrame]:
     with executed(query, connection, params) as cursor:
-        for table in answers.tables_of(cursor, rows):
+        for table in frames.tables_of(cursor, rows):
             yield _frame(table, overrides)
 
 

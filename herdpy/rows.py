@@ -1,9 +1,9 @@
 """Row factories, as ``psycopg.rows`` names them: ``herdpy.connect(url, row_factory=herdpy.rows.dict_row)``.
 
-They are ``herdpy.dbapi.rows``; this is where users find them.
+They are ``herdpy.dbapi.types``; this is where users find them.
 """
 
-from herdpy.dbapi.rows import (
+from herdpy.dbapi.types import (
     RowFactory,
     RowMaker,
     args_row,

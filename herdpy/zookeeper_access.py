@@ -1,6 +1,6 @@
 """How a ZooKeeper is talked to: in the clear or by TLS, and how long for one host of several.
 
-For all that stand on kazoo: the driver (``herdpy.dbapi.zookeeper``), the BookKeeper client, the server. It
+For all that stand on kazoo: the driver (``herdpy.dbapi.remote.hosts``), the BookKeeper client, the server. It
 imports nothing of theirs, and kazoo only when a session is opened.
 """
 

@@ -16,7 +16,6 @@ from types import TracebackType
 from typing import Any, Generic
 
 from herdpy import dbapi
-from herdpy.aio.calls import opened
 from herdpy.aio.connection import (
     AsyncConnection,
     AsyncConnectionInfo,
@@ -25,9 +24,9 @@ from herdpy.aio.connection import (
     AsyncServerCursor,
     AsyncStream,
 )
-from herdpy.aio.pool import AsyncPool
-from herdpy.aio.retry import run_transaction
-from herdpy.dbapi.rows import R, RowFactory, tuple_row
+from herdpy.aio.pool import AsyncPool, run_transaction
+from herdpy.aio.worker import opened
+from herdpy.dbapi.types import R, RowFactory, tuple_row
 
 
 class Connecting(Generic[R]):

@@ -14,15 +14,13 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Se
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeVar, overload
 
-from herdpy.aio.calls import END, Calls
+from herdpy.aio.worker import END, Calls
 from herdpy.dbapi import arrow
 from herdpy.dbapi.connection import Connection, Cursor, ServerCursor, Stream
 from herdpy.dbapi.errors import ErrorClasses
-from herdpy.dbapi.link import TransactionStatus
-from herdpy.dbapi.notices import Notice, NoticeHandler
-from herdpy.dbapi.rows import R, RowFactory
+from herdpy.dbapi.link import Notice, NoticeHandler, TransactionStatus
 from herdpy.dbapi.server_cursor import ITER_SIZE
-from herdpy.dbapi.types import Column
+from herdpy.dbapi.types import Column, R, RowFactory
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped, unused-ignore]

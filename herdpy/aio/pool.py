@@ -1,7 +1,7 @@
-"""A pool of connections for the tasks of one event loop. The rules are ``herdpy.pool``'s.
+"""A pool of connections for the tasks of one event loop, and transactions that run again. The top of ``aio``.
 
-Who asks makes the connection that he may make; what has expired is closed, and ``min_size`` are kept, by a
-task that a timer starts when there is something to do. On one loop the rules need no lock.
+The rules are ``herdpy.pool``'s and ``herdpy.dbapi.retry``'s; on one loop they need no lock. What has
+expired is closed, and ``min_size`` are kept, by a task that a timer starts when there is something to do.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import os
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from herdpy.aio.calls import opened
 from herdpy.aio.connection import AsyncConnection
+from herdpy.aio.worker import opened
 from herdpy.backoff import Backoff
 from herdpy.dbapi.errors import Error, InterfaceError
 from herdpy.dbapi.link import TransactionStatus
-from herdpy.dbapi.rows import R, RowFactory, tuple_row
-from herdpy.pool import common
-from herdpy.pool.common import PoolEnd, PoolSettings, logger
-from herdpy.pool.core import Core, Held, Lent, PoolRequest, PoolStats
+from herdpy.dbapi.retry import Attempts, begins_outside
+from herdpy.dbapi.types import R, RowFactory, tuple_row
+from herdpy.pool import core
+from herdpy.pool.core import Core, Held, Lent, PoolEnd, PoolRequest, PoolSettings, PoolStats, logger
 
 _GIVEN_UP = "the task that gave the connection back to its pool was cancelled"
 
@@ -53,7 +53,7 @@ class AsyncPool(PoolEnd[AsyncConnection[R]]):
         row_factory: RowFactory[R] | None = None,
         **options: Any,
     ) -> None:
-        place = common.address(url, {**options, "autocommit": autocommit or None})
+        place = core.pool_address(url, {**options, "autocommit": autocommit or None})
         factory: RowFactory[Any] = row_factory or tuple_row
         self._settings = PoolSettings(
             place, factory, min_size, max_size, timeout_s, max_idle_s, max_lifetime_s
@@ -120,7 +120,7 @@ class AsyncPool(PoolEnd[AsyncConnection[R]]):
             await self._decline(ask)
             raise
         if ask.is_refused:
-            raise common.closed()
+            raise core.closed_error()
         held = ask.held or await self._make(deadline)
         self._settle()
         self._lent.add(held)
@@ -135,7 +135,7 @@ class AsyncPool(PoolEnd[AsyncConnection[R]]):
         """
         self._settle()
         if connection not in self._lent:
-            raise common.foreign()
+            raise core.foreign_error()
         if not await self._is_reset(connection, is_expected=is_expected):
             await self._discard(connection)
         elif self._core.put(self._lent.remove(connection), self._loop.time()):
@@ -185,14 +185,14 @@ class AsyncPool(PoolEnd[AsyncConnection[R]]):
         self._settle()
         for held in self._core.expired(self._loop.time()):
             await self._close(held.connection)
-        pause_s = 0.0 if await self._fill() else common.FILL_PAUSE_S
+        pause_s = 0.0 if await self._fill() else core.FILL_PAUSE_S
         self._look_again(self._loop.time() + pause_s)
 
     # Making.
 
     async def _make(self, deadline: float) -> Held[AsyncConnection[R]]:
         """Make one that there is leave for. While no server leads, it is tried again until the deadline."""
-        backoff = Backoff(common.PAUSE_S, common.LONGEST_PAUSE_S)
+        backoff = Backoff(core.PAUSE_S, core.LONGEST_PAUSE_S)
         try:
             while True:
                 try:
@@ -210,7 +210,7 @@ class AsyncPool(PoolEnd[AsyncConnection[R]]):
         held = self._core.made(connection, self._loop.time())
         if self._core.is_closed:
             await self._end(connection)
-            raise common.closed()
+            raise core.closed_error()
         return held
 
     async def _connect(self, left_s: float) -> AsyncConnection[R]:
@@ -219,8 +219,8 @@ class AsyncPool(PoolEnd[AsyncConnection[R]]):
         try:
             if self._configure is not None:
                 await self._configure(connection)
-            if common.is_open(connection.info.transaction_status):
-                raise common.left_open("configure")
+            if core.is_open(connection.info.transaction_status):
+                raise core.left_open_error("configure")
         except BaseException:
             calls.give_up(_GIVEN_UP)
             raise
@@ -293,7 +293,7 @@ class AsyncPool(PoolEnd[AsyncConnection[R]]):
     async def _is_clean(self, connection: AsyncConnection[R], *, is_counted: bool = False) -> bool:
         """Roll back what is open, and undo what its user changed; False when it is of no use any more."""
         status = connection.info.transaction_status
-        if common.is_open(status):
+        if core.is_open(status):
             self._core.counts.rolled_back += is_counted
             await connection.rollback()
             status = connection.info.transaction_status
@@ -338,7 +338,7 @@ class AsyncPool(PoolEnd[AsyncConnection[R]]):
 
     # The end.
 
-    async def close(self, timeout_s: float = common.CLOSE_PATIENCE_S) -> int:
+    async def close(self, timeout_s: float = core.CLOSE_PATIENCE_S) -> int:
         """Lend no more, and close the connections; those that are lent when they come back.
 
         Waits for these, no longer than ``timeout_s``. Who waits for a connection gets PoolClosed.
@@ -346,7 +346,7 @@ class AsyncPool(PoolEnd[AsyncConnection[R]]):
         Returns:
             How many were still lent, or being made, then.
         """
-        timeout_s = common.seconds("timeout_s", timeout_s)
+        timeout_s = core.seconds_of("timeout_s", timeout_s)
         if self._is_forked:
             return 0
         idle = self._core.close()
@@ -410,3 +410,49 @@ class _Nudge:
         pool = self._pool()
         if pool is not None and not pool._core.is_closed and not pool._loop.is_closed():
             pool._loop.call_soon_threadsafe(_tend, self._pool)
+
+
+T = TypeVar("T")
+
+
+async def run_transaction(
+    where: AsyncConnection[R] | AsyncPool[R],
+    function: Callable[[AsyncConnection[R]], Awaitable[T]],
+    *,
+    attempts: int | None = None,
+    timeout_s: float = 60.0,
+) -> T:
+    """Await ``function(connection)`` as one transaction, and again as long as that may help.
+
+    As :func:`herdpy.run_transaction`.
+    """
+    tries = Attempts(attempts, timeout_s)
+    while True:
+        try:
+            if isinstance(where, AsyncConnection):
+                return await _once(where, function)
+            connection = await where.getconn()
+            try:
+                return await _once(connection, function)
+            finally:
+                await where.putconn(connection)
+        except Error as error:
+            if isinstance(where, AsyncConnection) and where.closed:
+                raise
+            pause_s = tries.pause(error)
+        await asyncio.sleep(pause_s)
+
+
+async def _once(connection: AsyncConnection[R], function: Callable[[AsyncConnection[R]], Awaitable[T]]) -> T:
+    begins_outside(connection)
+    if connection.autocommit:
+        async with connection.transaction():
+            return await function(connection)
+    try:
+        answer = await function(connection)
+    except BaseException:
+        if not connection.closed:
+            await connection.rollback()
+        raise
+    await connection.commit()
+    return answer

@@ -18,7 +18,7 @@ from herdpy.cli.errors import USAGE, CliError
 if TYPE_CHECKING:
     import psycopg
 
-    from herdpy.dbapi.remote.options import RemoteOptions
+    from herdpy.dbapi.options import RemoteOptions
 
 Row = dict[str, Any]
 

@@ -77,11 +77,11 @@ def spelled_out(url: str | None, profile: str | None = None) -> str | None:
         return url
     from urllib.parse import urlencode
 
-    from herdpy.dbapi import profiles
+    from herdpy.dbapi.address import load_profile
     from herdpy.dbapi.errors import Error
 
     try:
-        found = profiles.load(url[1:])
+        found = load_profile(url[1:])
     except Error as error:
         raise CliError(error.message, hint=error.hint, code=USAGE) from error
     options = dict(found.options)

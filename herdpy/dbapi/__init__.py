@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from herdpy.codec.kinds import Interval
 from herdpy.dbapi.address import address_of, missing, open_link
 from herdpy.dbapi.connection import Connection, ConnectionInfo, Cursor, ServerCursor, Stream
 from herdpy.dbapi.errors import (
@@ -27,10 +28,8 @@ from herdpy.dbapi.errors import (
     ProgrammingError,
     Warning,
 )
-from herdpy.dbapi.link import TransactionStatus
-from herdpy.dbapi.notices import Notice
+from herdpy.dbapi.link import Notice, TransactionStatus
 from herdpy.dbapi.retry import run_transaction
-from herdpy.dbapi.rows import R, RowFactory, tuple_row
 from herdpy.dbapi.types import (
     BINARY,
     DATETIME,
@@ -41,12 +40,16 @@ from herdpy.dbapi.types import (
     Column,
     Date,
     DateFromTicks,
+    Json,
+    Jsonb,
+    R,
+    RowFactory,
     Time,
     TimeFromTicks,
     Timestamp,
     TimestampFromTicks,
+    tuple_row,
 )
-from herdpy.dbapi.values import Interval, Json, Jsonb
 
 apilevel = "2.0"
 threadsafety = 2

@@ -1,23 +1,104 @@
-"""What ``connect`` was asked for, whichever way it was said: URL, keywords, profile, environment.
+"""Where ``connect`` goes, whichever way it is written: URL, keywords, a profile, the environment.
 
-Above ``url``, ``options`` and ``profiles``; below all that opens connections, so that each kind of connection
-(``herdpy.connect``, ``herdpy.aio``, pools, the command line) takes the same.
+Above ``url`` and ``options``; below all that opens connections, so that each kind of connection
+(``herdpy.connect``, ``herdpy.aio``, pools, the command line) takes the same. Profiles are URLs and options
+under a name, a TOML table each, in ``$XDG_CONFIG_HOME/herdpy/profiles.toml`` or
+``~/.config/herdpy/profiles.toml``.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from herdpy.dbapi import options as known
-from herdpy.dbapi import profiles, url
+from herdpy.dbapi import url
+from herdpy.dbapi import url as urls
 from herdpy.dbapi.errors import InterfaceError
 
 if TYPE_CHECKING:
     from herdpy.dbapi.link import Link
-    from herdpy.dbapi.remote.options import RemoteOptions
+    from herdpy.dbapi.options import RemoteOptions
+
+MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a name stands for; ``options`` as keywords of ``connect``."""
+
+    url: str = field(repr=False)
+    options: Mapping[str, Any] = field(repr=False)
+
+
+def profiles_path(environment: Mapping[str, str]) -> Path:
+    """Where the profiles are."""
+    base = environment.get("XDG_CONFIG_HOME")
+    # As XDG's specification has it, a path that is not absolute does not count.
+    directory = Path(base) if base and os.path.isabs(base) else Path("~/.config").expanduser()
+    return directory / "herdpy" / "profiles.toml"
+
+
+def profile_names(environment: Mapping[str, str] | None = None) -> list[str]:
+    """The profiles that there are; none when there is no file. InterfaceError when it cannot be read."""
+    path = profiles_path(os.environ if environment is None else environment)
+    return sorted(_tables(path)) if path.exists() else []
+
+
+def load_profile(name: str, environment: Mapping[str, str] | None = None) -> Profile:
+    """The profile of a name.
+
+    Raises:
+        InterfaceError: there is none, it is wrong, or it has a password that others may read.
+    """
+    path = profiles_path(os.environ if environment is None else environment)
+    tables = _tables(path)
+    found = tables.get(name)
+    if not isinstance(found, dict):
+        near = difflib.get_close_matches(name, [one for one in tables if isinstance(tables[one], dict)], 1)
+        hint = f"Is {near[0]} meant?" if near else "A profile is a table of the file, such as [shop]."
+        raise InterfaceError(f"there is no profile {name[:80]!r} in {path}", hint=hint)
+    given = dict(found)
+    url = given.pop("url", None)
+    if not isinstance(url, str) or url.startswith("@"):
+        raise InterfaceError(f"profile {name} in {path} has no url")
+    if _has_password(url, given):
+        known.check_private(path)
+    for option, value in given.items():
+        if isinstance(value, dict | list):
+            raise InterfaceError(f"profile {name} in {path}: option {option} is a single value")
+    return Profile(url, given)
+
+
+def _has_password(url: str, given: Mapping[str, Any]) -> bool:
+    if "password" in given or "sslpassword" in given:
+        return True
+    target = urls.parse(url)
+    if not isinstance(target, urls.ServersUrl):
+        return False
+    return target.password is not None or bool({"password", "sslpassword"} & target.options.keys())
+
+
+def _tables(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            text = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise InterfaceError(f"there are no profiles: {path} is not there") from None
+    except OSError as error:
+        raise InterfaceError(f"the profiles cannot be read: {error}") from error
+    if len(text) > MOST_BYTES:
+        raise InterfaceError(f"the profiles in {path} are more than {MOST_BYTES} bytes")
+    try:
+        return tomllib.loads(text.decode())
+    except (ValueError, RecursionError) as error:
+        raise InterfaceError(f"the profiles in {path} are no TOML: {error}") from None
+
 
 UrlOrPath = str | os.PathLike[str] | None
 
@@ -74,9 +155,7 @@ def address_of(
     given |= {name: value for name, value in (keywords or {}).items() if value is not None}
     autocommit = url.boolean("autocommit", given.get("autocommit", False))
     if isinstance(target, url.ServersUrl):
-        from herdpy.dbapi.remote.options import remote_options
-
-        return ServersAddress(remote_options(target, given, environment), autocommit)
+        return ServersAddress(known.remote_options(target, given, environment), autocommit)
     return _directory(target.path, given, environment, autocommit=autocommit)
 
 
@@ -91,7 +170,7 @@ def target_of(
             raise InterfaceError("no URL is given", hint="Pass one, or set HERDPY_URL.")
     profile: dict[str, Any] = {}
     if isinstance(place, str) and place.startswith("@"):
-        found = profiles.load(place[1:], environment)
+        found = load_profile(place[1:], environment)
         place, profile = found.url, dict(found.options)
     target = url.parse(place)
     for name in ("user", "password"):

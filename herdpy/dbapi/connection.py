@@ -1,7 +1,7 @@
 """Connections, and the cursors and streams that they make: what programs see of the driver.
 
 A connection is a :class:`SharedLink`, which its cursors share, with transactions and their ends. Below are
-``cursor`` and ``server_cursor``, which do a cursor's work, and ``lifetime``.
+``cursor`` and ``server_cursor``, which do a cursor's work.
 """
 
 from __future__ import annotations
@@ -13,15 +13,20 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
-from herdpy.dbapi import lifetime
 from herdpy.dbapi.cursor import ResultCursor
 from herdpy.dbapi.errors import ErrorClasses, InternalError, ProgrammingError
-from herdpy.dbapi.link import Link, TransactionStatus
-from herdpy.dbapi.notices import Notice, NoticeHandler
-from herdpy.dbapi.rows import R, RowFactory, tuple_row
+from herdpy.dbapi.link import (
+    Link,
+    Notice,
+    NoticeHandler,
+    SharedLink,
+    TransactionStatus,
+    abandon,
+    register_closed,
+    register_open,
+)
 from herdpy.dbapi.server_cursor import ITER_SIZE, PortalCursor
-from herdpy.dbapi.shared_link import SharedLink
-from herdpy.dbapi.types import Column
+from herdpy.dbapi.types import Column, R, RowFactory, tuple_row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -194,7 +199,7 @@ class Connection(ErrorClasses, Generic[R]):
         self.shared_link = SharedLink(link, name)
         self.row_factory: RowFactory[R] = row_factory or cast("RowFactory[R]", tuple_row)
         self._savepoints = 0
-        lifetime.opened(self.shared_link)
+        register_open(self.shared_link)
 
     @overload
     def cursor(self) -> Cursor[R]: ...
@@ -294,7 +299,7 @@ class Connection(ErrorClasses, Generic[R]):
         try:
             self.shared_link.close()
         finally:
-            lifetime.closed(self.shared_link)
+            register_closed(self.shared_link)
 
     def cancel(self) -> None:
         """End the statement that another thread runs here: it gets OperationalError 57014.
@@ -407,7 +412,7 @@ class Connection(ErrorClasses, Generic[R]):
             return
         shown = repr(self)
         shared.is_closed = True
-        lifetime.abandon(shared.link)
+        abandon(shared.link)
         _warn(f"{shown} was deleted without being closed", ResourceWarning)
 
     def __repr__(self) -> str:

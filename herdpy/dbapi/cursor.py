@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self
 
 from herdpy.dbapi import arrow, parameters
 from herdpy.dbapi.errors import InterfaceError, NotSupportedError, ProgrammingError, translated
-from herdpy.dbapi.link import TransactionStatus
+from herdpy.dbapi.link import SharedLink, TransactionStatus
 from herdpy.dbapi.parameters import Parameters, as_text, translate
-from herdpy.dbapi.rows import R, RowFactory, tuple_row
-from herdpy.dbapi.shared_link import SharedLink
-from herdpy.dbapi.types import Column
+from herdpy.dbapi.types import Column, R, RowFactory, tuple_row
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped, unused-ignore]

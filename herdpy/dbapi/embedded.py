@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from herdpy.dbapi import lifetime
+from herdpy.dbapi import link
 from herdpy.dbapi.errors import InterfaceError, OperationalError, translated
-from herdpy.dbapi.link import ArrowResult, StatementResult, TransactionStatus
-from herdpy.dbapi.notices import Notice
+from herdpy.dbapi.link import ArrowResult, Notice, StatementResult, TransactionStatus
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -211,7 +210,7 @@ class EmbeddedLink:
 
     def __del__(self, _ends: Callable[[], bool] = sys.is_finalizing) -> None:
         if self._is_open and not _ends():  # an interrupt came before anybody had it
-            lifetime.abandon(self)
+            link.abandon(self)
 
     def _raise(self, error: Exception, source: Translation | None = None) -> NoReturn:
         new = translated(error)

@@ -1,14 +1,24 @@
-"""What a connection stands on: a session somewhere, behind blocking calls.
+"""What a connection stands on: a session behind blocking calls, as its cursors share it, until its end.
 
-A :class:`Link` runs statements and raises the driver's exceptions. ``embedded`` has the one to a
-database in this process; :class:`BrokenLink` takes its place once there is none any more.
+A :class:`Link` runs statements and raises the driver's exceptions; :class:`SharedLink` adds the lock, the
+notices (delivered when the lock is free, so a handler may use the connection) and the reason for its end.
+At exit what is open is closed; a connection that is collected while open warns and is closed by a thread of
+its own, since collection can strike inside the engine; in a forked child connections are made useless.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import enum
-from collections.abc import Iterable, Sequence
+import logging
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from herdpy.dbapi.errors import InterfaceError, ProgrammingError
@@ -16,8 +26,67 @@ from herdpy.dbapi.errors import InterfaceError, ProgrammingError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from herdpy.dbapi.notices import Notice
     from herdpy.dbapi.parameters import Translation
+
+logger = logging.getLogger("herdpy.driver")
+
+MOST_KEPT = 50
+"""Of the newest notices so many are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One message that is no error.
+
+    Attributes:
+        severity: "WARNING", "NOTICE", "INFO" and so on.
+        sqlstate: five characters; "00000" when there is nothing to be told by it.
+        message: the primary message; ``detail`` and ``hint`` are further lines, or None.
+    """
+
+    severity: str
+    sqlstate: str
+    message: str
+    detail: str | None = None
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        lines = [f"{self.severity}: {self.message}"]
+        if self.detail:
+            lines.append(f"DETAIL: {self.detail}")
+        if self.hint:
+            lines.append(f"HINT: {self.hint}")
+        return "\n".join(lines)
+
+
+NoticeHandler = Callable[[Notice], object]
+
+
+class Notices:
+    """The notices of one connection: the newest, and who gets each."""
+
+    def __init__(self) -> None:
+        self.newest: deque[Notice] = deque(maxlen=MOST_KEPT)
+        self._handlers: list[NoticeHandler] = []
+
+    def add(self, handler: NoticeHandler) -> None:
+        """Give ``handler`` each from now on."""
+        self._handlers.append(handler)
+
+    def remove(self, handler: NoticeHandler) -> None:
+        """Give ``handler`` no more. ValueError when it was not added."""
+        self._handlers.remove(handler)
+
+    def deliver(self, notices: Iterable[Notice]) -> None:
+        """Keep them, and call the handlers. A handler's error is logged: the statement is done either way."""
+        for notice in notices:
+            self.newest.append(notice)
+            for handler in list(self._handlers):
+                try:
+                    handler(notice)
+                except Exception:
+                    logger.exception("a notice handler failed, of: %s", notice.message)
+
 
 Row = tuple[object, ...]
 
@@ -184,3 +253,148 @@ class BrokenLink:
 
     def close(self) -> None:
         """Nothing is left to close."""
+
+
+_EXIT_PATIENCE_S = 5.0
+_UNLIMITED = contextlib.nullcontext()
+
+
+class SharedLink:
+    """A link for one thread at a time: who calls it holds ``lock``, ``cancel`` and ``status`` apart.
+
+    Attributes:
+        link: the session; a BrokenLink once the connection is closed.
+        name: what the connection is shown as.
+        lock: held while a statement runs.
+        said: the link's: what has not been delivered yet.
+        notices: the newest, and who gets each.
+        is_closed: the connection was closed.
+        cancels: how often ``cancel`` was called: a stream ends with each, whatever runs at the moment.
+    """
+
+    __slots__ = ("__weakref__", "cancels", "is_closed", "link", "lock", "name", "notices", "said")
+
+    def __init__(self, link: Link, name: str) -> None:
+        self.link = link
+        self.name = name
+        self.lock = threading.Lock()
+        self.said = link.said
+        self.notices = Notices()
+        self.is_closed = False
+        self.cancels = 0
+
+    def deliver_notices(self) -> None:
+        """Give the handlers what was said: after the statement, without the lock, as they may run some."""
+        with self.lock:
+            notices = self.link.take_notices()
+        self.notices.deliver(notices)
+
+    def limited(self, timeout_s: float | None) -> contextlib.AbstractContextManager[None]:
+        """Within the block statements may take so long; the caller has the lock."""
+        if timeout_s is None:
+            return _UNLIMITED
+        if not timeout_s > 0:
+            raise ProgrammingError(
+                f"timeout_s is a number of seconds above 0, not {timeout_s!r}", sqlstate="22023"
+            )
+        return self.link.limited(timeout_s)
+
+    def cancel(self) -> None:
+        """End the statement that another thread runs, and streams."""
+        self.cancels += 1
+        self.link.cancel()
+
+    def refuse(self) -> NoReturn:
+        """Raise InterfaceError with the reason: the connection is closed."""
+        link = self.link
+        assert isinstance(link, BrokenLink)
+        link.refuse()
+
+    def close(self) -> None:
+        """Close the connection; again does nothing."""
+        with self.lock:
+            if self.is_closed:
+                return
+            link, self.link = self.link, BrokenLink("the connection is closed", "08003", self.link.autocommit)
+            self.is_closed = True
+            link.close()
+
+    def close_at_exit(self) -> None:
+        """Close the connection although a daemon thread may run a statement."""
+        if not self.lock.acquire(blocking=False):
+            self.link.cancel()
+            if not self.lock.acquire(timeout=_EXIT_PATIENCE_S):
+                return
+        self.lock.release()
+        self.close()
+
+    def disown(self) -> Link:
+        """Make the connection useless in a forked child; returns its link, which is the parent's."""
+        link, self.link = (
+            self.link,
+            BrokenLink("the connection was opened before a fork, in the parent process: open one here"),
+        )
+        self.lock = threading.Lock()
+        self.is_closed = True
+        return link
+
+
+_open: weakref.WeakSet[SharedLink] = weakref.WeakSet()
+_closing: set[threading.Thread] = set()
+_inherited: list[Link] = []
+
+
+class Closable(Protocol):
+    """What a collected object leaves behind: a connection, or its link."""
+
+    def close(self) -> None: ...
+
+
+def register_open(link: SharedLink) -> None:
+    """The connection of ``link`` is open and wants to be closed at exit."""
+    _open.add(link)
+
+
+def register_closed(link: SharedLink) -> None:
+    """It was closed by its owner."""
+    _open.discard(link)
+
+
+def abandon(link: Closable) -> None:
+    """Close what a collected object had, soon and in another thread."""
+
+    def run() -> None:
+        try:
+            link.close()
+        finally:
+            _closing.discard(thread)
+
+    thread = threading.Thread(target=run, name="herdpy-close", daemon=True)
+    _closing.add(thread)
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter ends: whatever is left, the log is whole
+        _closing.discard(thread)
+
+
+def settle(timeout_s: float | None = None) -> None:
+    """Wait until the connections that were collected while open are closed."""
+    for thread in list(_closing):
+        thread.join(timeout_s)
+
+
+def _at_exit() -> None:
+    for link in list(_open):
+        link.close_at_exit()
+    settle(timeout_s=10)
+
+
+def _in_child() -> None:
+    # Kept: the end of a link must not touch what the parent uses.
+    _inherited.extend(link.disown() for link in list(_open))
+    _open.clear()
+    _closing.clear()
+
+
+atexit.register(_at_exit)
+os.register_at_fork(after_in_child=_in_child)

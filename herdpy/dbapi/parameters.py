@@ -1,18 +1,76 @@
 """Placeholders as psycopg's users write them, made into PostgreSQL's ``$1``.
 
-``%s`` takes the next of a sequence, ``%(name)s`` that name of a mapping, ``%%`` is a per cent sign;
-``%b`` and ``%t`` mean what ``%s`` does. A text without any of these may use ``$1`` itself: it is
-passed on as it is. Texts are translated once and remembered. In quotes and comments nothing is a
-placeholder; ``%%`` there is one sign too, as in psycopg, and a lone ``%`` stays.
+``%s`` takes the next of a sequence, ``%(name)s`` that name of a mapping, ``%%`` is a per cent sign; ``%b``
+and ``%t`` mean what ``%s`` does. A text without any of these may use ``$1`` itself. In quotes and comments,
+which ``tokens`` finds, nothing is a placeholder; ``%%`` there is one sign too, as in psycopg. Texts are
+translated once.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
-from herdpy.dbapi import scanner
 from herdpy.dbapi.errors import DataError, ProgrammingError
+
+_WORD = r"[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_$\u0080-\U0010ffff]*"
+_TAG = r"(?:[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_\u0080-\U0010ffff]*)?"
+
+# Words come before quotes so that in date'...' only a lone E makes an escape string. Of the code
+# only what the driver looks for is a token; the rest is skipped by search().
+_CODE = rf"""
+      (?P<text>
+          [eE]'(?:[^'\\]|\\.|'')*(?:'|\\?\Z)    # escape string
+        | '(?:[^']|'')*(?:'|\Z)                 # string
+        | "(?:[^"]|"")*(?:"|\Z)                 # quoted identifier
+        | \$(?P<tag>{_TAG})\$.*?(?:\$(?P=tag)\$|\Z)
+      )
+    | (?P<comment> --[^\n]* )
+    | (?P<block> /\* )
+    | (?P<word> {_WORD} )
+    | (?P<dollar> \$[0-9]+ )
+    | (?P<number> [0-9]+ )
+"""
+_PLACEHOLDERS = r"| (?P<percent> %(?: \((?P<name>[^)]*)\)(?P<kind>.?) | . | \Z ) )"
+_FLAGS = re.VERBOSE | re.DOTALL
+_TOKENS = re.compile(_CODE + _PLACEHOLDERS, _FLAGS)
+_TRANSLATED = re.compile(_CODE, _FLAGS)
+_BLOCK_EDGE = re.compile(r"/\*|\*/")
+
+Match = re.Match[str]
+
+TEXT, COMMENT, DOLLAR, PERCENT = "text", "comment", "dollar", "percent"
+
+
+def tokens(text: str, *, placeholders: bool = True) -> Iterator[tuple[str, int, int, Match]]:
+    """Kind, start, end and match of each piece that is quoted, comment, ``$n`` or ``%``.
+
+    Args:
+        placeholders: whether a ``%`` may begin one; where they were translated, it is an operator.
+    """
+    pattern = _TOKENS if placeholders else _TRANSLATED
+    position = 0
+    while match := pattern.search(text, position):
+        kind = match.lastgroup or ""  # the outermost group, since it closes last
+        start, position = match.span()
+        if kind in ("word", "number"):
+            continue
+        if kind == "block":
+            kind, position = COMMENT, _end_of_block(text, position)
+        yield kind, start, position, match
+
+
+def _end_of_block(text: str, position: int) -> int:
+    depth = 1  # they nest
+    while depth:
+        edge = _BLOCK_EDGE.search(text, position)
+        if edge is None:
+            return len(text)
+        depth += 1 if edge.group() == "/*" else -1
+        position = edge.end()
+    return position
+
 
 REMEMBERED = 2048
 """How many translations are kept, the least recently used forgotten first."""
@@ -146,9 +204,9 @@ def _translate(text: str) -> Translation:
     check(text)
     if "%" not in text and "$" not in text:
         return Translation(text, 0)
-    pieces = list(scanner.tokens(text))
-    percents = [piece[3] for piece in pieces if piece[0] == scanner.PERCENT]
-    dollars = [int(piece[3][0][1:]) for piece in pieces if piece[0] == scanner.DOLLAR]
+    pieces = list(tokens(text))
+    percents = [piece[3] for piece in pieces if piece[0] == PERCENT]
+    dollars = [int(piece[3][0][1:]) for piece in pieces if piece[0] == DOLLAR]
     placed = any(match[0] != "%%" and _is_placeholder(match[0]) for match in percents)
     if dollars and not placed:
         highest = max(dollars)
@@ -181,11 +239,11 @@ class _Rewriting:
         self.positional = 0
         self.quoted = False
 
-    def run(self, pieces: list[tuple[str, int, int, scanner.Match]]) -> Translation:
+    def run(self, pieces: list[tuple[str, int, int, Match]]) -> Translation:
         for kind, start, end, match in pieces:
-            if kind == scanner.PERCENT:
+            if kind == PERCENT:
                 self._replace(start, end, self._placeholder(match))
-            elif kind in (scanner.TEXT, scanner.COMMENT) and "%" in (inner := self.text[start:end]):
+            elif kind in (TEXT, COMMENT) and "%" in (inner := self.text[start:end]):
                 self.quoted = self.quoted or "%s" in inner or "%(" in inner
                 at = inner.find("%%")
                 while at >= 0:
@@ -206,7 +264,7 @@ class _Rewriting:
         if end - self.given != (self.edits[-1][1] if self.edits else 0):
             self.edits.append((self.given - len(new), end - self.given))
 
-    def _placeholder(self, match: scanner.Match) -> str:
+    def _placeholder(self, match: Match) -> str:
         token = match[0]
         if token == "%%":
             return "%"

@@ -13,7 +13,7 @@ from herdpy.backoff import Backoff
 from herdpy.dbapi.connection import Connection
 from herdpy.dbapi.errors import Error, ProgrammingError
 from herdpy.dbapi.link import TransactionStatus
-from herdpy.dbapi.rows import R
+from herdpy.dbapi.types import R
 
 T = TypeVar("T")
 

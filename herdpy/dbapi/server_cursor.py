@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self
 
 from herdpy.dbapi import arrow, parameters
 from herdpy.dbapi.errors import Error, InterfaceError, OperationalError, ProgrammingError, translated
+from herdpy.dbapi.link import SharedLink
 from herdpy.dbapi.parameters import Parameters, as_text, translate
-from herdpy.dbapi.rows import R, RowFactory, RowMaker
-from herdpy.dbapi.shared_link import SharedLink
-from herdpy.dbapi.types import Column
+from herdpy.dbapi.types import Column, R, RowFactory, RowMaker
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped, unused-ignore]

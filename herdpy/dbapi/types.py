@@ -1,18 +1,52 @@
-"""PEP 249's constructors and type objects, and the columns of ``cursor.description``.
+"""PEP 249's type objects, the columns of ``description``, values that Python has no type for, row factories.
 
-A column's ``type_code`` is PostgreSQL's object id of its type. The type objects compare equal to
-the ids they stand for: ``column.type_code == herdpy.NUMBER``.
+A column's ``type_code`` is the object id of its PostgreSQL type; the type objects compare equal to the ids
+they stand for. ``Interval`` has months, ``Json`` is any value as JSON. A row factory is given the cursor
+once for a result, and returns what makes a row of a tuple of values: factory(cursor) -> maker,
+maker(values) -> row.
 """
 
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
+import functools
+import json
+import re
+from collections import namedtuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from herdpy.dbapi.errors import ProgrammingError
 
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined, unused-ignore]
 
     from herdpy.dbapi.link import ResultColumn
+
+json_text = functools.partial(json.dumps, allow_nan=False)
+"""An object as JSON, which has no NaN. ValueError, TypeError for what it cannot say."""
+
+
+class Json(str):
+    """A value as JSON: ``Json(5)``, ``Json("text")``, ``Json(None)`` for JSON's null, ``Json([1, 2])``.
+
+    Dicts, and lists without dates and the like, need no wrapper. It is its own text.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, value: object) -> Self:
+        """ProgrammingError 42804 for what JSON cannot say, such as NaN or a date."""
+        try:
+            return super().__new__(cls, json_text(value))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ProgrammingError(f"it cannot be JSON: {error}", sqlstate="42804") from None
+
+
+class Jsonb(Json):
+    """The same as JSONB."""
+
+    __slots__ = ()
 
 
 class TypeObject:
@@ -124,3 +158,99 @@ class Column(tuple[Any, ...]):
 
     def __repr__(self) -> str:
         return f"<Column {self.name!r}, type {self.type_code}>"
+
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from herdpy.dbapi.types import Column
+
+    R = TypeVar("R", default=tuple[Any, ...])
+    """What rows are; tuples when nothing is said."""
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R")
+
+T = TypeVar("T")
+
+Values = tuple[Any, ...]
+RowMaker = Callable[[Values], T]
+_NO_LETTER = re.compile(r"\W")
+
+
+class DescribedResult(Protocol):
+    """What factories look at: a cursor, sync or async."""
+
+    @property
+    def description(self) -> Sequence[Column] | None: ...
+
+
+RowFactory = Callable[[DescribedResult], RowMaker[T]]
+
+
+def tuple_row(cursor: DescribedResult) -> RowMaker[tuple[Any, ...]]:
+    """Rows are tuples: the default, and the fastest."""
+    return _as_it_is
+
+
+def dict_row(cursor: DescribedResult) -> RowMaker[dict[str, Any]]:
+    """Rows are dicts by column name; of columns of one name the last one counts."""
+    names = _names(cursor)
+    return lambda values: dict(zip(names, values, strict=True))
+
+
+def namedtuple_row(cursor: DescribedResult) -> RowMaker[Any]:
+    """Rows are named tuples. Names that are no identifiers are changed: ``?column?`` is ``f_column_``,
+    and of two columns of one name the second is ``_1``, by its number from 0.
+    """
+    return _named(tuple(_identifier(name) for name in _names(cursor)))._make  # type: ignore[no-any-return]
+
+
+def class_row(cls: Callable[..., T]) -> RowFactory[T]:
+    """Rows are what ``cls(name=value, ...)`` makes: dataclasses, Pydantic models, any callable.
+
+    A column that ``cls`` does not take is a TypeError when rows are fetched.
+    """
+
+    def factory(cursor: DescribedResult) -> RowMaker[T]:
+        names = _names(cursor)
+        return lambda values: cls(**dict(zip(names, values, strict=True)))
+
+    return factory
+
+
+kwargs_row = class_row
+
+
+def args_row(function: Callable[..., T]) -> RowFactory[T]:
+    """Rows are what ``function(value, ...)`` makes, in the order of the columns."""
+    return lambda cursor: lambda values: function(*values)
+
+
+def scalar_row(cursor: DescribedResult) -> RowMaker[Any]:
+    """Rows are the value of their first column. ProgrammingError when there is no column."""
+    if not _names(cursor):
+        raise ProgrammingError("a row without columns has no first value")
+    return lambda values: values[0]
+
+
+def _as_it_is(values: Values) -> Values:
+    return values
+
+
+def _names(cursor: DescribedResult) -> list[str]:
+    description = cursor.description
+    if description is None:
+        raise ProgrammingError("the last statement returned no rows")
+    return [column.name for column in description]
+
+
+def _identifier(name: str) -> str:
+    clean = _NO_LETTER.sub("_", name)
+    return f"f{clean}" if not clean or clean[0] == "_" or clean[0].isdigit() else clean
+
+
+@functools.lru_cache(512)
+def _named(names: tuple[str, ...]) -> Any:
+    return namedtuple("Row", names, rename=True)

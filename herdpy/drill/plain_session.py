@@ -20,8 +20,8 @@ import psycopg
 from psycopg import conninfo
 
 from herdpy.dbapi import url as urls
+from herdpy.dbapi.options import remote_options
 from herdpy.dbapi.remote.hosts import hosts_of
-from herdpy.dbapi.remote.options import remote_options
 from herdpy.drill.history import OperationOutcome
 from herdpy.drill.sessions import FailedError, SessionAnswer, Way, only_reads
 

@@ -19,14 +19,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from herdpy.backoff import Backoff
-from herdpy.dbapi import lifetime
+from herdpy.dbapi import link
 from herdpy.dbapi.connection import Connection
 from herdpy.dbapi.errors import Error
 from herdpy.dbapi.link import TransactionStatus
-from herdpy.dbapi.rows import R, RowFactory, tuple_row
-from herdpy.pool import common
-from herdpy.pool.common import PoolEnd, PoolSettings, logger
-from herdpy.pool.core import Core, Held, Lent, PoolRequest, PoolStats
+from herdpy.dbapi.types import R, RowFactory, tuple_row
+from herdpy.pool import core
+from herdpy.pool.core import Core, Held, Lent, PoolEnd, PoolRequest, PoolSettings, PoolStats, logger
 
 Tend = Callable[[], float | None]
 """Looks after the pool; in how many seconds to look again (infinity: when told to), None for never."""
@@ -109,7 +108,7 @@ class Pool(PoolEnd[Connection[R]]):
         row_factory: RowFactory[R] | None = None,
         **options: Any,
     ) -> None:
-        place = common.address(url, {**options, "autocommit": autocommit or None})
+        place = core.pool_address(url, {**options, "autocommit": autocommit or None})
         factory: RowFactory[Any] = row_factory or tuple_row
         keeper = PoolKeeper(weakref.WeakMethod(self._tend))
         self._settings = PoolSettings(
@@ -179,7 +178,7 @@ class Pool(PoolEnd[Connection[R]]):
             self._decline(ask)
             raise
         if ask.is_refused:
-            raise common.closed()
+            raise core.closed_error()
         held = ask.held or self._make(deadline)
         with self._lock:
             self._settle()
@@ -194,7 +193,7 @@ class Pool(PoolEnd[Connection[R]]):
         with self._lock:
             self._settle()
             if connection not in self._lent:
-                raise common.foreign()
+                raise core.foreign_error()
         if not self._is_reset(connection, is_expected=is_expected):
             self._discard(connection)
             return
@@ -237,7 +236,7 @@ class Pool(PoolEnd[Connection[R]]):
             gone = self._core.expired(time.monotonic())
         for held in gone:
             self._close(held.connection)
-        again_s = math.inf if self._fill() else common.FILL_PAUSE_S
+        again_s = math.inf if self._fill() else core.FILL_PAUSE_S
         with self._lock:
             if self._core.is_closed:
                 return None
@@ -249,7 +248,7 @@ class Pool(PoolEnd[Connection[R]]):
 
     def _make(self, deadline: float) -> Held[Connection[R]]:
         """Make one that there is leave for. While no server leads, it is tried again until the deadline."""
-        backoff = Backoff(common.PAUSE_S, common.LONGEST_PAUSE_S)
+        backoff = Backoff(core.PAUSE_S, core.LONGEST_PAUSE_S)
         try:
             while True:
                 try:
@@ -270,7 +269,7 @@ class Pool(PoolEnd[Connection[R]]):
             is_closed = self._core.is_closed
         if is_closed:
             self._end(connection)
-            raise common.closed()
+            raise core.closed_error()
         return held
 
     def _connect(self, left_s: float) -> Connection[R]:
@@ -278,8 +277,8 @@ class Pool(PoolEnd[Connection[R]]):
         try:
             if self._configure is not None:
                 self._configure(connection)
-            if common.is_open(connection.info.transaction_status):
-                raise common.left_open("configure")
+            if core.is_open(connection.info.transaction_status):
+                raise core.left_open_error("configure")
         except BaseException:
             connection.close()
             raise
@@ -357,7 +356,7 @@ class Pool(PoolEnd[Connection[R]]):
     def _is_clean(self, connection: Connection[R], *, is_counted: bool = False) -> bool:
         """Roll back what is open, and undo what its user changed; False when it is of no use any more."""
         status = connection.info.transaction_status
-        if common.is_open(status):
+        if core.is_open(status):
             with self._lock:
                 self._core.counts.rolled_back += is_counted
             connection.rollback()
@@ -405,7 +404,7 @@ class Pool(PoolEnd[Connection[R]]):
 
     # The end.
 
-    def close(self, timeout_s: float = common.CLOSE_PATIENCE_S) -> int:
+    def close(self, timeout_s: float = core.CLOSE_PATIENCE_S) -> int:
         """Lend no more, and close the connections; those that are lent when they come back.
 
         Waits for these, no longer than ``timeout_s``. Who waits for a connection gets PoolClosed.
@@ -413,7 +412,7 @@ class Pool(PoolEnd[Connection[R]]):
         Returns:
             How many were still lent, or being made, then.
         """
-        deadline = time.monotonic() + common.seconds("timeout_s", timeout_s)
+        deadline = time.monotonic() + core.seconds_of("timeout_s", timeout_s)
         if self._is_forked:
             return 0
         with self._lock:
@@ -444,7 +443,7 @@ class Pool(PoolEnd[Connection[R]]):
     def _abandon(self, idle: list[Connection[R]]) -> None:
         self._keeper.nudge()
         for connection in idle:
-            lifetime.abandon(connection)
+            link.abandon(connection)
 
 
 def _at_exit() -> None:

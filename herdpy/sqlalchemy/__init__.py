@@ -14,8 +14,7 @@ from __future__ import annotations
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql import insert
 
-from herdpy.sqlalchemy.dialect import HerdPyDialect, HerdPyZooKeeperDialect
-from herdpy.sqlalchemy.types import VECTOR
+from herdpy.sqlalchemy.dialect import VECTOR, HerdPyDialect, HerdPyZooKeeperDialect
 
 # Loaded by these names, so that the dialect need not know those that extend it.
 registry.register("herdpy.aio", "herdpy.sqlalchemy.aio", "HerdPyAsyncDialect")

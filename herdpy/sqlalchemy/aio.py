@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from herdpy import aio
     from herdpy.dbapi.connection import Connection
-    from herdpy.dbapi.notices import NoticeHandler
+    from herdpy.dbapi.link import NoticeHandler
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from alembic.ddl import postgresql
 from alembic.ddl.base import ColumnComment, IdentityColumnDefault, RenameTable
 from sqlalchemy.ext.compiler import compiles
 
-from herdpy.sqlalchemy.types import VECTOR
+from herdpy.sqlalchemy.dialect import VECTOR
 
 if TYPE_CHECKING:
     from alembic.autogenerate.api import AutogenContext

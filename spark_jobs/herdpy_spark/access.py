@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import grpc
 
 from herdpy.dbapi.errors import InterfaceError
-from herdpy.dbapi.remote.options import RemoteOptions, remote_options
+from herdpy.dbapi.options import RemoteOptions, remote_options
+from herdpy.dbapi.remote.hosts import ZnodeReader, ZooKeeperError
 from herdpy.dbapi.url import ServersUrl, boolean, parse
-from herdpy.dbapi.zookeeper import ZnodeReader, ZooKeeperError
 from herdpy.log.lsn import LSN
 from herdpy.rpc import logs_pb2, logs_pb2_grpc
 from herdpy.rpc.address import DEFAULT_PORT, GrpcAddress
@@ -215,7 +215,7 @@ def servers_of_url(url: str, user: str | None, password: str | None, doors: str 
         AccessError: no server answers by SQL, or it does not tell where its gRPC door is.
         herdpy.InterfaceError: the URL makes no sense.
     """
-    from herdpy.dbapi.remote.options import remote_options
+    from herdpy.dbapi.options import remote_options
     from herdpy.dbapi.url import ServersUrl, parse
 
     server = parse(url)

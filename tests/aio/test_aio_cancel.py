@@ -9,7 +9,7 @@ import pytest
 
 import herdpy
 from herdpy import aio
-from herdpy.aio import calls, worker
+from herdpy.aio import worker
 
 
 def run(coroutine):
@@ -131,7 +131,7 @@ def test_the_next_statement_is_never_the_one_that_is_cancelled(url):
 
 def test_one_that_does_not_end_costs_the_connection(tmp_path, monkeypatch):
     """A call that cannot be cancelled: after a while the connection is given up, and says so."""
-    monkeypatch.setattr(calls, "CANCEL_PATIENCE_S", 0.05)
+    monkeypatch.setattr(worker, "CANCEL_PATIENCE_S", 0.05)
     released = threading.Event()
 
     async def main():

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import herdpy
-from herdpy.dbapi import lifetime
+from herdpy.dbapi import link
 
 
 def run(code: str, path: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -32,7 +32,7 @@ def test_a_forgotten_connection_warns_and_is_closed(url):
         connection.execute("INSERT INTO t VALUES (1)")
         with pytest.warns(ResourceWarning, match="was deleted without being closed"):
             del connection
-        lifetime.settle()
+        link.settle()
         watcher.execute("INSERT INTO t VALUES (1)")  # the lock is free, the row was never there
 
 
@@ -45,7 +45,7 @@ def test_a_forgotten_connection_in_a_cycle(url):
         del connection, cycle
         with pytest.warns(ResourceWarning):
             gc.collect()
-        lifetime.settle()
+        link.settle()
         watcher.execute("CREATE TABLE t (a INTEGER PRIMARY KEY)")
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from herdpy.dbapi import parameters, scanner
+from herdpy.dbapi import parameters
 from herdpy.dbapi.errors import DataError, ProgrammingError
 from herdpy.dbapi.parameters import translate
 
@@ -225,7 +225,7 @@ def test_any_text_is_translated_or_refused(text):
 @given(st.text(st.sampled_from("ab'\"$%s1-/*\\\neE ;()"), max_size=40))
 def test_tokens_never_overlap_and_always_end(text):
     end = 0
-    for _, start, stop, _ in scanner.tokens(text):
+    for _, start, stop, _ in parameters.tokens(text):
         assert end <= start < stop <= len(text)
         end = stop
 

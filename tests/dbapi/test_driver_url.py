@@ -12,7 +12,7 @@ import pytest
 
 import herdpy
 from herdpy.dbapi import url as urls
-from herdpy.dbapi.remote.options import remote_options
+from herdpy.dbapi.options import remote_options
 from herdpy.dbapi.url import ServersUrl, parse
 
 

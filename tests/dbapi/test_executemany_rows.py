@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import herdpy
 import herdpy.aio
 from herdpy.dbapi.remote.requests import FEW_ROWS
-from herdpy.dbapi.rows import dict_row
+from herdpy.dbapi.types import dict_row
 
 TABLE = "CREATE TABLE t (k INTEGER PRIMARY KEY, v TEXT, n NUMERIC(8, 2), at TIMESTAMPTZ, i INTERVAL)"
 STATEMENTS = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from herdpy.dbapi.remote import positions as remote_positions
-from herdpy.dbapi.remote.positions import is_after, positions_of
+from herdpy.dbapi.remote import leader as remote_positions
+from herdpy.dbapi.remote.leader import is_after, positions_of
 
 A, B, C = ("a", 1), ("b", 1), ("c", 1)
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pytest
 
 import herdpy
-from herdpy.dbapi import lifetime
+from herdpy.dbapi import link
 from herdpy_server.embedded import Database
 from herdpy_server.store import Store
 from herdpy_server.tablespace.directory import Directory
@@ -103,14 +103,14 @@ def each_line(work: Callable[[], object], files: tuple[str, ...] = (".py",)) -> 
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "db"
-    lifetime.settle()
+    link.settle()
     assert Database._shared == {}
     Directory(tmp_path / "db").lock(create=False).release()  # nobody has it any more
 
 
 def kept(path: Path) -> set[int]:
     """What is there once the directory is opened again; the store is whole."""
-    lifetime.settle()
+    link.settle()
     with herdpy.connect(path, autocommit=True) as connection:
         found = {row[0] for row in connection.execute("SELECT id FROM t").fetchall()}
         connection.execute("CHECKPOINT")
@@ -217,7 +217,7 @@ def test_opening_and_closing(path: Path) -> None:
 
     made(path).close()
     for _ in each_line(open_and_close, OPENING):
-        lifetime.settle()
+        link.settle()
         assert Database._shared == {}
         with made(path) as connection:
             connection.execute("INSERT INTO t VALUES (%s, 0)", (acknowledged,))
@@ -232,7 +232,7 @@ def test_a_directory_is_made(tmp_path: Path) -> None:
         herdpy.connect(tmp_path / f"db{made_there}", autocommit=True).close()
 
     for _ in each_line(make, OPENING):
-        lifetime.settle()
+        link.settle()
         made(tmp_path / f"db{made_there}").close()
         made_there += 1
 

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 import herdpy
-from herdpy.dbapi import lifetime
+from herdpy.dbapi import link
 from tests.dbapi.test_driver_lifetime import in_child
 
 
@@ -140,7 +140,7 @@ def test_a_forgotten_one_gives_its_place_back(url):
         thread.join()
         pool.putconn(got.pop())
         assert pool.stats().broken == 2
-    lifetime.settle()
+    link.settle()
 
 
 def test_a_forgotten_pool_closes_its_connections(url):
@@ -149,7 +149,7 @@ def test_a_forgotten_pool_closes_its_connections(url):
         conn.execute("SELECT 1")
     with pytest.warns(ResourceWarning, match=r"<herdpy\.Pool .* was deleted without being closed") as told:
         until(lambda: pools.clear() or told.list)  # it goes with the keeper's look at it, if there is one
-    lifetime.settle()
+    link.settle()
     assert conn.closed
 
 
@@ -321,7 +321,7 @@ def test_a_forked_child_must_not_use_it(tmp_path):
 def test_forgotten_and_at_exit(tmp_path):
     code = """
 import gc, sys, threading, warnings, herdpy
-from herdpy.dbapi import lifetime
+from herdpy.dbapi import link
 pool = herdpy.Pool(sys.argv[1])
 with pool.connection() as conn:
     conn.execute("CREATE TABLE t (a INTEGER)")
@@ -330,7 +330,7 @@ with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
     del pool
 print([str(one.message).partition(" [")[0] for one in said])
-lifetime.settle()
+link.settle()
 left = herdpy.Pool(sys.argv[1])
 held = left.getconn()
 held.execute("INSERT INTO t VALUES (1)")

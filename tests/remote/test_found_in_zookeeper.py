@@ -13,7 +13,7 @@ import pytest
 
 import herdpy
 from herdpy.dbapi.remote import hosts as remote_hosts
-from herdpy.dbapi.zookeeper import Members
+from herdpy.dbapi.remote.hosts import Members
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -63,8 +63,10 @@ def test_what_is_not_there_is_told(cluster, url):
 
 @pytest.mark.parametrize("position", range(3))
 def test_hosts_that_are_silent_hold_nobody_up(url, monkeypatch, position):
-    monkeypatch.setattr("herdpy.dbapi.zookeeper.SESSION_S", 60.0)  # one after the other, it would be too long
-    monkeypatch.setattr("herdpy.dbapi.zookeeper.random.shuffle", lambda hosts: None)
+    monkeypatch.setattr(
+        "herdpy.dbapi.remote.hosts.SESSION_S", 60.0
+    )  # one after the other, it would be too long
+    monkeypatch.setattr("herdpy.dbapi.remote.hosts.random.shuffle", lambda hosts: None)
     monkeypatch.setattr(remote_hosts, "_clusters", {})
     monkeypatch.setattr(remote_hosts, "ASK_S", 15.0)
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:

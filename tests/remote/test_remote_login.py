@@ -8,7 +8,7 @@ import pytest
 import trustme
 
 import herdpy
-from herdpy.dbapi.remote import search as remote_search
+from herdpy.dbapi.remote import leader as remote_search
 from herdpy.dbapi.remote import wire as remote_wire
 from tests.support.server_process import RunningServer
 

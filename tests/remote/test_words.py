@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from herdpy.dbapi.remote.session import SessionSettings
 from herdpy.dbapi.remote.statements import (
+    SessionSettings,
     StatementKind,
     begins_transaction,
     chains,

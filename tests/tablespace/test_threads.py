@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import herdpy
-from herdpy.dbapi import lifetime
+from herdpy.dbapi import link
 from herdpy_server.embedded import Database, opened
 from herdpy_server.tablespace import LockWait
 from herdpy_server.tablespace.work import Work
@@ -377,7 +377,7 @@ def test_a_connection_that_dies_gives_its_locks_back(tmp_path: Path, end: str) -
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             gc.collect()
-        lifetime.settle()
+        link.settle()
         assert len(database.tablespace.locks) == 0
         keeper.execute("UPDATE t SET n = n + 10 WHERE a = 1")
         assert keeper.execute("SELECT n FROM t WHERE a = 1").fetchone() == (10,)

@@ -24,7 +24,7 @@ from herdpy.dbapi.errors import DataError, NotSupportedError, ProgrammingError
 from herdpy.dbapi.remote.connection import checked
 from herdpy.dbapi.remote.values import RemoteColumn, RemoteType, rows_of, sent_as_array
 from herdpy.dbapi.remote.wire import Wire, step
-from herdpy.dbapi.values import Json, Jsonb, json_text
+from herdpy.dbapi.types import Json, Jsonb, json_text
 
 if TYPE_CHECKING:
     from herdpy.dbapi.link import Row

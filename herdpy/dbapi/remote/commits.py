@@ -15,10 +15,18 @@ import time
 from herdpy.dbapi.errors import Error
 from herdpy.dbapi.link import StatementResult, TransactionStatus
 from herdpy.dbapi.remote.connection import PAUSE_S, FailoverConnection, checked, refusal
-from herdpy.dbapi.remote.errors import ConnectionLostError, error_of, is_old_name, lost_transaction, no_answer
 from herdpy.dbapi.remote.results import CompletedResult, RemoteResult
 from herdpy.dbapi.remote.statements import StatementKind, chains
-from herdpy.dbapi.remote.wire import Wire, named, step
+from herdpy.dbapi.remote.wire import (
+    ConnectionLostError,
+    Wire,
+    error_of,
+    is_old_name,
+    lost_transaction,
+    named,
+    no_answer,
+    step,
+)
 
 POSITION_AGE_S = 10.0
 """The position that names begin with is asked for again after so long."""

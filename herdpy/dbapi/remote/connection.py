@@ -9,12 +9,18 @@ from psycopg import pq
 
 from herdpy.dbapi.errors import Error
 from herdpy.dbapi.link import TransactionStatus
-from herdpy.dbapi.remote.errors import ConnectionLostError, error_of, is_not_leading, no_answer
-from herdpy.dbapi.remote.leader import LeaderFinder
-from herdpy.dbapi.remote.options import RemoteOptions
-from herdpy.dbapi.remote.positions import is_after
-from herdpy.dbapi.remote.session import SessionSettings
-from herdpy.dbapi.remote.wire import StatementLimit, Wire, step
+from herdpy.dbapi.options import RemoteOptions
+from herdpy.dbapi.remote.leader import LeaderFinder, is_after
+from herdpy.dbapi.remote.statements import SessionSettings
+from herdpy.dbapi.remote.wire import (
+    ConnectionLostError,
+    StatementLimit,
+    Wire,
+    error_of,
+    is_not_leading,
+    no_answer,
+    step,
+)
 
 PAUSE_S = 0.02
 """Before something is sent again."""

@@ -16,14 +16,12 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from herdpy.dbapi import scanner
+from herdpy.dbapi import parameters
 from herdpy.dbapi.errors import Error, NotSupportedError
-from herdpy.dbapi.link import ArrowResult, StatementResult, TransactionStatus
-from herdpy.dbapi.notices import Notice
+from herdpy.dbapi.link import ArrowResult, Notice, StatementResult, TransactionStatus
+from herdpy.dbapi.options import RemoteOptions
 from herdpy.dbapi.remote.commits import NamedCommits
 from herdpy.dbapi.remote.connection import FailoverConnection, checked
-from herdpy.dbapi.remote.errors import ConnectionLostError, is_undone_by_failover, lost_transaction
-from herdpy.dbapi.remote.options import RemoteOptions
 from herdpy.dbapi.remote.requests import CopyOut, Request, RequestSender, Steps, many_as_copy
 from herdpy.dbapi.remote.results import BatchResult, CompletedResult, RemoteResult
 from herdpy.dbapi.remote.statements import (
@@ -36,7 +34,7 @@ from herdpy.dbapi.remote.statements import (
     without_end,
 )
 from herdpy.dbapi.remote.values import dump, literal
-from herdpy.dbapi.remote.wire import step
+from herdpy.dbapi.remote.wire import ConnectionLostError, is_undone_by_failover, lost_transaction, step
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -318,8 +316,8 @@ def with_literals(sql: str, params: Sequence[object]) -> str:
         return sql
     literals = [literal(one) for one in params]
     pieces, taken = [], 0
-    for kind, start, end, match in scanner.tokens(sql, placeholders=False):
-        if kind == scanner.DOLLAR:
+    for kind, start, end, match in parameters.tokens(sql, placeholders=False):
+        if kind == parameters.DOLLAR:
             number = int(match.group()[1:])
             if 1 <= number <= len(literals):
                 pieces += [sql[taken:start], literals[number - 1]]

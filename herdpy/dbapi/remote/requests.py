@@ -22,15 +22,6 @@ from herdpy.dbapi.errors import Error, OperationalError
 from herdpy.dbapi.link import StatementResult, TransactionStatus
 from herdpy.dbapi.remote.commits import COMMIT_POSITION, NamedCommits
 from herdpy.dbapi.remote.connection import FailoverConnection, checked, refusal
-from herdpy.dbapi.remote.errors import (
-    ConnectionLostError,
-    error_of,
-    is_fatal,
-    is_old_name,
-    is_stale_plan,
-    lost_transaction,
-    no_answer,
-)
 from herdpy.dbapi.remote.results import CompletedResult, RemoteResult
 from herdpy.dbapi.remote.statements import (
     StatementKind,
@@ -40,7 +31,19 @@ from herdpy.dbapi.remote.statements import (
     is_plain,
     returns_rows,
 )
-from herdpy.dbapi.remote.wire import Step, Wire, named, step
+from herdpy.dbapi.remote.wire import (
+    ConnectionLostError,
+    Step,
+    Wire,
+    error_of,
+    is_fatal,
+    is_old_name,
+    is_stale_plan,
+    lost_transaction,
+    named,
+    no_answer,
+    step,
+)
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -1,7 +1,8 @@
-"""What a statement is, by its words: may it be sent again, what does it do to a transaction?
+"""What a statement is, by its words: may it be sent again, and what does it do to the transaction or session?
 
-Below ``commits``. A text becomes tokens: code without comments, quoted text as one piece. The first tokens,
-and all those of queries that may act upon the server, say of which kind the statement is.
+Below ``connection``. A text becomes tokens: code without comments, quoted text as one piece. The first
+tokens, and all those of queries that may act upon the server, say the kind. ``SessionSettings`` keeps what
+SET changed, for the next session.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import enum
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from herdpy.dbapi import scanner
+from herdpy.dbapi import parameters
 
 _CODE = re.compile(
     r"(?P<word>[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_$\u0080-\U0010ffff]*)"
@@ -105,11 +106,11 @@ def calls(tokens: Sequence[Token], names: frozenset[str]) -> bool:
 
 def _tokens(sql: str) -> Iterator[Token]:
     position = 0
-    for kind, start, end, _match in scanner.tokens(sql, placeholders=False):
-        if kind not in (scanner.TEXT, scanner.COMMENT):
+    for kind, start, end, _match in parameters.tokens(sql, placeholders=False):
+        if kind not in (parameters.TEXT, parameters.COMMENT):
             continue
         yield from _code(sql, position, start)
-        if kind == scanner.TEXT:
+        if kind == parameters.TEXT:
             yield _quoted(sql, start, end)
         position = end
     yield from _code(sql, position, len(sql))
@@ -271,3 +272,116 @@ def _is_control(tokens: Sequence[Token]) -> bool:
 def _after_work(tokens: Sequence[Token]) -> Sequence[Token]:
     """What follows COMMIT [WORK | TRANSACTION], and its like."""
     return tokens[2:] if len(tokens) > 1 and tokens[1].word in ("WORK", "TRANSACTION") else tokens[1:]
+
+
+_CHARACTERISTICS = {
+    "ISOLATION": "default_transaction_isolation",
+    "READ": "default_transaction_read_only",
+    "DEFERRABLE": "default_transaction_deferrable",
+    "NOT": "default_transaction_deferrable",
+}
+_TWO_WORDS = {
+    ("TIME", "ZONE"): "timezone",
+    ("SESSION", "AUTHORIZATION"): "session_authorization",
+}
+_OTHER_NAMES = {"names": "client_encoding", "authorization": "session_authorization"}
+_NO_SETTINGS = frozenset({"TRANSACTION", "CONSTRAINTS", "LOCAL"})
+"""What may follow SET without being, or giving, a value that lasts."""
+_TWO_LEVELS = frozenset({"REPEATABLE", "READ"})
+"""How levels of isolation of two words begin."""
+_NOT_KEPT = "herdpy.request_id"
+_READ_LEVEL, _MIN_LSN = "herdpy.read_level", "herdpy.min_lsn"
+_POSITION = re.compile(r"\d+:\d+")
+
+
+class SessionSettings:
+    """The statements that give a new session the settings of the one before."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = dict(given)
+        self._kept: dict[str, str] = {}
+        self._pending: list[str] | None = None  # within a transaction: they count when it commits
+
+    def statements(self) -> list[str]:
+        """What a new session is to be told."""
+        quoted = {name: value.replace("'", "''") for name, value in self._given.items()}
+        return [*(f"SET {name} = '{value}'" for name, value in quoted.items()), *self._kept.values()]
+
+    @property
+    def is_at_lsn(self) -> bool:
+        """Whether the read level is at_lsn."""
+        return self._value(_READ_LEVEL) == "at_lsn"
+
+    @property
+    def position(self) -> str:
+        """The position that at_lsn was told to wait for; empty where it was not, or in an unusual way."""
+        found = _POSITION.fullmatch(self._value(_MIN_LSN))
+        return found[0] if found is not None else ""
+
+    def _value(self, name: str) -> str:
+        """What a setting was given, as SET or the connection's options did."""
+        kept = self._kept.get(name)
+        if kept is None:
+            return self._given.get(name, "")
+        last = tokens_of(without_end(kept))[-1]
+        return last.text if last.is_string else last.name
+
+    def ran(self, sql: str, *, in_transaction: bool) -> None:
+        """A statement about settings has succeeded."""
+        if in_transaction:
+            self._pending = [*(self._pending or ()), sql]
+        else:
+            self._keep(sql)
+
+    def ended(self, *, committed: bool) -> None:
+        """A transaction has ended: what it SET is kept only when it committed."""
+        pending, self._pending = self._pending, None
+        if committed:
+            for sql in pending or ():
+                self._keep(sql)
+
+    def _keep(self, sql: str) -> None:
+        tokens = tokens_of(without_end(sql))
+        if starts(tokens, "DISCARD", "ALL") or starts(tokens, "RESET", "ALL"):
+            self._kept.clear()
+        elif starts(tokens, "RESET"):
+            self._kept.pop(_setting(tokens[1:]), None)
+        elif starts(tokens, "SET", "SESSION", "CHARACTERISTICS"):
+            self._keep_characteristics(tokens[5:])
+        elif starts(tokens, "SET") and tokens[1].word not in _NO_SETTINGS:
+            name = _setting(tokens[1:])
+            if name != _NOT_KEPT:
+                self._put(name, sql)
+
+    def _keep_characteristics(self, tokens: Sequence[Token]) -> None:
+        """SET SESSION CHARACTERISTICS AS TRANSACTION and these modes: each has a default of its own."""
+        at = 0
+        while at < len(tokens):
+            first = tokens[at].word
+            size = {"ISOLATION": 3, "READ": 2, "NOT": 2}.get(first, 1)
+            if first == "ISOLATION" and tokens[at + 2].word in _TWO_LEVELS:
+                size = 4
+            if first in _CHARACTERISTICS:  # and no comma
+                mode = " ".join(token.word for token in tokens[at : at + size])
+                self._put(_CHARACTERISTICS[first], f"SET SESSION CHARACTERISTICS AS TRANSACTION {mode}")
+            at += size
+
+    def _put(self, name: str, sql: str) -> None:
+        self._kept.pop(name, None)  # what came last is said last
+        self._kept[name] = sql
+
+
+def _setting(tokens: Sequence[Token]) -> str:
+    """The setting that SET or RESET names, by the name that SHOW has for it."""
+    if starts(tokens, "SESSION") and not starts(tokens, "SESSION", "AUTHORIZATION"):
+        tokens = tokens[1:]
+    two = (tokens[0].word, tokens[1].word if len(tokens) > 1 else "")
+    if two in _TWO_WORDS:
+        return _TWO_WORDS[two]
+    name = tokens[0].name
+    for mark, part in zip(tokens[1::2], tokens[2::2], strict=False):
+        if mark.text != ".":
+            break
+        name += "." + part.name
+    name = name.lower()  # as the server folds names of settings, quoted or not
+    return _OTHER_NAMES.get(name, name)

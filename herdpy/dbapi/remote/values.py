@@ -24,9 +24,9 @@ from psycopg.types.array import ListDumper
 from psycopg.types.json import JsonDumper
 from psycopg.types.string import StrDumper
 
-from herdpy.codec.kinds import PLAIN, is_no_time, plain
+from herdpy.codec.kinds import PLAIN, Interval, is_no_time, plain
 from herdpy.dbapi.errors import DataError, ProgrammingError
-from herdpy.dbapi.values import Interval, Json, Jsonb, json_text
+from herdpy.dbapi.types import Json, Jsonb, json_text
 
 if TYPE_CHECKING:
     from herdpy.dbapi.link import Row

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from herdpy.dbapi import url as urls
-from herdpy.dbapi.remote.options import DEFAULT_TABLESPACE, remote_options
+from herdpy.dbapi.options import DEFAULT_TABLESPACE, remote_options
 from herdpy.drill.control.control import ClusterControl, Kind, ProcessPlace
 from herdpy.testing.process import await_until
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import herdpy
-from herdpy.dbapi import lifetime
+from herdpy.dbapi import link
 from herdpy_server.embedded import Database
 from herdpy_server.store import Store
 from tests.faults.no_return.doors import ERRORS, Doors
@@ -81,7 +81,7 @@ def _after(name: str, scene: Scene, judge: Judge) -> None:
     with suppress(herdpy.Error):
         if scene.connection is not None:
             scene.close()
-    lifetime.settle()
+    link.settle()
     if Database._shared:
         judge.wrong.append(f"still open: {Database._shared}")
         Database._shared.clear()

@@ -9,10 +9,9 @@ import typer
 
 from herdpy.cli import dev, drill, ledgers, snapshot, tablespaces
 from herdpy.cli.command_bulk import export_command, import_command
-from herdpy.cli.command_check import check_command
 from herdpy.cli.command_log import log_command
 from herdpy.cli.command_sql import sql_command
-from herdpy.cli.command_state import checkpoint_command, info_command, version_command
+from herdpy.cli.command_state import check_command, checkpoint_command, info_command, version_command
 from herdpy.cli.errors import guarded
 from herdpy.cli.server import server_command
 from herdpy.cli.snapshot import rescue_command

@@ -15,7 +15,7 @@ import typer
 
 from herdpy.cli import target
 from herdpy.cli.errors import USAGE, CliError, tell
-from herdpy.cli.progress import Bar, speed
+from herdpy.cli.output import Bar, speed
 from herdpy.cli.source import (
     BLOCK_BYTES,
     FileFormat,

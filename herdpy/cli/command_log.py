@@ -19,7 +19,7 @@ import typer
 from herdpy.cli import target
 from herdpy.cli.errors import FAILED, USAGE, CliError, tell
 from herdpy.cli.output import json_names, json_object, write_document, write_table
-from herdpy.cli.servers import literal, session, tablespace_of
+from herdpy.cli.status import literal, session, tablespace_of
 from herdpy.cli.target import JsonOption, Place
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from herdpy.cli.errors import USAGE, CliError, interruptible, tell
-from herdpy.cli.output import write_document, write_table
-from herdpy.cli.progress import Bar
+from herdpy.cli.output import Bar, write_document, write_table
 from herdpy.cli.target import JsonOption
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from herdpy.cli.errors import FAILED, USAGE, CliError, interruptible, tell
-from herdpy.cli.output import write_document, write_table
-from herdpy.cli.progress import Bar
+from herdpy.cli.output import Bar, write_document, write_table
 from herdpy.cli.target import JsonOption, spelled_out
 
 if TYPE_CHECKING:

@@ -25,11 +25,11 @@ import pyarrow as pa
 import pyarrow.compute
 from pyarrow import csv, parquet
 
-from herdpy.cli import schema, servers, target
+from herdpy.cli import schema, status, target
 from herdpy.cli.errors import CliError
 from herdpy.cli.output import json_names
-from herdpy.cli.servers import literal
 from herdpy.cli.source import Array, FileFormat
+from herdpy.cli.status import literal
 
 if TYPE_CHECKING:
     from herdpy.cli.target import TargetDatabase
@@ -90,7 +90,7 @@ def of_servers(url: str, tablespace: str, sql: str) -> Iterator[CopiedRows]:
         CliError: none lets us in, or it went away. The driver's errors: what the server refuses; 25006 for
             what would write.
     """
-    with servers.session(url, leader_of=tablespace) as session, session.errors():
+    with status.session(url, leader_of=tablespace) as session, session.errors():
         session.rows(_READ_ONLY)
         types = _types(session, sql)
         statement = f"COPY ({sql}\n) TO STDOUT (FORMAT arrow)".encode()  # the query may end in a comment
@@ -112,7 +112,7 @@ def of_stream(copy: Any) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]
         yield reader.schema, batches()
 
 
-def _types(session: servers.ServerSession, sql: str) -> list[SqlType]:
+def _types(session: status.ServerSession, sql: str) -> list[SqlType]:
     """The types of a query's columns."""
     from psycopg import pq
 

@@ -35,9 +35,8 @@ from herdpy.cli.source import (
     TargetField,
     why,
 )
-from herdpy.cli.source_csv import CsvSource
-from herdpy.cli.source_jsonl import JsonlSource
 from herdpy.cli.source_parquet import ParquetSource
+from herdpy.cli.source_text import CsvSource, JsonlSource
 
 TABLE = "herdpy_imports"
 START = Position()

@@ -25,8 +25,7 @@ import typer
 
 from herdpy.cli import target
 from herdpy.cli.errors import FAILED, USAGE, CliError, tell
-from herdpy.cli.output import write_document, write_table
-from herdpy.cli.progress import Bar
+from herdpy.cli.output import Bar, write_document, write_table
 from herdpy.cli.target import JsonOption
 
 if TYPE_CHECKING:

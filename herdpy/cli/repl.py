@@ -30,8 +30,7 @@ from prompt_toolkit.lexers import PygmentsLexer
 from herdpy.cli import schema, shell
 from herdpy.cli.errors import database_error, tell
 from herdpy.cli.schema import TableInfo, folded
-from herdpy.cli.shell import Quit, Shell
-from herdpy.cli.split import split
+from herdpy.cli.shell import Quit, Shell, split
 
 _KEYWORD_TEXT = """
     ALL ALTER AND ANALYZE AS ASC BEGIN BETWEEN BIGINT BOOLEAN BY BYTEA CASE CAST CHAR CHECK CHECKPOINT

@@ -28,9 +28,8 @@ from typer.core import TyperGroup
 
 from herdpy.cli import target
 from herdpy.cli.errors import FAILED, USAGE, CliError, tell
-from herdpy.cli.output import write_document, write_table
-from herdpy.cli.progress import Bar
-from herdpy.cli.servers import ServerSession, literal, servers_of, session
+from herdpy.cli.output import Bar, write_document, write_table
+from herdpy.cli.status import ServerSession, literal, servers_of, session
 from herdpy.cli.target import JsonOption
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import typer
 from herdpy.cli import status
 from herdpy.cli.errors import USAGE, CliError, tell
 from herdpy.cli.output import write_document, write_table
-from herdpy.cli.servers import ServerSession, literal, quoted, session
+from herdpy.cli.status import ServerSession, literal, quoted, session
 from herdpy.cli.target import JsonOption, Place
 
 HELP = """Make, change, move and drop the tablespaces of a cluster.

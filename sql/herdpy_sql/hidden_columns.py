@@ -1,6 +1,6 @@
 """The hidden columns that indexes on expressions and partial indexes keep their values in.
 
-Beside ``catalog``. How they are made and found again is ``plan.expression_index``'s affair; here is what
+Beside ``catalog``. How they are made and found again is ``plan.indexes``'s affair; here is what
 whoever shows or drops an index asks.
 """
 

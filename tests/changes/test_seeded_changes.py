@@ -15,8 +15,8 @@ from herdpy_server.sessions import bulk
 from herdpy_server.store import Workspace
 from herdpy_server.store.tables import IndexOps
 from herdpy_server.tablespace import LockTable
-from herdpy_sql.execute.merge import MergePlan
-from herdpy_sql.execute.rules import Rules
+from herdpy_sql.execute.base import Rules
+from herdpy_sql.execute.change import MergePlan
 
 Patch = pytest.MonkeyPatch
 

@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 import herdpy
 from herdpy.cli.source import Position, ReadOptions
-from herdpy.cli.source_csv import CsvSource, scan
+from herdpy.cli.source_text import CsvSource, scan
 from herdpy.log import LogError, inspect
 from tests.cli.processes import command, environment
 

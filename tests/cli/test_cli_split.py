@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herdpy.cli.split import split
+from herdpy.cli.shell import split
 
 
 @pytest.mark.parametrize(

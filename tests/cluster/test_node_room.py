@@ -14,7 +14,7 @@ from herdpy_server.cluster.tablespace_info import TablespaceInfo
 from herdpy_server.replica.administration import Administration
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse.lexer import split
-from herdpy_sql.parse.tablespace_commands import parse_tablespace_command
+from herdpy_sql.parse.object_commands import parse_tablespace_command
 
 NODES = dict.fromkeys(("a", "b", "c", "d"), 0.0)
 

@@ -13,7 +13,7 @@ from herdpy_server.sessions.known_settings import milliseconds
 from herdpy_spark.options import Options
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse import parse, split
-from herdpy_sql.parse.tablespace_commands import TablespaceCommand
+from herdpy_sql.parse.object_commands import TablespaceCommand
 
 
 def of_driver(text: str) -> float:

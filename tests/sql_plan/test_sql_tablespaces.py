@@ -7,7 +7,7 @@ import pytest
 import herdpy
 from herdpy_sql.errors import SqlError
 from herdpy_sql.parse import parse, split
-from herdpy_sql.parse.tablespace_commands import TablespaceCommand
+from herdpy_sql.parse.object_commands import TablespaceCommand
 
 
 def command(sql: str) -> TablespaceCommand:

@@ -24,7 +24,7 @@ from herdpy_sql.expr.functions import FUNCTIONS as OWN
 from herdpy_sql.expr.syntax import FUNCTION_CLASSES
 from herdpy_sql.library import ROUTINES
 from herdpy_sql.parse import parse, split
-from herdpy_sql.parse.understood import READ, refuse_unread
+from herdpy_sql.parse.parser import READ, refuse_unread
 
 CLASSES = sorted(
     (one for _, one in inspect.getmembers(exp, inspect.isclass) if issubclass(one, exp.Expression)),

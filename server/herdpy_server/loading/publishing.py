@@ -29,7 +29,7 @@ from herdpy_server.tablespace import sql_error
 from herdpy_server.tablespace.work import Pause
 from herdpy_sql.errors import SqlError
 from herdpy_sql.plan.drop import truncated
-from herdpy_sql.plan.foreign_keys import noting
+from herdpy_sql.plan.rules import noting
 from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:

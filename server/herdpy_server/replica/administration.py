@@ -34,7 +34,7 @@ from herdpy_server.replica.replica import Replica
 from herdpy_server.replica.state import ReplicaState
 from herdpy_server.tablespace.cluster import Checked, Facts, Remark
 from herdpy_sql.errors import SqlError
-from herdpy_sql.parse.tablespace_commands import TablespaceCommand
+from herdpy_sql.parse.object_commands import TablespaceCommand
 
 logger = logging.getLogger("herdpy.node")
 

@@ -22,9 +22,8 @@ from herdpy_sql.catalog import HIDDEN_KEY, Column, KeyPart, Table
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr import columns_used
 from herdpy_sql.plan.assignment import refuse_generated, target_position
-from herdpy_sql.plan.foreign_keys import noting
 from herdpy_sql.plan.names import target_schema, temporary_schema
-from herdpy_sql.plan.rules import bind_check, compile_default, has_volatile_default, rules_of, scalar
+from herdpy_sql.plan.rules import bind_check, compile_default, has_volatile_default, noting, rules_of, scalar
 from herdpy_sql.staged import fill_generated
 from herdpy_sql.storage import MustWait
 from herdpy_sql.types import Base, SqlType

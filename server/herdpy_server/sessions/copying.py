@@ -33,7 +33,7 @@ from herdpy_server.tablespace.work import Pause
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.insert import InsertPlan
 from herdpy_sql.execute.references import ReferringPlan
-from herdpy_sql.plan.foreign_keys import noting
+from herdpy_sql.plan.rules import noting
 from herdpy_sql.storage import MustWait
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from herdpy_server.store.outcomes import CommitOutcome
 from herdpy_server.tablespace import sql_error
 from herdpy_server.tablespace.guard import ReadLevel
 from herdpy_sql.errors import SqlError
-from herdpy_sql.plan.requests import RequestFunction
+from herdpy_sql.plan.commands import RequestFunction
 
 if TYPE_CHECKING:
     from herdpy.codec.kinds import Datum

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING
 
 from herdpy_server.tablespace.work import Pause
 from herdpy_sql.execute.alter_table import AlterTablePlan, ReindexPlan
-from herdpy_sql.execute.change import DeletePlan, OwnMatches, UpdatePlan
+from herdpy_sql.execute.change import DeletePlan, MergePlan, OwnMatches, UpdatePlan
 from herdpy_sql.execute.define import CreateIndexPlan
 from herdpy_sql.execute.insert import InsertSelectPlan
-from herdpy_sql.execute.merge import MergePlan
 from herdpy_sql.execute.query import AggregatePlan, SelectPlan
 from herdpy_sql.execute.references import ReferringChange, ReferringInsert
 

@@ -29,9 +29,8 @@ from herdpy_server.store import loads, outcomes, physical, probe
 from herdpy_server.store.errors import StoreDamagedError
 from herdpy_server.store.layers import Item
 from herdpy_server.store.limits import ADDRESS_SPACE
-from herdpy_sql.catalog import Catalog
+from herdpy_sql.catalog import Catalog, relabelled
 from herdpy_sql.definitions import decode_table, encode_table
-from herdpy_sql.enum_types import relabelled
 from herdpy_sql.errors import SqlError
 from herdpy_sql.objects import decode_object, encode_object
 

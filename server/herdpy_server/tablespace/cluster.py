@@ -15,7 +15,7 @@ from herdpy.log import LedgerInfo
 from herdpy.log.wait import Wait
 from herdpy_server.store.limits import Limit
 from herdpy_sql.errors import SqlError
-from herdpy_sql.parse.tablespace_commands import TablespaceCommand
+from herdpy_sql.parse.object_commands import TablespaceCommand
 
 Facts = Mapping[str, Sequence[Mapping[str, Any]]]
 """Rows of the tables of schema herdpy, by the table's name, each by its columns' names."""

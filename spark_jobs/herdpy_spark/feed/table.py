@@ -20,9 +20,8 @@ from herdpy.log.published import PublishedManifest
 from herdpy.log.records import AlterTable, CreateIndex, CreateTable, DropIndex, DropTable, PutObject, Record
 from herdpy_spark.options import OptionError
 from herdpy_spark.types import as_spark, spark_schema, spark_type
-from herdpy_sql.catalog import Column, Table, is_temporary, names_meant
+from herdpy_sql.catalog import Column, Table, is_temporary, names_meant, relabelled
 from herdpy_sql.definitions import decode_index, decode_table
-from herdpy_sql.enum_types import relabelled
 from herdpy_sql.objects import decode_object
 
 Field: TypeAlias = "pa.Field[Any]"

@@ -37,9 +37,8 @@ from herdpy.log.records import (
 )
 from herdpy_spark.log.entries import TransactionsAtEntry
 from herdpy_spark.log.ledgers import LogLedgers
-from herdpy_sql.catalog import Table, is_temporary, names_meant
+from herdpy_sql.catalog import Table, is_temporary, names_meant, relabelled
 from herdpy_sql.definitions import decode_table, encode_table
-from herdpy_sql.enum_types import relabelled
 from herdpy_sql.objects import CatalogObject, EnumDefinition, decode_object
 from herdpy_sql.staged import kept_array
 

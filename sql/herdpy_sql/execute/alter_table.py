@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from herdpy_sql.catalog import Catalog, Check, Index, KeyPart, Table
-    from herdpy_sql.execute.base import Compiled, Remark, Row
-    from herdpy_sql.execute.rules import Rules
+    from herdpy_sql.execute.base import Compiled, Remark, Row, Rules
     from herdpy_sql.objects import SequenceDefinition
     from herdpy_sql.storage import Clock, View
 

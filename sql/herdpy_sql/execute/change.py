@@ -1,4 +1,4 @@
-"""UPDATE, DELETE and TRUNCATE: find the rows, lock them, and only then write.
+"""UPDATE, DELETE, MERGE and TRUNCATE: find the rows, lock them, and only then write.
 
 All matching rows are collected, and all new images computed, before the first write: a statement never
 meets its own changes (the Halloween problem). A row that another transaction holds makes the view raise
@@ -8,10 +8,12 @@ MustWait, and the session runs the statement again from its start.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from herdpy_sql.deferred import refuse_pending
-from herdpy_sql.execute.base import Plan, PlanOutcome, SourceChanged
+from herdpy_sql.errors import SqlError
+from herdpy_sql.execute.base import Plan, PlanOutcome, SourceChanged, ended
 from herdpy_sql.execute.insert import datum_rows
 from herdpy_sql.execute.sources import KeyGet
 from herdpy_sql.lock_modes import NO_KEY_UPDATE, UPDATE
@@ -24,9 +26,8 @@ if TYPE_CHECKING:
 
     from herdpy.codec.kinds import Datum
     from herdpy_sql.catalog import Table
-    from herdpy_sql.execute.base import Compiled, OutputColumn, Row
-    from herdpy_sql.execute.insert import Project
-    from herdpy_sql.execute.rules import Rules
+    from herdpy_sql.execute.base import Compiled, OutputColumn, Row, Rules
+    from herdpy_sql.execute.insert import FromQuery, Project
     from herdpy_sql.execute.sources import RowSource
     from herdpy_sql.storage import Clock, Reader, View
     from herdpy_sql.types import SqlType
@@ -352,3 +353,118 @@ class TruncatePlan(Plan):
 
     def explain(self) -> list[str]:
         return [f"Truncate {', '.join(table.name for table in self.tables)}"]
+
+
+DO_UPDATE, DO_DELETE, DO_INSERT, DO_NOTHING = "Update", "Delete", "Insert", "Do Nothing"
+
+
+MergeWrite = tuple[bytes | None, bytes | None, "Row | None"]
+"""Key and image of the row there is (None: none), what it becomes (None: it goes)."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """What a WHEN clause does, over the query's row.
+
+    Attributes:
+        assign: UPDATE: for a position the new datum.
+        insert: INSERT: the new row.
+    """
+
+    kind: str
+    assign: tuple[tuple[int, Compiled], ...] = ()
+    insert: FromQuery | None = None
+
+
+class MergePlan(Plan):
+    """MERGE. The query's row: the target's live columns, the number of the clause, what clauses compute."""
+
+    tag = "MERGE"
+
+    def __init__(
+        self, table: Table, matches: ColumnarMatches, actions: tuple[Action, ...], rules: Rules
+    ) -> None:
+        self.table = table
+        self.matches = matches
+        self.actions = actions
+        self.rules = rules
+        self._modes = [row_mode(table, {position for position, _ in one.assign}) for one in actions]
+        self.param_types = matches.query.param_types
+        self.source = matches.source
+        self.engine = matches.engine
+
+    @property
+    def tables_written(self) -> tuple[Table, ...]:
+        return (self.table,)
+
+    def run(self, view: View, params: Row, clock: Clock, source: pa.Table | None = None) -> PlanOutcome:
+        return ended(self.slices(view, params, clock, source))
+
+    def slices(
+        self, view: View, params: Row, clock: Clock, source: pa.Table | None
+    ) -> Generator[None, None, PlanOutcome]:
+        """As ``run``, in steps of few rows between which others may use the database.
+
+        The transaction of ``view`` must keep the locks that it takes.
+        """
+        query = self.matches.query
+        found = query.run(view, params, clock, source)
+        rows = found.rows if found.rows is not None else datum_rows(found.table, query.columns or ())
+        place = len(self.matches.positions)
+        touched: set[bytes] = set()
+        writes: list[MergeWrite] = []
+        for count, row in enumerate(rows, 1):
+            number = row[place]
+            if number is not None:
+                write = self._written(view, int(number) - 1, row, touched, clock)  # type: ignore[arg-type]
+                writes += [] if write is None else [write]
+            if not count % _STEP_ROWS:
+                yield
+        for count, write in enumerate(writes, 1):
+            self._write(view, write)
+            if not count % _STEP_ROWS:
+                yield
+        return PlanOutcome(None, len(writes))
+
+    def _written(
+        self, view: View, nth: int, given: Row, touched: set[bytes], clock: Clock
+    ) -> MergeWrite | None:
+        """What becomes of a pair that the clause ``nth`` takes, checked; the target's row is locked."""
+        action = self.actions[nth]
+        if action.kind == DO_NOTHING:
+            return None
+        if action.insert is not None:
+            return None, None, action.insert.row(view, given, clock)
+        key, image, old = self.matches.current(view, given)
+        if key in touched:
+            raise SqlError(
+                "21000",
+                "MERGE command cannot affect row a second time",
+                hint="Ensure that not more than one source row matches any one target row.",
+            )
+        touched.add(key)
+        if action.kind == DO_DELETE:
+            view.lock_row(self.table, key)
+            return key, image, None
+        view.lock_row(self.table, key, self._modes[nth])
+        new = list(old)
+        for position, value in action.assign:
+            new[position] = value(given, (), clock)
+        self.rules.verify(new, clock)
+        return key, image, tuple(new)
+
+    def _write(self, view: View, write: MergeWrite) -> None:
+        key, image, new = write
+        if key is None or image is None:
+            assert new is not None
+            view.insert(self.table, new)
+        elif new is None:
+            view.delete(self.table, key, image)
+        else:
+            view.update(self.table, key, image, new)
+
+    def explain(self) -> list[str]:
+        first, *rest = self.matches.explain()
+        actions = ", ".join(action.kind for action in self.actions)
+        lines = [f"Merge on {self.table.name}", f"  Actions: {actions}", f"  -> {first}"]
+        return [*lines, *(f"     {line}" for line in rest)]

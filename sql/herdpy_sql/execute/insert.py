@@ -19,8 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from herdpy_sql.errors import SqlError
-from herdpy_sql.execute.base import Plan, PlanOutcome, ended
-from herdpy_sql.execute.rules import Rules
+from herdpy_sql.execute.base import Plan, PlanOutcome, Rules, ended
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence

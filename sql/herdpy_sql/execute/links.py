@@ -20,7 +20,7 @@ from herdpy.codec.kinds import (
     TIMESTAMP_NEGATIVE_INFINITY,
     KeyField,
 )
-from herdpy_sql.execute.bounds import fitting
+from herdpy_sql.execute.sources import fitting
 from herdpy_sql.types import Base
 
 if TYPE_CHECKING:

@@ -31,6 +31,7 @@ from herdpy_sql.plan.commands import (
     Nothing,
     Prepare,
     ReleaseSavepoint,
+    RequestFunction,
     ResetSetting,
     Rollback,
     RollbackToSavepoint,
@@ -42,7 +43,6 @@ from herdpy_sql.plan.commands import (
 )
 from herdpy_sql.plan.copying import CopyFrom, CopyParameters, CopyTo
 from herdpy_sql.plan.prepare import prepare
-from herdpy_sql.plan.requests import RequestFunction
 from herdpy_sql.plan.settings import Engine
 
 __all__ = [

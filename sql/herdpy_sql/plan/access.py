@@ -15,8 +15,16 @@ import enum
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from herdpy_sql.execute.bounds import KeyRange, KeyValue, fitting
-from herdpy_sql.execute.sources import FullScan, IndexScan, KeyGet, KeyGets, KeyScan
+from herdpy_sql.execute.sources import (
+    FullScan,
+    IndexScan,
+    KeyGet,
+    KeyGets,
+    KeyRange,
+    KeyScan,
+    KeyValue,
+    fitting,
+)
 from herdpy_sql.expr import columns_used, compile_expr
 from herdpy_sql.expr.nodes import (
     TRUE,
@@ -32,7 +40,7 @@ from herdpy_sql.expr.nodes import (
     comparable_as_is,
 )
 from herdpy_sql.hidden_columns import part_text
-from herdpy_sql.plan.expression_index import implies
+from herdpy_sql.plan.indexes import implies
 from herdpy_sql.plan.statistics import UNKNOWN_RANGE, ColumnStatistics, TableStatistics, position_bytes
 from herdpy_sql.plan.text import expr_text
 

@@ -35,16 +35,25 @@ from herdpy_sql.plan.create_table import (
     refuse_deferrable,
 )
 from herdpy_sql.plan.drop import CASCADE_HINT
-from herdpy_sql.plan.expression_index import expression_type
-from herdpy_sql.plan.foreign_keys import bind_foreign_key, check_types, names_of
-from herdpy_sql.plan.names import FreshNames, checked_name, refuse_temporary_move
-from herdpy_sql.plan.remarks import absent_relation, cascaded, notice, with_remarks
+from herdpy_sql.plan.indexes import expression_type
+from herdpy_sql.plan.names import (
+    FreshNames,
+    absent_relation,
+    cascaded,
+    checked_name,
+    notice,
+    refuse_temporary_move,
+    with_remarks,
+)
 from herdpy_sql.plan.rules import (
     bind_check,
     bind_default,
+    bind_foreign_key,
     bind_generated,
+    check_types,
     columns_named,
     default_expr,
+    names_of,
     rules_of,
     scalar,
 )

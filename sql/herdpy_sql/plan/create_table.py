@@ -25,10 +25,24 @@ from herdpy_sql.expr import NotOwn, compile_expr, sql_type
 from herdpy_sql.expr.nodes import ColumnRef
 from herdpy_sql.objects import SequenceDefinition
 from herdpy_sql.plan.assignment import null
-from herdpy_sql.plan.foreign_keys import bind_foreign_key, names_of
-from herdpy_sql.plan.names import FreshNames, checked_name, new_name, on_commit, refuse_repeated
-from herdpy_sql.plan.remarks import skips, with_remarks
-from herdpy_sql.plan.rules import bind_check, bind_default, bind_generated, rules_of, scalar
+from herdpy_sql.plan.names import (
+    FreshNames,
+    checked_name,
+    new_name,
+    on_commit,
+    refuse_repeated,
+    skips,
+    with_remarks,
+)
+from herdpy_sql.plan.rules import (
+    bind_check,
+    bind_default,
+    bind_foreign_key,
+    bind_generated,
+    names_of,
+    rules_of,
+    scalar,
+)
 from herdpy_sql.plan.scope import name_of, table_of
 from herdpy_sql.plan.sequences import SERIALS, identity_sequence, serial_sequence, settle_sequence_names
 from herdpy_sql.sequences import fresh_name

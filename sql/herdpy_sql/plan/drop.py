@@ -17,8 +17,7 @@ from herdpy_sql.execute.change import TruncatePlan
 from herdpy_sql.execute.define import DefinePlan, DropIndexPlan, DropTablePlan
 from herdpy_sql.execute.links import unique_access
 from herdpy_sql.objects import CatalogObject, SequenceDefinition, ViewDefinition
-from herdpy_sql.plan.names import not_there, object_of
-from herdpy_sql.plan.remarks import absent_relation, cascaded, notice, with_remarks
+from herdpy_sql.plan.names import absent_relation, cascaded, not_there, notice, object_of, with_remarks
 from herdpy_sql.plan.scope import find_table
 from herdpy_sql.sequences import owned_by, sequences_of
 

@@ -45,7 +45,7 @@ from herdpy_sql.plan.assignment import (
 )
 from herdpy_sql.plan.clauses import condition
 from herdpy_sql.plan.columnar import columnar_select, with_param_types
-from herdpy_sql.plan.expression_index import implies, indexed_expression, substituted
+from herdpy_sql.plan.indexes import implies, indexed_expression, substituted
 from herdpy_sql.plan.returning import bind_returning, target_name
 from herdpy_sql.plan.rules import checked_by_view, default_of, rules_of
 from herdpy_sql.plan.scope import TableScope, name_of, quoted, table_of

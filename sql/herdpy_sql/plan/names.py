@@ -1,4 +1,4 @@
-"""Names of relations: where a new one goes, which one an old name means, and names that are made up.
+"""Names of relations: where a new one goes, which one an old name means, made-up names, and notices.
 
 Identifiers of CREATE come in; names of at most 63 bytes that nothing else has go out. Names of keys and
 indexes that are not given are made as PostgreSQL makes them (t_a_b_key, t_a_b_key1 ...).
@@ -6,7 +6,7 @@ indexes that are not given are made as PostgreSQL makes them (t_a_b_key, t_a_b_k
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import expressions as exp
 
@@ -18,10 +18,10 @@ from herdpy_sql.plan.scope import PUBLIC, name_of
 from herdpy_sql.sequences import fresh_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from herdpy_sql.catalog import Catalog, Relation
-
+    from herdpy_sql.execute.base import Plan, Remark
 
 _SYSTEM = frozenset({"pg_catalog", "information_schema", "herdpy"})
 MAX_NAME = 63
@@ -139,3 +139,51 @@ class FreshNames:
         found = fresh_name(self.table, columns, suffix, self.taken)
         self.taken.add(found)
         return found
+
+
+def with_remarks(plan: Plan, remarks: Iterable[Remark]) -> Plan:
+    """The plan, which sends these too."""
+    plan.remarks = (*plan.remarks, *remarks)
+    return plan
+
+
+def notice(text: str, sqlstate: str = "00000") -> Remark:
+    """A notice of one line."""
+    return "NOTICE", sqlstate, text
+
+
+def absent(kind: str, name: str) -> Remark:
+    """IF EXISTS of what does not: it is skipped."""
+    return notice(f'{kind} "{name}" does not exist, skipping')
+
+
+def absent_relation(catalog: Catalog, kind: str, schema: str | None, name: str) -> Remark:
+    """As :func:`absent`; where even the schema is not there, of the schema."""
+    if schema is not None and not catalog.has_schema(schema):
+        return absent("schema", schema)
+    return absent(kind, name)
+
+
+def taken(name: str) -> Remark:
+    """IF NOT EXISTS of a relation that does."""
+    return notice(f'relation "{name}" already exists, skipping', "42P07")
+
+
+def cascaded(reasons: Sequence[str]) -> tuple[Remark, ...]:
+    """What CASCADE takes along, of the lines that would have been the details of its refusal."""
+    found = [f"drop cascades to {reason.rsplit(' depends on ', 1)[0]}" for reason in dict.fromkeys(reasons)]
+    if len(found) < 2:
+        return tuple(map(notice, found))
+    return (("NOTICE", "00000", f"drop cascades to {len(found)} other objects", "\n".join(found)),)
+
+
+class _Creation(Protocol):
+    table: Table
+    if_not_exists: bool
+
+
+def skips(plan: _Creation, catalog: Catalog) -> list[Remark]:
+    """The notice of a table that is there and need not be made."""
+    table = plan.table
+    there = plan.if_not_exists and (table.schema, table.name) in catalog.relations
+    return [taken(table.name)] if there else []

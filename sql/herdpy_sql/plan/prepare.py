@@ -12,37 +12,25 @@ from herdpy_sql.execute.stages import StagedPlan
 from herdpy_sql.expr import NotOwn
 from herdpy_sql.expr.typenames import ENUM, builtin
 from herdpy_sql.parse import Command, CopyStatement, parse
-from herdpy_sql.parse.describe import described
+from herdpy_sql.parse.commands import described
 from herdpy_sql.parse.object_commands import ObjectCommand, TypeCommand
 from herdpy_sql.parse.role_commands import RightCommand
-from herdpy_sql.plan import (
-    change,
-    comments,
-    create_table,
-    enum_types,
-    insert,
-    merge,
-    schemas,
-    sequences,
-    type_names,
-    views,
-)
+from herdpy_sql.plan import change, create_table, insert, objects, sequences, type_names, views
 from herdpy_sql.plan.alter_table import plan_alter
 from herdpy_sql.plan.columnar import columnar_select
-from herdpy_sql.plan.commands import Explain, command_plan, vacuum_plan
+from herdpy_sql.plan.commands import Explain, command_plan, request_plan, vacuum_plan
 from herdpy_sql.plan.copying import copy_plan
 from herdpy_sql.plan.create_table import create_table_as, select_into
 from herdpy_sql.plan.drop import drop
-from herdpy_sql.plan.foreign_keys import with_references
 from herdpy_sql.plan.indexes import alter_index, cluster, create_index, reindex
 from herdpy_sql.plan.locking import lock_table_plan, locking_query, locks_within, with_locks_first
 from herdpy_sql.plan.positions import place
 from herdpy_sql.plan.qualified import settle_qualified
-from herdpy_sql.plan.requests import request_plan
 from herdpy_sql.plan.returning import ReturningApart
+from herdpy_sql.plan.rules import with_references
 from herdpy_sql.plan.scope import name_of
 from herdpy_sql.plan.select import bind_select
-from herdpy_sql.plan.sequence_select import sequence_select, settle_calls, takes_from_sequences
+from herdpy_sql.plan.sequences import sequence_select, settle_calls, takes_from_sequences
 from herdpy_sql.plan.settings import Engine, PlanSettings
 from herdpy_sql.plan.views import expand, has_views, through_view
 from herdpy_sql.plan.writable import CHANGES, bind_returning_apart, bind_staged, changes_data
@@ -135,7 +123,7 @@ def _command(command: Command, catalog: Catalog, settings: PlanSettings) -> Plan
         inner = _prepare(command.inner, catalog, settings)
         return Explain(inner, "ANALYZE" in command.options, "JSON" in command.options)
     if isinstance(command, TypeCommand):
-        return enum_types.plan(command, catalog)
+        return objects.plan_type(command, catalog)
     if type_names.has_enums(catalog):
         type_names.mark_types_within(command, catalog)
     if isinstance(command, ObjectCommand):
@@ -167,10 +155,10 @@ def _object_plan(command: ObjectCommand, catalog: Catalog, settings: PlanSetting
     if kind == "SEQUENCE":
         return sequences.plan(command, catalog)
     if kind == "SCHEMA":
-        return schemas.plan(command, catalog)
+        return objects.plan_schema(command, catalog)
     if kind == "VIEW":
         return views.plan(command, catalog, lambda query: query_plan(query, catalog, settings))
-    return comments.plan(command, catalog)
+    return objects.plan_comment(command, catalog)
 
 
 def rewritten(tree: exp.Expression, catalog: Catalog) -> exp.Expression:
@@ -201,7 +189,7 @@ def _changes_or_query(tree: exp.Expression, catalog: Catalog, settings: PlanSett
     if isinstance(tree, exp.Delete):
         return change.bind_delete(tree, catalog, settings)
     if isinstance(tree, exp.Merge):
-        return merge.bind_merge(tree, catalog, settings)
+        return change.bind_merge(tree, catalog, settings)
     return query_plan(tree, catalog, settings)
 
 

@@ -27,7 +27,7 @@ from herdpy_sql.plan.access import (
     choose,
 )
 from herdpy_sql.plan.clauses import output_columns, project
-from herdpy_sql.plan.expression_index import has_expressions, substituted
+from herdpy_sql.plan.indexes import has_expressions, substituted
 from herdpy_sql.plan.scope import ScopeItem, TableScope
 from herdpy_sql.plan.statistics import statistics_of
 from herdpy_sql.plan.text import expr_text

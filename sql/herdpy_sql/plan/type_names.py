@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import expressions as exp
 
-from herdpy_sql.enum_types import enum_names, enum_type
+from herdpy_sql.catalog import enum_names, enum_type
 from herdpy_sql.errors import SqlError
 from herdpy_sql.expr.typenames import ENUM, builtin
 from herdpy_sql.plan.scope import name_of, quoted

@@ -27,9 +27,8 @@ from herdpy_sql.objects import VIEW, CatalogObject, ViewDefinition
 from herdpy_sql.parse import parse, split
 from herdpy_sql.plan.assignment import is_default
 from herdpy_sql.plan.drop import carry_out, drop_objects, gather
-from herdpy_sql.plan.names import checked_name, object_of, target_schema
+from herdpy_sql.plan.names import absent_relation, checked_name, object_of, target_schema, with_remarks
 from herdpy_sql.plan.qualified import settle_qualified
-from herdpy_sql.plan.remarks import absent_relation, with_remarks
 from herdpy_sql.plan.rules import bind_check
 from herdpy_sql.plan.scope import name_of, quoted
 from herdpy_sql.plan.type_names import mark_types, shorten_types, types_by_id, types_by_name

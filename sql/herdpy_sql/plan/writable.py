@@ -15,8 +15,8 @@ from sqlglot import expressions as exp
 from herdpy_sql.errors import SqlError
 from herdpy_sql.execute.stages import Stage, StagedPlan
 from herdpy_sql.expr import Params
-from herdpy_sql.plan.foreign_keys import TOOLS
 from herdpy_sql.plan.returning import target_name
+from herdpy_sql.plan.rules import TOOLS
 from herdpy_sql.plan.scope import name_of, quoted, table_of
 from herdpy_sql.types import UNKNOWN, Base
 

@@ -15,7 +15,7 @@ from sqlglot import expressions as exp
 from herdpy_sql.catalog import Table
 from herdpy_sql.objects import FIRST_USER_OID, CatalogObject
 from herdpy_sql.parse import Command, CopyStatement, parse, split
-from herdpy_sql.parse.describe import described
+from herdpy_sql.parse.commands import described
 from herdpy_sql.plan.scope import name_of
 from herdpy_sql.plan.views import definition_of, is_target, view_query
 from herdpy_sql.rights.definitions import needs_of_command, needs_of_create
